@@ -1,0 +1,2 @@
+//! The program `runlore`.
+fn main() {}

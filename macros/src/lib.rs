@@ -1,0 +1,1 @@
+//! The `#[telemetry_task]` attribute.

@@ -1,0 +1,75 @@
+//! What can go wrong, told in one sentence with what to do about it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A `Result` with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// An error of this crate. Annotated functions never see one: only calls that ask for something, such as
+/// starting a workflow or reading a store, return it.
+///
+/// ```
+/// let error = runlore::store::jsonl::read("no/such/folder").err().unwrap();
+/// assert_eq!(error.kind(), runlore::ErrorKind::Store);
+/// ```
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    source: Option<Source>,
+}
+
+/// What an [`Error`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A store could not be opened, read or written.
+    Store,
+    /// A record does not have the shape of one.
+    Record,
+    /// The recorder could not be started or did not answer in time.
+    Pipeline,
+    /// A setting is wrong.
+    Settings,
+}
+
+impl Error {
+    /// An error of `kind` with a sentence for the reader.
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// The same error with what caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Source>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// What the error is about.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(source) = &self.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.source {
+            Some(source) => Some(source.as_ref()),
+            None => None,
+        }
+    }
+}

