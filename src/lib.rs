@@ -1,5 +1,6 @@
 //! Provenance and telemetry for Rust programs.
 
 mod error;
+pub mod record;
 
 pub use error::{Error, ErrorKind, Result};

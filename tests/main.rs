@@ -1,1 +1,3 @@
 //! One module a behaviour.
+
+mod record_round_trip;
