@@ -15,11 +15,15 @@ pub(crate) enum Kind {
     Thread = 1,
     Start = 2,
     End = 3,
+    /// More items for a task that is open: its id, then the items.
+    Add = 4,
 }
 
 impl Kind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Pad, Self::Thread, Self::Start, Self::End].into_iter().find(|kind| *kind as u8 == byte)
+        [Self::Pad, Self::Thread, Self::Start, Self::End, Self::Add]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -56,10 +60,12 @@ pub(crate) struct Start {
     pub(crate) workflow: u32,
     pub(crate) monotonic_ns: u64,
     pub(crate) wall_ns: u64,
+    /// The queue had no room for the items.
+    pub(crate) lost_items: bool,
 }
 
 impl Start {
-    pub(crate) const BYTES: usize = 56;
+    pub(crate) const BYTES: usize = 64;
 
     #[inline]
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
@@ -70,6 +76,7 @@ impl Start {
         bytes[36..40].copy_from_slice(&self.workflow.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.monotonic_ns.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.wall_ns.to_le_bytes());
+        bytes[56] = u8::from(self.lost_items);
         bytes
     }
 
@@ -82,6 +89,7 @@ impl Start {
             workflow: u32_at(head, 36),
             monotonic_ns: u64_at(head, 40),
             wall_ns: u64_at(head, 48),
+            lost_items: head[56] != 0,
         };
         Some((start, items))
     }
@@ -93,6 +101,8 @@ pub(crate) struct End {
     pub(crate) id: Id,
     pub(crate) monotonic_ns: u64,
     pub(crate) ending: Ending,
+    /// The queue had no room for the items.
+    pub(crate) lost_items: bool,
 }
 
 impl End {
@@ -104,6 +114,7 @@ impl End {
         bytes[..16].copy_from_slice(&self.id.to_bits().to_le_bytes());
         bytes[16..24].copy_from_slice(&self.monotonic_ns.to_le_bytes());
         bytes[24] = self.ending as u8;
+        bytes[25] = u8::from(self.lost_items);
         bytes
     }
 
@@ -113,6 +124,7 @@ impl End {
             id: Id::from_bits(u128_at(head, 0))?,
             monotonic_ns: u64_at(head, 16),
             ending: Ending::from_byte(head[24]),
+            lost_items: head[25] != 0,
         };
         Some((end, items))
     }
@@ -169,15 +181,31 @@ pub(crate) enum Key<'a> {
 
 const NAMED: u16 = u16::MAX;
 
-/// Set where a limit stopped the copying of the value.
-const CUT: u8 = 1;
+/// What is to be known of a copied value besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Marks {
+    /// A limit stopped the copying.
+    pub(crate) cut: bool,
+    /// A secret was left out.
+    pub(crate) redacted: bool,
+}
 
-/// Appends an item whose payload `write` adds; it returns whether a limit cut the payload.
+impl Marks {
+    fn to_byte(self) -> u8 {
+        u8::from(self.cut) | u8::from(self.redacted) << 1
+    }
+
+    fn from_byte(byte: u8) -> Self {
+        Self { cut: byte & 1 != 0, redacted: byte & 2 != 0 }
+    }
+}
+
+/// Appends an item whose payload `write` adds.
 pub(crate) fn push_item(
     items: &mut Vec<u8>,
     kind: ItemKind,
     key: Key<'_>,
-    write: impl FnOnce(&mut Vec<u8>) -> bool,
+    write: impl FnOnce(&mut Vec<u8>) -> Marks,
 ) {
     let head = items.len();
     let index = match key {
@@ -192,9 +220,9 @@ pub(crate) fn push_item(
         items.extend_from_slice(name);
     }
     let payload = items.len();
-    let cut = write(items);
+    let marks = write(items);
     let length = (items.len() - payload) as u32;
-    items[head + 1] = if cut { CUT } else { 0 };
+    items[head + 1] = marks.to_byte();
     items[head + 2..head + 6].copy_from_slice(&length.to_le_bytes());
 }
 
@@ -202,7 +230,7 @@ pub(crate) fn push_item(
 pub(crate) fn push_text(items: &mut Vec<u8>, kind: ItemKind, text: &str) {
     push_item(items, kind, Key::Index(0), |items| {
         items.extend_from_slice(text.as_bytes());
-        false
+        Marks::default()
     });
 }
 
@@ -211,7 +239,7 @@ pub(crate) fn push_text(items: &mut Vec<u8>, kind: ItemKind, text: &str) {
 pub(crate) struct Item<'a> {
     pub(crate) kind: ItemKind,
     pub(crate) key: Key<'a>,
-    pub(crate) cut: bool,
+    pub(crate) marks: Marks,
     pub(crate) payload: &'a [u8],
 }
 
@@ -249,7 +277,7 @@ impl<'a> Iterator for Items<'a> {
         };
         let (payload, rest) = rest.split_at_checked(length)?;
         self.0 = rest;
-        Some(Item { kind, key, cut: head[1] & CUT != 0, payload })
+        Some(Item { kind, key, marks: Marks::from_byte(head[1]), payload })
     }
 }
 
@@ -259,6 +287,10 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+pub(crate) fn id_at(bytes: &[u8], at: usize) -> Option<Id> {
+    Id::from_bits(u128_at(bytes, at))
 }
 
 fn u128_at(bytes: &[u8], at: usize) -> u128 {
@@ -278,19 +310,20 @@ mod tests {
             workflow: 3,
             monotonic_ns: 11,
             wall_ns: 12,
+            lost_items: true,
         };
-        let end = End { id: start.id, monotonic_ns: 13, ending: Ending::Cancelled };
+        let end = End { id: start.id, monotonic_ns: 13, ending: Ending::Cancelled, lost_items: false };
         let mut bytes = start.to_bytes().to_vec();
         push_text(&mut bytes, ItemKind::Subtype, "step");
         push_item(&mut bytes, ItemKind::Used, Key::Name("rows"), |items| {
             items.push(1);
-            true
+            Marks { cut: true, redacted: false }
         });
         let (read, items) = Start::from_bytes(&bytes).unwrap();
         assert_eq!(read, start);
         let items: Vec<_> = Items(items).collect();
         assert_eq!((items[0].kind, items[0].text()), (ItemKind::Subtype, "step"));
-        assert_eq!((items[1].key, items[1].cut, items[1].payload), (Key::Name("rows"), true, &[1][..]));
+        assert_eq!((items[1].key, items[1].marks.cut, items[1].payload), (Key::Name("rows"), true, &[1][..]));
         assert_eq!(End::from_bytes(&end.to_bytes()).unwrap().0, end);
     }
 
@@ -299,7 +332,7 @@ mod tests {
         let mut bytes = Vec::new();
         push_item(&mut bytes, ItemKind::Used, Key::Name("name"), |items| {
             items.extend_from_slice(b"payload");
-            false
+            Marks::default()
         });
         for cut in 0..bytes.len() {
             assert_eq!(Items(&bytes[..cut]).count(), 0, "at {cut}");

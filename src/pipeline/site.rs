@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
 
+use serde::Serialize;
+
 use crate::telemetry::TelemetryChoice;
 
 /// What the macro knows of an annotated function.
@@ -87,3 +89,61 @@ impl SiteEntry {
 }
 
 inventory::collect!(SiteEntry);
+
+/// An annotated function of the program, whether it was ever called or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct Annotated {
+    /// Its name in records.
+    pub name: &'static str,
+    /// The module it is in.
+    pub module: &'static str,
+    /// The file it is in.
+    pub file: &'static str,
+    /// The line of its name.
+    pub line: u32,
+    /// Its parameters.
+    #[serde(rename = "arguments")]
+    pub parameters: &'static [&'static str],
+    /// The names of what it gives.
+    pub outputs: &'static [&'static str],
+    /// Its tags.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub tags: &'static [&'static str],
+}
+
+/// Every annotated function of the program, by name: the plan, beside what really ran.
+///
+/// A crate that is linked but never used in the code is left out by the linker: name it with
+/// `extern crate the_crate as _;`.
+///
+/// ```
+/// use runlore::telemetry_task;
+///
+/// #[telemetry_task(tags("io"))]
+/// fn load(path: &str) -> usize { path.len() }
+///
+/// let catalogue = runlore::catalogue();
+/// assert_eq!(catalogue[0].name, "load");
+/// assert_eq!(catalogue[0].parameters, ["path"]);
+/// assert_eq!(catalogue[0].tags, ["io"]);
+/// ```
+pub fn catalogue() -> Vec<Annotated> {
+    let mut entries: Vec<Annotated> = inventory::iter::<SiteEntry>()
+        .map(|entry| {
+            let spec = &entry.0.spec;
+            Annotated {
+                name: spec.name,
+                module: spec.module,
+                file: spec.file,
+                line: spec.line,
+                parameters: spec.parameters,
+                outputs: spec.generated,
+                tags: spec.tags,
+            }
+        })
+        .collect();
+    entries.sort_unstable();
+    entries.dedup();
+    entries
+}

@@ -8,8 +8,10 @@
 use serde_json::Value;
 use twox_hash::XxHash3_128;
 
+use super::value::{Notes, ValueView};
+
 /// Values whose canonical form is shorter are not hashed in records: too many unrelated ones are equal.
-pub(crate) const MIN_HASHED_BYTES: usize = 16;
+const MIN_HASHED_BYTES: usize = 16;
 
 /// The hash of a stored value, as records write it.
 ///
@@ -24,16 +26,23 @@ pub fn hash_of(value: &Value) -> String {
     text(XxHash3_128::oneshot(&bytes), false)
 }
 
-/// The hash of a stored value unless it is too small to mean anything; `prefix` marks a value of which only the
-/// beginning was kept.
-pub(crate) fn meaningful_hash(value: &Value, prefix: bool, buffer: &mut Vec<u8>) -> Option<String> {
+/// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was
+/// kept.
+pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, buffer: &mut Vec<u8>) -> Option<String> {
+    if let Some(hash) = value.caller_hash() {
+        return Some(text(hash, false));
+    }
+    if value.is_scalar() {
+        return None;
+    }
+    let json = serde_json::to_value(value.noting("", &Notes::default())).ok()?;
     buffer.clear();
-    canonical(value, buffer);
-    (buffer.len() >= MIN_HASHED_BYTES).then(|| text(XxHash3_128::oneshot(buffer), prefix))
+    canonical(&json, buffer);
+    (buffer.len() >= MIN_HASHED_BYTES).then(|| text(XxHash3_128::oneshot(buffer), cut))
 }
 
 /// A hash as records write it.
-pub(crate) fn text(hash: u128, prefix: bool) -> String {
+fn text(hash: u128, prefix: bool) -> String {
     let mark = if prefix { "/prefix" } else { "" };
     format!("xxh3-128{mark}:{hash:032x}")
 }

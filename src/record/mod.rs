@@ -26,9 +26,13 @@
 
 mod field;
 mod fill;
+pub(crate) mod hash;
+mod id;
 mod parts;
+pub(crate) mod redact;
 mod status;
 mod task;
+mod value;
 mod workflow;
 
 use std::borrow::Cow;
@@ -36,6 +40,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+
+pub use hash::hash_of;
+pub use id::Id;
+pub use redact::is_secret_name;
+pub use value::{CaptureValue, Encoder, Limits};
+pub(crate) use value::{Absent, Notes, ValueView, numeric_slice};
 
 pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};
 pub use status::Status;

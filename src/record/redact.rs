@@ -5,6 +5,8 @@
 //! hidden while `tokens_per_sec` and `primary_key` are left alone. Redaction happens on the caller's side: a
 //! secret never reaches a queue, a file or another thread.
 
+use serde_json::Value;
+
 /// What stands in a record where a secret was.
 pub const REDACTED: &str = "[redacted]";
 
@@ -178,6 +180,27 @@ fn secret_value(text: &str, from: usize) -> (usize, usize) {
         return (start, start);
     }
     (start, start + end)
+}
+
+/// A value as it may be stored under a name: strings under secret names, and passwords in URLs, are hidden.
+pub(crate) fn hidden(name: &str, value: Value) -> Value {
+    hide(value, is_secret_name(name))
+}
+
+fn hide(value: Value, secret: bool) -> Value {
+    match value {
+        Value::String(_) if secret => Value::String(REDACTED.to_owned()),
+        Value::String(text) => Value::String(hide_url_secrets(&text)),
+        Value::Array(items) => items.into_iter().map(|item| hide(item, secret)).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| {
+                let secret = secret || is_secret_name(&name);
+                (name, hide(value, secret))
+            })
+            .collect(),
+        other => other,
+    }
 }
 
 #[cfg(test)]

@@ -48,17 +48,29 @@ pub struct Encoder<'b> {
     pub(super) secret: bool,
     /// Whether a limit stopped the walk somewhere.
     pub(super) cut: bool,
+    /// Whether a secret was left out somewhere.
+    redacted: bool,
 }
 
 impl<'b> Encoder<'b> {
     pub(crate) fn new(buffer: &'b mut Vec<u8>, limits: Limits, secret: bool) -> Self {
         let end = buffer.len() + limits.bytes as usize;
-        Self { buffer, limits, end, depth: 0, secret, cut: false }
+        Self { buffer, limits, end, depth: 0, secret, cut: false, redacted: false }
     }
 
     /// Whether a limit stopped the walk.
     pub(crate) fn was_cut(&self) -> bool {
         self.cut
+    }
+
+    /// Whether a secret was left out.
+    pub(crate) fn has_redacted(&self) -> bool {
+        self.redacted
+    }
+
+    fn redact(&mut self) {
+        self.redacted = true;
+        self.tag(tag::REDACTED);
     }
 
     /// How many more bytes fit.
@@ -154,7 +166,7 @@ impl<'b> Encoder<'b> {
     /// A text. Passwords inside URLs are hidden.
     pub fn str(&mut self, text: &str) {
         if self.secret {
-            return self.tag(tag::REDACTED);
+            return self.redact();
         }
         let kept = floor_char_boundary(text, self.room());
         // What lies past the limit is never stored, so a secret there needs no hiding.
@@ -181,7 +193,7 @@ impl<'b> Encoder<'b> {
     /// Bytes, which a record holds as base64.
     pub fn bytes(&mut self, bytes: &[u8]) {
         if self.secret {
-            return self.tag(tag::REDACTED);
+            return self.redact();
         }
         let kept = bytes.len().min(self.room());
         if kept < bytes.len() {
@@ -198,7 +210,7 @@ impl<'b> Encoder<'b> {
     /// The `Debug` form of a value, as text.
     pub fn debug(&mut self, value: &dyn fmt::Debug) {
         if self.secret {
-            return self.tag(tag::REDACTED);
+            return self.redact();
         }
         let mut text = Bounded { text: String::new(), room: self.room(), cut: false };
         let failed = write!(text, "{value:?}").is_err();

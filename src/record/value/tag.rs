@@ -48,7 +48,7 @@ pub(crate) enum Absent {
     TooDeep = 4,
     Panicked = 5,
     Refused = 6,
-    QueueFull = 7,
+    RecordFull = 7,
 }
 
 impl Absent {
@@ -60,7 +60,7 @@ impl Absent {
             3 => Self::Locked,
             4 => Self::TooDeep,
             5 => Self::Panicked,
-            7 => Self::QueueFull,
+            7 => Self::RecordFull,
             _ => Self::Refused,
         }
     }
@@ -75,7 +75,7 @@ impl Absent {
             Self::TooDeep => "nested deeper than the limit",
             Self::Panicked => "its own Serialize or Debug panicked",
             Self::Refused => "its own Serialize returned an error",
-            Self::QueueFull => "the queue was full",
+            Self::RecordFull => "the record is full",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Reading a captured value back: as anything serde can write, or as text.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Write;
 
@@ -11,14 +12,14 @@ use crate::record::redact;
 
 /// Why values are missing from a record: their path, and the reason.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(RefCell<Vec<(String, &'static str)>>);
+pub(crate) struct Notes(RefCell<Vec<(String, Cow<'static, str>)>>);
 
 impl Notes {
-    pub(crate) fn add(&self, path: String, reason: &'static str) {
+    pub(crate) fn add(&self, path: String, reason: Cow<'static, str>) {
         self.0.borrow_mut().push((path, reason));
     }
 
-    pub(crate) fn take(&self) -> Vec<(String, &'static str)> {
+    pub(crate) fn take(&self) -> Vec<(String, Cow<'static, str>)> {
         self.0.take()
     }
 }
@@ -41,6 +42,23 @@ impl<'a> ValueView<'a> {
 
     pub(crate) fn is_map(self) -> bool {
         self.bytes.first() == Some(&tag::MAP)
+    }
+
+    /// Whether it is a number, a truth value or nothing.
+    pub(crate) fn is_scalar(self) -> bool {
+        !matches!(
+            self.bytes.first(),
+            Some(
+                &(tag::STR
+                | tag::STR_CUT
+                | tag::BYTES
+                | tag::BYTES_CUT
+                | tag::SEQ
+                | tag::MAP
+                | tag::BIG
+                | tag::SLICE)
+            )
+        )
     }
 
     /// The hash of the whole, where it was made on the caller's side.
@@ -123,7 +141,7 @@ impl<'a> Noting<'a, '_> {
     fn absent<S: Serializer>(&self, serializer: S, why: Absent) -> Result<S::Ok, S::Error> {
         let mut path = String::new();
         self.path.spell(&mut path);
-        self.notes.add(path, why.reason());
+        self.notes.add(path, why.reason().into());
         serializer.serialize_none()
     }
 

@@ -1,0 +1,101 @@
+//! The workflows that are running in this process, and which of them a task without a context belongs to.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Context;
+use crate::record::Id;
+
+/// The number of a workflow in this process; 0 is none.
+pub(crate) type Number = u32;
+
+/// A running workflow, as far as contexts need it.
+#[derive(Debug, Clone)]
+pub(crate) struct Active {
+    pub(crate) number: Number,
+    pub(crate) id: String,
+    pub(crate) campaign: String,
+    /// The parent of its outermost tasks: the task around its start, in this process or another.
+    pub(crate) root: Option<Id>,
+    /// Where a child process finds its store.
+    pub(crate) store: Option<String>,
+}
+
+/// Nobody looked yet whether this process should record.
+const UNKNOWN: u32 = 0;
+/// Nothing is recorded.
+const OFF: u32 = 1;
+/// From here on workflows are running; the number changes whenever one starts or ends.
+const FIRST_EPOCH: u32 = 2;
+
+static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
+static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// What `resolve` found last: the state then, what was asked, and the answer.
+    static RESOLVED: Cell<(u32, Number, Option<Context>)> = const { Cell::new((OFF, 0, None)) };
+}
+
+/// Whether tasks may be recorded at all. The only thing that an annotated function does when they are not.
+#[inline(always)]
+pub(crate) fn enabled() -> bool {
+    STATE.load(Ordering::Relaxed) != OFF
+}
+
+/// The context of a task that begins outside any other: the workflow asked for if it still runs, else
+/// the process's own, which is the one that has been running longest.
+#[inline]
+pub(super) fn resolve(wanted: Number) -> Option<Context> {
+    let state = STATE.load(Ordering::Relaxed);
+    let (then, asked, answer) = RESOLVED.get();
+    if then == state && asked == wanted && state >= FIRST_EPOCH {
+        return answer;
+    }
+    resolve_anew(wanted)
+}
+
+#[cold]
+fn resolve_anew(wanted: Number) -> Option<Context> {
+    let active = lock();
+    let state = STATE.load(Ordering::Relaxed);
+    let found = active.iter().find(|run| run.number == wanted).or(active.first());
+    let answer = found.map(|run| Context { task: run.root, workflow: run.number });
+    RESOLVED.set((state, wanted, answer));
+    answer
+}
+
+/// True once in the life of the process, for the one who then looks whether it should record by itself.
+pub(crate) fn take_decision() -> bool {
+    STATE.compare_exchange(UNKNOWN, OFF, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+/// Adds a workflow.
+pub(crate) fn activate(run: Active) {
+    let mut active = lock();
+    active.push(run);
+    next_state(&active);
+}
+
+/// Takes a workflow out.
+pub(crate) fn deactivate(number: Number) {
+    let mut active = lock();
+    active.retain(|run| run.number != number);
+    next_state(&active);
+}
+
+/// The workflow of this number, if it still runs.
+pub(super) fn get(number: Number) -> Option<Active> {
+    lock().iter().find(|run| run.number == number).cloned()
+}
+
+/// While the list is locked: a state that no thread has seen yet, or OFF.
+fn next_state(active: &[Active]) {
+    static EPOCH: AtomicU32 = AtomicU32::new(FIRST_EPOCH);
+    let epoch = EPOCH.fetch_add(1, Ordering::Relaxed).max(FIRST_EPOCH);
+    STATE.store(if active.is_empty() { OFF } else { epoch }, Ordering::Relaxed);
+}
+
+fn lock() -> MutexGuard<'static, Vec<Active>> {
+    ACTIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}

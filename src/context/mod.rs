@@ -1,0 +1,157 @@
+//! Which task is current, and how it stays current where the work goes: threads, futures, processes.
+//!
+//! On one thread and across `.await` nothing needs to be done. Where work moves to another thread or
+//! process, hand [`current()`] over:
+//!
+//! ```
+//! # use runlore::{carry, current, store::MemoryStore};
+//! # let run = runlore::workflow("doc").store(MemoryStore::new()).start()?;
+//! // one word for a thread, a scope or a pool
+//! std::thread::spawn(carry(|| { /* tasks here belong to the task around `spawn` */ }));
+//!
+//! // or by hand, as often as needed
+//! let here = current();
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| here.run(|| { /* … */ }));
+//! });
+//!
+//! // into a child process
+//! current().to_env(&mut std::process::Command::new("worker"));
+//! # run.finish()?;
+//! # Ok::<(), runlore::Error>(())
+//! ```
+
+mod active;
+mod env;
+mod future;
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::process::Command;
+
+pub(crate) use active::{Active, Number, activate, deactivate, enabled, take_decision};
+pub(crate) use env::{Inherited, STORE};
+pub use future::{FutureExt, InContext};
+
+use crate::record::Id;
+
+/// A place in the tree of tasks: whoever runs in it has the task that was current as its parent.
+///
+/// It is small and `Copy`: hand it to as many threads as there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a context does nothing until something runs in it"]
+pub struct Context {
+    pub(crate) task: Option<Id>,
+    /// The number of the workflow; 0 for whichever is the process's own.
+    pub(crate) workflow: Number,
+}
+
+thread_local! {
+    static CURRENT: Cell<Context> = const { Cell::new(Context::NONE) };
+}
+
+/// The context of the calling code.
+pub fn current() -> Context {
+    let context = CURRENT.get();
+    if context.task.is_some() || context.workflow != 0 {
+        return context;
+    }
+    // Bind to the workflow of the moment: another may have started when the context is entered.
+    Context { task: None, workflow: active::resolve(0).map_or(0, |base| base.workflow) }
+}
+
+/// The running workflow that a context belongs to.
+pub(crate) fn workflow_of(context: Context) -> Option<Active> {
+    active::get(context.workflow)
+}
+
+/// The id of the task around the calling code.
+///
+/// ```
+/// assert_eq!(runlore::current_task_id(), None);
+/// ```
+pub fn current_task_id() -> Option<Id> {
+    CURRENT.get().task
+}
+
+/// A closure that runs in the context of the code that called `carry`.
+///
+/// ```
+/// # use runlore::{carry, store::MemoryStore, task};
+/// # let store = MemoryStore::new();
+/// # let run = runlore::workflow("doc").store(store.clone()).start()?;
+/// let around = task("around").start();
+/// std::thread::spawn(carry(|| drop(task("inside").start()))).join().unwrap();
+/// drop(around);
+/// # run.finish()?;
+/// # let tasks = store.tasks();
+/// # let id = |name| tasks.iter().find(|t| t.activity_id.as_deref() == Some(name)).unwrap();
+/// # assert_eq!(id("inside").parent_task_id.as_ref(), Some(&id("around").task_id));
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub fn carry<R>(work: impl FnOnce() -> R) -> impl FnOnce() -> R {
+    let context = current();
+    move || context.run(work)
+}
+
+impl Context {
+    pub(crate) const NONE: Self = Self { task: None, workflow: 0 };
+
+    /// Runs a closure in this context.
+    pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
+        let _entered = self.enter();
+        work()
+    }
+
+    /// Makes this the calling thread's context until the guard is dropped.
+    ///
+    /// Do not hold the guard across an `.await`: use [`FutureExt::in_context`] there.
+    #[must_use = "the context is left when the guard is dropped"]
+    pub fn enter(self) -> Entered {
+        Entered { before: CURRENT.replace(self), _not_send: PhantomData }
+    }
+
+    /// The id of the task in this context.
+    pub fn task_id(self) -> Option<Id> {
+        self.task
+    }
+
+    /// Hands the context over to a process that is about to be started: its tasks have this context's task as
+    /// their parent, and go to the same store.
+    pub fn to_env(self, command: &mut Command) {
+        for (name, value) in self.env() {
+            command.env(name, value);
+        }
+    }
+
+    /// The environment variables that hand this context over; for whoever starts processes some other way.
+    pub fn env(self) -> Vec<(&'static str, String)> {
+        env::variables(self)
+    }
+
+    /// Makes this the calling thread's context, and returns what to restore.
+    #[inline]
+    pub(crate) fn replace(self) -> Self {
+        CURRENT.replace(self)
+    }
+
+    /// The calling thread's context, for a task that begins: its parent, and the workflow it belongs to.
+    #[inline]
+    pub(crate) fn of_new_task() -> Option<Self> {
+        let context = CURRENT.get();
+        if context.task.is_some() { Some(context) } else { active::resolve(context.workflow) }
+    }
+}
+
+/// Restores the context that was before; made by [`Context::enter`].
+#[derive(Debug)]
+pub struct Entered {
+    before: Context,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.before);
+    }
+}

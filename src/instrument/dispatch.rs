@@ -1,0 +1,262 @@
+//! How a value is recorded: by the best its type offers, chosen at compile time, with no bound on it.
+//!
+//! The macro calls `(&&&&&&&Wrap(value)).encode(to)` with every trait below in scope. The compiler takes the first
+//! implementation that fits while it strips one reference after the other, so the number of references in front
+//! of `Wrap` in an implementation is its rank.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, RwLock};
+
+use serde::Serialize;
+
+use crate::record::{Absent, CaptureValue, Encoder, numeric_slice};
+
+/// A reference to a value that is to be recorded.
+#[derive(Debug)]
+pub struct Wrap<'a, T: ?Sized>(pub &'a T);
+
+/// The traits of the dispatch, best first.
+pub mod levels {
+    pub use super::{ByDebug, ByFacts, ByLock, ByLockDebug, ByLockSerialize, BySerialize, ByShared, ByTypeName, Wrap};
+}
+
+macro_rules! level {
+    ($(#[$doc:meta])* $trait:ident, [$($refs:tt)*], [$($generics:tt)*], $type:ty, |$value:ident, $to:ident| $body:expr) => {
+        $(#[$doc])*
+        pub trait $trait {
+            /// Writes the value.
+            fn encode(&self, to: &mut Encoder<'_>);
+        }
+
+        impl<$($generics)*> $trait for $($refs)* Wrap<'_, $type> {
+            #[inline]
+            fn encode(&self, $to: &mut Encoder<'_>) {
+                let $value = self.0;
+                $body
+            }
+        }
+    };
+}
+
+level!(
+    /// Types that say themselves what to record, numbers, text and slices among them.
+    ByFacts, [&&&&&&&], [T: CaptureValue + ?Sized], T, |value, to| value.capture(to)
+);
+level!(
+    /// Locks are looked into without waiting; what is inside, by its `Serialize`.
+    ByLockSerialize, [&&&&&&], [T: Lock<Inner: Serialize> + ?Sized], T,
+    |value, to| locked(value, to, |inner, to| to.serialize(inner))
+);
+level!(
+    /// What is inside a lock, by its `Debug`.
+    ByLockDebug, [&&&&&], [T: Lock<Inner: Debug> + ?Sized], T,
+    |value, to| locked(value, to, |inner, to| to.debug(&inner))
+);
+level!(
+    /// What is inside a lock, by the name of its type.
+    ByLock, [&&&&], [T: Lock + ?Sized], T,
+    |value, to| locked(value, to, |_, to| to.type_name(std::any::type_name::<T>()))
+);
+level!(
+    /// Any `Serialize`.
+    BySerialize, [&&&], [T: Serialize + ?Sized], T, |value, to| to.serialize(value)
+);
+level!(
+    /// What `Arc` and `Rc` share, by its `Serialize`.
+    ByShared, [&&], [T: Shared<Inner: Serialize> + ?Sized], T, |value, to| to.serialize(value.shared())
+);
+level!(
+    /// Any `Debug`.
+    ByDebug, [&], [T: Debug + ?Sized], T, |value, to| to.debug(&value)
+);
+level!(
+    /// The rest.
+    ByTypeName, [], [T: ?Sized], T, |_value, to| to.type_name(std::any::type_name::<T>())
+);
+
+fn locked<T: Lock + ?Sized>(
+    lock: &T,
+    to: &mut Encoder<'_>,
+    encode: impl FnOnce(&T::Inner, &mut Encoder<'_>),
+) {
+    let mut encode = Some(encode);
+    let open = lock.look(&mut |inner| {
+        if let Some(encode) = encode.take() {
+            encode(inner, to);
+        }
+    });
+    if !open {
+        to.absent(Absent::Locked);
+    }
+}
+
+/// Something that may be locked by somebody else: waiting for it could wait for ever.
+pub trait Lock {
+    /// What the lock guards.
+    type Inner: ?Sized;
+    /// Shows what is inside if nobody holds the lock; says whether that was so.
+    fn look(&self, see: &mut dyn FnMut(&Self::Inner)) -> bool;
+}
+
+impl<T: ?Sized> Lock for Mutex<T> {
+    type Inner = T;
+    fn look(&self, see: &mut dyn FnMut(&T)) -> bool {
+        // A poisoned lock still holds a value worth a record.
+        match self.try_lock() {
+            Ok(inner) => see(&inner),
+            Err(std::sync::TryLockError::Poisoned(inner)) => see(&inner.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => return false,
+        }
+        true
+    }
+}
+
+impl<T: ?Sized> Lock for RwLock<T> {
+    type Inner = T;
+    fn look(&self, see: &mut dyn FnMut(&T)) -> bool {
+        match self.try_read() {
+            Ok(inner) => see(&inner),
+            Err(std::sync::TryLockError::Poisoned(inner)) => see(&inner.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => return false,
+        }
+        true
+    }
+}
+
+impl<T: ?Sized> Lock for RefCell<T> {
+    type Inner = T;
+    fn look(&self, see: &mut dyn FnMut(&T)) -> bool {
+        self.try_borrow().map(|inner| see(&inner)).is_ok()
+    }
+}
+
+macro_rules! lock_behind {
+    ($($pointer:ty),*) => {
+        $(impl<T: Lock + ?Sized> Lock for $pointer {
+            type Inner = T::Inner;
+            fn look(&self, see: &mut dyn FnMut(&T::Inner)) -> bool {
+                (**self).look(see)
+            }
+        })*
+    };
+}
+
+lock_behind!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
+
+/// A pointer whose `Serialize` depends on a feature that somebody else may or may not have turned on.
+pub trait Shared {
+    /// What is pointed at.
+    type Inner: ?Sized;
+    /// What is pointed at.
+    fn shared(&self) -> &Self::Inner;
+}
+
+impl<T: ?Sized> Shared for Rc<T> {
+    type Inner = T;
+    fn shared(&self) -> &T {
+        self
+    }
+}
+
+impl<T: ?Sized> Shared for Arc<T> {
+    type Inner = T;
+    fn shared(&self) -> &T {
+        self
+    }
+}
+
+impl<T: Shared + ?Sized> Shared for &T {
+    type Inner = T::Inner;
+    fn shared(&self) -> &T::Inner {
+        (**self).shared()
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ident => $encode:ident as $cast:ident),*) => {
+        $(impl CaptureValue for $type {
+            #[inline]
+            fn capture(&self, to: &mut Encoder<'_>) {
+                to.$encode(*self as $cast);
+            }
+        })*
+    };
+}
+
+numbers!(
+    i8 => i64 as i64, i16 => i64 as i64, i32 => i64 as i64, i64 => i64 as i64, isize => i64 as i64,
+    u8 => u64 as u64, u16 => u64 as u64, u32 => u64 as u64, u64 => u64 as u64, usize => u64 as u64,
+    i128 => i128 as i128, u128 => u128 as u128, f32 => f32 as f32, f64 => f64 as f64, bool => bool as bool
+);
+
+impl CaptureValue for () {
+    #[inline]
+    fn capture(&self, to: &mut Encoder<'_>) {
+        to.unit();
+    }
+}
+
+impl CaptureValue for str {
+    #[inline]
+    fn capture(&self, to: &mut Encoder<'_>) {
+        to.str(self);
+    }
+}
+
+impl CaptureValue for String {
+    #[inline]
+    fn capture(&self, to: &mut Encoder<'_>) {
+        to.str(self);
+    }
+}
+
+impl CaptureValue for [u8] {
+    fn capture(&self, to: &mut Encoder<'_>) {
+        to.bytes(self);
+    }
+}
+
+macro_rules! slices {
+    ($($type:ty),*) => {
+        $(impl CaptureValue for [$type] {
+            fn capture(&self, to: &mut Encoder<'_>) {
+                numeric_slice(self, to);
+            }
+        })*
+    };
+}
+
+slices!(f64, f32, i64, i32, i16, i8, u64, u32, u16, isize, usize);
+
+impl<T> CaptureValue for Vec<T>
+where
+    [T]: CaptureValue,
+{
+    fn capture(&self, to: &mut Encoder<'_>) {
+        self.as_slice().capture(to);
+    }
+}
+
+impl<T, const N: usize> CaptureValue for [T; N]
+where
+    [T]: CaptureValue,
+{
+    fn capture(&self, to: &mut Encoder<'_>) {
+        self.as_slice().capture(to);
+    }
+}
+
+macro_rules! captured_behind {
+    ($($pointer:ty),*) => {
+        $(impl<T: CaptureValue + ?Sized> CaptureValue for $pointer {
+            #[inline]
+            fn capture(&self, to: &mut Encoder<'_>) {
+                (**self).capture(to);
+            }
+        })*
+    };
+}
+
+captured_behind!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);

@@ -1,0 +1,51 @@
+//! Errors and panics as items of an event.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+
+use crate::pipeline::event::{ItemKind, push_text};
+use crate::record::redact;
+
+/// The longest message that is kept.
+const MAX_MESSAGE: usize = 4096;
+
+/// The most sources that are followed: a chain may be a circle.
+const MAX_CHAIN: usize = 32;
+
+/// An error with what caused it, and what caused that.
+pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Error + '_)) {
+    push_text(items, ItemKind::ErrorType, type_name);
+    push_message(items, error.to_string());
+    let mut source = error.source();
+    for _ in 0..MAX_CHAIN {
+        let Some(error) = source else { break };
+        push_message(items, error.to_string());
+        source = error.source();
+    }
+}
+
+/// An error that is known by its text only.
+pub(super) fn push_text_error(items: &mut Vec<u8>, type_name: &str, message: impl fmt::Display) {
+    push_text(items, ItemKind::ErrorType, type_name);
+    push_message(items, message.to_string());
+}
+
+/// A panic, by its payload.
+pub(super) fn push_panic(items: &mut Vec<u8>, payload: &(dyn Any + Send)) {
+    let message = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "a panic without a message".to_owned(),
+    };
+    push_message(items, message);
+}
+
+fn push_message(items: &mut Vec<u8>, mut message: String) {
+    if message.len() > MAX_MESSAGE {
+        let end = (0..=MAX_MESSAGE).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
+    }
+    push_text(items, ItemKind::ErrorMessage, &redact::scrub(&message));
+}

@@ -1,0 +1,169 @@
+//! An asynchronous task: begun at the first poll, current during each poll, ended however the future ends.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context as Waker, Poll};
+
+use super::inputs::{Inputs, Outputs, Scratch};
+use super::{Begun, context_of_new_task, error};
+use crate::clock;
+use crate::context::Context;
+use crate::pipeline::Site;
+use crate::pipeline::event::Ending;
+
+/// A task in a future. Dropped before its body has ended, it was cancelled.
+#[derive(Debug)]
+pub struct AsyncTask {
+    begun: Option<Begun>,
+    /// None for a task of the builder.
+    site: Option<&'static Site>,
+    /// Set while a body that was cancelled is being dropped: when that began, and the context to restore.
+    dropping: Option<(u64, Context)>,
+}
+
+/// What a future's task got, copied when the future was made.
+#[derive(Debug)]
+pub struct Captured {
+    site: &'static Site,
+    items: Vec<u8>,
+}
+
+impl Captured {
+    /// Copies what the task gets.
+    pub fn of(site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) -> Self {
+        let mut scratch = Scratch::take();
+        capture(&mut Inputs::new(&mut scratch, site));
+        Self { site, items: scratch.into_bytes() }
+    }
+}
+
+impl AsyncTask {
+    /// A task that has not begun.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self { begun: None, site: None, dropping: None }
+    }
+
+    /// Begins the task, if there is a workflow to record it for.
+    #[inline(never)]
+    pub fn begin(&mut self, site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) {
+        let Some(context) = context_of_new_task() else { return };
+        let mut scratch = Scratch::take();
+        capture(&mut Inputs::new(&mut scratch, site));
+        self.site = Some(site);
+        self.begun = Begun::start(context, site.number(), &scratch, false);
+    }
+
+    /// Begins the task with what was copied when the future was made.
+    #[inline(never)]
+    pub fn begin_captured(&mut self, captured: Option<Captured>) {
+        let Some(captured) = captured else { return };
+        let Some(context) = context_of_new_task() else { return };
+        self.site = Some(captured.site);
+        self.begun = Begun::start(context, captured.site.number(), &captured.items, false);
+    }
+
+    /// Begins a task of the builder.
+    pub(super) fn begin_with(&mut self, items: &[u8]) {
+        if let Some(context) = context_of_new_task() {
+            self.begun = Begun::start(context, 0, items, false);
+        }
+    }
+}
+
+impl Drop for AsyncTask {
+    #[inline]
+    fn drop(&mut self) {
+        if self.begun.is_some() {
+            self.cancel();
+        }
+    }
+}
+
+impl AsyncTask {
+    #[cold]
+    fn cancel(&mut self) {
+        let Some(begun) = self.begun.take() else { return };
+        let ended = match self.dropping.take() {
+            Some((ended, before)) => {
+                before.replace();
+                ended
+            }
+            None => clock::monotonic_ns(),
+        };
+        begun.end(ended, Ending::Cancelled, &[], false);
+    }
+}
+
+/// The body of an asynchronous task.
+///
+/// The task and the body are borrowed, so that a task that is not recorded moves nothing.
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is polled"]
+pub struct Tasked<'a, B, O> {
+    task: &'a mut AsyncTask,
+    body: Pin<&'a mut B>,
+    outcome: Option<O>,
+}
+
+impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
+    /// Runs `body` as the body of `task`.
+    #[inline(always)]
+    pub fn new(task: &'a mut AsyncTask, body: Pin<&'a mut B>, outcome: O) -> Self {
+        Self { task, body, outcome: Some(outcome) }
+    }
+
+    #[inline(never)]
+    fn poll_begun(&mut self, begun: Begun, waker: &mut Waker<'_>) -> Poll<B::Output> {
+        let before = begun.inside().replace();
+        let polled = catch_unwind(AssertUnwindSafe(|| self.body.as_mut().poll(waker)));
+        if matches!(polled, Ok(Poll::Pending)) {
+            before.replace();
+            return Poll::Pending;
+        }
+        let ended = clock::monotonic_ns();
+        before.replace();
+        self.task.begun = None;
+        let mut scratch = Scratch::take();
+        match polled {
+            Ok(Poll::Ready(value)) => {
+                let mut ending = Ending::Finished;
+                if let (Some(outcome), Some(site)) = (self.outcome.take(), self.task.site) {
+                    let mut outputs = Outputs::new(&mut scratch, site);
+                    ending = outputs.contained(|outputs| outcome(&value, outputs));
+                }
+                begun.end(ended, ending, &scratch, false);
+                Poll::Ready(value)
+            }
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => {
+                error::push_panic(&mut scratch, &*panic);
+                begun.end(ended, Ending::Panicked, &scratch, false);
+                resume_unwind(panic)
+            }
+        }
+    }
+}
+
+impl<B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>) + Unpin> Future for Tasked<'_, B, O> {
+    type Output = B::Output;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, waker: &mut Waker<'_>) -> Poll<B::Output> {
+        match self.task.begun {
+            None => self.body.as_mut().poll(waker),
+            Some(begun) => self.poll_begun(begun, waker),
+        }
+    }
+}
+
+impl<B, O> Drop for Tasked<'_, B, O> {
+    #[inline]
+    fn drop(&mut self) {
+        // The body is dropped next: what its destructors do belongs to the task.
+        if let Some(begun) = self.task.begun {
+            self.task.dropping = Some((clock::monotonic_ns(), begun.inside().replace()));
+        }
+    }
+}

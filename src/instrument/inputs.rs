@@ -1,0 +1,172 @@
+//! What a task gets and gives, copied into its events.
+
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::pipeline::Site;
+use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
+use crate::record::{Absent, Encoder, Limits, is_secret_name};
+
+/// Past this size of all its values together, an event holds no more of them.
+const MAX_ITEMS: usize = 48 << 10;
+
+/// A buffer of the thread's own, given back when it is dropped.
+///
+/// Values are encoded here and not in the ring, because a value's own `Debug` may call an annotated function; that one
+/// finds the buffer taken and uses another.
+pub(crate) struct Scratch(Vec<u8>);
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Scratch {
+    #[inline]
+    pub(crate) fn take() -> Self {
+        // While the thread's destructors run there may be none any more.
+        Self(SCRATCH.try_with(Cell::take).unwrap_or_default())
+    }
+
+    /// The bytes, for whoever keeps them.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Scratch {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.capacity() > 0 {
+            self.0.clear();
+            let buffer = std::mem::take(&mut self.0);
+            _ = SCRATCH.try_with(|scratch| scratch.set(buffer));
+        }
+    }
+}
+
+impl Deref for Scratch {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+}
+
+/// Appends a value; a panic while it is copied costs that value only.
+#[inline]
+pub(crate) fn push_value(
+    items: &mut Vec<u8>,
+    kind: ItemKind,
+    key: Key<'_>,
+    secret: bool,
+    encode: impl FnOnce(&mut Encoder<'_>),
+) {
+    let too_much = items.len() > MAX_ITEMS;
+    push_item(items, kind, key, |items| {
+        let start = items.len();
+        if too_much {
+            Encoder::new(items, Limits::DEFAULT, false).absent(Absent::RecordFull);
+            return Marks { cut: true, redacted: false };
+        }
+        let mut encoder = Encoder::new(items, Limits::current(), secret);
+        if catch_unwind(AssertUnwindSafe(|| encode(&mut encoder))).is_ok() {
+            return Marks { cut: encoder.was_cut(), redacted: encoder.has_redacted() };
+        }
+        items.truncate(start);
+        Encoder::new(items, Limits::DEFAULT, false).absent(Absent::Panicked);
+        Marks::default()
+    });
+}
+
+/// What a task gets.
+#[derive(Debug)]
+pub struct Inputs<'b> {
+    items: &'b mut Vec<u8>,
+    site: &'static Site,
+}
+
+impl<'b> Inputs<'b> {
+    pub(crate) fn new(items: &'b mut Vec<u8>, site: &'static Site) -> Self {
+        Self { items, site }
+    }
+
+    /// Copies the argument of this number.
+    #[inline]
+    pub fn used(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
+        let secret = is_secret(self.site.spec.used, index);
+        push_value(self.items, ItemKind::Used, Key::Index(index), secret, encode);
+    }
+
+    /// Copies the metadata of this number.
+    #[inline]
+    pub fn metadata(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
+        let secret = is_secret(self.site.spec.metadata, index);
+        push_value(self.items, ItemKind::Metadata, Key::Index(index), secret, encode);
+    }
+}
+
+#[inline]
+fn is_secret(names: &[&str], index: u16) -> bool {
+    names.get(usize::from(index)).is_some_and(|name| is_secret_name(name))
+}
+
+/// What a task gives, and whether that counts as a failure.
+#[derive(Debug)]
+pub struct Outputs<'b> {
+    items: &'b mut Vec<u8>,
+    site: &'static Site,
+    failed: bool,
+}
+
+impl<'b> Outputs<'b> {
+    pub(crate) fn new(items: &'b mut Vec<u8>, site: &'static Site) -> Self {
+        Self { items, site, failed: false }
+    }
+
+    /// Copies the output of this number.
+    #[inline]
+    pub fn generated(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
+        let secret = is_secret(self.site.spec.generated, index);
+        push_value(self.items, ItemKind::Generated, Key::Index(index), secret, encode);
+    }
+
+    /// Marks the task as failed where the author's condition holds.
+    pub fn fail_if(&mut self, condition: bool, text: &'static str) {
+        if condition {
+            self.failed = true;
+            push_text(self.items, ItemKind::ErrorMessage, text);
+        }
+    }
+
+    /// Marks the task as failed; `describe` adds the error.
+    pub(crate) fn fail(&mut self, describe: impl FnOnce(&mut Vec<u8>)) {
+        self.failed = true;
+        let start = self.items.len();
+        if catch_unwind(AssertUnwindSafe(|| describe(self.items))).is_err() {
+            self.items.truncate(start);
+            push_text(self.items, ItemKind::ErrorMessage, "an error whose own Display or Debug panicked");
+        }
+    }
+
+    /// Lets the macro's code look at what was returned; a panic there costs the outputs, not the program.
+    pub(crate) fn contained(&mut self, outcome: impl FnOnce(&mut Self)) -> Ending {
+        if catch_unwind(AssertUnwindSafe(|| outcome(self))).is_err() {
+            push_item(self.items, ItemKind::Unavailable, Key::Name("generated"), |items| {
+                items.extend_from_slice(b"an expression of the attribute panicked");
+                Marks::default()
+            });
+        }
+        self.ending()
+    }
+
+    fn ending(&self) -> Ending {
+        if self.failed { Ending::Failed } else { Ending::Finished }
+    }
+}

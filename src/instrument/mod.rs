@@ -1,0 +1,87 @@
+//! What records a task: the code that `#[telemetry_task]` expands to, and the same by hand.
+//!
+//! ```
+//! use runlore::{store::MemoryStore, task, telemetry_task};
+//!
+//! #[telemetry_task]
+//! fn square(n: u64) -> u64 { n * n }
+//!
+//! let store = MemoryStore::new();
+//! let run = runlore::workflow("numbers").store(store.clone()).start()?;
+//! task("outer").run(|| square(12));
+//! run.finish()?;
+//! assert_eq!(store.tasks().len(), 2);
+//! # Ok::<(), runlore::Error>(())
+//! ```
+
+mod dispatch;
+mod error;
+mod future;
+mod inputs;
+mod outcome;
+mod scope;
+mod slot;
+mod workflow;
+
+pub use dispatch::levels as value_levels;
+pub use future::{AsyncTask, Captured, Tasked};
+pub use inputs::{Inputs, Outputs};
+pub use outcome::levels as outcome_levels;
+pub use scope::{TaskBuilder, TaskGuard, fail, generated, task};
+pub use slot::TaskSlot;
+pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
+
+use crate::clock;
+use crate::context::Context;
+use crate::pipeline::event::{End, Ending, Start};
+use crate::pipeline::{push_end, push_start};
+use crate::record::Id;
+
+/// A task that was recorded to have begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    id: Id,
+    workflow: u32,
+}
+
+impl Begun {
+    /// Begins a task of a site with what it got: the clock starts last.
+    #[inline]
+    pub(crate) fn start(context: Context, site: u32, items: &[u8], reserve: bool) -> Option<Self> {
+        let monotonic_ns = clock::monotonic_ns();
+        let wall_ns = clock::wall_ns(monotonic_ns);
+        let id = Id::at(wall_ns);
+        let start = Start {
+            id,
+            parent: context.task,
+            site,
+            workflow: context.workflow,
+            monotonic_ns,
+            wall_ns,
+            lost_items: false,
+        };
+        push_start(&start, items, reserve).then_some(Self { id, workflow: context.workflow })
+    }
+
+    /// The context inside the task.
+    #[inline]
+    pub(crate) fn inside(&self) -> Context {
+        Context { task: Some(self.id), workflow: self.workflow }
+    }
+
+    /// Ends the task at a clock reading taken before anything else was done.
+    #[inline]
+    pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8], reserved: bool) {
+        let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
+        push_end(&end, items, reserved);
+    }
+}
+
+/// The context for a task that begins here; none when it is not to be recorded.
+#[inline]
+pub(crate) fn context_of_new_task() -> Option<Context> {
+    match Context::of_new_task() {
+        None => workflow::join_inherited_once().then(Context::of_new_task).flatten(),
+        found => found,
+    }
+}

@@ -1,0 +1,311 @@
+//! Tasks without the macro: a block, a closure or a future.
+
+use std::cell::RefCell;
+use std::error::Error;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::pin::pin;
+
+use serde::Serialize;
+
+use super::future::{AsyncTask, Tasked};
+use super::inputs::{Scratch, push_value};
+use super::{Begun, context_of_new_task, error};
+use crate::clock;
+use crate::context::{self, Context};
+use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
+use crate::pipeline::push_add;
+use crate::record::{Encoder, Id, is_secret_name};
+
+/// A task for a part of a function.
+///
+/// ```
+/// # let run = runlore::workflow("doc").store(runlore::store::MemoryStore::new()).start()?;
+/// use runlore::task;
+///
+/// // a closure
+/// let rows = task("load").used("path", "data.csv").run(|| 42);
+///
+/// // a closure that may fail
+/// let port: Result<u16, _> = task("parse").try_run(|| "80".parse());
+///
+/// // a block
+/// let mut block = task("clean").tag("etl").start();
+/// block.generated("rows", &rows);
+/// block.finish();
+/// # run.finish()?;
+/// # Ok::<(), runlore::Error>(())
+/// ```
+#[track_caller]
+pub fn task(name: &str) -> TaskBuilder {
+    let mut builder = TaskBuilder { items: None };
+    if context::enabled() {
+        let mut items = Vec::with_capacity(128);
+        push_text(&mut items, ItemKind::Activity, name);
+        push_code(&mut items, Location::caller());
+        builder.items = Some(items);
+    }
+    builder
+}
+
+fn push_code(items: &mut Vec<u8>, place: &Location<'_>) {
+    push_item(items, ItemKind::Code, Key::Index(0), |items| {
+        items.extend_from_slice(&place.line().to_le_bytes());
+        items.extend_from_slice(&place.column().to_le_bytes());
+        items.extend_from_slice(place.file().as_bytes());
+        Marks::default()
+    });
+}
+
+/// Adds to what the task around the calling code gives.
+///
+/// ```
+/// # use runlore::store::MemoryStore;
+/// # let store = MemoryStore::new();
+/// # let run = runlore::workflow("doc").store(store.clone()).start()?;
+/// runlore::task("count").run(|| runlore::generated("rows", &3));
+/// # run.finish()?;
+/// # assert_eq!(store.tasks()[0].generated.as_ref().unwrap()["rows"], 3);
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub fn generated(name: &str, value: &(impl Serialize + ?Sized)) {
+    if let Some(task) = context::current_task_id() {
+        let mut scratch = Scratch::take();
+        push_named(&mut scratch, ItemKind::Generated, name, |to| to.serialize(value));
+        push_add(task, &scratch);
+    }
+}
+
+/// Marks the task around the calling code as failed, with an error and all its sources.
+pub fn fail(error: &dyn Error) {
+    if let Some(task) = context::current_task_id() {
+        let mut scratch = Scratch::take();
+        push_error(&mut scratch, error);
+        push_add(task, &scratch);
+    }
+}
+
+fn push_named(items: &mut Vec<u8>, kind: ItemKind, name: &str, encode: impl FnOnce(&mut Encoder<'_>)) {
+    push_value(items, kind, Key::Name(name), is_secret_name(name), encode);
+}
+
+fn push_error(items: &mut Vec<u8>, error: &dyn Error) {
+    let start = items.len();
+    if catch_unwind(AssertUnwindSafe(|| error::push_chain(items, "", error))).is_err() {
+        items.truncate(start);
+        push_text(items, ItemKind::ErrorMessage, "an error whose own Display panicked");
+    }
+}
+
+/// A task that has not begun; made by [`task`].
+#[derive(Debug)]
+#[must_use = "a task begins with `start`, `run`, `try_run` or `track`"]
+pub struct TaskBuilder {
+    /// None when nothing is recorded.
+    items: Option<Vec<u8>>,
+}
+
+impl TaskBuilder {
+    fn with(mut self, add: impl FnOnce(&mut Vec<u8>)) -> Self {
+        if let Some(items) = &mut self.items {
+            add(items);
+        }
+        self
+    }
+
+    /// Adds to what the task gets, by its `Serialize`.
+    pub fn used(self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        self.with(|items| push_named(items, ItemKind::Used, name, |to| to.serialize(value)))
+    }
+
+    /// Adds to what the task gets, by its `Debug`.
+    pub fn used_debug(self, name: &str, value: &dyn Debug) -> Self {
+        self.with(|items| push_named(items, ItemKind::Used, name, |to| to.debug(value)))
+    }
+
+    /// Adds a field to `custom_metadata`.
+    pub fn metadata(self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        self.with(|items| push_named(items, ItemKind::Metadata, name, |to| to.serialize(value)))
+    }
+
+    /// Adds a tag.
+    pub fn tag(self, tag: &str) -> Self {
+        self.with(|items| push_text(items, ItemKind::Tag, tag))
+    }
+
+    /// Says what kind of task it is.
+    pub fn subtype(self, subtype: &str) -> Self {
+        self.with(|items| push_text(items, ItemKind::Subtype, subtype))
+    }
+
+    /// Says what the task has in common with others, such as the iterations of one loop.
+    pub fn group(self, group: &str) -> Self {
+        self.with(|items| push_text(items, ItemKind::Group, group))
+    }
+
+    /// Begins the task; it ends with the guard.
+    ///
+    /// Say [`finish`](TaskGuard::finish) at the end: a guard that is dropped without it was left by `break`,
+    /// `?` or `return`, and its record says `ended_early`.
+    pub fn start(self) -> TaskGuard {
+        let begun = self.items.and_then(|items| {
+            let context = context_of_new_task()?;
+            let begun = Begun::start(context, 0, &items, true)?;
+            Some((begun, begun.inside().replace()))
+        });
+        TaskGuard {
+            begun,
+            items: Vec::new(),
+            was_panicking: std::thread::panicking(),
+            _not_send: PhantomData,
+        }
+    }
+
+    /// Runs a closure as the task.
+    pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
+        self.run_with(work, |_, _| {})
+    }
+
+    /// Runs a closure that may fail as the task: an `Err` is recorded as such.
+    pub fn try_run<T, E: Error>(self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.run_with(work, |result, guard| {
+            if let Err(error) = result {
+                guard.fail_as(std::any::type_name::<E>(), error);
+            }
+        })
+    }
+
+    fn run_with<R>(self, work: impl FnOnce() -> R, look: impl FnOnce(&R, &mut TaskGuard)) -> R {
+        let mut guard = self.start();
+        if guard.begun.is_none() {
+            return work();
+        }
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(result) => {
+                let ended = clock::monotonic_ns();
+                look(&result, &mut guard);
+                guard.end(ended, Ending::Finished);
+                result
+            }
+            Err(panic) => {
+                let ended = clock::monotonic_ns();
+                error::push_panic(&mut guard.items, &*panic);
+                guard.end(ended, Ending::Panicked);
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// Runs a future as the task, which begins when it is first polled.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let rows = runlore::task("fetch").used("url", "…").track(async { 42 }).await;
+    /// # }
+    /// ```
+    pub async fn track<F: Future>(self, future: F) -> F::Output {
+        let mut task = AsyncTask::new();
+        if let Some(items) = &self.items {
+            task.begin_with(items);
+        }
+        drop(self);
+        let body = pin!(future);
+        Tasked::new(&mut task, body, |_: &F::Output, _: &mut super::Outputs<'_>| {}).await
+    }
+}
+
+/// A task that is running; made by [`TaskBuilder::start`].
+#[derive(Debug)]
+#[must_use = "the task ends when its guard is dropped"]
+pub struct TaskGuard {
+    /// The task, and the context to restore.
+    begun: Option<(Begun, Context)>,
+    items: Vec<u8>,
+    was_panicking: bool,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl TaskGuard {
+    /// The task's id; none when it is not recorded.
+    pub fn id(&self) -> Option<Id> {
+        self.begun.map(|(begun, _)| begun.id)
+    }
+
+    /// Adds to what the task gives, by its `Serialize`.
+    pub fn generated(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+        if self.begun.is_some() {
+            push_named(&mut self.items, ItemKind::Generated, name, |to| to.serialize(value));
+        }
+    }
+
+    /// Adds to what the task gives, by its `Debug`.
+    pub fn generated_debug(&mut self, name: &str, value: &dyn Debug) {
+        if self.begun.is_some() {
+            push_named(&mut self.items, ItemKind::Generated, name, |to| to.debug(value));
+        }
+    }
+
+    /// Marks the task as failed, with an error and all its sources.
+    pub fn fail(&mut self, error: &dyn Error) {
+        if self.begun.is_some() {
+            push_error(&mut self.items, error);
+        }
+    }
+
+    fn fail_as(&mut self, type_name: &str, error: &dyn Error) {
+        push_text(&mut self.items, ItemKind::ErrorType, type_name);
+        self.fail(error);
+    }
+
+    /// Ends the task.
+    pub fn finish(mut self) {
+        self.end(clock::monotonic_ns(), Ending::Finished);
+    }
+
+    fn end(&mut self, monotonic_ns: u64, ending: Ending) {
+        let Some((begun, before)) = self.begun.take() else { return };
+        leave(begun.id, before);
+        begun.end(monotonic_ns, ending, &self.items, true);
+    }
+}
+
+impl Drop for TaskGuard {
+    fn drop(&mut self) {
+        if self.begun.is_none() {
+            return;
+        }
+        let panicked = !self.was_panicking && std::thread::panicking();
+        let ending = if panicked { Ending::Panicked } else { Ending::Dropped };
+        self.end(clock::monotonic_ns(), ending);
+    }
+}
+
+/// The most guards that may be dropped before those inside them, and still be remembered.
+const MAX_OUT_OF_ORDER: usize = 64;
+
+thread_local! {
+    /// Tasks that ended while another inside them was current, and the context around each.
+    static OUT_OF_ORDER: RefCell<Vec<(Id, Context)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Leaves a task: the context around it comes back, or the one around that where a guard ended before its time.
+fn leave(task: Id, mut before: Context) {
+    let is_current = context::current_task_id() == Some(task);
+    let looked = OUT_OF_ORDER.try_with(|ended| {
+        let mut ended = ended.borrow_mut();
+        if !is_current {
+            if ended.len() == MAX_OUT_OF_ORDER {
+                ended.remove(0);
+            }
+            ended.push((task, before));
+            return;
+        }
+        while let Some(at) = ended.iter().position(|(id, _)| before.task == Some(*id)) {
+            before = ended.swap_remove(at).1;
+        }
+    });
+    if is_current || looked.is_err() {
+        before.replace();
+    }
+}

@@ -1,0 +1,82 @@
+//! A synchronous task: begun before the body, ended however the body ends.
+
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::inputs::{Inputs, Outputs, Scratch};
+use super::{Begun, context_of_new_task, error};
+use crate::clock;
+use crate::context::Context;
+use crate::pipeline::Site;
+use crate::pipeline::event::Ending;
+
+/// The place for a task on the stack of an annotated function.
+///
+/// Nothing but the flag is written until the task begins: an annotated function that records nothing must not pay
+/// for the room.
+#[derive(Debug)]
+pub struct TaskSlot {
+    armed: bool,
+    /// The task, the context to restore when it ends, and its site.
+    begun: MaybeUninit<(Begun, Context, &'static Site)>,
+}
+
+impl TaskSlot {
+    /// An empty slot.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self { armed: false, begun: MaybeUninit::uninit() }
+    }
+
+    /// Begins the task, if there is a workflow to record it for.
+    #[inline(never)]
+    pub fn begin(&mut self, site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) {
+        let Some(context) = context_of_new_task() else { return };
+        let mut scratch = Scratch::take();
+        capture(&mut Inputs::new(&mut scratch, site));
+        if let Some(begun) = Begun::start(context, site.number(), &scratch, true) {
+            self.begun.write((begun, begun.inside().replace(), site));
+            self.armed = true;
+        }
+    }
+
+    /// Whether the task has begun.
+    #[inline(always)]
+    pub fn is_armed(&self) -> bool {
+        self.armed
+    }
+
+    /// Runs the body and ends the task; the body's panic goes on.
+    #[inline(never)]
+    pub fn run<R>(self, body: impl FnOnce() -> R, outcome: impl FnOnce(&R, &mut Outputs<'_>)) -> R {
+        if !self.armed {
+            return body();
+        }
+        let (begun, before, site) = self.begun();
+        let result = catch_unwind(AssertUnwindSafe(body));
+        let ended = clock::monotonic_ns();
+        before.replace();
+        let mut scratch = Scratch::take();
+        match result {
+            Ok(value) => {
+                let mut outputs = Outputs::new(&mut scratch, site);
+                let ending = outputs.contained(|outputs| outcome(&value, outputs));
+                begun.end(ended, ending, &scratch, true);
+                value
+            }
+            Err(panic) => {
+                error::push_panic(&mut scratch, &*panic);
+                begun.end(ended, Ending::Panicked, &scratch, true);
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    #[allow(unsafe_code)]
+    fn begun(&self) -> (Begun, Context, &'static Site) {
+        debug_assert!(self.armed);
+        // SAFETY: the slot is armed, so `begin` has written the task.
+        unsafe { self.begun.assume_init_read() }
+    }
+}

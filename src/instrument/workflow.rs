@@ -1,0 +1,321 @@
+//! Workflows: what the tasks of one run have in common, from its start to its end.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
+use crate::pipeline::{self, RunEnd, RunSpec, Totals};
+use crate::record::{ErrorObject, Id, Status, WorkflowObject, redact};
+use crate::store::{DEFAULT_FOLDER, RunInfo, StoreChoice};
+use crate::{Result, clock, host};
+
+/// A workflow: tasks are recorded while one runs.
+///
+/// ```no_run
+/// let run = runlore::workflow("train").description("a first try").used("epochs", &3).start()?;
+/// // … annotated functions …
+/// run.finish()?;
+/// # Ok::<(), runlore::Error>(())
+/// ```
+///
+/// The records go to the folder `./runlore` unless [`store`](WorkflowBuilder::store) says otherwise.
+pub fn workflow(name: impl Into<String>) -> WorkflowBuilder {
+    WorkflowBuilder { name: name.into(), ..WorkflowBuilder::default() }
+}
+
+/// A workflow that has not started; made by [`workflow`].
+#[derive(Debug, Default)]
+#[must_use = "a workflow starts with `start` or `run`"]
+pub struct WorkflowBuilder {
+    name: String,
+    id: Option<String>,
+    campaign: Option<String>,
+    description: Option<String>,
+    subtype: Option<String>,
+    user: Option<String>,
+    used: Map<String, Value>,
+    metadata: Map<String, Value>,
+    store: Option<StoreChoice>,
+}
+
+impl WorkflowBuilder {
+    /// Names the workflow's id; it must be unique in its store. A new UUID otherwise.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Says what several workflows belong to.
+    pub fn campaign(mut self, campaign: impl Into<String>) -> Self {
+        self.campaign = Some(campaign.into());
+        self
+    }
+
+    /// Says what the workflow is for.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Says what kind of workflow it is.
+    pub fn subtype(mut self, subtype: impl Into<String>) -> Self {
+        self.subtype = Some(subtype.into());
+        self
+    }
+
+    /// Says who runs it; the one who is logged in otherwise.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Adds to what the workflow gets.
+    pub fn used(mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        insert(&mut self.used, name, value);
+        self
+    }
+
+    /// Adds a field to `custom_metadata`.
+    pub fn metadata(mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        insert(&mut self.metadata, name, value);
+        self
+    }
+
+    /// Says where the records go: a folder, a URI, or a store such as [`MemoryStore`](crate::store::MemoryStore).
+    pub fn store(mut self, store: impl Into<StoreChoice>) -> Self {
+        self.store = Some(store.into());
+        self
+    }
+
+    /// Starts the workflow. It is the calling thread's until it ends, and that of every thread without one while it
+    /// is the longest running.
+    ///
+    /// Fails where the program must be changed: a store that does not exist. A folder that cannot be
+    /// written, a full disk or a server that is away are told on standard error, and are tried again.
+    pub fn start(self) -> Result<WorkflowRun> {
+        let started = self.open(None)?;
+        let before = started.context().replace();
+        Ok(WorkflowRun { before: Some(before), ..started })
+    }
+
+    /// Runs a closure as the workflow.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// let sum = runlore::workflow("sum").store(store).run(|| 1 + 1)?;
+    /// assert_eq!(sum, 2);
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn run<R>(self, work: impl FnOnce() -> R) -> Result<R> {
+        let run = self.start()?;
+        let result = work();
+        // What could not be stored was told on standard error; the result is the caller's.
+        _ = run.finish();
+        Ok(result)
+    }
+
+    /// Runs a future as the workflow: it stays the future's own on whichever thread that is polled, which several
+    /// workflows at once on one async runtime need.
+    pub async fn track<F: Future>(self, future: F) -> Result<F::Output> {
+        let run = self.open(None)?;
+        let result = future.in_context(run.context()).await;
+        _ = run.finish();
+        Ok(result)
+    }
+
+    /// Starts the recording; `joined` is a workflow of another process that this one's tasks belong to.
+    fn open(self, joined: Option<&Inherited>) -> Result<WorkflowRun> {
+        static NUMBERS: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        clock::anchor();
+        let monotonic_ns = clock::monotonic_ns();
+        let wall_ns = clock::wall_ns(monotonic_ns);
+        let inherited = Inherited::from_env();
+        let around = context::current();
+        let (parent_workflow, parent_task, campaign) = match context::workflow_of(around) {
+            Some(outer) => (Some(outer.id), around.task, Some(outer.campaign)),
+            None => match inherited {
+                Some(outer) => {
+                    (Some(outer.workflow.clone()), outer.task_id(), Some(outer.campaign.clone()))
+                }
+                None => (None, None, None),
+            },
+        };
+        let id = match joined {
+            Some(outer) => outer.workflow.clone(),
+            None => self.id.unwrap_or_else(|| Id::at(wall_ns).to_string()),
+        };
+        let campaign = self.campaign.or(campaign).unwrap_or_else(|| Id::at(wall_ns).to_string());
+        let info = RunInfo { workflow_id: id.clone(), name: self.name.clone(), pid: std::process::id() };
+        let store = self
+            .store
+            .or_else(|| Some(std::env::var(context::STORE).ok()?.into()))
+            .unwrap_or_else(|| DEFAULT_FOLDER.into())
+            .open(&info)?;
+        let hostname = host::name();
+        let workflow = joined.is_none().then(|| {
+            Box::new(WorkflowObject {
+                workflow_id: id.clone(),
+                parent_workflow_id: parent_workflow,
+                parent_task_id: parent_task.map(|task| task.to_string()),
+                campaign_id: Some(campaign.clone()),
+                name: Some(self.name),
+                workflow_description: self.description,
+                subtype: self.subtype,
+                started_at: Some(clock::seconds(wall_ns)),
+                utc_timestamp: Some(clock::seconds(wall_ns)),
+                status: Some(Status::Running),
+                used: (!self.used.is_empty()).then_some(self.used),
+                custom_metadata: (!self.metadata.is_empty()).then_some(self.metadata),
+                user: self.user.or_else(host::user),
+                hostname: Some(hostname.clone()),
+                pid: Some(u64::from(std::process::id())),
+                sys_name: Some(std::env::consts::OS.to_owned()),
+                catalogue: serde_json::to_value(pipeline::catalogue()).ok(),
+                ..WorkflowObject::default()
+            })
+        });
+        let active = Active {
+            number,
+            id: id.clone(),
+            campaign: campaign.clone(),
+            root: parent_task,
+            store: store.uri(),
+        };
+        pipeline::open_run(RunSpec {
+            number,
+            store,
+            workflow_id: id.clone(),
+            campaign_id: campaign,
+            hostname,
+            workflow,
+            monotonic_ns,
+        })?;
+        context::activate(active);
+        Ok(WorkflowRun {
+            number,
+            id,
+            error: None,
+            before: None,
+            was_panicking: std::thread::panicking(),
+            ended: false,
+            _not_send: PhantomData,
+        })
+    }
+}
+
+fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?Sized)) {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    map.insert(name.to_owned(), redact::hidden(name, value));
+}
+
+/// A workflow that is running; made by [`WorkflowBuilder::start`].
+///
+/// It ends with [`finish`](Self::finish). Dropped without, it was left early; dropped by a panic, it is an
+/// error.
+#[derive(Debug)]
+#[must_use = "the workflow ends when this is dropped"]
+pub struct WorkflowRun {
+    number: Number,
+    id: String,
+    error: Option<ErrorObject>,
+    /// The thread's context before the start.
+    before: Option<Context>,
+    was_panicking: bool,
+    ended: bool,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl WorkflowRun {
+    /// The workflow's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The workflow as a context, for threads and futures that do not have one.
+    pub fn context(&self) -> Context {
+        Context { task: None, workflow: self.number }
+    }
+
+    /// Marks the workflow as failed.
+    pub fn fail(&mut self, error: &dyn std::error::Error) {
+        let mut chain = Vec::new();
+        let mut source = error.source();
+        while let Some(error) = source.filter(|_| chain.len() < 32) {
+            chain.push(redact::scrub(&error.to_string()));
+            source = error.source();
+        }
+        self.error = Some(ErrorObject {
+            kind: Some("error".to_owned()),
+            message: Some(redact::scrub(&error.to_string())),
+            chain,
+            ..ErrorObject::default()
+        });
+    }
+
+    /// Ends the workflow when everything is stored, and says what became of its tasks.
+    pub fn finish(mut self) -> Result<Totals> {
+        self.end(false)
+    }
+
+    fn end(&mut self, early: bool) -> Result<Totals> {
+        self.ended = true;
+        if let Some(before) = self.before.take() {
+            // Only where it is still ours to restore: the run may end on another thread.
+            if context::current() == self.context() {
+                before.replace();
+            }
+        }
+        context::deactivate(self.number);
+        let status = if self.error.is_some() { Status::Error } else { Status::Finished };
+        let end = RunEnd {
+            monotonic_ns: clock::monotonic_ns(),
+            status,
+            error: self.error.take(),
+            ended_early: early,
+        };
+        pipeline::close_run(self.number, end)
+    }
+}
+
+impl Drop for WorkflowRun {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let panicked = !self.was_panicking && std::thread::panicking();
+        if panicked && self.error.is_none() {
+            self.error = Some(ErrorObject {
+                kind: Some("panic".to_owned()),
+                message: Some("panicked".to_owned()),
+                ..ErrorObject::default()
+            });
+        }
+        // Nobody is there to hear of an error; the writer told it on standard error.
+        _ = self.end(!panicked);
+    }
+}
+
+/// At the process's first task outside any workflow: joins the workflow that a parent process handed over. Says
+/// whether it did.
+#[cold]
+pub(super) fn join_inherited_once() -> bool {
+    if !context::take_decision() {
+        return false;
+    }
+    let Some(inherited) = Inherited::from_env() else { return false };
+    match workflow(host::program()).open(Some(inherited)) {
+        // It ends with the process.
+        Ok(run) => {
+            std::mem::forget(run);
+            true
+        }
+        Err(error) => {
+            pipeline::notice(&format!("the workflow of the parent process cannot be joined: {error}"));
+            false
+        }
+    }
+}

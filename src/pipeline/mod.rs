@@ -1,0 +1,28 @@
+//! From a task to a store: rings on the callers' side, one writer thread, batches.
+//!
+//! A task pushes a START and an END into its thread's own ring and goes on. The writer thread looks at the
+//! rings by itself, pairs the two, turns them into records and hands those to the stores of their
+//! workflows. Nothing on the caller's side locks, formats, or wakes another thread, unless a ring is more than half
+//! full.
+
+pub(crate) mod event;
+mod exit;
+mod memory;
+mod notice;
+mod push;
+mod ring;
+mod rings;
+mod run;
+mod signal;
+mod site;
+mod stats;
+mod view;
+mod writer;
+
+pub(crate) use notice::notice;
+pub(crate) use push::{push_add, push_end, push_start};
+pub(crate) use run::{RunEnd, RunSpec};
+pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
+pub use stats::{Stats, Totals, stats};
+pub(crate) use writer::{close_run, open_run};
+pub use writer::flush;

@@ -1,0 +1,166 @@
+//! The caller's side: events go into the thread's ring, and what to do when it is full.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::event::{End, Kind, Start};
+use super::ring::{END_ROOM, Ring};
+use super::{rings, stats, writer};
+use crate::clock;
+use crate::context::Number;
+use crate::record::Id;
+
+/// How long a task waits for room in its queue at the most.
+const MAX_WAIT: Duration = Duration::from_millis(100);
+
+/// Tasks that were not recorded, by workflow; the writer takes them.
+static DROPPED: Mutex<Vec<(Number, u64)>> = Mutex::new(Vec::new());
+static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
+
+/// ENDs of tasks that began on another thread and found no room here. There are never more than open tasks.
+static OVERFLOW: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+static ANY_OVERFLOW: AtomicBool = AtomicBool::new(false);
+
+/// Pushes a START; `false` when the task will not be recorded. With `reserve` room is kept for its END, which
+/// must then come from this thread.
+#[inline]
+pub(crate) fn push_start(start: &Start, items: &[u8], reserve: bool) -> bool {
+    let Some(ring) = rings::own() else { return no_ring(start.workflow) };
+    let head = start.to_bytes();
+    let keep = ring.reserved() + if reserve { 2 * END_ROOM } else { 0 };
+    if items.len() > room_for_items(ring) {
+        let bare = Start { lost_items: true, ..*start };
+        return push_start(&bare, &[], reserve);
+    }
+    if ring.push(Kind::Start, &head, items, keep).is_err()
+        && !wait_for_room(ring, || ring.push(Kind::Start, &head, items, keep).is_ok())
+    {
+        count_dropped(start.workflow);
+        return false;
+    }
+    if reserve {
+        ring.reserve();
+    }
+    wake_if_filling(ring);
+    true
+}
+
+/// Pushes an END. One whose START reserved room always fits, if need be without its items.
+#[inline]
+pub(crate) fn push_end(end: &End, items: &[u8], reserved: bool) {
+    let Some(ring) = rings::own() else { return overflow(end, items) };
+    let head = end.to_bytes();
+    if reserved {
+        ring.release_reservation();
+    }
+    let keep = ring.reserved();
+    let pushed = items.len() <= room_for_items(ring)
+        && (ring.push(Kind::End, &head, items, keep).is_ok()
+            || wait_for_room(ring, || ring.push(Kind::End, &head, items, keep).is_ok()));
+    if !pushed {
+        let bare = End { lost_items: !items.is_empty(), ..*end };
+        if !(reserved && ring.push(Kind::End, &bare.to_bytes(), &[], 0).is_ok()) {
+            overflow(end, items);
+        }
+    }
+    wake_if_filling(ring);
+    rings::close_if_late(ring);
+}
+
+/// Adds items to a task that is open.
+pub(crate) fn push_add(task: Id, items: &[u8]) {
+    let Some(ring) = rings::own() else { return };
+    let head = task.to_bits().to_le_bytes();
+    let keep = ring.reserved();
+    if items.len() > room_for_items(ring) {
+        return;
+    }
+    if ring.push(Kind::Add, &head, items, keep).is_err() {
+        wait_for_room(ring, || ring.push(Kind::Add, &head, items, keep).is_ok());
+    }
+    wake_if_filling(ring);
+}
+
+/// Several events must fit a ring, or one could wait for ever.
+fn room_for_items(ring: &Ring) -> usize {
+    ring.capacity() / 4 - 128
+}
+
+#[cold]
+fn no_ring(workflow: Number) -> bool {
+    if !rings::is_silent() {
+        count_dropped(workflow);
+    }
+    false
+}
+
+#[cold]
+fn count_dropped(workflow: Number) {
+    let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    match dropped.iter_mut().find(|(number, _)| *number == workflow) {
+        Some((_, count)) => *count += 1,
+        None => dropped.push((workflow, 1)),
+    }
+    ANY_DROPPED.store(true, Ordering::Release);
+    stats::add(&stats::DROPPED, 1);
+}
+
+/// The tasks dropped since the last call.
+pub(super) fn take_dropped() -> Vec<(Number, u64)> {
+    if !ANY_DROPPED.swap(false, Ordering::Acquire) {
+        return Vec::new();
+    }
+    std::mem::take(&mut *DROPPED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[cold]
+fn overflow(end: &End, items: &[u8]) {
+    let mut bytes = end.to_bytes().to_vec();
+    bytes.extend_from_slice(items);
+    OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    ANY_OVERFLOW.store(true, Ordering::Release);
+}
+
+/// The ENDs that found no room in a ring since the last call.
+pub(super) fn take_overflow() -> Vec<Vec<u8>> {
+    if !ANY_OVERFLOW.swap(false, Ordering::Acquire) {
+        return Vec::new();
+    }
+    std::mem::take(&mut *OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[inline]
+fn wake_if_filling(ring: &Ring) {
+    if ring.is_past_half() {
+        writer::wake();
+    }
+}
+
+/// Tries until there is room, for as long as it may take: the writer needs a moment, not more.
+#[cold]
+fn wait_for_room(ring: &Ring, mut attempt: impl FnMut() -> bool) -> bool {
+    let stalled = ring.stalled();
+    if stalled.get() {
+        // The last wait was in vain, and still there is no room: the program must not wait again and again.
+        return false;
+    }
+    stats::add(&stats::WAITS, 1);
+    let began = clock::monotonic_ns();
+    for round in 0_u32.. {
+        writer::wake();
+        if attempt() {
+            return true;
+        }
+        if clock::monotonic_ns() - began > MAX_WAIT.as_nanos() as u64 {
+            break;
+        }
+        if round < 20 {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+    stalled.set(true);
+    false
+}

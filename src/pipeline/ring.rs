@@ -1,0 +1,342 @@
+//! A thread's own queue: one producer, one consumer, events of any length, no locks.
+//!
+//! The ring is a block of memory with a head that says who owns it and how far each side has come. Positions
+//! only grow; a position modulo the capacity is a place. An event never wraps: where it does not fit before the
+//! end, a pad fills the rest.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use super::event::{Kind, u32_at};
+use super::memory::Memory;
+
+/// Every event begins with its length, its kind, and how many bytes at its end only align the next one.
+const HEAD: usize = 8;
+
+/// Events begin at multiples of this.
+const ALIGN: usize = 8;
+
+/// Bytes before the first event.
+const DATA: usize = 4096;
+
+/// The room that an END without items takes: what a START keeps free for its own.
+pub(crate) const END_ROOM: usize = HEAD + super::event::End::BYTES;
+
+const FREE: u32 = 0;
+const OWNED: u32 = 1;
+const CLOSED: u32 = 2;
+
+/// The first bytes of a ring. Each side's position has a cache line of its own.
+#[repr(C)]
+struct Shared {
+    state: AtomicU32,
+    _line: [u8; 124],
+    /// Up to here the consumer is done; written by the consumer.
+    released: AtomicU64,
+    _line2: [u8; 120],
+    /// Up to here events are whole; written by the producer.
+    committed: AtomicU64,
+    _line3: [u8; 120],
+}
+
+/// What only the owning thread touches.
+struct Producer {
+    committed: Cell<u64>,
+    /// The consumer's position as last seen, so that most pushes do not read its cache line.
+    released: Cell<u64>,
+    /// Open tasks whose END has room kept for it.
+    reserved: Cell<usize>,
+    /// Set when waiting for room was in vain, until there is room again: do not wait a second time.
+    stalled: Cell<bool>,
+}
+
+/// There is no room for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+pub(crate) struct Ring {
+    memory: Memory,
+    capacity: usize,
+    producer: Producer,
+    /// The next ring in the list of all rings; set once, before the ring is published.
+    pub(super) next: AtomicPtr<Ring>,
+}
+
+// SAFETY: `producer` is touched only by the thread that owns the ring (`claim` hands it over with Acquire and
+// Release), the data between `released` and `committed` only by the consumer, the rest only by the producer.
+unsafe impl Sync for Ring {}
+// SAFETY: as above; the memory belongs to no thread.
+unsafe impl Send for Ring {}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// A ring of `capacity` bytes (a power of two), owned by the calling thread.
+    pub(crate) fn new(capacity: usize) -> Option<Self> {
+        debug_assert!(capacity.is_power_of_two());
+        let ring = Self {
+            memory: Memory::new(DATA + capacity)?,
+            capacity,
+            producer: Producer {
+                committed: Cell::new(0),
+                released: Cell::new(0),
+                reserved: Cell::new(0),
+                stalled: Cell::new(false),
+            },
+            next: AtomicPtr::new(std::ptr::null_mut()),
+        };
+        ring.shared().state.store(OWNED, Ordering::Release);
+        Some(ring)
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: the memory begins with at least DATA zeroed bytes at a page boundary, which is a valid
+        // `Shared`; it is only ever seen through atomics.
+        unsafe { &*self.memory.start().cast::<Shared>() }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Takes a ring that nobody owns any more; its new owner is the calling thread.
+    pub(crate) fn claim(&self) -> bool {
+        let state = &self.shared().state;
+        let claimed = state.compare_exchange(FREE, OWNED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if claimed {
+            self.producer.reserved.set(0);
+            self.producer.stalled.set(false);
+        }
+        claimed
+    }
+
+    /// The owning thread ends: the ring is free once it is drained.
+    pub(crate) fn close(&self) {
+        self.shared().state.store(CLOSED, Ordering::Release);
+    }
+
+    /// By the consumer: frees a closed ring that it has drained.
+    pub(crate) fn free_if_done(&self, read: u64) {
+        let shared = self.shared();
+        if shared.state.load(Ordering::Acquire) == CLOSED
+            && shared.committed.load(Ordering::Acquire) == read
+            && shared.released.load(Ordering::Relaxed) == read
+        {
+            shared.state.store(FREE, Ordering::Release);
+        }
+    }
+
+    /// Appends an event; by the owning thread only. `keep` bytes stay free besides what open tasks reserved.
+    #[inline]
+    pub(crate) fn push(&self, kind: Kind, head: &[u8], items: &[u8], keep: usize) -> Result<(), Full> {
+        let used = HEAD + head.len() + items.len();
+        let length = used.next_multiple_of(ALIGN);
+        let committed = self.producer.committed.get();
+        let place = committed as usize & (self.capacity - 1);
+        let pad = if self.capacity - place < length { self.capacity - place } else { 0 };
+        let wanted = pad + length + keep;
+        if !self.has_room(committed, wanted) {
+            return Err(Full);
+        }
+        if pad > 0 {
+            self.write_head(place, pad, Kind::Pad, 0);
+        }
+        let place = if pad > 0 { 0 } else { place };
+        // SAFETY: [place, place + length) lies inside the data, and `has_room` saw that the consumer is done with
+        // it. The lengths add up to at most `length`.
+        unsafe {
+            let start = self.data().add(place);
+            self.write_head(place, length, kind, length - used);
+            copy(head, start.add(HEAD));
+            copy(items, start.add(HEAD + head.len()));
+        }
+        let after = committed + (pad + length) as u64;
+        self.producer.stalled.set(false);
+        self.producer.committed.set(after);
+        self.shared().committed.store(after, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline]
+    fn has_room(&self, committed: u64, wanted: usize) -> bool {
+        let fits = |released: u64| (committed - released) as usize + wanted <= self.capacity;
+        if fits(self.producer.released.get()) {
+            return true;
+        }
+        let released = self.shared().released.load(Ordering::Acquire);
+        self.producer.released.set(released);
+        fits(released)
+    }
+
+    fn write_head(&self, place: usize, length: usize, kind: Kind, unused: usize) {
+        let mut head = [0; HEAD];
+        head[..4].copy_from_slice(&(length as u32).to_le_bytes());
+        head[4] = kind as u8;
+        head[5] = unused as u8;
+        // SAFETY: `place` is a multiple of ALIGN below the capacity, so HEAD bytes follow it, and the caller
+        // checked that they are free.
+        unsafe { copy(&head, self.data().add(place)) };
+    }
+
+    fn data(&self) -> *mut u8 {
+        // SAFETY: the memory is DATA + capacity bytes long.
+        unsafe { self.memory.start().add(DATA) }
+    }
+
+    /// Keeps room for the END of a task that begins; by the owning thread.
+    pub(crate) fn reserve(&self) {
+        self.producer.reserved.set(self.producer.reserved.get() + 1);
+    }
+
+    pub(crate) fn release_reservation(&self) {
+        self.producer.reserved.set(self.producer.reserved.get().saturating_sub(1));
+    }
+
+    /// The bytes reserved for ENDs, and for the pad that one of them may need.
+    pub(crate) fn reserved(&self) -> usize {
+        match self.producer.reserved.get() {
+            0 => 0,
+            open => (open + 1) * END_ROOM,
+        }
+    }
+
+    pub(crate) fn has_reservations(&self) -> bool {
+        self.producer.reserved.get() > 0
+    }
+
+    pub(crate) fn stalled(&self) -> &Cell<bool> {
+        &self.producer.stalled
+    }
+
+    /// Whether more than half of the ring waits for the consumer; by the owning thread.
+    #[inline]
+    pub(crate) fn is_past_half(&self) -> bool {
+        let half = self.capacity as u64 / 2;
+        let committed = self.producer.committed.get();
+        if committed - self.producer.released.get() <= half {
+            return false;
+        }
+        let released = self.shared().released.load(Ordering::Acquire);
+        self.producer.released.set(released);
+        committed - released > half
+    }
+
+    /// By the consumer: hands the events after `read` to `each`, and returns the position after them.
+    pub(crate) fn read(&self, mut read: u64, mut each: impl FnMut(Kind, &[u8])) -> u64 {
+        let committed = self.shared().committed.load(Ordering::Acquire);
+        while read < committed {
+            let place = read as usize & (self.capacity - 1);
+            // SAFETY: the producer committed these bytes and does not touch them until they are released.
+            let rest = unsafe { std::slice::from_raw_parts(self.data().add(place), self.capacity - place) };
+            let length = u32_at(rest, 0) as usize;
+            let unused = usize::from(rest[5]);
+            if length < HEAD + unused || length > rest.len() {
+                // Only a damaged ring has such an event: nothing after it can be found.
+                return committed;
+            }
+            match Kind::from_byte(rest[4]) {
+                Some(Kind::Pad) | None => {}
+                Some(kind) => each(kind, &rest[HEAD..length - unused]),
+            }
+            read += length as u64;
+        }
+        read
+    }
+
+    /// By the consumer: the events before `read` are done with, and their room is free.
+    pub(crate) fn release(&self, read: u64) {
+        self.shared().released.store(read, Ordering::Release);
+    }
+}
+
+/// # Safety
+/// `to` must be valid for writes of `from.len()` bytes.
+#[inline]
+unsafe fn copy(from: &[u8], to: *mut u8) {
+    // SAFETY: the caller vouches for `to`; the ring's memory never overlaps a live slice.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(ring: &Ring, read: &mut u64) -> Vec<Vec<u8>> {
+        let mut events = Vec::new();
+        *read = ring.read(*read, |_, bytes| events.push(bytes.to_vec()));
+        ring.release(*read);
+        events
+    }
+
+    #[test]
+    fn events_of_any_length_come_out_in_order_across_many_turns() {
+        let ring = Ring::new(4096).unwrap();
+        let mut read = 0;
+        for turn in 0..5_000_usize {
+            let items = vec![turn as u8; turn * 37 % 1000];
+            ring.push(Kind::Start, &[1, 2, 3], &items, 0).unwrap();
+            let events = drain(&ring, &mut read);
+            assert_eq!(events.len(), 1);
+            assert_eq!(&events[0][..3], &[1, 2, 3]);
+            assert_eq!(&events[0][3..], &items[..]);
+        }
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_keeps_what_it_has() {
+        let ring = Ring::new(4096).unwrap();
+        let mut pushed = 0;
+        while ring.push(Kind::Start, &[0; 56], &[7; 100], 0).is_ok() {
+            pushed += 1;
+        }
+        assert!(ring.is_past_half());
+        let mut read = 0;
+        assert_eq!(drain(&ring, &mut read).len(), pushed);
+        assert!(!ring.is_past_half());
+        assert!(ring.push(Kind::Start, &[0; 56], &[7; 100], 0).is_ok());
+    }
+
+    #[test]
+    fn every_start_that_fits_leaves_room_for_its_end() {
+        let ring = Ring::new(4096).unwrap();
+        let mut open = 0;
+        while ring.push(Kind::Start, &[0; 56], &[], ring.reserved() + 2 * END_ROOM).is_ok() {
+            ring.reserve();
+            open += 1;
+        }
+        assert!(open > 10);
+        for _ in 0..open {
+            assert_eq!(ring.push(Kind::End, &[0; super::super::event::End::BYTES], &[], 0), Ok(()));
+            ring.release_reservation();
+        }
+    }
+
+    #[test]
+    fn two_threads_agree() {
+        let ring = Ring::new(4096).unwrap();
+        let total = 50_000_u64;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..total {
+                    while ring.push(Kind::Start, &number.to_le_bytes(), &[5; 17], 0).is_err() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let (mut read, mut expected) = (0, 0);
+            while expected < total {
+                read = ring.read(read, |_, bytes| {
+                    assert_eq!(super::super::event::u64_at(bytes, 0), expected);
+                    assert_eq!(&bytes[8..], &[5; 17]);
+                    expected += 1;
+                });
+                ring.release(read);
+            }
+        });
+    }
+}

@@ -1,0 +1,306 @@
+//! The writer's side of one workflow: its batch, its store, and what its store could not take yet.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::notice::notice;
+use super::stats::{self, Totals};
+use super::view::{Common, Task, TaskView};
+use crate::clock;
+use crate::context::Number;
+use crate::record::{ErrorObject, Status, WorkflowObject};
+use crate::store::{Batch, Store};
+use crate::{Error, ErrorKind, Result};
+
+/// A batch is written when it has this many records …
+const BATCH: usize = 512;
+/// … or when it is this old.
+const MAX_AGE: Duration = Duration::from_millis(200);
+/// Bytes kept in memory for a store that fails.
+const MAX_BACKLOG: usize = 64 << 20;
+/// How long to wait before a store that failed is tried again: doubled each time, up to the second.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How long the end of a run tries to get its last records stored.
+const LAST_TRY: Duration = Duration::from_secs(2);
+
+/// What the writer is told of a run that starts.
+pub(crate) struct RunSpec {
+    pub(crate) number: Number,
+    pub(crate) store: Box<dyn Store>,
+    /// The id of the workflow and of its campaign.
+    pub(crate) workflow_id: String,
+    pub(crate) campaign_id: String,
+    pub(crate) hostname: String,
+    /// The record of the workflow as it starts; none when another process has it.
+    pub(crate) workflow: Option<Box<WorkflowObject>>,
+    /// The monotonic clock when it started.
+    pub(crate) monotonic_ns: u64,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct RunEnd {
+    pub(crate) monotonic_ns: u64,
+    pub(crate) status: Status,
+    pub(crate) error: Option<ErrorObject>,
+    pub(crate) ended_early: bool,
+}
+
+pub(super) struct Run {
+    store: Box<dyn Store>,
+    common: Common,
+    workflow: Option<Box<WorkflowObject>>,
+    started_ns: u64,
+    batch: Vec<Task>,
+    batch_since: Option<Instant>,
+    backlog: VecDeque<Lines>,
+    backlog_bytes: usize,
+    retry_at: Option<(Instant, Duration)>,
+    totals: Totals,
+    last_error: Option<Error>,
+    /// The workflow has ended; the run is kept for tasks that outlive it.
+    pub(super) ended: bool,
+}
+
+/// Records as lines of JSON.
+#[derive(Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Lines {
+    fn push(&mut self, record: &impl Serialize) {
+        let start = self.bytes.len();
+        match serde_json::to_writer(&mut self.bytes, record) {
+            Ok(()) => {
+                self.bytes.push(b'\n');
+                self.ends.push(self.bytes.len());
+            }
+            // Nothing in a record can fail to be JSON; should it, the others must not suffer.
+            Err(error) => {
+                self.bytes.truncate(start);
+                stats::add(&stats::DROPPED, 1);
+                notice(&format!("a record could not be written as JSON: {error}"));
+            }
+        }
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        Batch::new(&self.bytes, &self.ends)
+    }
+}
+
+impl Run {
+    pub(super) fn new(spec: RunSpec) -> Self {
+        let common = Common {
+            workflow_id: spec.workflow_id,
+            campaign_id: spec.campaign_id,
+            hostname: spec.hostname,
+            pid: std::process::id(),
+        };
+        let mut run = Self {
+            store: spec.store,
+            common,
+            workflow: spec.workflow,
+            started_ns: spec.monotonic_ns,
+            batch: Vec::new(),
+            batch_since: None,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            retry_at: None,
+            totals: Totals::default(),
+            last_error: None,
+            ended: false,
+        };
+        let mut lines = Lines::default();
+        if let Some(workflow) = &run.workflow {
+            lines.push(workflow);
+        }
+        run.send(lines);
+        run
+    }
+
+    /// Adds a task that has ended.
+    pub(super) fn add(&mut self, task: Task) {
+        self.totals.tasks += 1;
+        match task.status() {
+            Status::Finished => self.totals.finished += 1,
+            Status::Error => self.totals.errors += 1,
+            _ => self.totals.running += 1,
+        }
+        self.batch.push(task);
+        self.batch_since.get_or_insert_with(Instant::now);
+    }
+
+    pub(super) fn count_dropped(&mut self, count: u64) {
+        self.totals.dropped += count;
+    }
+
+    /// Writes what is due; gives back the buffers of what was written.
+    pub(super) fn tick(&mut self, now: Instant, spare: &mut Vec<Vec<u8>>) {
+        let old = self.batch_since.is_some_and(|since| now - since >= MAX_AGE);
+        if old || self.batch.len() >= BATCH {
+            self.write_batch(spare);
+        }
+        if self.retry_at.is_some_and(|(at, _)| now >= at) {
+            self.drain_backlog();
+        }
+    }
+
+    pub(super) fn write_batch(&mut self, spare: &mut Vec<Vec<u8>>) {
+        self.batch_since = None;
+        if self.batch.is_empty() {
+            return;
+        }
+        let mut lines = Lines::default();
+        for task in &self.batch {
+            lines.push(&TaskView { task, common: &self.common });
+        }
+        for mut task in self.batch.drain(..) {
+            if spare.len() < BATCH && task.items.capacity() > 0 {
+                task.items.clear();
+                spare.push(task.items);
+            }
+        }
+        self.send(lines);
+    }
+
+    /// Shows tasks that have been open for a while.
+    pub(super) fn show_open<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) {
+        let mut lines = Lines::default();
+        for task in tasks {
+            lines.push(&TaskView { task, common: &self.common });
+        }
+        if lines.ends.is_empty() {
+            return;
+        }
+        let store = &mut self.store;
+        if let Err(error) = guarded(|| store.write_open(&lines.batch())) {
+            self.failed(error);
+        }
+    }
+
+    /// Ends the run: the last tasks, those still open, and the workflow's final record.
+    pub(super) fn end(
+        &mut self,
+        open: &[&Task],
+        end: RunEnd,
+        spare: &mut Vec<Vec<u8>>,
+    ) -> Result<Totals> {
+        self.write_batch(spare);
+        let mut lines = Lines::default();
+        self.totals.tasks += open.len() as u64;
+        self.totals.running += open.len() as u64;
+        for task in open {
+            lines.push(&TaskView { task, common: &self.common });
+        }
+        if let Some(mut workflow) = self.workflow.take() {
+            let duration = end.monotonic_ns.saturating_sub(self.started_ns);
+            workflow.ended_at = workflow.started_at.map(|started| started + clock::seconds(duration));
+            workflow.duration_ns = Some(duration);
+            workflow.status = Some(end.status);
+            workflow.ended_early = end.ended_early.then_some(true);
+            workflow.stderr = end.error.as_ref().and_then(|error| error.message.clone());
+            workflow.error = end.error;
+            if let Ok(serde_json::Value::Object(totals)) = serde_json::to_value(self.totals) {
+                workflow.totals = Some(totals);
+            }
+            lines.push(&workflow);
+        }
+        self.send(lines);
+        self.ended = true;
+        let until = Instant::now() + LAST_TRY;
+        while !self.backlog.is_empty() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+            self.drain_backlog();
+        }
+        let store = &mut self.store;
+        let closed = guarded(|| store.close());
+        if self.backlog.is_empty() {
+            closed.map(|()| self.totals)
+        } else {
+            Err(self.give_up())
+        }
+    }
+
+    /// Drops what the store would not take, and says so.
+    fn give_up(&mut self) -> Error {
+        let lost: usize = self.backlog.drain(..).map(|lines| lines.ends.len()).sum();
+        self.backlog_bytes = 0;
+        stats::add(&stats::DROPPED, lost as u64);
+        stats::WAITING.fetch_sub(lost as u64, std::sync::atomic::Ordering::Relaxed);
+        let error = Error::new(ErrorKind::Store, format!("{lost} records were not stored"));
+        match self.last_error.take() {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        }
+    }
+
+    /// Hands records to the store, or keeps them for the next try.
+    fn send(&mut self, lines: Lines) {
+        if lines.ends.is_empty() {
+            return;
+        }
+        if self.backlog.is_empty() && self.try_write(&lines) {
+            return;
+        }
+        let size = lines.bytes.len();
+        if self.backlog_bytes + size > MAX_BACKLOG {
+            let lost = lines.ends.len() as u64;
+            stats::add(&stats::DROPPED, lost);
+            self.totals.dropped += lost;
+            return;
+        }
+        stats::add(&stats::WAITING, lines.ends.len() as u64);
+        self.backlog_bytes += size;
+        self.backlog.push_back(lines);
+    }
+
+    fn try_write(&mut self, lines: &Lines) -> bool {
+        let store = &mut self.store;
+        match guarded(|| store.write(&lines.batch())) {
+            Ok(()) => {
+                stats::add(&stats::WRITTEN, lines.ends.len() as u64);
+                stats::add(&stats::BYTES, lines.bytes.len() as u64);
+                stats::add(&stats::BATCHES, 1);
+                self.totals.bytes_written += lines.bytes.len() as u64;
+                self.retry_at = None;
+                true
+            }
+            Err(error) => {
+                self.failed(error);
+                false
+            }
+        }
+    }
+
+    fn drain_backlog(&mut self) {
+        while let Some(lines) = self.backlog.pop_front() {
+            if !self.try_write(&lines) {
+                self.backlog.push_front(lines);
+                return;
+            }
+            self.backlog_bytes -= lines.bytes.len();
+            let count = lines.ends.len() as u64;
+            stats::WAITING.fetch_sub(count, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    fn failed(&mut self, error: Error) {
+        stats::add(&stats::STORE_ERRORS, 1);
+        notice(&format!("{error}; records are kept in memory, and it is tried again"));
+        let wait = self.retry_at.map_or(RETRY.0, |(_, wait)| (wait * 2).min(RETRY.1));
+        self.retry_at = Some((Instant::now() + wait, wait));
+        self.last_error = Some(error);
+    }
+}
+
+/// A store that panics has failed; the writer goes on.
+fn guarded(call: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Store, "the store panicked")))
+}

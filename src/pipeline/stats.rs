@@ -1,0 +1,74 @@
+//! Counters: what was recorded, and what was not.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// What the recorder has done in this process so far, over all workflows.
+///
+/// ```
+/// let stats = runlore::stats();
+/// assert_eq!(stats.dropped, 0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Records that a store has taken.
+    pub written: u64,
+    /// Bytes of those records as JSON.
+    pub bytes: u64,
+    /// Batches that a store has taken.
+    pub batches: u64,
+    /// Records that no store will ever have.
+    pub dropped: u64,
+    /// Records that wait in memory because their store failed; they are tried again.
+    pub waiting: u64,
+    /// How often a task had to wait for room in its queue.
+    pub waits: u64,
+    /// How often a store failed.
+    pub store_errors: u64,
+}
+
+/// What became of the tasks of one workflow: stored in its final record as `totals`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Totals {
+    /// All tasks that were written.
+    pub tasks: u64,
+    /// Tasks that ended well.
+    pub finished: u64,
+    /// Tasks that ended in an error, a panic or a cancellation.
+    pub errors: u64,
+    /// Tasks that were still open at the end.
+    pub running: u64,
+    /// Tasks of which no record was kept.
+    pub dropped: u64,
+    /// Bytes of JSON.
+    pub bytes_written: u64,
+}
+
+pub(super) static WRITTEN: AtomicU64 = AtomicU64::new(0);
+pub(super) static BYTES: AtomicU64 = AtomicU64::new(0);
+pub(super) static BATCHES: AtomicU64 = AtomicU64::new(0);
+pub(super) static DROPPED: AtomicU64 = AtomicU64::new(0);
+pub(super) static WAITING: AtomicU64 = AtomicU64::new(0);
+pub(super) static WAITS: AtomicU64 = AtomicU64::new(0);
+pub(super) static STORE_ERRORS: AtomicU64 = AtomicU64::new(0);
+
+pub(super) fn add(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+/// What the recorder has done in this process so far.
+pub fn stats() -> Stats {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    Stats {
+        written: read(&WRITTEN),
+        bytes: read(&BYTES),
+        batches: read(&BATCHES),
+        dropped: read(&DROPPED),
+        waiting: read(&WAITING),
+        waits: read(&WAITS),
+        store_errors: read(&STORE_ERRORS),
+    }
+}

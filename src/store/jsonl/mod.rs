@@ -1,0 +1,3 @@
+//! Records as lines of JSON.
+mod write;
+pub use write::JsonlStore;

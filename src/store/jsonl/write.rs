@@ -1,0 +1,187 @@
+//! Writing: whole lines only, one file per workflow and process.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::store::{Batch, RunInfo, Store, StoreEntry};
+use crate::{Error, ErrorKind, Result};
+
+inventory::submit! {
+    StoreEntry::new("jsonl", |uri, run| {
+        let folder = uri.strip_prefix("jsonl://").unwrap_or(uri);
+        Ok(Box::new(JsonlStore::in_folder(folder, run)))
+    })
+}
+
+/// A run's own file in a folder, made at the first record.
+#[derive(Debug)]
+pub struct JsonlStore {
+    folder: PathBuf,
+    stem: String,
+    file: Option<LineFile>,
+    open: Option<LineFile>,
+}
+
+impl JsonlStore {
+    /// The store of a run in a folder, which is made if need be.
+    pub fn in_folder(folder: impl AsRef<Path>, run: &RunInfo) -> Self {
+        let folder = folder.as_ref();
+        // A child process may be started elsewhere.
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        let stem = format!("{}_{}_{}", slug(&run.name), slug(&run.workflow_id), run.pid);
+        Self { folder, stem, file: None, open: None }
+    }
+
+    /// The file of the run, once there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
+    }
+}
+
+impl Store for JsonlStore {
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(LineFile::create(&self.folder, &self.stem)?),
+        };
+        file.append(batch.json_lines())
+    }
+
+    fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => self.open.insert(LineFile::open(file.path.with_extension("open.jsonl"))?),
+        };
+        open.append(batch.json_lines())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        match self.open.take() {
+            Some(open) => fs::remove_file(&open.path).map_err(|error| open.problem("remove", error)),
+            None => Ok(()),
+        }
+    }
+
+    fn uri(&self) -> Option<String> {
+        Some(self.folder.to_str()?.to_owned())
+    }
+}
+
+/// A file that grows by whole lines: what could not be written in full is taken back.
+#[derive(Debug)]
+struct LineFile {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+impl LineFile {
+    /// A file that did not exist before: two processes of one number, in two containers, may share a folder.
+    fn create(folder: &Path, stem: &str) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(|error| {
+            Error::new(ErrorKind::Store, format!("cannot make the folder {}", folder.display()))
+                .with_source(error)
+        })?;
+        for attempt in 1.. {
+            let name = match attempt {
+                1 => format!("{stem}.jsonl"),
+                _ => format!("{stem}-{attempt}.jsonl"),
+            };
+            match Self::open(folder.join(name)) {
+                Err(error) if attempt < 1000 && is_taken(&error) => {}
+                result => return result,
+            }
+        }
+        unreachable!("the loop returns")
+    }
+
+    fn open(path: PathBuf) -> Result<Self> {
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => Ok(Self { path, file, length: 0 }),
+            Err(error) => Err(Error::new(ErrorKind::Store, format!("cannot make {}", path.display()))
+                .with_source(error)),
+        }
+    }
+
+    fn append(&mut self, lines: &[u8]) -> Result<()> {
+        match self.file.write_all(lines) {
+            Ok(()) => {
+                self.length += lines.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // A full disk leaves half a line: take it back, so that the next try can write it whole.
+                let taken_back = self
+                    .file
+                    .set_len(self.length)
+                    .and_then(|()| self.file.seek(SeekFrom::Start(self.length)));
+                _ = taken_back;
+                Err(self.problem("write to", error))
+            }
+        }
+    }
+
+    fn problem(&self, what: &str, error: io::Error) -> Error {
+        Error::new(ErrorKind::Store, format!("cannot {what} {}", self.path.display())).with_source(error)
+    }
+}
+
+fn is_taken(error: &Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+}
+
+/// A name as part of a file name: what could leave the folder or trouble a shell becomes a dash.
+fn slug(name: &str) -> String {
+    let slug: String = name
+        .chars()
+        .take(64)
+        .map(|c| if c.is_alphanumeric() || matches!(c, '-' | '.') { c } else { '-' })
+        .collect();
+    match slug.trim_matches(['.', '-']) {
+        "" => "run".to_owned(),
+        slug => slug.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(name: &str) -> RunInfo {
+        RunInfo { workflow_id: "w1".into(), name: name.into(), pid: 7 }
+    }
+
+    #[test]
+    fn names_cannot_leave_the_folder() {
+        assert_eq!(slug("../../etc/passwd"), "etc-passwd");
+        assert_eq!(slug("a b/c"), "a-b-c");
+        assert_eq!(slug("…"), "run");
+    }
+
+    #[test]
+    fn a_second_process_of_the_same_number_gets_its_own_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let batch = Batch::new(b"{}\n", &[3]);
+        let mut stores = [0, 1].map(|_| JsonlStore::in_folder(folder.path(), &info("x")));
+        for store in &mut stores {
+            store.write(&batch).unwrap();
+        }
+        assert_ne!(stores[0].path(), stores[1].path());
+    }
+
+    #[test]
+    fn the_sidecar_goes_when_the_run_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let batch = Batch::new(b"{}\n", &[3]);
+        let mut store = JsonlStore::in_folder(folder.path(), &info("x"));
+        store.write(&batch).unwrap();
+        store.write_open(&batch).unwrap();
+        assert!(folder.path().join("x_w1_7.open.jsonl").exists());
+        store.close().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

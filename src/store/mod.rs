@@ -1,0 +1,199 @@
+//! Where records go: the [`Store`] trait, and the stores that come with the library.
+//!
+//! A store is chosen for each workflow: by code, or by a path or URI. Another crate can add one by
+//! submitting a [`StoreEntry`]; then its scheme works wherever a URI does.
+//!
+//! ```
+//! use runlore::store::MemoryStore;
+//!
+//! let store = MemoryStore::new();
+//! let run = runlore::workflow("train").store(store.clone()).start()?;
+//! runlore::task("load").run(|| ());
+//! run.finish()?;
+//! assert_eq!(store.tasks()[0].activity_id.as_deref(), Some("load"));
+//! # Ok::<(), runlore::Error>(())
+//! ```
+
+pub mod jsonl;
+mod memory;
+
+use std::path::PathBuf;
+
+pub use memory::MemoryStore;
+
+use crate::{Error, ErrorKind, Result};
+
+/// The folder that records go to, and are looked for in, unless something else is said.
+pub const DEFAULT_FOLDER: &str = "runlore";
+
+/// A place for records. It lives on the writer's thread: nothing of it is ever called from a task.
+///
+/// A call that returns an error has stored nothing: the writer keeps the records and calls again with the same.
+pub trait Store: Send {
+    /// Stores records, all or none.
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()>;
+
+    /// Stores tasks that have been open for a while, so that they can be seen; each comes again through
+    /// [`write`](Self::write) when it ends.
+    fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
+        _ = batch;
+        Ok(())
+    }
+
+    /// The workflow has ended, and its last record is written. Tasks that outlive it may still be written.
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The URI under which a child process finds the same store, if it can.
+    fn uri(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Records on their way into a store.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    lines: &'a [u8],
+    ends: &'a [usize],
+}
+
+impl<'a> Batch<'a> {
+    /// `lines` holds JSON texts, each ended by a line feed; `ends` says where each of them ends.
+    pub(crate) fn new(lines: &'a [u8], ends: &'a [usize]) -> Self {
+        Self { lines, ends }
+    }
+
+    /// The records as lines of JSON, the last one ended too.
+    pub fn json_lines(&self) -> &'a [u8] {
+        self.lines
+    }
+
+    /// Each record as JSON text.
+    pub fn records(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let (lines, ends) = (self.lines, self.ends);
+        (0..ends.len()).map(move |index| {
+            let start = if index == 0 { 0 } else { ends[index - 1] };
+            std::str::from_utf8(&lines[start..ends[index] - 1]).unwrap_or_default()
+        })
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+/// What a store may know of the run it is opened for.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RunInfo {
+    /// The workflow's id.
+    pub workflow_id: String,
+    /// The workflow's name.
+    pub name: String,
+    /// This process.
+    pub pid: u32,
+}
+
+/// A kind of store, known by the scheme of its URIs.
+#[derive(Debug)]
+pub struct StoreEntry {
+    scheme: &'static str,
+    open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>,
+}
+
+impl StoreEntry {
+    /// `open` gets the URI as it was written. It fails where the URI is wrong; a place that cannot be
+    /// reached for the moment is no error before the first write.
+    pub const fn new(scheme: &'static str, open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>) -> Self {
+        Self { scheme, open }
+    }
+}
+
+inventory::collect!(StoreEntry);
+
+/// What [`WorkflowBuilder::store`](crate::WorkflowBuilder::store) takes: a path, a URI, or a store.
+pub struct StoreChoice(Choice);
+
+enum Choice {
+    Uri(String),
+    Made(Box<dyn Store>),
+}
+
+impl std::fmt::Debug for StoreChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Choice::Uri(uri) => f.debug_tuple("StoreChoice").field(uri).finish(),
+            Choice::Made(_) => f.write_str("StoreChoice(..)"),
+        }
+    }
+}
+
+impl StoreChoice {
+    /// A store of your own making.
+    pub fn custom(store: impl Store + 'static) -> Self {
+        Self(Choice::Made(Box::new(store)))
+    }
+
+    /// Opens the store for a run.
+    pub(crate) fn open(self, run: &RunInfo) -> Result<Box<dyn Store>> {
+        let uri = match self.0 {
+            Choice::Made(store) => return Ok(store),
+            Choice::Uri(uri) => uri,
+        };
+        let Some((scheme, _)) = uri.split_once("://") else {
+            return Ok(Box::new(jsonl::JsonlStore::in_folder(&uri, run)));
+        };
+        let entry = inventory::iter::<StoreEntry>().find(|entry| entry.scheme == scheme);
+        match entry {
+            Some(entry) => (entry.open)(&uri, run),
+            None => Err(unknown_scheme(scheme)),
+        }
+    }
+}
+
+fn unknown_scheme(scheme: &str) -> Error {
+    let mut known: Vec<_> = inventory::iter::<StoreEntry>().map(|entry| entry.scheme).collect();
+    known.sort_unstable();
+    let known = known.join("://, ");
+    Error::new(
+        ErrorKind::Store,
+        format!("no store for `{scheme}://`: give a folder, or a URI that begins with one of {known}://"),
+    )
+}
+
+impl From<&str> for StoreChoice {
+    fn from(uri: &str) -> Self {
+        Self(Choice::Uri(uri.to_owned()))
+    }
+}
+
+impl From<String> for StoreChoice {
+    fn from(uri: String) -> Self {
+        Self(Choice::Uri(uri))
+    }
+}
+
+impl From<&std::path::Path> for StoreChoice {
+    fn from(path: &std::path::Path) -> Self {
+        Self(Choice::Uri(path.to_string_lossy().into_owned()))
+    }
+}
+
+impl From<PathBuf> for StoreChoice {
+    fn from(path: PathBuf) -> Self {
+        Self::from(path.as_path())
+    }
+}
+
+impl From<MemoryStore> for StoreChoice {
+    fn from(store: MemoryStore) -> Self {
+        Self::custom(store)
+    }
+}
