@@ -1,0 +1,520 @@
+//! The arguments of the attribute: how they are written, and what they may say about a function.
+
+use proc_macro2::{Span, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, ExprPath, Ident, Lit, LitStr, Path, Result, Token, parenthesized, token};
+
+use crate::errors::Errors;
+use crate::function::{Function, Returned};
+use crate::nearest::suggestion;
+
+const NAMES: [&str; 16] = [
+    "name",
+    "output",
+    "outputs",
+    "spread",
+    "skip",
+    "skip_all",
+    "used",
+    "generated",
+    "tags",
+    "subtype",
+    "metadata",
+    "telemetry",
+    "summarise",
+    "fail_if",
+    "future",
+    "crate",
+];
+const TELEMETRY_LEVELS: [&str; 3] = ["none", "light", "default"];
+const TELEMETRY_TYPES: [&str; 8] = [
+    "cpu",
+    "per_cpu",
+    "process_info",
+    "mem",
+    "disk",
+    "network",
+    "gpu",
+    "energy",
+];
+
+/// What stands in the parentheses of the attribute.
+#[derive(Default)]
+pub(crate) struct Args {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) output: Option<Output>,
+    pub(crate) spread: Option<Span>,
+    pub(crate) skip: Vec<Ident>,
+    pub(crate) skip_all: bool,
+    pub(crate) used: Vec<Field>,
+    pub(crate) generated: Vec<Field>,
+    pub(crate) tags: Vec<LitStr>,
+    pub(crate) subtype: Option<LitStr>,
+    pub(crate) metadata: Vec<Field>,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) summarise_full: bool,
+    pub(crate) fail_if: Option<Expr>,
+    pub(crate) future: Option<Span>,
+    pub(crate) krate: Option<Path>,
+}
+
+/// Names for what the function returns.
+pub(crate) enum Output {
+    Whole(LitStr),
+    Parts(Vec<LitStr>),
+}
+
+/// `key = value`
+pub(crate) struct Field {
+    pub(crate) key: Ident,
+    pub(crate) value: Expr,
+}
+
+/// What a task measures about the machine.
+#[derive(Default, PartialEq, Debug)]
+pub(crate) enum Telemetry {
+    #[default]
+    Default,
+    None,
+    Light,
+    /// Names out of [`TELEMETRY_TYPES`].
+    Types(Vec<&'static str>),
+}
+
+impl Field {
+    pub(crate) fn label(&self) -> String {
+        label(&self.key)
+    }
+}
+
+/// A name as it is recorded: `r#type` is only Rust's way to write `type`.
+pub(crate) fn label(ident: &Ident) -> String {
+    ident.unraw().to_string()
+}
+
+impl Args {
+    /// Reads every argument it can and reports every mistake it meets.
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut args = Args::default();
+        let mut seen = Vec::new();
+        let read = |input: ParseStream<'_>| {
+            separated(input, errors, |input, errors| {
+                args.argument(input, &mut seen, errors)
+            });
+            Ok(())
+        };
+        if let Err(error) = read.parse2(tokens)
+            && errors.is_empty()
+        {
+            errors.push(error);
+        }
+        args.check_names(errors);
+        args
+    }
+
+    fn argument(
+        &mut self,
+        input: ParseStream<'_>,
+        seen: &mut Vec<String>,
+        errors: &mut Errors,
+    ) -> Result<()> {
+        let word = input.call(Ident::parse_any).map_err(|error| {
+            Error::new(
+                error.span(),
+                "expected the name of an argument, such as `name = \"…\"`",
+            )
+        })?;
+        let key = label(&word);
+        if seen.contains(&key) {
+            return Err(Error::new(word.span(), format!("`{key}` is given twice")));
+        }
+        match key.as_str() {
+            "name" => self.name = Some(string(input, &word)?),
+            "output" => {
+                self.set_output(&word, Output::Whole(string(input, &word)?))?;
+            }
+            "outputs" => {
+                let names = strings(input, &word, errors)?;
+                self.set_output(&word, Output::Parts(names))?;
+            }
+            "spread" => self.spread = Some(bare(input, &word)?),
+            "skip" => self.skip = list(input, &word, "(a, b)", errors, |input, _| name(input))?,
+            "skip_all" => {
+                bare(input, &word)?;
+                self.skip_all = true;
+            }
+            "used" => self.used = fields(input, &word, "(rows = df.len(), …)", errors)?,
+            "generated" => self.generated = fields(input, &word, "(loss = ret.loss, …)", errors)?,
+            "tags" => self.tags = strings(input, &word, errors)?,
+            "subtype" => self.subtype = Some(string(input, &word)?),
+            "metadata" => self.metadata = fields(input, &word, "(key = value, …)", errors)?,
+            "telemetry" => self.telemetry = telemetry(input, &word, errors)?,
+            "summarise" => {
+                let how = string(input, &word)?;
+                if how.value() != "full" {
+                    return Err(Error::new(how.span(), "`summarise` takes only `\"full\"`"));
+                }
+                self.summarise_full = true;
+            }
+            "fail_if" => {
+                equals(input, &word, "an expression", " = ret.is_none()")?;
+                self.fail_if = Some(input.parse()?);
+            }
+            "future" => self.future = Some(bare(input, &word)?),
+            "crate" => {
+                equals(input, &word, "a path", " = path::to::runlore")?;
+                self.krate = Some(input.call(Path::parse_mod_style)?);
+            }
+            unknown => {
+                let hint = suggestion(unknown, &NAMES, "the arguments are");
+                return Err(Error::new(
+                    word.span(),
+                    format!("unknown argument `{unknown}`: {hint}"),
+                ));
+            }
+        }
+        seen.push(key);
+        Ok(())
+    }
+
+    fn set_output(&mut self, word: &Ident, output: Output) -> Result<()> {
+        if self.output.is_some() {
+            return Err(Error::new(
+                word.span(),
+                "`output` names the whole value and `outputs` the parts of a tuple: keep one of them",
+            ));
+        }
+        self.output = Some(output);
+        Ok(())
+    }
+
+    /// Finds names that would hide one another in the record.
+    fn check_names(&self, errors: &mut Errors) {
+        unique(
+            self.used
+                .iter()
+                .map(|field| (field.label(), field.key.span())),
+            errors,
+        );
+        unique(
+            self.metadata
+                .iter()
+                .map(|field| (field.label(), field.key.span())),
+            errors,
+        );
+        unique(
+            self.skip.iter().map(|ident| (label(ident), ident.span())),
+            errors,
+        );
+        unique(
+            self.tags.iter().map(|tag| (tag.value(), tag.span())),
+            errors,
+        );
+        let outputs = match &self.output {
+            Some(Output::Whole(name)) => std::slice::from_ref(name),
+            Some(Output::Parts(names)) => names,
+            None => &[],
+        };
+        let outputs = outputs.iter().map(|name| (name.value(), name.span()));
+        let generated = self
+            .generated
+            .iter()
+            .map(|field| (field.label(), field.key.span()));
+        unique(outputs.chain(generated), errors);
+        if let (Some(spread), Some(_)) = (self.spread, &self.output) {
+            errors.push(Error::new(
+                spread,
+                "`spread` takes the names from the returned value: remove it or `output`",
+            ));
+        }
+    }
+
+    /// Finds what does not fit the function the attribute stands on.
+    pub(crate) fn check(&self, function: &Function, errors: &mut Errors) {
+        self.check_parameters(function, errors);
+        self.check_future(function, errors);
+        self.check_returned(function, errors);
+    }
+
+    fn check_parameters(&self, function: &Function, errors: &mut Errors) {
+        let names: Vec<String> = function
+            .parameters
+            .iter()
+            .map(|p| label(&p.ident))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let of = label(&function.sig.ident);
+        for ident in &self.skip {
+            let skipped = label(ident);
+            if skipped == "self" {
+                errors.push(Error::new(
+                    ident.span(),
+                    "`self` is recorded only when `used(self)` asks for it: nothing to skip",
+                ));
+            } else if names.is_empty() {
+                errors.push(Error::new(
+                    ident.span(),
+                    format!("`{skipped}` is not a parameter of `{of}`, which has none"),
+                ));
+            } else if !names.contains(&skipped.as_str()) {
+                let hint = suggestion(&skipped, &names, "it has");
+                errors.push(Error::new(
+                    ident.span(),
+                    format!("`{skipped}` is not a parameter of `{of}`: {hint}"),
+                ));
+            }
+        }
+        if function.sig.receiver().is_none()
+            && let Some(field) = self.used.iter().find(|field| field.key == "self")
+        {
+            errors.push(Error::new(
+                field.key.span(),
+                format!("`{of}` has no `self` to record"),
+            ));
+        }
+    }
+
+    fn check_future(&self, function: &Function, errors: &mut Errors) {
+        match self.future {
+            Some(future) if function.sig.asyncness.is_some() => errors.push(Error::new(
+                future,
+                "an `async fn` is recorded from its first poll to its end anyway: remove `future`",
+            )),
+            Some(future) if function.is_without_return() => errors.push(Error::new(
+                future,
+                "`future` is for a function that returns a future, but this one returns nothing",
+            )),
+            None if function.returns_unseen_future() => errors.push(Error::new_spanned(
+                &function.sig.output,
+                "this function returns a future whose work happens later: add the argument `future` to record it",
+            )),
+            _ => {}
+        }
+    }
+
+    fn check_returned(&self, function: &Function, errors: &mut Errors) {
+        let mut nothing = |span, what: &str| {
+            errors.push(Error::new(
+                span,
+                format!("`{}` returns no value {what}", label(&function.sig.ident)),
+            ));
+        };
+        match (function.returned(), &self.output) {
+            (Returned::Value(_), Some(Output::Parts(names))) => {
+                if let Some(parts) = function.returned_parts()
+                    && let Some(name) = names.get(parts)
+                {
+                    errors.push(Error::new(
+                        name.span(),
+                        format!("{} names for a tuple of {parts}", names.len()),
+                    ));
+                }
+            }
+            (Returned::Value(_), _) => {}
+            (_, Some(Output::Whole(name))) => nothing(name.span(), "to name"),
+            (_, Some(Output::Parts(names))) => {
+                nothing(
+                    names.first().map_or_else(Span::call_site, LitStr::span),
+                    "to name",
+                );
+            }
+            (_, None) => {
+                if let Some(spread) = self.spread {
+                    nothing(spread, "to spread");
+                }
+            }
+        }
+    }
+}
+
+/// Reads `item, item, …` to the end; after a mistake it goes on behind the next comma.
+fn separated(
+    input: ParseStream<'_>,
+    errors: &mut Errors,
+    mut item: impl FnMut(ParseStream<'_>, &mut Errors) -> Result<()>,
+) {
+    while !input.is_empty() {
+        let read = item(input, errors).and_then(|()| {
+            if input.is_empty() || input.peek(Token![,]) {
+                Ok(())
+            } else {
+                Err(Error::new(input.span(), "expected `,`"))
+            }
+        });
+        if let Err(error) = read {
+            errors.push(error);
+            while !input.is_empty() && !input.peek(Token![,]) {
+                // One token tree of a stream that is not empty always parses.
+                let _ = input.parse::<proc_macro2::TokenTree>();
+            }
+        }
+        let _ = input.parse::<Option<Token![,]>>();
+    }
+}
+
+fn list<T>(
+    input: ParseStream<'_>,
+    word: &Ident,
+    usage: &str,
+    errors: &mut Errors,
+    mut item: impl FnMut(ParseStream<'_>, &mut Errors) -> Result<T>,
+) -> Result<Vec<T>> {
+    if !input.peek(token::Paren) {
+        let message = format!("`{word}` takes a list: write `{word}{usage}`");
+        return Err(Error::new(word.span(), message));
+    }
+    let content;
+    let parentheses = parenthesized!(content in input);
+    if content.is_empty() {
+        let message = format!("`{word}` needs at least one entry: `{word}{usage}`");
+        return Err(Error::new(parentheses.span.join(), message));
+    }
+    let mut items = Vec::new();
+    separated(&content, errors, |input, errors| {
+        items.push(item(input, errors)?);
+        Ok(())
+    });
+    Ok(items)
+}
+
+fn strings(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Vec<LitStr>> {
+    list(input, word, "(\"…\", \"…\")", errors, |input, _| {
+        literal(
+            input,
+            &format!("`{word}` takes strings: write `{word}(\"…\", \"…\")`"),
+        )
+    })
+}
+
+fn fields(
+    input: ParseStream<'_>,
+    word: &Ident,
+    usage: &str,
+    errors: &mut Errors,
+) -> Result<Vec<Field>> {
+    list(input, word, usage, errors, |input, _| {
+        let unnamed = format!("give the value a name: `{word}{usage}`");
+        let start = input.span();
+        let key = name(input).map_err(|error| Error::new(error.span(), &unnamed))?;
+        if input.peek(Token![=]) && !input.peek(Token![==]) {
+            input.parse::<Token![=]>()?;
+            return Ok(Field {
+                key,
+                value: input.parse()?,
+            });
+        }
+        let is_short = (input.is_empty() || input.peek(Token![,])) && word == "used";
+        if !is_short {
+            return Err(Error::new(start, unnamed));
+        }
+        let value = ExprPath {
+            attrs: Vec::new(),
+            qself: None,
+            path: key.clone().into(),
+        };
+        Ok(Field {
+            key,
+            value: Expr::Path(value),
+        })
+    })
+}
+
+/// An identifier, keywords such as `self` included.
+fn name(input: ParseStream<'_>) -> Result<Ident> {
+    input.call(Ident::parse_any)
+}
+
+fn equals(input: ParseStream<'_>, word: &Ident, what: &str, usage: &str) -> Result<()> {
+    if !input.peek(Token![=]) {
+        let message = format!("`{word}` takes {what}: write `{word}{usage}`");
+        return Err(Error::new(word.span(), message));
+    }
+    input.parse::<Token![=]>().map(drop)
+}
+
+fn string(input: ParseStream<'_>, word: &Ident) -> Result<LitStr> {
+    equals(input, word, "a string", " = \"…\"")?;
+    literal(
+        input,
+        &format!("`{word}` takes a string: write `{word} = \"…\"`"),
+    )
+}
+
+fn literal(input: ParseStream<'_>, expected: &str) -> Result<LitStr> {
+    let fork = input.fork();
+    match fork.parse::<Lit>() {
+        Ok(Lit::Str(_)) => {
+            let text: LitStr = input.parse()?;
+            if text.value().trim().is_empty() {
+                return Err(Error::new(text.span(), "an empty string names nothing"));
+            }
+            Ok(text)
+        }
+        Ok(other) => Err(Error::new(other.span(), expected)),
+        Err(error) => Err(Error::new(error.span(), expected)),
+    }
+}
+
+fn bare(input: ParseStream<'_>, word: &Ident) -> Result<Span> {
+    if input.is_empty() || input.peek(Token![,]) {
+        Ok(word.span())
+    } else {
+        Err(Error::new(
+            input.span(),
+            format!("`{word}` takes no value: write only `{word}`"),
+        ))
+    }
+}
+
+fn telemetry(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Telemetry> {
+    let usage =
+        "write `telemetry = \"none\"`, `\"light\"` or `\"default\"`, or `telemetry(cpu, mem)`";
+    if input.peek(Token![=]) {
+        input.parse::<Token![=]>()?;
+    } else if !input.peek(token::Paren) {
+        return Err(Error::new(word.span(), usage));
+    }
+    if input.peek(token::Paren) {
+        let types = list(input, word, "(cpu, mem)", errors, |input, _| {
+            telemetry_type(input)
+        })?;
+        return Ok(Telemetry::Types(types));
+    }
+    let level = literal(input, usage)?;
+    match level.value().as_str() {
+        "default" => Ok(Telemetry::Default),
+        "none" => Ok(Telemetry::None),
+        "light" => Ok(Telemetry::Light),
+        other => {
+            let hint = suggestion(other, &TELEMETRY_LEVELS, "the levels are");
+            Err(Error::new(
+                level.span(),
+                format!("unknown telemetry level `{other}`: {hint}"),
+            ))
+        }
+    }
+}
+
+fn telemetry_type(input: ParseStream<'_>) -> Result<&'static str> {
+    let word = name(input)?;
+    let found = TELEMETRY_TYPES.into_iter().find(|known| word == known);
+    found.ok_or_else(|| {
+        let hint = suggestion(&word.to_string(), &TELEMETRY_TYPES, "the types are");
+        Error::new(
+            word.span(),
+            format!("unknown telemetry type `{word}`: {hint}"),
+        )
+    })
+}
+
+fn unique(names: impl Iterator<Item = (String, Span)>, errors: &mut Errors) {
+    let mut seen = Vec::new();
+    for (name, span) in names {
+        if seen.contains(&name) {
+            errors.push(Error::new(span, format!("`{name}` is given twice")));
+        } else {
+            seen.push(name);
+        }
+    }
+}
