@@ -1,7 +1,7 @@
 //! A function's body, and whether its last expression is the future in which the work is done.
 
-use proc_macro2::{Delimiter, Group, TokenStream};
-use quote::quote;
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::visit::{self, Visit};
 use syn::{
@@ -40,7 +40,7 @@ impl Body {
         let block = if attrs.is_empty() {
             group.clone()
         } else {
-            braced(inner, group)
+            braced(inner, group.span())
         };
         for attr in &mut attrs {
             attr.style = AttrStyle::Outer;
@@ -64,12 +64,17 @@ impl Body {
         self.ending != Ending::Value
     }
 
-    /// The block with the future at its end replaced by `wrap` of it; nothing where replacing that one would miss
-    /// others.
+    /// The block with `first` before everything that runs.
+    pub(crate) fn led_by(&self, first: TokenStream) -> Group {
+        led_by(first, &self.stmts, self.block.span())
+    }
+
+    /// The statements with the future at their end replaced by `wrap` of it; nothing where replacing that one
+    /// would miss others.
     pub(crate) fn with_last_future(
         &self,
         wrap: impl FnOnce(&ExprAsync) -> TokenStream,
-    ) -> Option<Group> {
+    ) -> Option<Vec<Stmt>> {
         if self.ending != Ending::Future {
             return None;
         }
@@ -79,13 +84,29 @@ impl Body {
             let wrapped = wrap(inner);
             *future = Expr::Verbatim(wrapped);
         }
-        Some(braced(quote!(#(#stmts)*), &self.block))
+        Some(stmts)
     }
 }
 
-fn braced(inner: TokenStream, like: &Group) -> Group {
+/// A block of `first` and the statements.
+pub(crate) fn led_by(first: TokenStream, stmts: &[Stmt], span: Span) -> Group {
+    let inner = inlined(stmts, span);
+    braced(quote!(#first #inner), span)
+}
+
+/// The statements to stand behind others. Items at their start keep a block of their own, in which they are still
+/// the first; without items that block would be braces for nothing. Lints look at both.
+pub(crate) fn inlined(stmts: &[Stmt], span: Span) -> TokenStream {
+    let inner = quote!(#(#stmts)*);
+    match stmts.first() {
+        Some(Stmt::Item(_)) => braced(inner, span).into_token_stream(),
+        _ => inner,
+    }
+}
+
+fn braced(inner: TokenStream, span: Span) -> Group {
     let mut group = Group::new(Delimiter::Brace, inner);
-    group.set_span(like.span());
+    group.set_span(span);
     group
 }
 

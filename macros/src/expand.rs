@@ -6,7 +6,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Expr, ExprAsync, Index, ReturnType, Token, Type, TypeInfer};
 
 use crate::args::{Args, Output, Telemetry, label};
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::function::{Function, Returned};
 
 /// Where the function's name stands in its file, both from 1.
@@ -161,19 +161,19 @@ impl<'a> Plan<'a> {
                 __slot.begin(&__SITE, #capture);
             }
             let __body = #run;
-            if !__slot.is_armed() {
-                return __body();
+            if __slot.is_armed() {
+                __slot.run(__body, #outcome)
+            } else {
+                __body()
             }
-            __slot.run(__body, #outcome)
         }
     }
 
     fn async_fn(&self, body: &Body) -> TokenStream {
         let Self { rl, .. } = self;
         let (allow, capture) = (self.allow(), self.capture());
-        let edge = self.edge();
-        let block = &body.block;
-        let run = self.tasked(&quote_spanned!(Span::mixed_site()=> async move { #edge #block }));
+        let block = body.led_by(self.edge());
+        let run = self.tasked(&quote_spanned!(Span::mixed_site()=> async move #block));
         quote_spanned! {Span::mixed_site()=>
             let mut __task = #rl::AsyncTask::new();
             if #rl::enabled() {
@@ -190,7 +190,7 @@ impl<'a> Plan<'a> {
         let Self { rl, .. } = self;
         let (allow, capture) = (self.allow(), self.capture());
         let work = match body.with_last_future(|future| self.last_future(future)) {
-            Some(block) => block.into_token_stream(),
+            Some(stmts) => body::inlined(&stmts, body.block.span()),
             None => self.any_future(body),
         };
         quote_spanned! {Span::mixed_site()=>
@@ -212,10 +212,8 @@ impl<'a> Plan<'a> {
             block,
             ..
         } = future;
-        let edge = self.edge();
-        let run = self.captured(&quote_spanned! {Span::mixed_site()=>
-            #async_token #capture { #edge #block }
-        });
+        let block = body::led_by(self.edge(), &block.stmts, block.brace_token.span.join());
+        let run = self.captured(&quote!(#async_token #capture #block));
         quote_spanned!(Span::mixed_site()=> #(#attrs)* #run)
     }
 
@@ -288,8 +286,7 @@ impl<'a> Plan<'a> {
             return TokenStream::new();
         }
         quote_spanned! {Span::mixed_site()=>
-            if false {
-                let __edge: #ty = loop {};
+            if let ::core::option::Option::Some(__edge) = ::core::option::Option::None::<#ty> {
                 return __edge;
             }
         }
