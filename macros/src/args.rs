@@ -518,3 +518,248 @@ fn unique(names: impl Iterator<Item = (String, Span)>, errors: &mut Errors) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quote::{ToTokens, quote};
+
+    use super::*;
+
+    fn parsed(tokens: TokenStream) -> Args {
+        let mut errors = Errors::default();
+        let args = Args::parse(tokens, &mut errors);
+        assert_eq!(errors.messages(), [""; 0]);
+        args
+    }
+
+    fn complaints(tokens: TokenStream) -> Vec<String> {
+        let mut errors = Errors::default();
+        Args::parse(tokens, &mut errors);
+        errors.messages()
+    }
+
+    fn misfits(args: TokenStream, function: TokenStream) -> Vec<String> {
+        let mut errors = Errors::default();
+        let function = Function::parse(function).expect("a function");
+        parsed(args).check(&function, &mut errors);
+        errors.messages()
+    }
+
+    fn texts(fields: &[Field]) -> Vec<(String, String)> {
+        let text = |field: &Field| (field.label(), field.value.to_token_stream().to_string());
+        fields.iter().map(text).collect()
+    }
+
+    #[test]
+    fn nothing_is_said() {
+        let args = parsed(quote!());
+        assert!(args.name.is_none() && args.output.is_none() && args.used.is_empty());
+        assert_eq!(args.telemetry, Telemetry::Default);
+    }
+
+    #[test]
+    fn everything_is_said() {
+        let args = parsed(quote! {
+            name = "n", outputs("a", "b"), skip(x, r#type), skip_all, used(rows = df.len(), x, self),
+            generated(loss = ret.loss,), tags("t"), subtype = "s", metadata(k = 1 + 2, l = f::<A, B>()),
+            telemetry = (cpu, per_cpu), summarise = "full", fail_if = ret.is_none(), future,
+            crate = a::b,
+        });
+        assert_eq!(args.name.map(|name| name.value()).as_deref(), Some("n"));
+        assert!(matches!(args.output, Some(Output::Parts(names)) if names.len() == 2));
+        assert_eq!(
+            args.skip.iter().map(label).collect::<Vec<_>>(),
+            ["x", "type"]
+        );
+        assert!(args.skip_all && args.summarise_full && args.future.is_some());
+        let used = [("rows", "df . len ()"), ("x", "x"), ("self", "self")];
+        assert_eq!(
+            texts(&args.used),
+            used.map(|(k, v)| (k.to_owned(), v.to_owned()))
+        );
+        assert_eq!(args.metadata.len(), 2);
+        assert_eq!(args.telemetry, Telemetry::Types(vec!["cpu", "per_cpu"]));
+        assert!(args.fail_if.is_some() && args.krate.is_some());
+    }
+
+    #[test]
+    fn telemetry_is_a_level_or_a_list() {
+        assert_eq!(
+            parsed(quote!(telemetry = "none")).telemetry,
+            Telemetry::None
+        );
+        assert_eq!(
+            parsed(quote!(telemetry = "light")).telemetry,
+            Telemetry::Light
+        );
+        assert_eq!(
+            parsed(quote!(telemetry = "default")).telemetry,
+            Telemetry::Default
+        );
+        assert_eq!(
+            parsed(quote!(telemetry(mem))).telemetry,
+            Telemetry::Types(vec!["mem"])
+        );
+        assert_eq!(
+            complaints(quote!(telemetry = "lite")),
+            ["unknown telemetry level `lite`: the levels are `none`, `light` and `default`"]
+        );
+        assert_eq!(
+            complaints(quote!(telemetry(memory, cpus))),
+            [
+                "unknown telemetry type `memory`: did you mean `mem`?",
+                "unknown telemetry type `cpus`: did you mean `cpu`?"
+            ]
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        assert_eq!(
+            complaints(quote!(
+                tagz("a"),
+                name = 5,
+                spread = true,
+                output("x"),
+                7,
+                skip,
+                used()
+            )),
+            [
+                "unknown argument `tagz`: did you mean `tags`?",
+                "`name` takes a string: write `name = \"…\"`",
+                "`spread` takes no value: write only `spread`",
+                "`output` takes a string: write `output = \"…\"`",
+                "expected the name of an argument, such as `name = \"…\"`",
+                "`skip` takes a list: write `skip(a, b)`",
+                "`used` needs at least one entry: `used(rows = df.len(), …)`",
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        assert_eq!(
+            complaints(quote!(name = "a", name = "b")),
+            ["`name` is given twice"]
+        );
+        assert_eq!(
+            complaints(quote!(used(a = 1, a = 2))),
+            ["`a` is given twice"]
+        );
+        assert_eq!(
+            complaints(quote!(outputs("a", "a"))),
+            ["`a` is given twice"]
+        );
+        assert_eq!(
+            complaints(quote!(output = "a", generated(a = 1))),
+            ["`a` is given twice"]
+        );
+        assert_eq!(complaints(quote!(output = "a", outputs("b"))).len(), 1);
+        assert_eq!(complaints(quote!(output = "a", spread)).len(), 1);
+    }
+
+    #[test]
+    fn a_value_needs_a_name() {
+        let wanted = "give the value a name: `used(rows = df.len(), …)`";
+        assert_eq!(complaints(quote!(used(df.len()))), [wanted]);
+        assert_eq!(complaints(quote!(used(5))), [wanted]);
+        assert_eq!(complaints(quote!(metadata(key))).len(), 1);
+    }
+
+    #[test]
+    fn what_is_skipped_must_exist() {
+        let function = quote!(
+            fn f(&self, (apple, pear): (u8, u8)) {}
+        );
+        assert_eq!(
+            misfits(quote!(skip(apple, pear)), function.clone()),
+            [""; 0]
+        );
+        assert_eq!(
+            misfits(quote!(skip(aple, self)), function),
+            [
+                "`aple` is not a parameter of `f`: did you mean `apple`?",
+                "`self` is recorded only when `used(self)` asks for it: nothing to skip"
+            ]
+        );
+        assert_eq!(
+            misfits(
+                quote!(skip(a), used(self)),
+                quote!(
+                    fn f() {}
+                )
+            ),
+            [
+                "`a` is not a parameter of `f`, which has none",
+                "`f` has no `self` to record"
+            ]
+        );
+    }
+
+    #[test]
+    fn names_need_a_value() {
+        for nothing in [
+            quote!(),
+            quote!(-> ()),
+            quote!(-> Result<(), E>),
+            quote!(-> !),
+        ] {
+            let function = quote!(fn f() #nothing { todo!() });
+            let complaint = ["`f` returns no value to name"];
+            assert_eq!(misfits(quote!(output = "y"), function.clone()), complaint);
+            assert_eq!(misfits(quote!(outputs("y")), function.clone()), complaint);
+            assert_eq!(
+                misfits(quote!(spread), function),
+                ["`f` returns no value to spread"]
+            );
+        }
+        let pair = quote!(
+            async fn f() -> io::Result<(A, B)> {
+                todo!()
+            }
+        );
+        assert_eq!(misfits(quote!(outputs("a", "b")), pair.clone()), [""; 0]);
+        assert_eq!(
+            misfits(quote!(outputs("a", "b", "c")), pair),
+            ["3 names for a tuple of 2"]
+        );
+    }
+
+    #[test]
+    fn a_future_out_of_sight_is_asked_for() {
+        let unseen = quote!(
+            fn f() -> Pin<Box<dyn Future<Output = u8>>> {
+                g()
+            }
+        );
+        assert_eq!(misfits(quote!(), unseen.clone()).len(), 1);
+        assert_eq!(misfits(quote!(future), unseen), [""; 0]);
+        let seen = quote!(
+            fn f() -> impl Future<Output = u8> {
+                async move { 1 }
+            }
+        );
+        assert_eq!(misfits(quote!(), seen), [""; 0]);
+        assert_eq!(
+            misfits(
+                quote!(future),
+                quote!(
+                    async fn f() {}
+                )
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            misfits(
+                quote!(future),
+                quote!(
+                    fn f() {}
+                )
+            )
+            .len(),
+            1
+        );
+    }
+}

@@ -65,7 +65,7 @@ impl Body {
     }
 
     /// The block with `first` before everything that runs.
-    pub(crate) fn led_by(&self, first: TokenStream) -> Group {
+    pub(crate) fn led_by(&self, first: &TokenStream) -> Group {
         led_by(first, &self.stmts, self.block.span())
     }
 
@@ -89,7 +89,7 @@ impl Body {
 }
 
 /// A block of `first` and the statements.
-pub(crate) fn led_by(first: TokenStream, stmts: &[Stmt], span: Span) -> Group {
+pub(crate) fn led_by(first: &TokenStream, stmts: &[Stmt], span: Span) -> Group {
     let inner = inlined(stmts, span);
     braced(quote!(#first #inner), span)
 }

@@ -1,13 +1,14 @@
 //! From a function to the function that records its calls.
 
-use proc_macro2::{Group, Ident, Literal, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Expr, ExprAsync, Index, ReturnType, Token, Type, TypeInfer};
+use syn::{Attribute, ExprAsync, Index, ReturnType, Token, Type, TypeInfer};
 
 use crate::args::{Args, Output, Telemetry, label};
 use crate::body::{self, Body};
 use crate::function::{Function, Returned};
+use crate::source;
 
 /// Where the function's name stands in its file, both from 1.
 #[derive(Clone, Copy, Default)]
@@ -35,12 +36,10 @@ pub(crate) fn expand(
     };
     let head = &function.head;
     let attrs = &body.attrs;
-    quote_spanned! {Span::mixed_site()=>
-        #(#attrs)* #head {
-            #site
-            #work
-        }
-    }
+    // Braces of the user, so that tools still see the function where it is written.
+    let mut block = Group::new(Delimiter::Brace, quote!(#site #work));
+    block.set_span(body.block.span());
+    quote!(#(#attrs)* #head #block)
 }
 
 /// What is recorded, by which expression, under which index.
@@ -172,7 +171,7 @@ impl<'a> Plan<'a> {
     fn async_fn(&self, body: &Body) -> TokenStream {
         let Self { rl, .. } = self;
         let (allow, capture) = (self.allow(), self.capture());
-        let block = body.led_by(self.edge());
+        let block = body.led_by(&self.edge());
         let run = self.tasked(&quote_spanned!(Span::mixed_site()=> async move #block));
         quote_spanned! {Span::mixed_site()=>
             let mut __task = #rl::AsyncTask::new();
@@ -212,7 +211,7 @@ impl<'a> Plan<'a> {
             block,
             ..
         } = future;
-        let block = body::led_by(self.edge(), &block.stmts, block.brace_token.span.join());
+        let block = body::led_by(&self.edge(), &block.stmts, block.brace_token.span.join());
         let run = self.captured(&quote!(#async_token #capture #block));
         quote_spanned!(Span::mixed_site()=> #(#attrs)* #run)
     }
@@ -324,7 +323,7 @@ impl<'a> Plan<'a> {
             return quote_spanned!(Span::mixed_site()=> |_, _| {});
         }
         let fail_if = self.args.fail_if.as_ref().map(|condition| {
-            let text = source(condition);
+            let text = source::text(condition.to_token_stream());
             quote_spanned!(Span::mixed_site()=> __outputs.fail_if(#condition, #text);)
         });
         let generated = self
@@ -453,11 +452,6 @@ fn nameable(ty: &Type) -> Type {
     let mut ty = ty.clone();
     Erase.visit_type_mut(&mut ty);
     ty
-}
-
-/// The expression as the user reads it.
-fn source(expr: &Expr) -> String {
-    expr.to_token_stream().to_string()
 }
 
 /// `per_cpu` as `PerCpu`

@@ -6,6 +6,7 @@ mod errors;
 mod expand;
 mod function;
 mod nearest;
+mod source;
 
 use args::Args;
 use errors::Errors;

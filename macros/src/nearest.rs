@@ -14,7 +14,7 @@ pub(crate) fn nearest<'a>(
 }
 
 /// The rest of a sentence about a wrong `word`: what was probably meant, or else everything that is valid.
-pub(crate) fn suggestion<'a>(word: &str, candidates: &[&'a str], all: &str) -> String {
+pub(crate) fn suggestion(word: &str, candidates: &[&str], all: &str) -> String {
     match nearest(word, candidates.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("{all} {}", listed(candidates)),
