@@ -468,8 +468,7 @@ fn bare(input: ParseStream<'_>, word: &Ident) -> Result<Span> {
 }
 
 fn telemetry(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Telemetry> {
-    let usage =
-        "write `telemetry = \"none\"`, `\"light\"` or `\"default\"`, or `telemetry(cpu, mem)`";
+    let usage = "`telemetry` takes a level or types: write `telemetry = \"none\"`, `\"light\"` or `\"default\"`, or `telemetry(cpu, mem)`";
     if input.peek(Token![=]) {
         input.parse::<Token![=]>()?;
     } else if !input.peek(token::Paren) {

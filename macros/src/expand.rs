@@ -2,6 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, ExprAsync, Index, ReturnType, Token, Type, TypeInfer};
 
@@ -280,11 +281,12 @@ impl<'a> Plan<'a> {
             },
         };
         let ty = nameable(ty);
-        // `!` cannot be the type of a variable, and `_` would tell nothing.
+        // `!` cannot be named here, and `_` would tell nothing.
         if matches!(ty, Type::Infer(_) | Type::Never(_)) {
             return TokenStream::new();
         }
-        quote_spanned! {Span::mixed_site()=>
+        // Where the type stands, because a type error in the body points here to say where it was expected.
+        quote_spanned! {Span::mixed_site().located_at(ty.span())=>
             if let ::core::option::Option::Some(__edge) = ::core::option::Option::None::<#ty> {
                 return __edge;
             }
@@ -324,7 +326,10 @@ impl<'a> Plan<'a> {
         }
         let fail_if = self.args.fail_if.as_ref().map(|condition| {
             let text = source::text(condition.to_token_stream());
-            quote_spanned!(Span::mixed_site()=> __outputs.fail_if(#condition, #text);)
+            quote_spanned! {Span::mixed_site()=>
+                let __failed: ::core::primitive::bool = #condition;
+                __outputs.fail_if(__failed, #text);
+            }
         });
         let generated = self
             .generated

@@ -22,6 +22,21 @@ macro_rules! with_block {
     };
 }
 
+mod telemetry {
+    pub use runlore::*;
+}
+
+macro_rules! through_this_crate {
+    ($name:ident) => {
+        #[$crate::telemetry::telemetry_task(crate = $crate::telemetry)]
+        fn $name() -> &'static str {
+            stringify!($name)
+        }
+    };
+}
+
+through_this_crate!(own);
+
 getter!(double, n: i32 => n * 2);
 
 recorded! {
@@ -41,5 +56,6 @@ async fn main() {
     assert_eq!(double(2, 0), 4);
     assert_eq!(triple(2), 6);
     assert_eq!(later(2).await, 2);
+    assert_eq!(own(), "own");
     assert_eq!(quadruple(2), 8);
 }

@@ -15,6 +15,7 @@ pub fn both(left: i32, right: i32) -> (i32, i32) {
 }
 
 /// Records a name with an underscore.
+#[must_use]
 #[telemetry_task]
 pub fn hidden(_hint: &str, mut steps: u8) -> u8 {
     const LIMIT: u8 = 3;
@@ -32,6 +33,7 @@ pub fn checked(text: &str) -> Result<(), String> {
 }
 
 /// Never uses its return value.
+#[must_use]
 #[telemetry_task(generated(constant = 1))]
 pub fn constant() -> i32 {
     5
@@ -53,6 +55,7 @@ pub async fn silent(text: &str) {
 }
 
 /// Boxes.
+#[must_use]
 #[telemetry_task]
 pub fn boxed(text: &str, _hint: u8) -> Pin<Box<dyn Future<Output = usize> + Send + '_>> {
     const EXTRA: usize = 1;
