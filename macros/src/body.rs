@@ -1,0 +1,222 @@
+//! A function's body, and whether its last expression is the future in which the work is done.
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::parse::{ParseStream, Parser};
+use syn::visit::{self, Visit};
+use syn::{
+    AttrStyle, Attribute, Block, Expr, ExprAsync, ExprCall, ExprClosure, ExprReturn, Item, Stmt,
+};
+
+/// A body that parses.
+pub(crate) struct Body {
+    /// What stood as `#![…]` inside the body, written as `#[…]`: both speak of the function.
+    pub(crate) attrs: Vec<Attribute>,
+    /// The braces and what is in them, as written.
+    pub(crate) block: Group,
+    stmts: Vec<Stmt>,
+    ending: Ending,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    /// In anything but the following.
+    Value,
+    /// In `async {…}` or `Box::pin(async {…})`.
+    Future,
+    /// In a boxed future too, but it can be left earlier with another.
+    FutureAmongOthers,
+}
+
+impl Body {
+    /// Nothing, while the body does not parse.
+    pub(crate) fn parse(group: &Group) -> Option<Self> {
+        let split = |input: ParseStream<'_>| {
+            let attrs = Attribute::parse_inner(input)?;
+            Ok((attrs, input.parse::<TokenStream>()?))
+        };
+        let (mut attrs, inner) = split.parse2(group.stream()).ok()?;
+        let mut stmts = Block::parse_within.parse2(inner.clone()).ok()?;
+        let block = if attrs.is_empty() {
+            group.clone()
+        } else {
+            braced(inner, group.span())
+        };
+        for attr in &mut attrs {
+            attr.style = AttrStyle::Outer;
+        }
+        let ending = if last_future(&mut stmts).is_none() {
+            Ending::Value
+        } else if returns_early(&stmts) {
+            Ending::FutureAmongOthers
+        } else {
+            Ending::Future
+        };
+        Some(Self {
+            attrs,
+            block,
+            stmts,
+            ending,
+        })
+    }
+
+    pub(crate) fn ends_in_future(&self) -> bool {
+        self.ending != Ending::Value
+    }
+
+    /// The block with `first` before everything that runs.
+    pub(crate) fn led_by(&self, first: &TokenStream) -> Group {
+        led_by(first, &self.stmts, self.block.span())
+    }
+
+    /// The statements with the future at their end replaced by `wrap` of it; nothing where replacing that one
+    /// would miss others.
+    pub(crate) fn with_last_future(
+        &self,
+        wrap: impl FnOnce(&ExprAsync) -> TokenStream,
+    ) -> Option<Vec<Stmt>> {
+        if self.ending != Ending::Future {
+            return None;
+        }
+        let mut stmts = self.stmts.clone();
+        let future = last_future(&mut stmts)?;
+        if let Expr::Async(inner) = &*future {
+            let wrapped = wrap(inner);
+            *future = Expr::Verbatim(wrapped);
+        }
+        Some(stmts)
+    }
+}
+
+/// A block of `first` and the statements.
+pub(crate) fn led_by(first: &TokenStream, stmts: &[Stmt], span: Span) -> Group {
+    let inner = inlined(stmts, span);
+    braced(quote!(#first #inner), span)
+}
+
+/// The statements to stand behind others. Items at their start keep a block of their own, in which they are still
+/// the first; without items that block would be braces for nothing. Lints look at both.
+pub(crate) fn inlined(stmts: &[Stmt], span: Span) -> TokenStream {
+    let inner = quote!(#(#stmts)*);
+    match stmts.first() {
+        Some(Stmt::Item(_)) => braced(inner, span).into_token_stream(),
+        _ => inner,
+    }
+}
+
+fn braced(inner: TokenStream, span: Span) -> Group {
+    let mut group = Group::new(Delimiter::Brace, inner);
+    group.set_span(span);
+    group
+}
+
+/// The `async` block a body ends in.
+fn last_future(stmts: &mut [Stmt]) -> Option<&mut Expr> {
+    match stmts.last_mut()? {
+        Stmt::Expr(expr @ Expr::Return(_), _) | Stmt::Expr(expr, None) => future_in(expr),
+        _ => None,
+    }
+}
+
+fn future_in(expr: &mut Expr) -> Option<&mut Expr> {
+    match expr {
+        Expr::Async(_) => Some(expr),
+        Expr::Group(group) => future_in(&mut group.expr),
+        Expr::Paren(paren) => future_in(&mut paren.expr),
+        Expr::Return(ret) => future_in(ret.expr.as_mut()?),
+        Expr::Call(call) if is_box_pin(call) => future_in(call.args.first_mut()?),
+        _ => None,
+    }
+}
+
+fn is_box_pin(call: &ExprCall) -> bool {
+    let Expr::Path(path) = &*call.func else {
+        return false;
+    };
+    let mut names = path
+        .path
+        .segments
+        .iter()
+        .rev()
+        .map(|segment| &segment.ident);
+    call.args.len() == 1
+        && names.next().is_some_and(|name| name == "pin")
+        && names.next().is_some_and(|name| name == "Box")
+}
+
+/// Whether a `return` of the function itself stands before the last statement.
+fn returns_early(stmts: &[Stmt]) -> bool {
+    struct Returns(bool);
+    impl<'ast> Visit<'ast> for Returns {
+        fn visit_expr_return(&mut self, _: &'ast ExprReturn) {
+            self.0 = true;
+        }
+        fn visit_expr_closure(&mut self, _: &'ast ExprClosure) {}
+        fn visit_expr_async(&mut self, _: &'ast ExprAsync) {}
+        fn visit_item(&mut self, _: &'ast Item) {}
+    }
+    let mut returns = Returns(false);
+    if let [before @ .., _] = stmts {
+        for stmt in before {
+            visit::visit_stmt(&mut returns, stmt);
+        }
+    }
+    returns.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(source: &str) -> Option<Ending> {
+        let group: Group = syn::parse_str(source).expect("a group");
+        Body::parse(&group).map(|body| body.ending)
+    }
+
+    #[test]
+    fn a_future_at_the_end_is_seen() {
+        for source in [
+            "{ async move { 1 } }",
+            "{ async { 1 } }",
+            "{ let x = 1; Box::pin(async move { x }) }",
+            "{ ::std::boxed::Box::pin((async move { 1 })) }",
+            "{ return Box::pin(async move { 1 }); }",
+            "{ let f = || { return 1; }; Box::pin(async move { f() }) }",
+        ] {
+            assert!(ends(source) == Some(Ending::Future), "{source}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_a_value() {
+        for source in [
+            "{ 1 }",
+            "{}",
+            "{ async move { 1 }; }",
+            "{ pin(async {}) }",
+            "{ f(async {}) }",
+        ] {
+            assert!(ends(source) == Some(Ending::Value), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_future_returned_early_is_not_overlooked() {
+        let source = "{ if a { return Box::pin(ready(1)); } Box::pin(async move { 2 }) }";
+        assert!(ends(source) == Some(Ending::FutureAmongOthers));
+    }
+
+    #[test]
+    fn a_body_that_does_not_parse_is_no_body() {
+        assert!(ends("{ let x = ; }").is_none());
+        assert!(ends("{ x. }").is_none());
+    }
+
+    #[test]
+    fn inner_attributes_move_out() {
+        let group: Group = syn::parse_str("{ #![allow(unused)] 1 }").expect("a group");
+        let body = Body::parse(&group).expect("parses");
+        assert_eq!(body.attrs.len(), 1);
+        assert_eq!(body.block.to_string(), "{ 1 }");
+    }
+}

@@ -1,0 +1,471 @@
+//! From a function to the function that records its calls.
+
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, ExprAsync, Index, ReturnType, Token, Type, TypeInfer};
+
+use crate::args::{Args, Output, Telemetry, label};
+use crate::body::{self, Body};
+use crate::function::{Function, Returned};
+use crate::source;
+
+/// Where the function's name stands in its file, both from 1.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Location {
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+/// The recording function. Every token of ours has a mixed-site span: its variables cannot meet the user's, and
+/// lints in the user's crate stay silent about it.
+pub(crate) fn expand(
+    args: &Args,
+    function: &Function,
+    body: &Body,
+    location: Location,
+) -> TokenStream {
+    let plan = Plan::new(args, function);
+    let site = plan.site(location);
+    let work = if function.sig.asyncness.is_some() {
+        plan.async_fn(body)
+    } else if function.is_deferred(args.future.is_some()) {
+        plan.deferred(body)
+    } else {
+        plan.sync(body)
+    };
+    let head = &function.head;
+    let attrs = &body.attrs;
+    // Braces of the user, so that tools still see the function where it is written.
+    let mut block = Group::new(Delimiter::Brace, quote!(#site #work));
+    block.set_span(body.block.span());
+    quote!(#(#attrs)* #head #block)
+}
+
+/// What is recorded, by which expression, under which index.
+struct Plan<'a> {
+    args: &'a Args,
+    function: &'a Function,
+    /// The path to the runtime.
+    rl: TokenStream,
+    used: Vec<Value>,
+    metadata: Vec<Value>,
+    generated: Vec<Value>,
+    /// The name by which expressions of the user know the returned value.
+    ret: Ident,
+}
+
+struct Value {
+    name: String,
+    value: TokenStream,
+    cfg: Vec<Attribute>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(args: &'a Args, function: &'a Function) -> Self {
+        let rl = match &args.krate {
+            Some(path) => quote_spanned!(Span::mixed_site()=> #path::__private),
+            None => quote_spanned!(Span::mixed_site()=> ::runlore::__private),
+        };
+        let ret = Ident::new("ret", Span::call_site());
+        let metadata = args
+            .metadata
+            .iter()
+            .map(|field| Value::new(field.label(), &field.value));
+        Self {
+            args,
+            function,
+            rl,
+            used: used(args, function),
+            metadata: metadata.collect(),
+            generated: generated(args, function, &ret),
+            ret,
+        }
+    }
+
+    /// The description of the function, known before it is ever called.
+    fn site(&self, Location { line, column }: Location) -> TokenStream {
+        let Self {
+            args, function, rl, ..
+        } = self;
+        let name = match &args.name {
+            Some(name) => name.value(),
+            None => label(&function.sig.ident),
+        };
+        let parameters = function
+            .parameters
+            .iter()
+            .map(|parameter| label(&parameter.ident));
+        let used = self.used.iter().map(|value| &value.name);
+        let generated = self.generated.iter().map(|value| &value.name);
+        let metadata = self.metadata.iter().map(|value| &value.name);
+        let tags = &args.tags;
+        let subtype = option(args.subtype.as_ref());
+        let telemetry = self.telemetry();
+        let spread = args.spread.is_some();
+        let summarise_full = args.summarise_full;
+        let is_async =
+            function.sig.asyncness.is_some() || function.is_deferred(args.future.is_some());
+        let line = Literal::u32_unsuffixed(line);
+        let column = Literal::u32_unsuffixed(column);
+        quote_spanned! {Span::mixed_site()=>
+            static __SITE: #rl::Site = #rl::Site::new(#rl::SiteSpec {
+                name: #name,
+                crate_name: ::core::env!("CARGO_PKG_NAME"),
+                crate_version: ::core::env!("CARGO_PKG_VERSION"),
+                commit: ::core::option_env!("RUNLORE_GIT_COMMIT"),
+                module: ::core::module_path!(),
+                file: ::core::file!(),
+                line: #line,
+                column: #column,
+                parameters: &[#(#parameters),*],
+                used: &[#(#used),*],
+                generated: &[#(#generated),*],
+                metadata: &[#(#metadata),*],
+                tags: &[#(#tags),*],
+                subtype: #subtype,
+                telemetry: #telemetry,
+                spread: #spread,
+                summarise_full: #summarise_full,
+                is_async: #is_async,
+            });
+            #rl::inventory::submit! { #rl::SiteEntry::new(&__SITE) }
+        }
+    }
+
+    fn telemetry(&self) -> TokenStream {
+        let rl = &self.rl;
+        let choice = match &self.args.telemetry {
+            Telemetry::Default => quote!(Default),
+            Telemetry::None => quote!(None),
+            Telemetry::Light => quote!(Light),
+            Telemetry::Types(types) => {
+                let types = types
+                    .iter()
+                    .map(|name| Ident::new(&camel(name), Span::mixed_site()));
+                quote_spanned!(Span::mixed_site()=> Types(&[#(#rl::TelemetryType::#types),*]))
+            }
+        };
+        quote_spanned!(Span::mixed_site()=> #rl::TelemetryChoice::#choice)
+    }
+
+    fn sync(&self, body: &Body) -> TokenStream {
+        let Self { rl, .. } = self;
+        let (allow, capture, outcome) = (self.allow(), self.capture(), self.outcome());
+        let run = self.closure(&body.block);
+        quote_spanned! {Span::mixed_site()=>
+            let mut __slot = #rl::TaskSlot::new();
+            if #rl::enabled() {
+                #allow
+                __slot.begin(&__SITE, #capture);
+            }
+            let __body = #run;
+            if __slot.is_armed() {
+                __slot.run(__body, #outcome)
+            } else {
+                __body()
+            }
+        }
+    }
+
+    fn async_fn(&self, body: &Body) -> TokenStream {
+        let Self { rl, .. } = self;
+        let (allow, capture) = (self.allow(), self.capture());
+        let block = body.led_by(&self.edge());
+        let run = self.tasked(&quote_spanned!(Span::mixed_site()=> async move #block));
+        quote_spanned! {Span::mixed_site()=>
+            let mut __task = #rl::AsyncTask::new();
+            if #rl::enabled() {
+                #allow
+                __task.begin(&__SITE, #capture);
+            }
+            #run
+        }
+    }
+
+    /// A function whose work is in the future it returns: arguments are copied now, because the body may move them
+    /// before the task begins at the future's first poll.
+    fn deferred(&self, body: &Body) -> TokenStream {
+        let Self { rl, .. } = self;
+        let (allow, capture) = (self.allow(), self.capture());
+        let work = match body.with_last_future(|future| self.last_future(future)) {
+            Some(stmts) => body::inlined(&stmts, body.block.span()),
+            None => self.any_future(body),
+        };
+        quote_spanned! {Span::mixed_site()=>
+            #allow
+            let __captured = if #rl::enabled() {
+                ::core::option::Option::Some(#rl::Captured::of(&__SITE, #capture))
+            } else {
+                ::core::option::Option::None
+            };
+            #work
+        }
+    }
+
+    fn last_future(&self, future: &ExprAsync) -> TokenStream {
+        let ExprAsync {
+            attrs,
+            async_token,
+            capture,
+            block,
+            ..
+        } = future;
+        let block = body::led_by(&self.edge(), &block.stmts, block.brace_token.span.join());
+        let run = self.captured(&quote!(#async_token #capture #block));
+        quote_spanned!(Span::mixed_site()=> #(#attrs)* #run)
+    }
+
+    fn any_future(&self, body: &Body) -> TokenStream {
+        let make = self.closure(&body.block);
+        let run = self.captured(&quote_spanned!(Span::mixed_site()=> __future));
+        let run = if self.function.returns_impl() {
+            run
+        } else {
+            quote_spanned!(Span::mixed_site()=> ::std::boxed::Box::pin(#run))
+        };
+        quote_spanned! {Span::mixed_site()=>
+            let __make = #make;
+            let __future = __make();
+            #run
+        }
+    }
+
+    fn captured(&self, future: &TokenStream) -> TokenStream {
+        let Self { rl, .. } = self;
+        let run = self.tasked(future);
+        quote_spanned! {Span::mixed_site()=>
+            async move {
+                let mut __task = #rl::AsyncTask::new();
+                __task.begin_captured(__captured);
+                #run
+            }
+        }
+    }
+
+    fn tasked(&self, future: &TokenStream) -> TokenStream {
+        let Self { rl, .. } = self;
+        let outcome = self.outcome();
+        quote_spanned! {Span::mixed_site()=>
+            let __body = ::core::pin::pin!(#future);
+            #rl::Tasked::new(&mut __task, __body, #outcome).await
+        }
+    }
+
+    fn closure(&self, block: &Group) -> TokenStream {
+        let rl = &self.rl;
+        let returned = match &self.function.sig.output {
+            ReturnType::Default => quote_spanned!(Span::mixed_site()=> -> ()),
+            ReturnType::Type(arrow, ty) => {
+                let ty = nameable(ty);
+                quote!(#arrow #ty)
+            }
+        };
+        quote_spanned!(Span::mixed_site()=> #rl::once(move || #returned #block))
+    }
+
+    /// A way out that is never taken, but tells inference what the block returns before it meets the user's code.
+    fn edge(&self) -> TokenStream {
+        let unit = Type::Tuple(syn::TypeTuple {
+            attrs: Vec::new(),
+            paren_token: syn::token::Paren(Span::mixed_site()),
+            elems: syn::punctuated::Punctuated::new(),
+        });
+        let ty = match (&self.function.sig.output, self.function.sig.asyncness) {
+            (ReturnType::Default, _) => &unit,
+            (ReturnType::Type(_, ty), Some(_)) => ty,
+            (ReturnType::Type(..), None) => match self.function.future_type() {
+                Some(ty) => ty,
+                None => return TokenStream::new(),
+            },
+        };
+        let ty = nameable(ty);
+        // `!` cannot be named here, and `_` would tell nothing.
+        if matches!(ty, Type::Infer(_) | Type::Never(_)) {
+            return TokenStream::new();
+        }
+        // Where the type stands, because a type error in the body points here to say where it was expected.
+        quote_spanned! {Span::mixed_site().located_at(ty.span())=>
+            if let ::core::option::Option::Some(__edge) = ::core::option::Option::None::<#ty> {
+                return __edge;
+            }
+        }
+    }
+
+    /// The closure that copies the arguments.
+    fn capture(&self) -> TokenStream {
+        let rl = &self.rl;
+        if self.used.is_empty() && self.metadata.is_empty() {
+            return quote_spanned!(Span::mixed_site()=> |_| {});
+        }
+        let used = self
+            .used
+            .iter()
+            .enumerate()
+            .map(|(index, Value { value, cfg, .. })| {
+                let index = Literal::usize_unsuffixed(index);
+                quote_spanned!(Span::mixed_site()=> #(#cfg)* #rl::used!(__inputs, #index, #value);)
+            });
+        let metadata = self
+            .metadata
+            .iter()
+            .enumerate()
+            .map(|(index, Value { value, .. })| {
+                let index = Literal::usize_unsuffixed(index);
+                quote_spanned!(Span::mixed_site()=> #rl::metadata!(__inputs, #index, #value);)
+            });
+        quote_spanned!(Span::mixed_site()=> |__inputs| { #(#used)* #(#metadata)* })
+    }
+
+    /// The closure that looks at the returned value.
+    fn outcome(&self) -> TokenStream {
+        let Self { rl, ret, .. } = self;
+        if matches!(self.function.returned(), Returned::Never) {
+            return quote_spanned!(Span::mixed_site()=> |_, _| {});
+        }
+        let fail_if = self.args.fail_if.as_ref().map(|condition| {
+            let text = source::text(condition.to_token_stream());
+            quote_spanned! {Span::mixed_site()=>
+                let __failed: ::core::primitive::bool = #condition;
+                __outputs.fail_if(__failed, #text);
+            }
+        });
+        let generated = self
+            .generated
+            .iter()
+            .enumerate()
+            .map(|(index, Value { value, .. })| {
+                let index = Literal::usize_unsuffixed(index);
+                quote_spanned!(Span::mixed_site()=> #rl::generated!(__outputs, #index, #value);)
+            });
+        let success = (fail_if.is_some() || !self.generated.is_empty()).then(|| {
+            quote_spanned! {Span::mixed_site()=>
+                if let ::core::option::Option::Some(#ret) = #rl::success!(__ret) {
+                    #fail_if
+                    #(#generated)*
+                }
+            }
+        });
+        quote_spanned! {Span::mixed_site()=>
+            move |__ret, __outputs| {
+                #rl::outcome!(__outputs, __ret);
+                #success
+            }
+        }
+    }
+
+    /// Reading `_x` is what recording it means, but clippy would blame the user for it.
+    fn allow(&self) -> Option<TokenStream> {
+        let hidden = self.used.iter().any(|value| value.name.starts_with('_'));
+        hidden
+            .then(|| quote_spanned!(Span::mixed_site()=> #[allow(clippy::used_underscore_binding)]))
+    }
+}
+
+impl Value {
+    fn new(name: String, value: impl ToTokens) -> Self {
+        Self {
+            name,
+            value: value.into_token_stream(),
+            cfg: Vec::new(),
+        }
+    }
+}
+
+/// The parameters that are recorded, then what `used(…)` adds; there a parameter's own name replaces it.
+fn used(args: &Args, function: &Function) -> Vec<Value> {
+    let mut values = Vec::new();
+    for parameter in &function.parameters {
+        let name = label(&parameter.ident);
+        let skipped = args.skip_all || args.skip.iter().any(|skip| label(skip) == name);
+        let replaced = args.used.iter().any(|field| field.label() == name);
+        if !skipped && !replaced {
+            let value = parameter.ident.to_token_stream();
+            values.push(Value {
+                name,
+                value,
+                cfg: parameter.cfg.clone(),
+            });
+        }
+    }
+    values.extend(
+        args.used
+            .iter()
+            .map(|field| Value::new(field.label(), &field.value)),
+    );
+    values
+}
+
+/// What is recorded of the returned value. With `spread` the value itself comes first.
+fn generated(args: &Args, function: &Function, ret: &Ident) -> Vec<Value> {
+    let whole = |name: String| Value::new(name, quote_spanned!(Span::mixed_site()=> *#ret));
+    let returns_value = matches!(function.returned(), Returned::Value(_));
+    let mut values = match &args.output {
+        Some(Output::Whole(name)) => vec![whole(name.value())],
+        Some(Output::Parts(names)) => names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| {
+                // With the span of its name, so that a part that does not exist is reported there.
+                let index = Index {
+                    index: u32::try_from(index).unwrap_or(u32::MAX),
+                    span: name.span(),
+                };
+                Value::new(
+                    name.value(),
+                    quote_spanned!(Span::mixed_site()=> #ret.#index),
+                )
+            })
+            .collect(),
+        None if returns_value && (args.spread.is_some() || args.generated.is_empty()) => {
+            vec![whole("value".to_owned())]
+        }
+        None => Vec::new(),
+    };
+    values.extend(
+        args.generated
+            .iter()
+            .map(|field| Value::new(field.label(), &field.value)),
+    );
+    values
+}
+
+fn option(value: Option<&impl ToTokens>) -> TokenStream {
+    match value {
+        Some(value) => quote_spanned!(Span::mixed_site()=> ::core::option::Option::Some(#value)),
+        None => quote_spanned!(Span::mixed_site()=> ::core::option::Option::None),
+    }
+}
+
+/// The type with `_` for every `impl Trait`, which only a signature may name.
+fn nameable(ty: &Type) -> Type {
+    struct Erase;
+    impl VisitMut for Erase {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            if matches!(ty, Type::ImplTrait(_)) {
+                let underscore_token = Token![_](Span::mixed_site());
+                *ty = Type::Infer(TypeInfer {
+                    attrs: Vec::new(),
+                    underscore_token,
+                });
+            } else {
+                visit_mut::visit_type_mut(self, ty);
+            }
+        }
+    }
+    let mut ty = ty.clone();
+    Erase.visit_type_mut(&mut ty);
+    ty
+}
+
+/// `per_cpu` as `PerCpu`
+fn camel(name: &str) -> String {
+    let mut camel = String::new();
+    for part in name.split('_') {
+        let mut chars = part.chars();
+        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(chars.as_str());
+    }
+    camel
+}
