@@ -96,9 +96,9 @@ impl WorkflowBuilder {
     /// Fails where the program must be changed: a store that does not exist. A folder that cannot be
     /// written, a full disk or a server that is away are told on standard error, and are tried again.
     pub fn start(self) -> Result<WorkflowRun> {
-        let started = self.open(None)?;
-        let before = started.context().replace();
-        Ok(WorkflowRun { before: Some(before), ..started })
+        let mut run = self.open(None)?;
+        run.before = Some(run.context().replace());
+        Ok(run)
     }
 
     /// Runs a closure as the workflow.

@@ -284,7 +284,9 @@ impl<'b> Encoder<'b> {
         self.tag(tag::STR);
         self.put(&(kept as u32).to_le_bytes());
         self.put(&name.as_bytes()[..kept]);
-        std::mem::replace(&mut self.secret, self.secret || redact::is_secret_name(name))
+        let outer = self.secret;
+        self.secret = outer || redact::is_secret_name(name);
+        outer
     }
 }
 
