@@ -2,5 +2,6 @@
 
 mod error;
 pub mod record;
+pub mod store;
 
 pub use error::{Error, ErrorKind, Result};

@@ -213,18 +213,19 @@ macro_rules! record {
             }
 
             /// Takes every field that is not set here from `other`.
-            pub(crate) fn fill_from(&mut self, other: Self) {
-                $(if self.$field.is_none() && !self.extra.contains_key(stringify!($field)) {
-                    self.$field = other.$field;
+            pub(crate) fn fill_from(&mut self, mut other: Self) {
+                other.extra.remove(stringify!($id));
+                $({
+                    let original = other.extra.remove(stringify!($field));
+                    if self.$field.is_none() && !self.extra.contains_key(stringify!($field)) {
+                        self.$field = other.$field;
+                        if let Some(original) = original {
+                            self.extra.insert(stringify!($field).to_owned(), original);
+                        }
+                    }
                 })*
                 for (name, value) in other.extra {
-                    let is_set = match name.as_str() {
-                        $(stringify!($field) => self.$field.is_some(),)*
-                        _ => Self::FIELDS.contains(&name.as_str()),
-                    };
-                    if !is_set {
-                        self.extra.entry(name).or_insert(value);
-                    }
+                    self.extra.entry(name).or_insert(value);
                 }
             }
         }
