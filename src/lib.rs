@@ -1,6 +1,7 @@
 //! Provenance and telemetry for Rust programs.
 
 mod error;
+pub mod query;
 pub mod record;
 pub mod store;
 

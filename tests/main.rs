@@ -1,4 +1,6 @@
 //! One module a behaviour.
 
+mod golden_flowcept;
 mod jsonl_reading;
 mod record_round_trip;
+mod task_tree;

@@ -8,6 +8,7 @@ use twox_hash::XxHash3_128;
 
 use super::read::read;
 use super::workflows::Workflows;
+use crate::query::Tree;
 use crate::record::{Record, TaskObject, WorkflowObject};
 use crate::{Error, ErrorKind, Result};
 
@@ -28,6 +29,13 @@ pub struct Loaded {
     pub others: Vec<Map<String, Value>>,
     /// What could not be read, and ids that two different tasks share.
     pub problems: Vec<Error>,
+}
+
+impl Loaded {
+    /// The tasks and workflows, each under what started it.
+    pub fn into_tree(self) -> Tree {
+        Tree::new(self.workflows, self.tasks)
+    }
 }
 
 /// Loads and joins all records of a file or of a folder of `*.jsonl` files.
