@@ -1,5 +1,6 @@
 //! One module a behaviour.
 
+mod flowcept_reads_us;
 mod golden_flowcept;
 mod jsonl_reading;
 mod record_round_trip;
