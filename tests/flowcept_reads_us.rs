@@ -129,7 +129,7 @@ fn succeeded(what: &str, output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn object(json: Value) -> Option<Map<String, Value>> {
+fn object(json: &Value) -> Option<Map<String, Value>> {
     json.as_object().cloned()
 }
 
@@ -155,8 +155,8 @@ fn records_of_this_library_are_read_by_flowcept() {
         duration_ns: Some(500_000_000),
         status: Some(Status::Finished),
         hostname: workflow.hostname.clone(),
-        used: object(json!({"path": "a\u{2028}b.csv", "depth": {"inner": [1, 2.5, null]}})),
-        generated: object(json!({"rows": 3})),
+        used: object(&json!({"path": "a\u{2028}b.csv", "depth": {"inner": [1, 2.5, null]}})),
+        generated: object(&json!({"rows": 3})),
         ..TaskObject::default()
     };
     let failed = TaskObject {
@@ -168,7 +168,7 @@ fn records_of_this_library_are_read_by_flowcept() {
     let ended = WorkflowObject {
         status: Some(Status::Finished),
         ended_at: Some(1755600003.0),
-        totals: object(json!({"tasks": {"FINISHED": 3, "ERROR": 1}})),
+        totals: object(&json!({"tasks": {"FINISHED": 3, "ERROR": 1}})),
         ..workflow.clone()
     };
     let records: [Record; 6] = [
