@@ -1,0 +1,63 @@
+//! Two clocks read as one: the monotonic clock on the caller's side, wall time derived from it.
+//!
+//! Reading a clock is most of what a task costs, so a task reads the monotonic clock twice and nothing
+//! else. Wall time is that reading plus an offset which the writer thread refreshes.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+static WALL_MINUS_MONOTONIC: AtomicI64 = AtomicI64::new(0);
+
+/// Nanoseconds of the monotonic clock.
+#[cfg(unix)]
+#[inline]
+#[allow(unsafe_code)]
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid place for a timespec; CLOCK_MONOTONIC always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Nanoseconds of the monotonic clock.
+#[cfg(not(unix))]
+pub(crate) fn monotonic_ns() -> u64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Refreshes the offset between the two clocks, which drifts as the system adjusts its wall clock.
+pub(crate) fn anchor() {
+    let before = monotonic_ns();
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as i64);
+    let after = monotonic_ns();
+    let middle = before + (after - before) / 2;
+    WALL_MINUS_MONOTONIC.store(wall - middle as i64, Ordering::Relaxed);
+}
+
+/// The wall time, in nanoseconds since 1970, of a monotonic reading.
+#[inline]
+pub(crate) fn wall_ns(monotonic: u64) -> u64 {
+    (monotonic as i64 + WALL_MINUS_MONOTONIC.load(Ordering::Relaxed)) as u64
+}
+
+/// Nanoseconds as the float seconds that records store.
+pub(crate) fn seconds(ns: u64) -> f64 {
+    // Dividing the whole number loses nothing that a float of this size could hold.
+    ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wall_time_follows_the_system_clock() {
+        anchor();
+        let ours = wall_ns(monotonic_ns());
+        let system = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        assert!(system.abs_diff(ours) < 1_000_000_000, "{ours} against {system}");
+    }
+}

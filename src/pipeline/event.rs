@@ -1,0 +1,310 @@
+//! What travels from a task to the writer: a START and an END, each a fixed head and a list of items.
+//!
+//! Events hold numbers and text, never pointers, so that another process can read them after this one died.
+//! A call site is known by its number in the table of sites, a workflow by its number in this process.
+
+use crate::record::Id;
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Fills the end of a ring.
+    Pad = 0,
+    /// The ring's thread: its id and name.
+    Thread = 1,
+    Start = 2,
+    End = 3,
+}
+
+impl Kind {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Pad, Self::Thread, Self::Start, Self::End].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Ending {
+    Finished = 0,
+    Failed = 1,
+    Panicked = 2,
+    Cancelled = 3,
+    /// A block's guard was dropped without a word of how it went.
+    Dropped = 4,
+}
+
+impl Ending {
+    fn from_byte(byte: u8) -> Self {
+        match byte {
+            1 => Self::Failed,
+            2 => Self::Panicked,
+            3 => Self::Cancelled,
+            4 => Self::Dropped,
+            _ => Self::Finished,
+        }
+    }
+}
+
+/// The head of a START.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) id: Id,
+    pub(crate) parent: Option<Id>,
+    pub(crate) site: u32,
+    pub(crate) workflow: u32,
+    pub(crate) monotonic_ns: u64,
+    pub(crate) wall_ns: u64,
+}
+
+impl Start {
+    pub(crate) const BYTES: usize = 56;
+
+    #[inline]
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..16].copy_from_slice(&self.id.to_bits().to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.parent.map_or(0, Id::to_bits).to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.site.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.workflow.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.monotonic_ns.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.wall_ns.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (head, items) = bytes.split_first_chunk::<{ Self::BYTES }>()?;
+        let start = Self {
+            id: Id::from_bits(u128_at(head, 0))?,
+            parent: Id::from_bits(u128_at(head, 16)),
+            site: u32_at(head, 32),
+            workflow: u32_at(head, 36),
+            monotonic_ns: u64_at(head, 40),
+            wall_ns: u64_at(head, 48),
+        };
+        Some((start, items))
+    }
+}
+
+/// The head of an END.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) id: Id,
+    pub(crate) monotonic_ns: u64,
+    pub(crate) ending: Ending,
+}
+
+impl End {
+    pub(crate) const BYTES: usize = 32;
+
+    #[inline]
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..16].copy_from_slice(&self.id.to_bits().to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.monotonic_ns.to_le_bytes());
+        bytes[24] = self.ending as u8;
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (head, items) = bytes.split_first_chunk::<{ Self::BYTES }>()?;
+        let end = Self {
+            id: Id::from_bits(u128_at(head, 0))?,
+            monotonic_ns: u64_at(head, 16),
+            ending: Ending::from_byte(head[24]),
+        };
+        Some((end, items))
+    }
+}
+
+/// What an item of an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum ItemKind {
+    Used = 1,
+    Generated = 2,
+    Metadata = 3,
+    Tag = 4,
+    Subtype = 5,
+    Group = 6,
+    /// The name of a task that has no site.
+    Activity = 7,
+    /// File, line and column of a task that has no site.
+    Code = 8,
+    /// The type of an error.
+    ErrorType = 9,
+    /// An error's message, then those of its sources.
+    ErrorMessage = 10,
+    /// Why something is missing: the key is what, the payload the reason.
+    Unavailable = 11,
+}
+
+impl ItemKind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [
+            Self::Used,
+            Self::Generated,
+            Self::Metadata,
+            Self::Tag,
+            Self::Subtype,
+            Self::Group,
+            Self::Activity,
+            Self::Code,
+            Self::ErrorType,
+            Self::ErrorMessage,
+            Self::Unavailable,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// Under what name an item stands: a place in its site's list, or the name itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key<'a> {
+    Index(u16),
+    Name(&'a str),
+}
+
+const NAMED: u16 = u16::MAX;
+
+/// Set where a limit stopped the copying of the value.
+const CUT: u8 = 1;
+
+/// Appends an item whose payload `write` adds; it returns whether a limit cut the payload.
+pub(crate) fn push_item(
+    items: &mut Vec<u8>,
+    kind: ItemKind,
+    key: Key<'_>,
+    write: impl FnOnce(&mut Vec<u8>) -> bool,
+) {
+    let head = items.len();
+    let index = match key {
+        Key::Index(index) => index,
+        Key::Name(_) => NAMED,
+    };
+    items.extend_from_slice(&[kind as u8, 0, 0, 0, 0, 0]);
+    items.extend_from_slice(&index.to_le_bytes());
+    if let Key::Name(name) = key {
+        let name = &name.as_bytes()[..name.len().min(usize::from(u16::MAX))];
+        items.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        items.extend_from_slice(name);
+    }
+    let payload = items.len();
+    let cut = write(items);
+    let length = (items.len() - payload) as u32;
+    items[head + 1] = if cut { CUT } else { 0 };
+    items[head + 2..head + 6].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Appends an item that is plain text.
+pub(crate) fn push_text(items: &mut Vec<u8>, kind: ItemKind, text: &str) {
+    push_item(items, kind, Key::Index(0), |items| {
+        items.extend_from_slice(text.as_bytes());
+        false
+    });
+}
+
+/// One item of an event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item<'a> {
+    pub(crate) kind: ItemKind,
+    pub(crate) key: Key<'a>,
+    pub(crate) cut: bool,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Item<'a> {
+    /// The payload of an item that is plain text.
+    pub(crate) fn text(&self) -> &'a str {
+        match std::str::from_utf8(self.payload) {
+            Ok(text) => text,
+            Err(error) => {
+                std::str::from_utf8(&self.payload[..error.valid_up_to()]).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// Walks the items of an event; ends quietly at bytes that are none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Items<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Item<'a>;
+
+    fn next(&mut self) -> Option<Item<'a>> {
+        let (head, mut rest) = self.0.split_at_checked(8)?;
+        let kind = ItemKind::from_byte(head[0])?;
+        let length = u32_at(head, 2) as usize;
+        let key = match u16::from_le_bytes([head[6], head[7]]) {
+            NAMED => {
+                let (size, after) = rest.split_first_chunk::<2>()?;
+                let (name, after) = after.split_at_checked(usize::from(u16::from_le_bytes(*size)))?;
+                rest = after;
+                Key::Name(std::str::from_utf8(name).unwrap_or_default())
+            }
+            index => Key::Index(index),
+        };
+        let (payload, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some(Item { kind, key, cut: head[1] & CUT != 0, payload })
+    }
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+fn u128_at(bytes: &[u8], at: usize) -> u128 {
+    bytes.get(at..at + 16).and_then(|b| b.try_into().ok()).map_or(0, u128::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_and_items_come_back_equal() {
+        let start = Start {
+            id: Id::new(),
+            parent: Some(Id::new()),
+            site: 7,
+            workflow: 3,
+            monotonic_ns: 11,
+            wall_ns: 12,
+        };
+        let end = End { id: start.id, monotonic_ns: 13, ending: Ending::Cancelled };
+        let mut bytes = start.to_bytes().to_vec();
+        push_text(&mut bytes, ItemKind::Subtype, "step");
+        push_item(&mut bytes, ItemKind::Used, Key::Name("rows"), |items| {
+            items.push(1);
+            true
+        });
+        let (read, items) = Start::from_bytes(&bytes).unwrap();
+        assert_eq!(read, start);
+        let items: Vec<_> = Items(items).collect();
+        assert_eq!((items[0].kind, items[0].text()), (ItemKind::Subtype, "step"));
+        assert_eq!((items[1].key, items[1].cut, items[1].payload), (Key::Name("rows"), true, &[1][..]));
+        assert_eq!(End::from_bytes(&end.to_bytes()).unwrap().0, end);
+    }
+
+    #[test]
+    fn torn_bytes_are_no_event() {
+        let mut bytes = Vec::new();
+        push_item(&mut bytes, ItemKind::Used, Key::Name("name"), |items| {
+            items.extend_from_slice(b"payload");
+            false
+        });
+        for cut in 0..bytes.len() {
+            assert_eq!(Items(&bytes[..cut]).count(), 0, "at {cut}");
+        }
+        assert!(Start::from_bytes(&[0; 20]).is_none());
+        assert!(Start::from_bytes(&[0; Start::BYTES]).is_none(), "an id of zero is none");
+    }
+}

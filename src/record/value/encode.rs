@@ -1,0 +1,345 @@
+//! The encoder: where a value is copied to, within its limits.
+
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+
+use super::tag::{self, Absent};
+use super::{Limits, slice};
+use crate::record::redact;
+
+/// A type that says itself what a record should hold of it.
+///
+/// For types whose data is too large or too opaque to store, such as tensors or handles: give facts instead.
+/// An annotated function prefers this over `Serialize` and `Debug`.
+///
+/// ```
+/// use runlore::record::{CaptureValue, Encoder};
+///
+/// struct Tensor { shape: Vec<usize>, data: Vec<f32> }
+///
+/// impl CaptureValue for Tensor {
+///     fn capture(&self, to: &mut Encoder<'_>) {
+///         to.map(|facts| {
+///             facts.field("shape", &self.shape);
+///             facts.field("bytes", &(self.data.len() * 4));
+///         });
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what a record should hold of it",
+    note = "implement `runlore::record::CaptureValue`, or derive `serde::Serialize` or `Debug`, which are used without it"
+)]
+pub trait CaptureValue {
+    /// Writes one value.
+    fn capture(&self, to: &mut Encoder<'_>);
+}
+
+/// Writes one value in a compact form, and stops at the limits.
+#[derive(Debug)]
+pub struct Encoder<'b> {
+    pub(super) buffer: &'b mut Vec<u8>,
+    pub(super) limits: Limits,
+    /// Where in the buffer the value's own bytes end at the latest.
+    pub(super) end: usize,
+    pub(super) depth: u32,
+    /// Whether strings are secrets here.
+    pub(super) secret: bool,
+    /// Whether a limit stopped the walk somewhere.
+    pub(super) cut: bool,
+}
+
+impl<'b> Encoder<'b> {
+    pub(crate) fn new(buffer: &'b mut Vec<u8>, limits: Limits, secret: bool) -> Self {
+        let end = buffer.len() + limits.bytes as usize;
+        Self { buffer, limits, end, depth: 0, secret, cut: false }
+    }
+
+    /// Whether a limit stopped the walk.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// How many more bytes fit.
+    pub(super) fn room(&self) -> usize {
+        self.end.saturating_sub(self.buffer.len())
+    }
+
+    pub(super) fn tag(&mut self, tag: u8) {
+        self.buffer.push(tag);
+    }
+
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn absent(&mut self, why: Absent) {
+        self.put(&[tag::ABSENT, why as u8]);
+    }
+
+    /// Nothing.
+    pub fn null(&mut self) {
+        self.tag(tag::NULL);
+    }
+
+    pub(crate) fn unit(&mut self) {
+        self.tag(tag::UNIT);
+    }
+
+    /// True or false.
+    pub fn bool(&mut self, value: bool) {
+        self.tag(if value { tag::TRUE } else { tag::FALSE });
+    }
+
+    /// A signed integer.
+    #[inline]
+    pub fn i64(&mut self, value: i64) {
+        let mut bytes = [tag::INT; 9];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        self.put(&bytes);
+    }
+
+    /// An unsigned integer.
+    #[inline]
+    pub fn u64(&mut self, value: u64) {
+        if let Ok(value) = i64::try_from(value) {
+            return self.i64(value);
+        }
+        let mut bytes = [tag::UINT; 9];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        self.put(&bytes);
+    }
+
+    /// An integer of any size; beyond 64 bits a record holds it as text.
+    pub fn i128(&mut self, value: i128) {
+        match (i64::try_from(value), u64::try_from(value)) {
+            (Ok(value), _) => self.i64(value),
+            (_, Ok(value)) => self.u64(value),
+            _ => self.big(&value),
+        }
+    }
+
+    /// An unsigned integer of any size; beyond 64 bits a record holds it as text.
+    pub fn u128(&mut self, value: u128) {
+        match u64::try_from(value) {
+            Ok(value) => self.u64(value),
+            Err(_) => self.big(&value),
+        }
+    }
+
+    fn big(&mut self, value: &dyn fmt::Display) {
+        self.put(&[tag::BIG, 0]);
+        let start = self.buffer.len();
+        _ = write!(Text(self.buffer), "{value}");
+        self.buffer[start - 1] = (self.buffer.len() - start) as u8;
+    }
+
+    /// A float.
+    #[inline]
+    pub fn f64(&mut self, value: f64) {
+        let mut bytes = [tag::F64; 9];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        self.put(&bytes);
+    }
+
+    /// A short float.
+    #[inline]
+    pub fn f32(&mut self, value: f32) {
+        let mut bytes = [tag::F32; 5];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        self.put(&bytes);
+    }
+
+    /// A text. Passwords inside URLs are hidden.
+    pub fn str(&mut self, text: &str) {
+        if self.secret {
+            return self.tag(tag::REDACTED);
+        }
+        let kept = floor_char_boundary(text, self.room());
+        // What lies past the limit is never stored, so a secret there needs no hiding.
+        let shown = &text[..kept.min(text.len())];
+        if shown.contains("://") && redact::has_url_secret(text.get(..shown.len() + 512).unwrap_or(text)) {
+            let clean = redact::hide_url_secrets(shown);
+            return self.text(&clean, text.len() as u64, kept < text.len());
+        }
+        self.text(shown, text.len() as u64, kept < text.len());
+    }
+
+    fn text(&mut self, shown: &str, true_length: u64, cut: bool) {
+        if cut {
+            self.cut = true;
+            self.tag(tag::STR_CUT);
+            self.put(&true_length.to_le_bytes());
+        } else {
+            self.tag(tag::STR);
+        }
+        self.put(&(shown.len() as u32).to_le_bytes());
+        self.put(shown.as_bytes());
+    }
+
+    /// Bytes, which a record holds as base64.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        if self.secret {
+            return self.tag(tag::REDACTED);
+        }
+        let kept = bytes.len().min(self.room());
+        if kept < bytes.len() {
+            self.tag(tag::BYTES_CUT);
+            self.put(&(bytes.len() as u64).to_le_bytes());
+            self.put(&slice::hash(b'b', bytes).to_le_bytes());
+        } else {
+            self.tag(tag::BYTES);
+        }
+        self.put(&(kept as u32).to_le_bytes());
+        self.put(&bytes[..kept]);
+    }
+
+    /// The `Debug` form of a value, as text.
+    pub fn debug(&mut self, value: &dyn fmt::Debug) {
+        if self.secret {
+            return self.tag(tag::REDACTED);
+        }
+        let mut text = Bounded { text: String::new(), room: self.room(), cut: false };
+        let failed = write!(text, "{value:?}").is_err();
+        if failed && !text.cut {
+            return self.absent(Absent::Refused);
+        }
+        let clean = redact::scrub(&text.text);
+        self.text(&clean, u64::MAX, text.cut);
+    }
+
+    /// The name of a type that offers nothing else.
+    pub fn type_name(&mut self, name: &str) {
+        self.tag(tag::TYPE_NAME);
+        let kept = floor_char_boundary(name, self.room().max(64));
+        self.put(&(kept as u32).to_le_bytes());
+        self.put(&name.as_bytes()[..kept]);
+    }
+
+    /// A value by its `Serialize`.
+    pub fn serialize<T: Serialize + ?Sized>(&mut self, value: &T) {
+        super::serialize::serialize(self, value);
+    }
+
+    /// A list, item by item.
+    pub fn seq(&mut self, items: impl FnOnce(&mut Items<'_, 'b>)) {
+        self.container(tag::SEQ, items);
+    }
+
+    /// A map, field by field.
+    pub fn map(&mut self, fields: impl FnOnce(&mut Items<'_, 'b>)) {
+        self.container(tag::MAP, fields);
+    }
+
+    fn container(&mut self, tag: u8, fill: impl FnOnce(&mut Items<'_, 'b>)) {
+        if self.depth >= self.limits.depth {
+            self.cut = true;
+            return self.absent(Absent::TooDeep);
+        }
+        self.tag(tag);
+        self.depth += 1;
+        let mut items = Items { encoder: self, count: 0 };
+        fill(&mut items);
+        let count = items.count;
+        self.depth -= 1;
+        self.close(count, count);
+    }
+
+    /// Whether one more item of a container is kept, `count` being there already.
+    pub(super) fn admits(&self, count: u64) -> bool {
+        count < u64::from(self.limits.items) && self.room() > 0
+    }
+
+    /// Ends a container of which `seen` items passed by and the limit kept the first ones.
+    pub(super) fn close(&mut self, seen: u64, true_length: u64) {
+        if self.cut_in(seen) || true_length > seen {
+            self.cut = true;
+            self.tag(tag::END_CUT);
+            self.put(&true_length.max(seen).to_le_bytes());
+        } else {
+            self.tag(tag::END);
+        }
+    }
+
+    fn cut_in(&self, seen: u64) -> bool {
+        seen > u64::from(self.limits.items) || self.room() == 0
+    }
+
+    /// Writes a field's name and whether its strings are secrets; returns the state to restore.
+    pub(super) fn name(&mut self, name: &str) -> bool {
+        let kept = floor_char_boundary(name, self.room());
+        self.tag(tag::STR);
+        self.put(&(kept as u32).to_le_bytes());
+        self.put(&name.as_bytes()[..kept]);
+        std::mem::replace(&mut self.secret, self.secret || redact::is_secret_name(name))
+    }
+}
+
+/// The inside of a list or map being written.
+#[derive(Debug)]
+pub struct Items<'e, 'b> {
+    encoder: &'e mut Encoder<'b>,
+    count: u64,
+}
+
+impl<'b> Items<'_, 'b> {
+    /// The next item of a list.
+    pub fn item<T: CaptureValue + ?Sized>(&mut self, value: &T) {
+        if self.encoder.admits(self.count) {
+            value.capture(self.encoder);
+        }
+        self.count += 1;
+    }
+
+    /// The next field of a map.
+    pub fn field<T: CaptureValue + ?Sized>(&mut self, name: &str, value: &T) {
+        self.field_with(name, |encoder| value.capture(encoder));
+    }
+
+    /// The next field of a map, written by hand.
+    pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Encoder<'b>)) {
+        if self.encoder.admits(self.count) {
+            let outer = self.encoder.name(name);
+            write(self.encoder);
+            self.encoder.secret = outer;
+        }
+        self.count += 1;
+    }
+}
+
+/// The largest length of `text`, at most `limit`, that does not split a character.
+fn floor_char_boundary(text: &str, limit: usize) -> usize {
+    if limit >= text.len() {
+        return text.len();
+    }
+    (0..=limit).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Text that refuses to grow past its room, which also ends the `Debug` of a cyclic value.
+struct Bounded {
+    text: String,
+    room: usize,
+    cut: bool,
+}
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let kept = floor_char_boundary(text, self.room - self.text.len());
+        self.text.push_str(&text[..kept]);
+        if kept < text.len() {
+            self.cut = true;
+            return Err(fmt::Error);
+        }
+        Ok(())
+    }
+}

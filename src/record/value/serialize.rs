@@ -1,0 +1,349 @@
+//! Any `Serialize` value, walked within the limits.
+//!
+//! An item past the limit is not encoded. Passing over it still costs a call, because only its own
+//! `Serialize` can leave the loop; after [`PASSED_OVER`] such items the walk is given up as a whole.
+
+use std::fmt;
+
+use serde::ser::{self, Serialize};
+
+use super::tag::{self, Absent};
+use super::{Encoder, ValueView};
+use crate::record::redact;
+
+/// How many items past the limit are passed over, for the sake of the fields that follow them.
+const PASSED_OVER: u64 = 4096;
+
+pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value: &T) {
+    let start = encoder.buffer.len();
+    match value.serialize(&mut *encoder) {
+        Ok(()) => {}
+        // The bytes end inside a container, which readers know as a walk that was stopped.
+        Err(Stopped::AtLimit) => encoder.cut = true,
+        Err(Stopped::Refused) => {
+            encoder.buffer.truncate(start);
+            encoder.absent(Absent::Refused);
+        }
+    }
+}
+
+/// Why a walk ended before the value did.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    AtLimit,
+    Refused,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the value was not copied to its end")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+impl ser::Error for Stopped {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        // The message could hold the very value that redaction hides.
+        Self::Refused
+    }
+}
+
+type Done = Result<(), Stopped>;
+
+macro_rules! scalars {
+    ($($method:ident($type:ty) => $call:ident as $cast:ty;)*) => {
+        $(#[inline] fn $method(self, value: $type) -> Done { self.$call(value as $cast); Ok(()) })*
+    };
+}
+
+impl<'e, 'b> ser::Serializer for &'e mut Encoder<'b> {
+    type Ok = ();
+    type Error = Stopped;
+    type SerializeSeq = Container<'e, 'b>;
+    type SerializeTuple = Container<'e, 'b>;
+    type SerializeTupleStruct = Container<'e, 'b>;
+    type SerializeTupleVariant = Container<'e, 'b>;
+    type SerializeMap = Container<'e, 'b>;
+    type SerializeStruct = Container<'e, 'b>;
+    type SerializeStructVariant = Container<'e, 'b>;
+
+    scalars! {
+        serialize_i8(i8) => i64 as i64;
+        serialize_i16(i16) => i64 as i64;
+        serialize_i32(i32) => i64 as i64;
+        serialize_i64(i64) => i64 as i64;
+        serialize_u8(u8) => i64 as i64;
+        serialize_u16(u16) => i64 as i64;
+        serialize_u32(u32) => i64 as i64;
+        serialize_u64(u64) => u64 as u64;
+        serialize_i128(i128) => i128 as i128;
+        serialize_u128(u128) => u128 as u128;
+        serialize_f32(f32) => f32 as f32;
+        serialize_f64(f64) => f64 as f64;
+        serialize_bool(bool) => bool as bool;
+    }
+
+    fn serialize_char(self, value: char) -> Done {
+        self.str(value.encode_utf8(&mut [0; 4]));
+        Ok(())
+    }
+
+    fn serialize_str(self, value: &str) -> Done {
+        self.str(value);
+        Ok(())
+    }
+
+    fn serialize_bytes(self, value: &[u8]) -> Done {
+        self.bytes(value);
+        Ok(())
+    }
+
+    fn serialize_none(self) -> Done {
+        self.null();
+        Ok(())
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Done {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Done {
+        self.null();
+        Ok(())
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Done {
+        self.null();
+        Ok(())
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Done {
+        // A variant is a name from the program, never a secret.
+        let secret = std::mem::replace(&mut self.secret, false);
+        self.str(variant);
+        self.secret = secret;
+        Ok(())
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Done {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Done {
+        let mut map = Container::open(self, tag::MAP, Some(1));
+        map.field(variant, value)?;
+        map.close()
+    }
+
+    fn serialize_seq(self, length: Option<usize>) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open(self, tag::SEQ, length))
+    }
+
+    fn serialize_tuple(self, length: usize) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open(self, tag::SEQ, Some(length)))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, length: usize) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open(self, tag::SEQ, Some(length)))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        length: usize,
+    ) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open_variant(self, variant, tag::SEQ, length))
+    }
+
+    fn serialize_map(self, length: Option<usize>) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open(self, tag::MAP, length))
+    }
+
+    fn serialize_struct(self, _: &'static str, length: usize) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open(self, tag::MAP, Some(length)))
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        length: usize,
+    ) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open_variant(self, variant, tag::MAP, length))
+    }
+
+    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Done {
+        // Most displayed values are short; what is not is cut by `str`.
+        self.str(&value.to_string());
+        Ok(())
+    }
+}
+
+/// A list or map under construction.
+pub(super) struct Container<'e, 'b> {
+    encoder: &'e mut Encoder<'b>,
+    seen: u64,
+    length: Option<u64>,
+    /// Set when the container lies below the depth limit, where nothing is encoded any more.
+    too_deep: bool,
+    /// Whether this is the inside of `{variant: …}`, whose outer map must be closed too.
+    in_variant: bool,
+    /// Whether the strings around a secret field were secrets.
+    outer_secret: bool,
+    /// Whether the value of the map's last key is encoded.
+    admitted: bool,
+}
+
+impl<'e, 'b> Container<'e, 'b> {
+    fn open(encoder: &'e mut Encoder<'b>, tag: u8, length: Option<usize>) -> Self {
+        let too_deep = encoder.depth >= encoder.limits.depth;
+        if too_deep {
+            encoder.cut = true;
+            encoder.absent(Absent::TooDeep);
+        } else {
+            encoder.tag(tag);
+            encoder.depth += 1;
+        }
+        let outer_secret = encoder.secret;
+        let length = length.map(|length| length as u64);
+        Self { encoder, seen: 0, length, too_deep, in_variant: false, outer_secret, admitted: false }
+    }
+
+    fn open_variant(encoder: &'e mut Encoder<'b>, variant: &str, tag: u8, length: usize) -> Self {
+        let outer = Self::open(encoder, tag::MAP, Some(1));
+        if outer.too_deep {
+            return outer;
+        }
+        let encoder = outer.encoder;
+        encoder.name(variant);
+        Self { in_variant: true, ..Self::open(encoder, tag, Some(length)) }
+    }
+
+    /// Whether the next item is encoded; gives the walk up where too many would be passed over.
+    fn admits(&mut self) -> Result<bool, Stopped> {
+        let admitted = !self.too_deep && self.encoder.admits(self.seen);
+        self.seen += 1;
+        let items = u64::from(self.encoder.limits.items);
+        if !admitted && self.seen > items + PASSED_OVER {
+            if !self.too_deep {
+                self.end();
+            }
+            return Err(Stopped::AtLimit);
+        }
+        Ok(admitted)
+    }
+
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
+        if self.admits()? { value.serialize(&mut *self.encoder) } else { Ok(()) }
+    }
+
+    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Done {
+        if !self.admits()? {
+            return Ok(());
+        }
+        let outer = self.encoder.name(name);
+        let done = value.serialize(&mut *self.encoder);
+        self.encoder.secret = outer;
+        done
+    }
+
+    /// Writes a map's key as text, whatever its type, and learns from it whether the value is a secret.
+    fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
+        let start = self.encoder.buffer.len();
+        self.encoder.secret = false;
+        key.serialize(&mut *self.encoder)?;
+        if self.encoder.buffer[start] != tag::STR {
+            let text = ValueView::new(&self.encoder.buffer[start..]).key_text();
+            self.encoder.buffer.truncate(start);
+            self.encoder.name(&text);
+        }
+        // A string's own bytes follow its tag and its length.
+        let name = std::str::from_utf8(&self.encoder.buffer[start + 5..]).unwrap_or_default();
+        let secret = redact::is_secret_name(name);
+        self.encoder.secret = self.outer_secret || secret;
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.encoder.depth -= 1;
+        self.encoder.close(self.seen, self.length.unwrap_or(self.seen));
+    }
+
+    fn close(mut self) -> Done {
+        self.encoder.secret = self.outer_secret;
+        if !self.too_deep {
+            self.end();
+        }
+        if self.in_variant {
+            self.encoder.depth -= 1;
+            self.encoder.close(1, 1);
+        }
+        Ok(())
+    }
+}
+
+macro_rules! lists {
+    ($($trait:ident :: $method:ident),*) => {
+        $(impl ser::$trait for Container<'_, '_> {
+            type Ok = ();
+            type Error = Stopped;
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Done { self.item(value) }
+            fn end(self) -> Done { self.close() }
+        })*
+    };
+}
+
+lists!(
+    SerializeSeq::serialize_element,
+    SerializeTuple::serialize_element,
+    SerializeTupleStruct::serialize_field,
+    SerializeTupleVariant::serialize_field
+);
+
+macro_rules! structs {
+    ($($trait:ident),*) => {
+        $(impl ser::$trait for Container<'_, '_> {
+            type Ok = ();
+            type Error = Stopped;
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Done {
+                self.field(name, value)
+            }
+            fn end(self) -> Done { self.close() }
+        })*
+    };
+}
+
+structs!(SerializeStruct, SerializeStructVariant);
+
+impl ser::SerializeMap for Container<'_, '_> {
+    type Ok = ();
+    type Error = Stopped;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
+        self.admitted = self.admits()?;
+        if self.admitted { self.key(key) } else { Ok(()) }
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
+        if !self.admitted {
+            return Ok(());
+        }
+        let done = value.serialize(&mut *self.encoder);
+        self.encoder.secret = self.outer_secret;
+        done
+    }
+
+    fn end(self) -> Done {
+        self.close()
+    }
+}

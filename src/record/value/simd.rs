@@ -1,0 +1,185 @@
+//! Summaries of float slices with the widest registers this machine has.
+#![allow(unsafe_code)]
+
+use super::slice::Summary;
+
+/// The bytes of a slice of numbers.
+pub(super) fn bytes<T: super::slice::Number>(items: &[T]) -> &[u8] {
+    // SAFETY: `Number` is implemented for primitive numbers only: no padding, every byte initialised.
+    unsafe { std::slice::from_raw_parts(items.as_ptr().cast(), size_of_val(items)) }
+}
+
+macro_rules! float_summary {
+    ($type:ident, $avx2:ident, $portable:ident) => {
+        pub(super) fn $type(items: &[$type]) -> Summary<$type> {
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has AVX2.
+                return unsafe { avx2::$type(items) };
+            }
+            $portable(items)
+        }
+
+        fn $portable(items: &[$type]) -> Summary<$type> {
+            let (mut min, mut max) = ($type::INFINITY, $type::NEG_INFINITY);
+            let (mut sum, mut not_numbers) = (0.0, 0);
+            for &item in items {
+                if item.is_nan() {
+                    not_numbers += 1;
+                } else {
+                    min = if item < min { item } else { min };
+                    max = if item > max { item } else { max };
+                    sum += f64::from(item);
+                }
+            }
+            finish(items.len(), min, max, sum, not_numbers)
+        }
+    };
+}
+
+float_summary!(f64, f64_avx2, f64_portable);
+float_summary!(f32, f32_avx2, f32_portable);
+
+fn finish<T>(length: usize, min: T, max: T, sum: f64, not_numbers: u64) -> Summary<T> {
+    let mean = sum / (length as u64 - not_numbers) as f64;
+    Summary { min, max, mean, not_numbers }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use super::{Summary, finish};
+
+    /// Four registers at a time hide the latency of the additions.
+    const UNROLL: usize = 4;
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn f64(items: &[f64]) -> Summary<f64> {
+        const LANES: usize = 4;
+        let mut min = [_mm256_set1_pd(f64::INFINITY); UNROLL];
+        let mut max = [_mm256_set1_pd(f64::NEG_INFINITY); UNROLL];
+        let mut sum = [_mm256_setzero_pd(); UNROLL];
+        let mut nan = [_mm256_setzero_si256(); UNROLL];
+        let blocks = items.chunks_exact(LANES * UNROLL);
+        let rest = blocks.remainder();
+        for block in blocks {
+            for lane in 0..UNROLL {
+                // SAFETY: the block holds LANES * UNROLL floats.
+                let x = unsafe { _mm256_loadu_pd(block.as_ptr().add(lane * LANES)) };
+                let is_nan = _mm256_cmp_pd::<_CMP_UNORD_Q>(x, x);
+                // min and max return their second operand where the first is NaN.
+                min[lane] = _mm256_min_pd(x, min[lane]);
+                max[lane] = _mm256_max_pd(x, max[lane]);
+                sum[lane] = _mm256_add_pd(sum[lane], _mm256_andnot_pd(is_nan, x));
+                nan[lane] = _mm256_sub_epi64(nan[lane], _mm256_castpd_si256(is_nan));
+            }
+        }
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        let (mut total, mut not_numbers) = (0.0, 0);
+        for lane in 0..UNROLL {
+            let mut floats = [0.0; LANES];
+            let mut counts = [0_u64; LANES];
+            // SAFETY: each array is as large as one register.
+            unsafe {
+                _mm256_storeu_pd(floats.as_mut_ptr(), min[lane]);
+                low = floats.iter().fold(low, |a, &b| if b < a { b } else { a });
+                _mm256_storeu_pd(floats.as_mut_ptr(), max[lane]);
+                high = floats.iter().fold(high, |a, &b| if b > a { b } else { a });
+                _mm256_storeu_pd(floats.as_mut_ptr(), sum[lane]);
+                total += floats.iter().sum::<f64>();
+                _mm256_storeu_si256(counts.as_mut_ptr().cast(), nan[lane]);
+                not_numbers += counts.iter().sum::<u64>();
+            }
+        }
+        for &item in rest {
+            if item.is_nan() {
+                not_numbers += 1;
+            } else {
+                low = if item < low { item } else { low };
+                high = if item > high { item } else { high };
+                total += item;
+            }
+        }
+        finish(items.len(), low, high, total, not_numbers)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn f32(items: &[f32]) -> Summary<f32> {
+        const LANES: usize = 8;
+        let mut min = [_mm256_set1_ps(f32::INFINITY); UNROLL];
+        let mut max = [_mm256_set1_ps(f32::NEG_INFINITY); UNROLL];
+        // Sums in double precision: a million short floats would lose digits otherwise.
+        let mut sum = [[_mm256_setzero_pd(); 2]; UNROLL];
+        let mut not_numbers = 0_u64;
+        let blocks = items.chunks_exact(LANES * UNROLL);
+        let rest = blocks.remainder();
+        for block in blocks {
+            for lane in 0..UNROLL {
+                // SAFETY: the block holds LANES * UNROLL floats.
+                let x = unsafe { _mm256_loadu_ps(block.as_ptr().add(lane * LANES)) };
+                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x);
+                min[lane] = _mm256_min_ps(x, min[lane]);
+                max[lane] = _mm256_max_ps(x, max[lane]);
+                let kept = _mm256_andnot_ps(is_nan, x);
+                let halves = [_mm256_castps256_ps128(kept), _mm256_extractf128_ps::<1>(kept)];
+                for half in 0..2 {
+                    sum[lane][half] = _mm256_add_pd(sum[lane][half], _mm256_cvtps_pd(halves[half]));
+                }
+                not_numbers += u64::from(_mm256_movemask_ps(is_nan).count_ones());
+            }
+        }
+        let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
+        let mut total = 0.0;
+        for lane in 0..UNROLL {
+            let mut floats = [0.0_f32; LANES];
+            let mut sums = [0.0_f64; 4];
+            // SAFETY: each array is as large as one register.
+            unsafe {
+                _mm256_storeu_ps(floats.as_mut_ptr(), min[lane]);
+                low = floats.iter().fold(low, |a, &b| if b < a { b } else { a });
+                _mm256_storeu_ps(floats.as_mut_ptr(), max[lane]);
+                high = floats.iter().fold(high, |a, &b| if b > a { b } else { a });
+                for half in sum[lane] {
+                    _mm256_storeu_pd(sums.as_mut_ptr(), half);
+                    total += sums.iter().sum::<f64>();
+                }
+            }
+        }
+        for &item in rest {
+            if item.is_nan() {
+                not_numbers += 1;
+            } else {
+                low = if item < low { item } else { low };
+                high = if item > high { item } else { high };
+                total += f64::from(item);
+            }
+        }
+        finish(items.len(), low, high, total, not_numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_and_plain_summaries_agree() {
+        for length in [1, 3, 15, 16, 17, 100, 1000, 1027] {
+            let mut items: Vec<f64> = (0..length).map(|i| f64::from(i * 7919 % 1013) - 500.0).collect();
+            for with_nan in [false, true] {
+                if with_nan {
+                    items[length as usize / 2] = f64::NAN;
+                    items[0] = f64::NAN;
+                }
+                let short: Vec<f32> = items.iter().map(|&x| x as f32).collect();
+                let (wide, plain) = (f64(&items), f64_portable(&items));
+                assert_eq!((wide.min, wide.max, wide.not_numbers), (plain.min, plain.max, plain.not_numbers));
+                assert!((wide.mean - plain.mean).abs() < 1e-9 || wide.mean.is_nan());
+                let (wide, plain) = (f32(&short), f32_portable(&short));
+                assert_eq!((wide.min, wide.max, wide.not_numbers), (plain.min, plain.max, plain.not_numbers));
+                assert!((wide.mean - plain.mean).abs() < 1e-9 || wide.mean.is_nan());
+            }
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Reading a captured value back: as anything serde can write, or as text.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::slice;
+use super::tag::{self, Absent};
+use crate::record::redact;
+
+/// Why values are missing from a record: their path, and the reason.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(RefCell<Vec<(String, &'static str)>>);
+
+impl Notes {
+    pub(crate) fn add(&self, path: String, reason: &'static str) {
+        self.0.borrow_mut().push((path, reason));
+    }
+
+    pub(crate) fn take(&self) -> Vec<(String, &'static str)> {
+        self.0.take()
+    }
+}
+
+/// The bytes of one captured value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ValueView<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> ValueView<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// Whether there is nothing worth a field: the `()` of a function without a result.
+    pub(crate) fn is_unit(self) -> bool {
+        self.bytes.first() == Some(&tag::UNIT)
+    }
+
+    pub(crate) fn is_map(self) -> bool {
+        self.bytes.first() == Some(&tag::MAP)
+    }
+
+    /// The hash of the whole, where it was made on the caller's side.
+    pub(crate) fn caller_hash(self) -> Option<u128> {
+        match self.bytes.first()? {
+            &tag::SLICE => self.bytes.get(10..26),
+            &tag::BYTES_CUT => self.bytes.get(9..25),
+            _ => None,
+        }
+        .and_then(|bytes| Some(u128::from_le_bytes(bytes.try_into().ok()?)))
+    }
+
+    /// The value as the text of a map's key.
+    pub(super) fn key_text(self) -> String {
+        match serde_json::to_value(self.noting("", &Notes::default())) {
+            Ok(serde_json::Value::String(text)) => text,
+            Ok(value) => value.to_string(),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// The value for a serializer; what is missing from it goes to `notes` under `path`.
+    pub(crate) fn noting<'n>(self, path: &'n str, notes: &'n Notes) -> Noting<'a, 'n> {
+        Noting { value: self, path: Path { parent: None, part: Part::Field(path) }, notes }
+    }
+
+    /// The fields of a map, each with its name.
+    pub(crate) fn fields(self) -> Vec<(&'a str, ValueView<'a>)> {
+        let mut cursor = Cursor(self.bytes);
+        if cursor.byte() != tag::MAP {
+            return Vec::new();
+        }
+        let mut fields = Vec::new();
+        while !cursor.at_end() {
+            let name = cursor.name();
+            fields.push((name, cursor.value()));
+        }
+        fields
+    }
+}
+
+/// A value on its way into a serializer.
+pub(crate) struct Noting<'a, 'n> {
+    value: ValueView<'a>,
+    path: Path<'n>,
+    notes: &'n Notes,
+}
+
+#[derive(Clone, Copy)]
+enum Part<'n> {
+    Field(&'n str),
+    Item(usize),
+}
+
+/// Where a value stands, as a chain up the walk: most values are fine, so most paths are never spelt.
+#[derive(Clone, Copy)]
+struct Path<'n> {
+    parent: Option<&'n Path<'n>>,
+    part: Part<'n>,
+}
+
+impl Path<'_> {
+    fn spell(&self, text: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.spell(text);
+        }
+        match self.part {
+            Part::Field(name) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(name);
+            }
+            Part::Item(index) => _ = write!(text, ".{index}"),
+        }
+    }
+}
+
+impl<'a> Noting<'a, '_> {
+    fn absent<S: Serializer>(&self, serializer: S, why: Absent) -> Result<S::Ok, S::Error> {
+        let mut path = String::new();
+        self.path.spell(&mut path);
+        self.notes.add(path, why.reason());
+        serializer.serialize_none()
+    }
+
+    fn float<S: Serializer>(&self, serializer: S, value: f64, short: Option<f32>) -> Result<S::Ok, S::Error> {
+        match (value.is_nan(), value.is_infinite(), value > 0.0) {
+            (true, ..) => self.absent(serializer, Absent::NaN),
+            (_, true, true) => self.absent(serializer, Absent::Infinity),
+            (_, true, false) => self.absent(serializer, Absent::NegativeInfinity),
+            _ => match short {
+                Some(short) => serializer.serialize_f32(short),
+                None => serializer.serialize_f64(value),
+            },
+        }
+    }
+
+    fn at<'p>(&'p self, part: Part<'p>, value: ValueView<'a>) -> Noting<'a, 'p> {
+        Noting { value, path: Path { parent: Some(&self.path), part }, notes: self.notes }
+    }
+
+    fn list<S: Serializer>(&self, serializer: S, cursor: &mut Cursor<'a>) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let mut index = 0;
+        while !cursor.at_end() {
+            list.serialize_element(&self.at(Part::Item(index), cursor.value()))?;
+            index += 1;
+        }
+        list.end()
+    }
+
+    fn map<S: Serializer>(&self, serializer: S, cursor: &mut Cursor<'a>) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        while !cursor.at_end() {
+            let name = cursor.name();
+            map.serialize_entry(name, &self.at(Part::Field(name), cursor.value()))?;
+        }
+        map.end()
+    }
+
+    /// A container that goes on past what was kept: `{"truncated": kind, "len": n, "first": …}`.
+    fn truncated<S: Serializer, F: Serialize>(
+        serializer: S,
+        kind: &str,
+        length: Option<u64>,
+        first: &F,
+    ) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("truncated", kind)?;
+        if let Some(length) = length {
+            map.serialize_entry("len", &length)?;
+        }
+        map.serialize_entry("first", first)?;
+        map.end()
+    }
+
+    fn slice<S: Serializer>(&self, serializer: S, cursor: &mut Cursor<'a>) -> Result<S::Ok, S::Error> {
+        let kind = cursor.byte();
+        let length = cursor.u64();
+        cursor.take(16);
+        let not_numbers = cursor.u64();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("summary", slice::kind_name(kind))?;
+        map.serialize_entry("len", &length)?;
+        for name in ["min", "max", "mean"] {
+            map.serialize_entry(name, &self.at(Part::Field(name), cursor.value()))?;
+        }
+        if not_numbers > 0 {
+            map.serialize_entry("nan", &not_numbers)?;
+        }
+        map.serialize_entry("first", &self.at(Part::Field("first"), cursor.value()))?;
+        map.end()
+    }
+}
+
+impl Serialize for Noting<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut cursor = Cursor(self.value.bytes);
+        match cursor.byte() {
+            tag::FALSE => serializer.serialize_bool(false),
+            tag::TRUE => serializer.serialize_bool(true),
+            tag::INT => serializer.serialize_i64(cursor.u64() as i64),
+            tag::UINT => serializer.serialize_u64(cursor.u64()),
+            tag::BIG => {
+                let length = cursor.byte();
+                serializer.serialize_str(cursor.text(usize::from(length)))
+            }
+            tag::F64 => self.float(serializer, f64::from_bits(cursor.u64()), None),
+            tag::F32 => {
+                let short = f32::from_bits(cursor.u32());
+                self.float(serializer, f64::from(short), Some(short))
+            }
+            tag::STR => serializer.serialize_str(cursor.sized_text()),
+            tag::STR_CUT => {
+                let length = cursor.u64();
+                let length = (length != u64::MAX).then_some(length);
+                Self::truncated(serializer, "string", length, &cursor.sized_text())
+            }
+            tag::BYTES => serializer.serialize_str(&base64(cursor.sized_bytes())),
+            tag::BYTES_CUT => {
+                let length = cursor.u64();
+                cursor.take(16);
+                Self::truncated(serializer, "bytes", Some(length), &base64(cursor.sized_bytes()))
+            }
+            tag @ (tag::SEQ | tag::MAP) => match (Cursor(self.value.bytes).truncated_length(), tag) {
+                (None, tag::SEQ) => self.list(serializer, &mut cursor),
+                (None, _) => self.map(serializer, &mut cursor),
+                (Some(length), tag::SEQ) => Self::truncated(serializer, "array", length, &Kept(self)),
+                (Some(length), _) => Self::truncated(serializer, "object", length, &Kept(self)),
+            },
+            tag::REDACTED => serializer.serialize_str(redact::REDACTED),
+            tag::TYPE_NAME => serializer.serialize_str(&format!("<{}>", cursor.sized_text())),
+            tag::ABSENT => self.absent(serializer, Absent::from_byte(cursor.byte())),
+            tag::SLICE => self.slice(serializer, &mut cursor),
+            _ => serializer.serialize_none(),
+        }
+    }
+}
+
+/// The kept items of a container whose end is missing.
+struct Kept<'s, 'a, 'n>(&'s Noting<'a, 'n>);
+
+impl Serialize for Kept<'_, '_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut cursor = Cursor(self.0.value.bytes);
+        match cursor.byte() {
+            tag::SEQ => self.0.list(serializer, &mut cursor),
+            _ => self.0.map(serializer, &mut cursor),
+        }
+    }
+}
+
+/// Reads tagged bytes; past their end everything reads as nothing, never as a panic: bytes recovered from a
+/// dead process are not to be trusted.
+#[derive(Clone, Copy)]
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.take(1).first().copied().unwrap_or(tag::NULL)
+    }
+
+    fn u32(&mut self) -> u32 {
+        self.take(4).try_into().map_or(0, u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> u64 {
+        self.take(8).try_into().map_or(0, u64::from_le_bytes)
+    }
+
+    fn text(&mut self, length: usize) -> &'a str {
+        let bytes = self.take(length);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+        }
+    }
+
+    fn sized_bytes(&mut self) -> &'a [u8] {
+        let length = self.u32();
+        self.take(length as usize)
+    }
+
+    fn sized_text(&mut self) -> &'a str {
+        let length = self.u32();
+        self.text(length as usize)
+    }
+
+    /// A map's key.
+    fn name(&mut self) -> &'a str {
+        match self.byte() {
+            tag::STR => self.sized_text(),
+            _ => {
+                // Not a key: give up on the rest.
+                self.0 = &[];
+                ""
+            }
+        }
+    }
+
+    /// Whether the container ends here; steps over its end.
+    fn at_end(&mut self) -> bool {
+        match self.0.first() {
+            None => true,
+            Some(&tag::END) => {
+                self.take(1);
+                true
+            }
+            Some(&tag::END_CUT) => {
+                self.take(9);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The next whole value.
+    fn value(&mut self) -> ValueView<'a> {
+        let start = self.0;
+        self.skip();
+        ValueView { bytes: &start[..start.len() - self.0.len()] }
+    }
+
+    /// Steps over one value. Containers are stepped over with a counter, not with the stack.
+    fn skip(&mut self) {
+        let mut open = 0_u32;
+        loop {
+            match self.byte() {
+                tag::INT | tag::UINT | tag::F64 => _ = self.take(8),
+                tag::F32 => _ = self.take(4),
+                tag::BIG => {
+                    let length = self.byte();
+                    self.take(usize::from(length));
+                }
+                tag::STR | tag::BYTES | tag::TYPE_NAME => _ = self.sized_bytes(),
+                tag::STR_CUT => {
+                    self.take(8);
+                    self.sized_bytes();
+                }
+                tag::BYTES_CUT => {
+                    self.take(24);
+                    self.sized_bytes();
+                }
+                tag::SEQ | tag::MAP => open += 1,
+                tag::END => open = open.saturating_sub(1),
+                tag::END_CUT => {
+                    self.take(8);
+                    open = open.saturating_sub(1);
+                }
+                tag::ABSENT => _ = self.take(1),
+                tag::SLICE => {
+                    self.take(33);
+                    for _ in 0..4 {
+                        self.skip();
+                    }
+                }
+                _ => {}
+            }
+            if open == 0 || self.0.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// For a container: `None` when it is whole, else its true length where that is known.
+    fn truncated_length(mut self) -> Option<Option<u64>> {
+        let is_map = self.byte() == tag::MAP;
+        loop {
+            match self.0.first() {
+                None => return Some(None),
+                Some(&tag::END) => return None,
+                Some(&tag::END_CUT) => {
+                    self.take(1);
+                    return Some(Some(self.u64()));
+                }
+                Some(_) => {
+                    if is_map {
+                        self.name();
+                    }
+                    self.skip();
+                }
+            }
+        }
+    }
+}
+
+/// Bytes as base64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, &byte| bits << 8 | u32::from(byte))
+            << (8 * (3 - group.len()));
+        for place in 0..4 {
+            if place <= group.len() {
+                text.push(char::from(LETTERS[(bits >> (18 - 6 * place)) as usize & 63]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
