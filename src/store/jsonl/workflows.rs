@@ -55,7 +55,7 @@ fn is_one_process(one: &WorkflowObject, other: &WorkflowObject) -> bool {
             .is_none_or(|(one, other)| one == other)
 }
 
-/// The process that began first speaks for the workflow: how a helper process ended is not how the
+/// The process that began first speaks for the workflow: how a process it started ended is not how the
 /// workflow did. What adds up over processes is added up.
 fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject> {
     let start = |workflow: &WorkflowObject| workflow.started_at.unwrap_or(f64::INFINITY);
@@ -73,7 +73,7 @@ fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject> {
             }
         }
         if !is_finished {
-            // It has not ended, whatever its helpers say.
+            // It has not ended, whatever the others say.
             (other.ended_at, other.duration_ns, other.ended_early) = (None, None, None);
         }
         first.fill_from(other);
