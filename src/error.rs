@@ -39,11 +39,7 @@ pub enum ErrorKind {
 impl Error {
     /// An error of `kind` with a sentence for the reader.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            source: None,
-        }
+        Self { kind, message: message.into(), source: None }
     }
 
     /// The same error with what caused it.

@@ -7,7 +7,8 @@ pub(crate) fn name() -> String {
     {
         let mut buffer = [0_u8; 256];
         // SAFETY: the buffer is as long as said; the last byte stays zero.
-        let failed = unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) } != 0;
+        let failed =
+            unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) } != 0;
         let length = buffer.iter().position(|&byte| byte == 0).unwrap_or(0);
         if !failed && length > 0 {
             return String::from_utf8_lossy(&buffer[..length]).into_owned();

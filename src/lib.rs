@@ -7,6 +7,7 @@ mod error;
 mod host;
 mod instrument;
 mod pipeline;
+pub mod query;
 pub mod record;
 pub mod store;
 mod telemetry;

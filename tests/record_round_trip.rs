@@ -29,10 +29,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     ];
     let key = prop_oneof![
         ".{0,4}",
-        prop::sample::select(vec![
-            "message", "kind", "type", "chain", "line", "id", "name"
-        ])
-        .prop_map(String::from),
+        prop::sample::select(vec!["message", "kind", "type", "chain", "line", "id", "name"])
+            .prop_map(String::from),
     ];
     leaf.prop_recursive(3, 24, 4, move |inner| {
         prop_oneof![
@@ -156,26 +154,12 @@ fn the_type_is_inferred() {
         Record::Workflow(_) => "workflow",
         Record::Other(_) => "other",
     };
-    assert_eq!(
-        kind(json!({"activity_id": "loop", "workflow_id": "w"})),
-        "task"
-    );
+    assert_eq!(kind(json!({"activity_id": "loop", "workflow_id": "w"})), "task");
     assert_eq!(kind(json!({"task_id": "t"})), "task");
-    assert_eq!(
-        kind(json!({"type": null, "workflow_id": "w", "name": "n"})),
-        "workflow"
-    );
-    assert_eq!(
-        kind(json!({"agent_id": "a", "name": "n", "workflow_id": "w"})),
-        "other"
-    );
+    assert_eq!(kind(json!({"type": null, "workflow_id": "w", "name": "n"})), "workflow");
+    assert_eq!(kind(json!({"agent_id": "a", "name": "n", "workflow_id": "w"})), "other");
     assert_eq!(kind(json!({"object_id": "o", "task_id": "t"})), "other");
     assert_eq!(kind(json!({"type": "agent", "task_id": "t"})), "other");
     assert_eq!(kind(json!({})), "other");
-    assert!(
-        Record::from_json(json!([1]))
-            .unwrap_err()
-            .to_string()
-            .contains("found an array")
-    );
+    assert!(Record::from_json(json!([1])).unwrap_err().to_string().contains("found an array"));
 }

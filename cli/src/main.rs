@@ -1,2 +1,72 @@
-//! The program `runlore`.
-fn main() {}
+//! The program `runlore`: looks at what was recorded. One file a command.
+//!
+//! Exit codes: 0 fine, 1 an error (of usage too), 2 a finding.
+
+mod demo;
+mod failure;
+mod ls;
+mod out;
+mod run;
+mod select;
+mod show;
+mod store;
+mod table;
+mod tasks;
+mod tree;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+use crate::store::Store;
+
+/// Look at what programs recorded with Runlore.
+#[derive(Debug, Parser)]
+#[command(name = "runlore", version, about, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  runlore ls                     the runs recorded in ./runlore, newest first
+  runlore tree                   the newest run as a tree
+  runlore tree train             the newest run named `train`
+  runlore --store data/ ls       the same for another folder
+
+Exit codes: 0 fine, 1 an error, 2 a finding.")]
+struct Cli {
+    /// The folder or file that holds the records [default: $RUNLORE_STORE, else ./runlore]
+    #[arg(long, global = true, value_name = "PATH")]
+    store: Option<std::path::PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Run(run::Args),
+    Ls(ls::Args),
+    Tasks(tasks::Args),
+    Show(show::Args),
+    Tree(tree::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::usage(&error),
+    };
+    let store = Store::new(cli.store);
+    let done = match cli.command {
+        Command::Demo(args) => demo::run(&args, &store),
+        Command::Run(args) => run::run(&args, &store),
+        Command::Ls(args) => ls::run(&args, &store),
+        Command::Tasks(args) => tasks::run(&args, &store),
+        Command::Show(args) => show::run(&args, &store),
+        Command::Tree(args) => tree::run(&args, &store),
+    };
+    done.unwrap_or_else(|failure| failure.report())
+}
+
+/// What every command returns.
+type Done = Result<ExitCode, Failure>;

@@ -27,16 +27,8 @@ const NAMES: [&str; 16] = [
     "crate",
 ];
 const TELEMETRY_LEVELS: [&str; 3] = ["none", "light", "default"];
-const TELEMETRY_TYPES: [&str; 8] = [
-    "cpu",
-    "per_cpu",
-    "process_info",
-    "mem",
-    "disk",
-    "network",
-    "gpu",
-    "energy",
-];
+const TELEMETRY_TYPES: [&str; 8] =
+    ["cpu", "per_cpu", "process_info", "mem", "disk", "network", "gpu", "energy"];
 
 /// What stands in the parentheses of the attribute.
 #[derive(Default)]
@@ -98,9 +90,7 @@ impl Args {
         let mut args = Args::default();
         let mut seen = Vec::new();
         let read = |input: ParseStream<'_>| {
-            separated(input, errors, |input, errors| {
-                args.argument(input, &mut seen, errors)
-            });
+            separated(input, errors, |input, errors| args.argument(input, &mut seen, errors));
             Ok(())
         };
         if let Err(error) = read.parse2(tokens)
@@ -119,10 +109,7 @@ impl Args {
         errors: &mut Errors,
     ) -> Result<()> {
         let word = input.call(Ident::parse_any).map_err(|error| {
-            Error::new(
-                error.span(),
-                "expected the name of an argument, such as `name = \"…\"`",
-            )
+            Error::new(error.span(), "expected the name of an argument, such as `name = \"…\"`")
         })?;
         let key = label(&word);
         if seen.contains(&key) {
@@ -190,36 +177,17 @@ impl Args {
 
     /// Finds names that would hide one another in the record.
     fn check_names(&self, errors: &mut Errors) {
-        unique(
-            self.used
-                .iter()
-                .map(|field| (field.label(), field.key.span())),
-            errors,
-        );
-        unique(
-            self.metadata
-                .iter()
-                .map(|field| (field.label(), field.key.span())),
-            errors,
-        );
-        unique(
-            self.skip.iter().map(|ident| (label(ident), ident.span())),
-            errors,
-        );
-        unique(
-            self.tags.iter().map(|tag| (tag.value(), tag.span())),
-            errors,
-        );
+        unique(self.used.iter().map(|field| (field.label(), field.key.span())), errors);
+        unique(self.metadata.iter().map(|field| (field.label(), field.key.span())), errors);
+        unique(self.skip.iter().map(|ident| (label(ident), ident.span())), errors);
+        unique(self.tags.iter().map(|tag| (tag.value(), tag.span())), errors);
         let outputs = match &self.output {
             Some(Output::Whole(name)) => std::slice::from_ref(name),
             Some(Output::Parts(names)) => names,
             None => &[],
         };
         let outputs = outputs.iter().map(|name| (name.value(), name.span()));
-        let generated = self
-            .generated
-            .iter()
-            .map(|field| (field.label(), field.key.span()));
+        let generated = self.generated.iter().map(|field| (field.label(), field.key.span()));
         unique(outputs.chain(generated), errors);
         if let (Some(spread), Some(_)) = (self.spread, &self.output) {
             errors.push(Error::new(
@@ -282,10 +250,7 @@ fn list<T>(
 
 fn strings(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Vec<LitStr>> {
     list(input, word, "(\"…\", \"…\")", errors, |input, _| {
-        literal(
-            input,
-            &format!("`{word}` takes strings: write `{word}(\"…\", \"…\")`"),
-        )
+        literal(input, &format!("`{word}` takes strings: write `{word}(\"…\", \"…\")`"))
     })
 }
 
@@ -301,24 +266,14 @@ fn fields(
         let key = name(input).map_err(|error| Error::new(error.span(), &unnamed))?;
         if input.peek(Token![=]) && !input.peek(Token![==]) {
             input.parse::<Token![=]>()?;
-            return Ok(Field {
-                key,
-                value: input.parse()?,
-            });
+            return Ok(Field { key, value: input.parse()? });
         }
         let is_short = (input.is_empty() || input.peek(Token![,])) && word == "used";
         if !is_short {
             return Err(Error::new(start, unnamed));
         }
-        let value = ExprPath {
-            attrs: Vec::new(),
-            qself: None,
-            path: key.clone().into(),
-        };
-        Ok(Field {
-            key,
-            value: Expr::Path(value),
-        })
+        let value = ExprPath { attrs: Vec::new(), qself: None, path: key.clone().into() };
+        Ok(Field { key, value: Expr::Path(value) })
     })
 }
 
@@ -337,10 +292,7 @@ fn equals(input: ParseStream<'_>, word: &Ident, what: &str, usage: &str) -> Resu
 
 fn string(input: ParseStream<'_>, word: &Ident) -> Result<LitStr> {
     equals(input, word, "a string", " = \"…\"")?;
-    literal(
-        input,
-        &format!("`{word}` takes a string: write `{word} = \"…\"`"),
-    )
+    literal(input, &format!("`{word}` takes a string: write `{word} = \"…\"`"))
 }
 
 fn literal(input: ParseStream<'_>, expected: &str) -> Result<LitStr> {
@@ -362,10 +314,7 @@ fn bare(input: ParseStream<'_>, word: &Ident) -> Result<Span> {
     if input.is_empty() || input.peek(Token![,]) {
         Ok(word.span())
     } else {
-        Err(Error::new(
-            input.span(),
-            format!("`{word}` takes no value: write only `{word}`"),
-        ))
+        Err(Error::new(input.span(), format!("`{word}` takes no value: write only `{word}`")))
     }
 }
 
@@ -377,9 +326,7 @@ fn telemetry(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Resul
         return Err(Error::new(word.span(), usage));
     }
     if input.peek(token::Paren) {
-        let types = list(input, word, "(cpu, mem)", errors, |input, _| {
-            telemetry_type(input)
-        })?;
+        let types = list(input, word, "(cpu, mem)", errors, |input, _| telemetry_type(input))?;
         return Ok(Telemetry::Types(types));
     }
     let level = literal(input, usage)?;
@@ -389,10 +336,7 @@ fn telemetry(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Resul
         "light" => Ok(Telemetry::Light),
         other => {
             let hint = suggestion(other, &TELEMETRY_LEVELS, "the levels are");
-            Err(Error::new(
-                level.span(),
-                format!("unknown telemetry level `{other}`: {hint}"),
-            ))
+            Err(Error::new(level.span(), format!("unknown telemetry level `{other}`: {hint}")))
         }
     }
 }
@@ -402,10 +346,7 @@ fn telemetry_type(input: ParseStream<'_>) -> Result<&'static str> {
     let found = TELEMETRY_TYPES.into_iter().find(|known| word == known);
     found.ok_or_else(|| {
         let hint = suggestion(&word.to_string(), &TELEMETRY_TYPES, "the types are");
-        Error::new(
-            word.span(),
-            format!("unknown telemetry type `{word}`: {hint}"),
-        )
+        Error::new(word.span(), format!("unknown telemetry type `{word}`: {hint}"))
     })
 }
 
@@ -461,16 +402,10 @@ mod tests {
         });
         assert_eq!(args.name.map(|name| name.value()).as_deref(), Some("n"));
         assert!(matches!(args.output, Some(Output::Parts(names)) if names.len() == 2));
-        assert_eq!(
-            args.skip.iter().map(label).collect::<Vec<_>>(),
-            ["x", "type"]
-        );
+        assert_eq!(args.skip.iter().map(label).collect::<Vec<_>>(), ["x", "type"]);
         assert!(args.skip_all && args.summarise_full && args.future.is_some());
         let used = [("rows", "df . len ()"), ("x", "x"), ("self", "self")];
-        assert_eq!(
-            texts(&args.used),
-            used.map(|(k, v)| (k.to_owned(), v.to_owned()))
-        );
+        assert_eq!(texts(&args.used), used.map(|(k, v)| (k.to_owned(), v.to_owned())));
         assert_eq!(args.metadata.len(), 2);
         assert_eq!(args.telemetry, Telemetry::Types(vec!["cpu", "per_cpu"]));
         assert!(args.fail_if.is_some() && args.krate.is_some());
@@ -478,22 +413,10 @@ mod tests {
 
     #[test]
     fn telemetry_is_a_level_or_a_list() {
-        assert_eq!(
-            parsed(quote!(telemetry = "none")).telemetry,
-            Telemetry::None
-        );
-        assert_eq!(
-            parsed(quote!(telemetry = "light")).telemetry,
-            Telemetry::Light
-        );
-        assert_eq!(
-            parsed(quote!(telemetry = "default")).telemetry,
-            Telemetry::Default
-        );
-        assert_eq!(
-            parsed(quote!(telemetry(mem))).telemetry,
-            Telemetry::Types(vec!["mem"])
-        );
+        assert_eq!(parsed(quote!(telemetry = "none")).telemetry, Telemetry::None);
+        assert_eq!(parsed(quote!(telemetry = "light")).telemetry, Telemetry::Light);
+        assert_eq!(parsed(quote!(telemetry = "default")).telemetry, Telemetry::Default);
+        assert_eq!(parsed(quote!(telemetry(mem))).telemetry, Telemetry::Types(vec!["mem"]));
         assert_eq!(
             complaints(quote!(telemetry = "lite")),
             ["unknown telemetry level `lite`: the levels are `none`, `light` and `default`"]
@@ -510,15 +433,7 @@ mod tests {
     #[test]
     fn all_mistakes_are_told_at_once() {
         assert_eq!(
-            complaints(quote!(
-                tagz("a"),
-                name = 5,
-                spread = true,
-                output("x"),
-                7,
-                skip,
-                used()
-            )),
+            complaints(quote!(tagz("a"), name = 5, spread = true, output("x"), 7, skip, used())),
             [
                 "unknown argument `tagz`: did you mean `tags`?",
                 "`name` takes a string: write `name = \"…\"`",
@@ -533,22 +448,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_twice() {
-        assert_eq!(
-            complaints(quote!(name = "a", name = "b")),
-            ["`name` is given twice"]
-        );
-        assert_eq!(
-            complaints(quote!(used(a = 1, a = 2))),
-            ["`a` is given twice"]
-        );
-        assert_eq!(
-            complaints(quote!(outputs("a", "a"))),
-            ["`a` is given twice"]
-        );
-        assert_eq!(
-            complaints(quote!(output = "a", generated(a = 1))),
-            ["`a` is given twice"]
-        );
+        assert_eq!(complaints(quote!(name = "a", name = "b")), ["`name` is given twice"]);
+        assert_eq!(complaints(quote!(used(a = 1, a = 2))), ["`a` is given twice"]);
+        assert_eq!(complaints(quote!(outputs("a", "a"))), ["`a` is given twice"]);
+        assert_eq!(complaints(quote!(output = "a", generated(a = 1))), ["`a` is given twice"]);
         assert_eq!(complaints(quote!(output = "a", outputs("b"))).len(), 1);
         assert_eq!(complaints(quote!(output = "a", spread)).len(), 1);
     }

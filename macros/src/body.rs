@@ -37,11 +37,7 @@ impl Body {
         };
         let (mut attrs, inner) = split.parse2(group.stream()).ok()?;
         let mut stmts = Block::parse_within.parse2(inner.clone()).ok()?;
-        let block = if attrs.is_empty() {
-            group.clone()
-        } else {
-            braced(inner, group.span())
-        };
+        let block = if attrs.is_empty() { group.clone() } else { braced(inner, group.span()) };
         for attr in &mut attrs {
             attr.style = AttrStyle::Outer;
         }
@@ -52,12 +48,7 @@ impl Body {
         } else {
             Ending::Future
         };
-        Some(Self {
-            attrs,
-            block,
-            stmts,
-            ending,
-        })
+        Some(Self { attrs, block, stmts, ending })
     }
 
     pub(crate) fn ends_in_future(&self) -> bool {
@@ -133,12 +124,7 @@ fn is_box_pin(call: &ExprCall) -> bool {
     let Expr::Path(path) = &*call.func else {
         return false;
     };
-    let mut names = path
-        .path
-        .segments
-        .iter()
-        .rev()
-        .map(|segment| &segment.ident);
+    let mut names = path.path.segments.iter().rev().map(|segment| &segment.ident);
     call.args.len() == 1
         && names.next().is_some_and(|name| name == "pin")
         && names.next().is_some_and(|name| name == "Box")
@@ -189,13 +175,9 @@ mod tests {
 
     #[test]
     fn anything_else_is_a_value() {
-        for source in [
-            "{ 1 }",
-            "{}",
-            "{ async move { 1 }; }",
-            "{ pin(async {}) }",
-            "{ f(async {}) }",
-        ] {
+        for source in
+            ["{ 1 }", "{}", "{ async move { 1 }; }", "{ pin(async {}) }", "{ f(async {}) }"]
+        {
             assert!(ends(source) == Some(Ending::Value), "{source}");
         }
     }

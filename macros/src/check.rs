@@ -17,11 +17,7 @@ impl Args {
     }
 
     fn check_parameters(&self, function: &Function, errors: &mut Errors) {
-        let names: Vec<String> = function
-            .parameters
-            .iter()
-            .map(|p| label(&p.ident))
-            .collect();
+        let names: Vec<String> = function.parameters.iter().map(|p| label(&p.ident)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let of = label(&function.sig.ident);
         for ident in &self.skip {
@@ -47,10 +43,7 @@ impl Args {
         if function.sig.receiver().is_none()
             && let Some(field) = self.used.iter().find(|field| field.key == "self")
         {
-            errors.push(Error::new(
-                field.key.span(),
-                format!("`{of}` has no `self` to record"),
-            ));
+            errors.push(Error::new(field.key.span(), format!("`{of}` has no `self` to record")));
         }
     }
 
@@ -93,10 +86,7 @@ impl Args {
             (Returned::Value(_), _) => {}
             (_, Some(Output::Whole(name))) => nothing(name.span(), "to name"),
             (_, Some(Output::Parts(names))) => {
-                nothing(
-                    names.first().map_or_else(Span::call_site, LitStr::span),
-                    "to name",
-                );
+                nothing(names.first().map_or_else(Span::call_site, LitStr::span), "to name");
             }
             (_, None) => {
                 if let Some(spread) = self.spread {
@@ -126,10 +116,7 @@ mod tests {
         let function = quote!(
             fn f(&self, (apple, pear): (u8, u8)) {}
         );
-        assert_eq!(
-            misfits(quote!(skip(apple, pear)), function.clone()),
-            [""; 0]
-        );
+        assert_eq!(misfits(quote!(skip(apple, pear)), function.clone()), [""; 0]);
         assert_eq!(
             misfits(quote!(skip(aple, self)), function),
             [
@@ -144,29 +131,18 @@ mod tests {
                     fn f() {}
                 )
             ),
-            [
-                "`a` is not a parameter of `f`, which has none",
-                "`f` has no `self` to record"
-            ]
+            ["`a` is not a parameter of `f`, which has none", "`f` has no `self` to record"]
         );
     }
 
     #[test]
     fn names_need_a_value() {
-        for nothing in [
-            quote!(),
-            quote!(-> ()),
-            quote!(-> Result<(), E>),
-            quote!(-> !),
-        ] {
+        for nothing in [quote!(), quote!(-> ()), quote!(-> Result<(), E>), quote!(-> !)] {
             let function = quote!(fn f() #nothing { todo!() });
             let complaint = ["`f` returns no value to name"];
             assert_eq!(misfits(quote!(output = "y"), function.clone()), complaint);
             assert_eq!(misfits(quote!(outputs("y")), function.clone()), complaint);
-            assert_eq!(
-                misfits(quote!(spread), function),
-                ["`f` returns no value to spread"]
-            );
+            assert_eq!(misfits(quote!(spread), function), ["`f` returns no value to spread"]);
         }
         let pair = quote!(
             async fn f() -> io::Result<(A, B)> {
@@ -174,10 +150,7 @@ mod tests {
             }
         );
         assert_eq!(misfits(quote!(outputs("a", "b")), pair.clone()), [""; 0]);
-        assert_eq!(
-            misfits(quote!(outputs("a", "b", "c")), pair),
-            ["3 names for a tuple of 2"]
-        );
+        assert_eq!(misfits(quote!(outputs("a", "b", "c")), pair), ["3 names for a tuple of 2"]);
     }
 
     #[test]

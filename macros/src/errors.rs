@@ -25,10 +25,6 @@ impl Errors {
 
     #[cfg(test)]
     pub(crate) fn messages(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .flatten()
-            .map(|error| error.to_string())
-            .collect()
+        self.0.iter().flatten().map(|error| error.to_string()).collect()
     }
 }

@@ -69,10 +69,7 @@ impl<'a> Plan<'a> {
             None => quote_spanned!(Span::mixed_site()=> ::runlore::__private),
         };
         let ret = Ident::new("ret", Span::call_site());
-        let metadata = args
-            .metadata
-            .iter()
-            .map(|field| Value::new(field.label(), &field.value));
+        let metadata = args.metadata.iter().map(|field| Value::new(field.label(), &field.value));
         Self {
             args,
             function,
@@ -86,17 +83,12 @@ impl<'a> Plan<'a> {
 
     /// The description of the function, known before it is ever called.
     fn site(&self, Location { line, column }: Location) -> TokenStream {
-        let Self {
-            args, function, rl, ..
-        } = self;
+        let Self { args, function, rl, .. } = self;
         let name = match &args.name {
             Some(name) => name.value(),
             None => label(&function.sig.ident),
         };
-        let parameters = function
-            .parameters
-            .iter()
-            .map(|parameter| label(&parameter.ident));
+        let parameters = function.parameters.iter().map(|parameter| label(&parameter.ident));
         let used = self.used.iter().map(|value| &value.name);
         let generated = self.generated.iter().map(|value| &value.name);
         let metadata = self.metadata.iter().map(|value| &value.name);
@@ -141,9 +133,7 @@ impl<'a> Plan<'a> {
             Telemetry::None => quote!(None),
             Telemetry::Light => quote!(Light),
             Telemetry::Types(types) => {
-                let types = types
-                    .iter()
-                    .map(|name| Ident::new(&camel(name), Span::mixed_site()));
+                let types = types.iter().map(|name| Ident::new(&camel(name), Span::mixed_site()));
                 quote_spanned!(Span::mixed_site()=> Types(&[#(#rl::TelemetryType::#types),*]))
             }
         };
@@ -205,13 +195,7 @@ impl<'a> Plan<'a> {
     }
 
     fn last_future(&self, future: &ExprAsync) -> TokenStream {
-        let ExprAsync {
-            attrs,
-            async_token,
-            capture,
-            block,
-            ..
-        } = future;
+        let ExprAsync { attrs, async_token, capture, block, .. } = future;
         let block = body::led_by(&self.edge(), &block.stmts, block.brace_token.span.join());
         let run = self.captured(&quote!(#async_token #capture #block));
         quote_spanned!(Span::mixed_site()=> #(#attrs)* #run)
@@ -299,22 +283,14 @@ impl<'a> Plan<'a> {
         if self.used.is_empty() && self.metadata.is_empty() {
             return quote_spanned!(Span::mixed_site()=> |_| {});
         }
-        let used = self
-            .used
-            .iter()
-            .enumerate()
-            .map(|(index, Value { value, cfg, .. })| {
-                let index = Literal::usize_unsuffixed(index);
-                quote_spanned!(Span::mixed_site()=> #(#cfg)* #rl::used!(__inputs, #index, #value);)
-            });
-        let metadata = self
-            .metadata
-            .iter()
-            .enumerate()
-            .map(|(index, Value { value, .. })| {
-                let index = Literal::usize_unsuffixed(index);
-                quote_spanned!(Span::mixed_site()=> #rl::metadata!(__inputs, #index, #value);)
-            });
+        let used = self.used.iter().enumerate().map(|(index, Value { value, cfg, .. })| {
+            let index = Literal::usize_unsuffixed(index);
+            quote_spanned!(Span::mixed_site()=> #(#cfg)* #rl::used!(__inputs, #index, #value);)
+        });
+        let metadata = self.metadata.iter().enumerate().map(|(index, Value { value, .. })| {
+            let index = Literal::usize_unsuffixed(index);
+            quote_spanned!(Span::mixed_site()=> #rl::metadata!(__inputs, #index, #value);)
+        });
         quote_spanned!(Span::mixed_site()=> |__inputs| { #(#used)* #(#metadata)* })
     }
 
@@ -331,14 +307,10 @@ impl<'a> Plan<'a> {
                 __outputs.fail_if(__failed, #text);
             }
         });
-        let generated = self
-            .generated
-            .iter()
-            .enumerate()
-            .map(|(index, Value { value, .. })| {
-                let index = Literal::usize_unsuffixed(index);
-                quote_spanned!(Span::mixed_site()=> #rl::generated!(__outputs, #index, #value);)
-            });
+        let generated = self.generated.iter().enumerate().map(|(index, Value { value, .. })| {
+            let index = Literal::usize_unsuffixed(index);
+            quote_spanned!(Span::mixed_site()=> #rl::generated!(__outputs, #index, #value);)
+        });
         let success = (fail_if.is_some() || !self.generated.is_empty()).then(|| {
             quote_spanned! {Span::mixed_site()=>
                 if let ::core::option::Option::Some(#ret) = #rl::success!(__ret) {
@@ -365,11 +337,7 @@ impl<'a> Plan<'a> {
 
 impl Value {
     fn new(name: String, value: impl ToTokens) -> Self {
-        Self {
-            name,
-            value: value.into_token_stream(),
-            cfg: Vec::new(),
-        }
+        Self { name, value: value.into_token_stream(), cfg: Vec::new() }
     }
 }
 
@@ -382,18 +350,10 @@ fn used(args: &Args, function: &Function) -> Vec<Value> {
         let replaced = args.used.iter().any(|field| field.label() == name);
         if !skipped && !replaced {
             let value = parameter.ident.to_token_stream();
-            values.push(Value {
-                name,
-                value,
-                cfg: parameter.cfg.clone(),
-            });
+            values.push(Value { name, value, cfg: parameter.cfg.clone() });
         }
     }
-    values.extend(
-        args.used
-            .iter()
-            .map(|field| Value::new(field.label(), &field.value)),
-    );
+    values.extend(args.used.iter().map(|field| Value::new(field.label(), &field.value)));
     values
 }
 
@@ -408,14 +368,9 @@ fn generated(args: &Args, function: &Function, ret: &Ident) -> Vec<Value> {
             .enumerate()
             .map(|(index, name)| {
                 // With the span of its name, so that a part that does not exist is reported there.
-                let index = Index {
-                    index: u32::try_from(index).unwrap_or(u32::MAX),
-                    span: name.span(),
-                };
-                Value::new(
-                    name.value(),
-                    quote_spanned!(Span::mixed_site()=> #ret.#index),
-                )
+                let index =
+                    Index { index: u32::try_from(index).unwrap_or(u32::MAX), span: name.span() };
+                Value::new(name.value(), quote_spanned!(Span::mixed_site()=> #ret.#index))
             })
             .collect(),
         None if returns_value && (args.spread.is_some() || args.generated.is_empty()) => {
@@ -423,11 +378,7 @@ fn generated(args: &Args, function: &Function, ret: &Ident) -> Vec<Value> {
         }
         None => Vec::new(),
     };
-    values.extend(
-        args.generated
-            .iter()
-            .map(|field| Value::new(field.label(), &field.value)),
-    );
+    values.extend(args.generated.iter().map(|field| Value::new(field.label(), &field.value)));
     values
 }
 
@@ -445,10 +396,7 @@ fn nameable(ty: &Type) -> Type {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             if matches!(ty, Type::ImplTrait(_)) {
                 let underscore_token = Token![_](Span::mixed_site());
-                *ty = Type::Infer(TypeInfer {
-                    attrs: Vec::new(),
-                    underscore_token,
-                });
+                *ty = Type::Infer(TypeInfer { attrs: Vec::new(), underscore_token });
             } else {
                 visit_mut::visit_type_mut(self, ty);
             }

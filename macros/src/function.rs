@@ -57,22 +57,14 @@ impl Function {
                 "a `const fn` may run at compile time, where nothing can be recorded: remove `const` or the attribute",
             ));
         }
-        if let Some(again) = attrs
-            .iter()
-            .find(|attr| is_named(attr.path(), "telemetry_task"))
-        {
+        if let Some(again) = attrs.iter().find(|attr| is_named(attr.path(), "telemetry_task")) {
             return Err(Error::new_spanned(
                 again,
                 "one `#[telemetry_task]` records the function: remove the other",
             ));
         }
         let parameters = parameters(&sig);
-        Ok(Self {
-            head,
-            sig,
-            parameters,
-            body: Body::parse(&body),
-        })
+        Ok(Self { head, sig, parameters, body: Body::parse(&body) })
     }
 
     pub(crate) fn is_without_return(&self) -> bool {
@@ -99,11 +91,7 @@ impl Function {
         let ReturnType::Type(_, ty) = &self.sig.output else {
             return Returned::Nothing;
         };
-        let ty = if self.sig.asyncness.is_some() {
-            Some(&**ty)
-        } else {
-            self.resolved(ty)
-        };
+        let ty = if self.sig.asyncness.is_some() { Some(&**ty) } else { self.resolved(ty) };
         match ty.map(bare) {
             Some(Type::Never(_)) => Returned::Never,
             Some(ty) if is_unit(ok_type(ty)) => Returned::Nothing,
@@ -180,17 +168,10 @@ fn parameters(sig: &Signature) -> Vec<Parameter> {
         let FnArg::Typed(input) = input else { continue };
         let mut bindings = Bindings(Vec::new());
         bindings.visit_pat(&input.pat);
-        let cfg: Vec<_> = input
-            .attrs
-            .iter()
-            .filter(|attr| is_named(attr.path(), "cfg"))
-            .cloned()
-            .collect();
+        let cfg: Vec<_> =
+            input.attrs.iter().filter(|attr| is_named(attr.path(), "cfg")).cloned().collect();
         for ident in bindings.0 {
-            parameters.push(Parameter {
-                ident,
-                cfg: cfg.clone(),
-            });
+            parameters.push(Parameter { ident, cfg: cfg.clone() });
         }
     }
     parameters
@@ -258,9 +239,7 @@ fn is_unit(ty: &Type) -> bool {
 }
 
 fn is_named(path: &Path, name: &str) -> bool {
-    path.segments
-        .last()
-        .is_some_and(|segment| segment.ident.unraw() == name)
+    path.segments.last().is_some_and(|segment| segment.ident.unraw() == name)
 }
 
 /// `T` of a `Result<T, E>` by whatever path, else the type itself.
@@ -279,13 +258,10 @@ fn type_arguments(path: &Path) -> impl DoubleEndedIterator<Item = &Type> {
         Some(PathArguments::AngleBracketed(arguments)) => Some(&arguments.args),
         _ => None,
     };
-    arguments
-        .into_iter()
-        .flatten()
-        .filter_map(|argument| match argument {
-            GenericArgument::Type(ty) => Some(ty),
-            _ => None,
-        })
+    arguments.into_iter().flatten().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
 }
 
 /// What a future resolves to, for the ways to write its type that show it: `impl Future`, `Pin<Box<dyn Future>>`
@@ -299,10 +275,7 @@ fn future_output(ty: &Type) -> Option<&Type> {
             if is_named(path, "BoxFuture") || is_named(path, "LocalBoxFuture") {
                 type_arguments(path).next_back()
             } else if is_named(path, "Pin") {
-                type_arguments(path)
-                    .next()
-                    .map(unboxed)
-                    .and_then(future_output)
+                type_arguments(path).next().map(unboxed).and_then(future_output)
             } else {
                 None
             }
@@ -324,11 +297,7 @@ fn bound_output(bound: &TypeParamBound) -> Option<&Type> {
     let TypeParamBound::Trait(bound) = bound else {
         return None;
     };
-    let segment = bound
-        .path
-        .segments
-        .last()
-        .filter(|segment| segment.ident == "Future")?;
+    let segment = bound.path.segments.last().filter(|segment| segment.ident == "Future")?;
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
         return None;
     };

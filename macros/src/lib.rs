@@ -149,11 +149,7 @@ fn task(args: TokenStream, item: TokenStream) -> TokenStream {
         return [item, errors.into_compile_errors()].into_iter().collect();
     }
     match &function {
-        Ok(
-            function @ Function {
-                body: Some(body), ..
-            },
-        ) if cfg!(feature = "capture") => {
+        Ok(function @ Function { body: Some(body), .. }) if cfg!(feature = "capture") => {
             expand::expand(&args, function, body, location(&function.sig.ident))
         }
         _ => item,
@@ -163,10 +159,7 @@ fn task(args: TokenStream, item: TokenStream) -> TokenStream {
 fn location(name: &Ident) -> Location {
     let span = name.span().unwrap();
     let number = |number: usize| u32::try_from(number).unwrap_or(0);
-    Location {
-        line: number(span.line()),
-        column: number(span.column()),
-    }
+    Location { line: number(span.line()), column: number(span.column()) }
 }
 
 #[cfg(test)]
@@ -211,10 +204,6 @@ mod tests {
 
     #[test]
     fn nothing_at_all_is_an_error() {
-        assert!(
-            task(quote!(), quote!())
-                .to_string()
-                .contains("compile_error")
-        );
+        assert!(task(quote!(), quote!()).to_string().contains("compile_error"));
     }
 }

@@ -24,11 +24,7 @@ pub(crate) fn suggestion(word: &str, candidates: &[&str], all: &str) -> String {
 /// `` `a`, `b` and `c` ``
 pub(crate) fn listed(names: &[&str]) -> String {
     let quoted = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| format!("`{name}`"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
     match names {
         [first @ .., last] if !first.is_empty() => format!("{} and `{last}`", quoted(first)),
@@ -63,9 +59,8 @@ fn distance(left: &str, right: &str) -> usize {
     for i in 1..=left.len() {
         for j in 1..=right.len() {
             let changed = usize::from(left[i - 1] != right[j - 1]);
-            let mut best = (rows[i - 1][j] + 1)
-                .min(rows[i][j - 1] + 1)
-                .min(rows[i - 1][j - 1] + changed);
+            let mut best =
+                (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + changed);
             let swapped =
                 i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
             if swapped {
@@ -114,13 +109,7 @@ mod tests {
             suggestion("zebra", &["a", "b", "c"], "valid are"),
             "valid are `a`, `b` and `c`"
         );
-        assert_eq!(
-            suggestion("zebra", &["only"], "valid is"),
-            "valid is `only`"
-        );
-        assert_eq!(
-            suggestion("onyl", &["only"], "valid is"),
-            "did you mean `only`?"
-        );
+        assert_eq!(suggestion("zebra", &["only"], "valid is"), "valid is `only`");
+        assert_eq!(suggestion("onyl", &["only"], "valid is"), "did you mean `only`?");
     }
 }

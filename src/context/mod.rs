@@ -39,7 +39,6 @@ use crate::record::Id;
 ///
 /// It is small and `Copy`: hand it to as many threads as there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "a context does nothing until something runs in it"]
 pub struct Context {
     pub(crate) task: Option<Id>,
     /// The number of the workflow; 0 for whichever is the process's own.
@@ -133,6 +132,12 @@ impl Context {
     #[inline]
     pub(crate) fn replace(self) -> Self {
         CURRENT.replace(self)
+    }
+
+    /// Makes this the calling thread's context again.
+    #[inline]
+    pub(crate) fn restore(self) {
+        CURRENT.set(self);
     }
 
     /// The calling thread's context, for a task that begins: its parent, and the workflow it belongs to.

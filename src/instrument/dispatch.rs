@@ -1,6 +1,6 @@
 //! How a value is recorded: by the best its type offers, chosen at compile time, with no bound on it.
 //!
-//! The macro calls `(&&&&&&&Wrap(value)).encode(to)` with every trait below in scope. The compiler takes the first
+//! The macro calls `(&&&&&&&&Wrap(value)).encode(to)` with every trait below in scope. The compiler takes the first
 //! implementation that fits while it strips one reference after the other, so the number of references in front
 //! of `Wrap` in an implementation is its rank.
 
@@ -19,7 +19,10 @@ pub struct Wrap<'a, T: ?Sized>(pub &'a T);
 
 /// The traits of the dispatch, best first.
 pub mod levels {
-    pub use super::{ByDebug, ByFacts, ByLock, ByLockDebug, ByLockSerialize, BySerialize, ByShared, ByTypeName, Wrap};
+    pub use super::{
+        ByDebug, ByFacts, ByLock, ByLockDebug, ByLockSerialize, BySerialize, ByShared, ByTypeName,
+        Wrap,
+    };
 }
 
 macro_rules! level {

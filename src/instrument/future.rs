@@ -87,7 +87,7 @@ impl AsyncTask {
         let Some(begun) = self.begun.take() else { return };
         let ended = match self.dropping.take() {
             Some((ended, before)) => {
-                before.replace();
+                before.restore();
                 ended
             }
             None => clock::monotonic_ns(),
@@ -119,11 +119,11 @@ impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
         let before = begun.inside().replace();
         let polled = catch_unwind(AssertUnwindSafe(|| self.body.as_mut().poll(waker)));
         if matches!(polled, Ok(Poll::Pending)) {
-            before.replace();
+            before.restore();
             return Poll::Pending;
         }
         let ended = clock::monotonic_ns();
-        before.replace();
+        before.restore();
         self.task.begun = None;
         let mut scratch = Scratch::take();
         match polled {

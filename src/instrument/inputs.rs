@@ -151,7 +151,11 @@ impl<'b> Outputs<'b> {
         let start = self.items.len();
         if catch_unwind(AssertUnwindSafe(|| describe(self.items))).is_err() {
             self.items.truncate(start);
-            push_text(self.items, ItemKind::ErrorMessage, "an error whose own Display or Debug panicked");
+            push_text(
+                self.items,
+                ItemKind::ErrorMessage,
+                "an error whose own Display or Debug panicked",
+            );
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whether a returned value is a failure, and what its error says: chosen as values are, by what the type offers.
 //!
-//! The macro calls `(&&&&&Returned(value)).judge(outputs)`, see [`super::dispatch`].
+//! The macro calls `(&&&&&&Returned(value)).judge(outputs)`, see [`super::dispatch`].
 
 use std::error::Error;
 use std::fmt::{Debug, Display};
@@ -16,7 +16,8 @@ pub struct Returned<'a, T: ?Sized>(pub &'a T);
 /// The traits of the dispatch, best first.
 pub mod levels {
     pub use super::{
-        Always, JudgeAny, JudgeDebug, JudgeDeref, JudgeDisplay, JudgeError, JudgeResult, OfResult, Returned,
+        Always, JudgeAny, JudgeDebug, JudgeDeref, JudgeDisplay, JudgeError, JudgeResult, OfResult,
+        Returned,
     };
 }
 

@@ -86,7 +86,12 @@ pub fn fail(error: &dyn Error) {
     }
 }
 
-fn push_named(items: &mut Vec<u8>, kind: ItemKind, name: &str, encode: impl FnOnce(&mut Encoder<'_>)) {
+fn push_named(
+    items: &mut Vec<u8>,
+    kind: ItemKind,
+    name: &str,
+    encode: impl FnOnce(&mut Encoder<'_>),
+) {
     push_value(items, kind, Key::Name(name), is_secret_name(name), encode);
 }
 
@@ -306,6 +311,6 @@ fn leave(task: Id, mut before: Context) {
         }
     });
     if is_current || looked.is_err() {
-        before.replace();
+        before.restore();
     }
 }

@@ -56,7 +56,7 @@ impl TaskSlot {
         let (begun, before, site) = self.begun();
         let result = catch_unwind(AssertUnwindSafe(body));
         let ended = clock::monotonic_ns();
-        before.replace();
+        before.restore();
         let mut scratch = Scratch::take();
         match result {
             Ok(value) => {

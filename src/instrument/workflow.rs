@@ -149,7 +149,8 @@ impl WorkflowBuilder {
             None => self.id.unwrap_or_else(|| Id::at(wall_ns).to_string()),
         };
         let campaign = self.campaign.or(campaign).unwrap_or_else(|| Id::at(wall_ns).to_string());
-        let info = RunInfo { workflow_id: id.clone(), name: self.name.clone(), pid: std::process::id() };
+        let info =
+            RunInfo { workflow_id: id.clone(), name: self.name.clone(), pid: std::process::id() };
         let store = self
             .store
             .or_else(|| Some(std::env::var(context::STORE).ok()?.into()))
@@ -266,7 +267,7 @@ impl WorkflowRun {
         if let Some(before) = self.before.take() {
             // Only where it is still ours to restore: the run may end on another thread.
             if context::current() == self.context() {
-                before.replace();
+                before.restore();
             }
         }
         context::deactivate(self.number);
@@ -314,7 +315,9 @@ pub(super) fn join_inherited_once() -> bool {
             true
         }
         Err(error) => {
-            pipeline::notice(&format!("the workflow of the parent process cannot be joined: {error}"));
+            pipeline::notice(&format!(
+                "the workflow of the parent process cannot be joined: {error}"
+            ));
             false
         }
     }

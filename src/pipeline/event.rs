@@ -269,7 +269,8 @@ impl<'a> Iterator for Items<'a> {
         let key = match u16::from_le_bytes([head[6], head[7]]) {
             NAMED => {
                 let (size, after) = rest.split_first_chunk::<2>()?;
-                let (name, after) = after.split_at_checked(usize::from(u16::from_le_bytes(*size)))?;
+                let (name, after) =
+                    after.split_at_checked(usize::from(u16::from_le_bytes(*size)))?;
                 rest = after;
                 Key::Name(std::str::from_utf8(name).unwrap_or_default())
             }
@@ -312,7 +313,8 @@ mod tests {
             wall_ns: 12,
             lost_items: true,
         };
-        let end = End { id: start.id, monotonic_ns: 13, ending: Ending::Cancelled, lost_items: false };
+        let end =
+            End { id: start.id, monotonic_ns: 13, ending: Ending::Cancelled, lost_items: false };
         let mut bytes = start.to_bytes().to_vec();
         push_text(&mut bytes, ItemKind::Subtype, "step");
         push_item(&mut bytes, ItemKind::Used, Key::Name("rows"), |items| {
@@ -323,7 +325,10 @@ mod tests {
         assert_eq!(read, start);
         let items: Vec<_> = Items(items).collect();
         assert_eq!((items[0].kind, items[0].text()), (ItemKind::Subtype, "step"));
-        assert_eq!((items[1].key, items[1].marks.cut, items[1].payload), (Key::Name("rows"), true, &[1][..]));
+        assert_eq!(
+            (items[1].key, items[1].marks.cut, items[1].payload),
+            (Key::Name("rows"), true, &[1][..])
+        );
         assert_eq!(End::from_bytes(&end.to_bytes()).unwrap().0, end);
     }
 

@@ -24,5 +24,5 @@ pub(crate) use push::{push_add, push_end, push_start};
 pub(crate) use run::{RunEnd, RunSpec};
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 pub use stats::{Stats, Totals, stats};
-pub(crate) use writer::{close_run, open_run};
 pub use writer::flush;
+pub(crate) use writer::{close_run, open_run};

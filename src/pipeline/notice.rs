@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Tells the user on standard error, unless the same was told before.
-#[allow(clippy::print_stderr, reason = "the program under watch gets no other word of the recorder's troubles")]
+#[allow(
+    clippy::print_stderr,
+    reason = "the program under watch gets no other word of the recorder's troubles"
+)]
 pub(crate) fn notice(text: &str) {
     static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);

@@ -107,7 +107,8 @@ impl Ring {
     /// Takes a ring that nobody owns any more; its new owner is the calling thread.
     pub(crate) fn claim(&self) -> bool {
         let state = &self.shared().state;
-        let claimed = state.compare_exchange(FREE, OWNED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let claimed =
+            state.compare_exchange(FREE, OWNED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if claimed {
             self.producer.reserved.set(0);
             self.producer.stalled.set(false);
@@ -133,7 +134,13 @@ impl Ring {
 
     /// Appends an event; by the owning thread only. `keep` bytes stay free besides what open tasks reserved.
     #[inline]
-    pub(crate) fn push(&self, kind: Kind, head: &[u8], items: &[u8], keep: usize) -> Result<(), Full> {
+    pub(crate) fn push(
+        &self,
+        kind: Kind,
+        head: &[u8],
+        items: &[u8],
+        keep: usize,
+    ) -> Result<(), Full> {
         let used = HEAD + head.len() + items.len();
         let length = used.next_multiple_of(ALIGN);
         let committed = self.producer.committed.get();
@@ -232,7 +239,9 @@ impl Ring {
         while read < committed {
             let place = read as usize & (self.capacity - 1);
             // SAFETY: the producer committed these bytes and does not touch them until they are released.
-            let rest = unsafe { std::slice::from_raw_parts(self.data().add(place), self.capacity - place) };
+            let rest = unsafe {
+                std::slice::from_raw_parts(self.data().add(place), self.capacity - place)
+            };
             let length = u32_at(rest, 0) as usize;
             let unused = usize::from(rest[5]);
             if length < HEAD + unused || length > rest.len() {

@@ -200,12 +200,13 @@ impl Run {
         }
         if let Some(mut workflow) = self.workflow.take() {
             let duration = end.monotonic_ns.saturating_sub(self.started_ns);
-            workflow.ended_at = workflow.started_at.map(|started| started + clock::seconds(duration));
+            workflow.ended_at =
+                workflow.started_at.map(|started| started + clock::seconds(duration));
             workflow.duration_ns = Some(duration);
             workflow.status = Some(end.status);
             workflow.ended_early = end.ended_early.then_some(true);
             workflow.stderr = end.error.as_ref().and_then(|error| error.message.clone());
-            workflow.error = end.error;
+            workflow.error = end.error.map(Box::new);
             if let Ok(serde_json::Value::Object(totals)) = serde_json::to_value(self.totals) {
                 workflow.totals = Some(totals);
             }
@@ -220,11 +221,7 @@ impl Run {
         }
         let store = &mut self.store;
         let closed = guarded(|| store.close());
-        if self.backlog.is_empty() {
-            closed.map(|()| self.totals)
-        } else {
-            Err(self.give_up())
-        }
+        if self.backlog.is_empty() { closed.map(|()| self.totals) } else { Err(self.give_up()) }
     }
 
     /// Drops what the store would not take, and says so.

@@ -101,9 +101,11 @@ impl Serialize for TaskView<'_> {
         if let Some(group) = task.text(ItemKind::Group) {
             map.serialize_entry("group_id", group)?;
         }
-        for (name, section) in
-            [("used", Section::Used), ("generated", Section::Generated), ("custom_metadata", Section::Metadata)]
-        {
+        for (name, section) in [
+            ("used", Section::Used),
+            ("generated", Section::Generated),
+            ("custom_metadata", Section::Metadata),
+        ] {
             let values = Values { task, site: task.site(), section, path: name, notes: &notes };
             if values.iter().next().is_some() {
                 map.serialize_entry(name, &values)?;
@@ -175,7 +177,9 @@ impl<'a> Values<'a> {
         let section = self.section;
         let (kind, names) = match (section, self.site) {
             (Section::Used, site) => (ItemKind::Used, site.map(|site| site.spec.used)),
-            (Section::Generated, site) => (ItemKind::Generated, site.map(|site| site.spec.generated)),
+            (Section::Generated, site) => {
+                (ItemKind::Generated, site.map(|site| site.spec.generated))
+            }
             (Section::Metadata, site) => (ItemKind::Metadata, site.map(|site| site.spec.metadata)),
         };
         let names = names.unwrap_or_default();
@@ -195,13 +199,18 @@ impl<'a> Values<'a> {
                 None => found.push((name, value, item)),
             }
         }
-        let spread = section == Section::Generated && self.site.is_some_and(|site| site.spec.spread);
+        let spread =
+            section == Section::Generated && self.site.is_some_and(|site| site.spec.spread);
         if spread {
             found = found
                 .into_iter()
                 .flat_map(|(name, value, item)| {
                     if value.is_map() {
-                        value.fields().into_iter().map(|(name, value)| (name, value, item)).collect()
+                        value
+                            .fields()
+                            .into_iter()
+                            .map(|(name, value)| (name, value, item))
+                            .collect()
                     } else {
                         vec![(name, value, item)]
                     }
@@ -244,7 +253,10 @@ impl Hashes {
                 })
                 .collect()
         };
-        Self { used: section(Section::Used, "used"), generated: section(Section::Generated, "generated") }
+        Self {
+            used: section(Section::Used, "used"),
+            generated: section(Section::Generated, "generated"),
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -280,10 +292,13 @@ struct Failure<'a> {
 
 impl<'a> Failure<'a> {
     fn messages(&self) -> Vec<&'a str> {
-        let messages: Vec<_> = self.task.all(ItemKind::ErrorMessage).map(|item| item.text()).collect();
+        let messages: Vec<_> =
+            self.task.all(ItemKind::ErrorMessage).map(|item| item.text()).collect();
         match (messages.is_empty(), self.ending) {
             (false, _) => messages,
-            (true, Ending::Cancelled) => vec!["cancelled: the future was dropped before it finished"],
+            (true, Ending::Cancelled) => {
+                vec!["cancelled: the future was dropped before it finished"]
+            }
             (true, Ending::Panicked) => vec!["panicked"],
             (true, _) => vec!["failed"],
         }

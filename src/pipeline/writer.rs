@@ -121,7 +121,8 @@ fn start() -> Result<&'static Handle> {
         Writer::new(received).run();
     });
     let thread = spawned.map_err(|error| {
-        Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started").with_source(error)
+        Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started")
+            .with_source(error)
     })?;
     super::exit::watch();
     let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };

@@ -30,15 +30,23 @@ pub(super) trait Field: Sized + PartialEq + Serialize {
     }
 }
 
-/// Takes the field `name` out of `map`; what does not fit stays there.
-pub(super) fn read<T: Field>(map: &mut Map<String, Value>, name: &str) -> Option<T> {
-    let (value, original) = match T::take(map.remove(name)?) {
-        Taken::Exact(value) => return Some(value),
-        Taken::Near(value, original) => (Some(value), original),
-        Taken::Not(original) => (None, original),
-    };
-    map.insert(name.to_owned(), original);
-    value
+/// Puts `value` into the field `name`; what does not fit goes to `extra`.
+pub(super) fn read<T: Field>(
+    field: &mut Option<T>,
+    name: String,
+    value: Value,
+    extra: &mut Map<String, Value>,
+) {
+    match T::take(value) {
+        Taken::Exact(value) => *field = Some(value),
+        Taken::Near(value, original) => {
+            *field = Some(value);
+            extra.insert(name, original);
+        }
+        Taken::Not(original) => {
+            extra.insert(name, original);
+        }
+    }
 }
 
 /// Writes the field `name`, or the original of it that `extra` kept.
@@ -164,7 +172,8 @@ fn take_object<T: DeserializeOwned + Serialize>(value: Value) -> Taken<T> {
 
 macro_rules! object_fields {
     ($($object:ty),*) => {$(
-        impl Field for $object {
+        // Boxed, for few records have one and many records are held.
+        impl Field for Box<$object> {
             fn take(value: Value) -> Taken<Self> {
                 take_object(value)
             }
@@ -208,23 +217,35 @@ macro_rules! record {
                 map.retain(|_, value| !value.is_null());
                 map.remove("type");
                 let $id = $crate::record::fill::id(&mut map, stringify!($id), $kind, line);
-                $(let $field = $crate::record::field::read(&mut map, stringify!($field));)*
-                Self { $id, $($field,)* extra: map }
+                let mut record = Self { $id, ..Self::default() };
+                // One pass over what is there: most records have a few of the many fields.
+                for (name, value) in map {
+                    match name.as_str() {
+                        $(stringify!($field) => $crate::record::field::read(
+                            &mut record.$field, name, value, &mut record.extra,
+                        ),)*
+                        _ => {
+                            record.extra.insert(name, value);
+                        }
+                    }
+                }
+                record
             }
 
             /// Takes every field that is not set here from `other`.
-            pub(crate) fn fill_from(&mut self, other: Self) {
-                $(if self.$field.is_none() && !self.extra.contains_key(stringify!($field)) {
-                    self.$field = other.$field;
+            pub(crate) fn fill_from(&mut self, mut other: Self) {
+                other.extra.remove(stringify!($id));
+                $({
+                    let original = other.extra.remove(stringify!($field));
+                    if self.$field.is_none() && !self.extra.contains_key(stringify!($field)) {
+                        self.$field = other.$field;
+                        if let Some(original) = original {
+                            self.extra.insert(stringify!($field).to_owned(), original);
+                        }
+                    }
                 })*
                 for (name, value) in other.extra {
-                    let is_set = match name.as_str() {
-                        $(stringify!($field) => self.$field.is_some(),)*
-                        _ => Self::FIELDS.contains(&name.as_str()),
-                    };
-                    if !is_set {
-                        self.extra.entry(name).or_insert(value);
-                    }
+                    self.extra.entry(name).or_insert(value);
                 }
             }
         }

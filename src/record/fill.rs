@@ -45,14 +45,7 @@ fn made_from(map: &Map<String, Value>, kind: &str, line: u64) -> String {
     bits = bits & !(0xf << 76) | 0x8 << 76;
     bits = bits & !(0x3 << 62) | 0x2 << 62;
     let hex = format!("{bits:032x}");
-    [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ]
-    .join("-")
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 #[cfg(test)]

@@ -58,12 +58,6 @@ impl Id {
         NonZeroU128::new(bits).map(Self)
     }
 
-    /// Forgets this thread's place, so that a forked child does not repeat its parent's ids.
-    #[cfg_attr(not(unix), allow(dead_code))]
-    pub(crate) fn reseed_thread() {
-        SEQUENCE.set(0);
-    }
-
     fn text(self, buffer: &mut [u8; 36]) -> &str {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut at = 0;
@@ -166,7 +160,12 @@ mod tests {
         assert_eq!(&text[14..15], "7");
         assert!(matches!(&text[19..20], "8" | "9" | "a" | "b"));
         assert_eq!(text.parse::<Id>().unwrap(), id);
-        for bad in ["", "00000000-0000-0000-0000-000000000000", "not an id", "+199a0c5-7b6f-7a3e-9d4c-2f1e5b8a6c3d"] {
+        for bad in [
+            "",
+            "00000000-0000-0000-0000-000000000000",
+            "not an id",
+            "+199a0c5-7b6f-7a3e-9d4c-2f1e5b8a6c3d",
+        ] {
             assert!(bad.parse::<Id>().is_err(), "{bad}");
         }
     }

@@ -44,8 +44,8 @@ use serde_json::{Map, Value};
 pub use hash::hash_of;
 pub use id::Id;
 pub use redact::is_secret_name;
-pub use value::{CaptureValue, Encoder, Limits};
 pub(crate) use value::{Absent, Notes, ValueView, numeric_slice};
+pub use value::{CaptureValue, Encoder, Limits};
 
 pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};
 pub use status::Status;

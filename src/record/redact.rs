@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 /// What stands in a record where a secret was.
-pub const REDACTED: &str = "[redacted]";
+pub(crate) const REDACTED: &str = "[redacted]";
 
 const NAMES: &[&[&str]] = &[
     &["password"],
@@ -81,7 +81,9 @@ fn url_secret(text: &str, from: usize) -> Option<(usize, usize)> {
         let start = search + found + 3;
         let authority = &text[start..];
         let end = authority
-            .find(|c: char| matches!(c, '/' | '?' | '#' | '"' | '\'' | '<' | '>') || c.is_whitespace())
+            .find(|c: char| {
+                matches!(c, '/' | '?' | '#' | '"' | '\'' | '<' | '>') || c.is_whitespace()
+            })
             .unwrap_or(authority.len());
         if let Some(at) = authority[..end].rfind('@') {
             let colon = authority[..at].find(':').map_or(at, |colon| colon + 1);
@@ -210,14 +212,32 @@ mod tests {
     #[test]
     fn whole_segments_decide() {
         for secret in [
-            "password", "DB_PASSWORD", "userPassword", "x-api-key", "apiKey", "API_KEY", "apikey",
-            "auth.token", "client_secret", "privateKey", "Authorization", "aws_credentials",
+            "password",
+            "DB_PASSWORD",
+            "userPassword",
+            "x-api-key",
+            "apiKey",
+            "API_KEY",
+            "apikey",
+            "auth.token",
+            "client_secret",
+            "privateKey",
+            "Authorization",
+            "aws_credentials",
         ] {
             assert!(is_secret_name(secret), "{secret}");
         }
-        for plain in
-            ["tokens_per_sec", "primary_key", "tokenizer", "secretary", "keyboard", "pass", "api", "", "key"]
-        {
+        for plain in [
+            "tokens_per_sec",
+            "primary_key",
+            "tokenizer",
+            "secretary",
+            "keyboard",
+            "pass",
+            "api",
+            "",
+            "key",
+        ] {
             assert!(!is_secret_name(plain), "{plain}");
         }
     }
@@ -238,7 +258,10 @@ mod tests {
             scrub(r#"Config { user: "ann", password: "a\"b", token: Some("t"), port: 1 }"#),
             r#"Config { user: "ann", password: "[redacted]", token: Some("[redacted]"), port: 1 }"#
         );
-        assert_eq!(scrub("login failed: password=hunter2, user=ann"), "login failed: password=[redacted], user=ann");
+        assert_eq!(
+            scrub("login failed: password=hunter2, user=ann"),
+            "login failed: password=[redacted], user=ann"
+        );
         assert_eq!(scrub("Authorization: Bearer abc.def"), "Authorization: Bearer [redacted]");
         assert_eq!(scrub(r#"{"api_key":"k","n":1}"#), r#"{"api_key":"[redacted]","n":1}"#);
         assert_eq!(scrub("token: 17, tokens_per_sec: 3"), "token: 17, tokens_per_sec: 3");

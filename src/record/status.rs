@@ -76,15 +76,9 @@ impl FromStr for Status {
     type Err = Error;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == word)
-            .ok_or_else(|| {
-                let all = Self::ALL.map(Self::as_str).join(", ");
-                Error::new(
-                    ErrorKind::Record,
-                    format!("{word:?} is not a status; use one of {all}"),
-                )
-            })
+        Self::ALL.into_iter().find(|status| status.as_str() == word).ok_or_else(|| {
+            let all = Self::ALL.map(Self::as_str).join(", ");
+            Error::new(ErrorKind::Record, format!("{word:?} is not a status; use one of {all}"))
+        })
     }
 }

@@ -67,9 +67,9 @@ record! {
         /// What it printed, where somebody kept it.
         stdout: Value,
         /// How it failed, in parts.
-        error: ErrorObject,
+        error: Box<ErrorObject>,
         /// Where its code is.
-        code: CodeObject,
+        code: Box<CodeObject>,
         /// Whatever the author added.
         custom_metadata: Map<String, Value>,
         /// The machine it ran on.
@@ -85,7 +85,7 @@ record! {
         /// The number of its process.
         pid: u64,
         /// The thread that ran it.
-        thread: ThreadObject,
+        thread: Box<ThreadObject>,
         /// Its rank among all processes of a job.
         rank: u64,
         /// Its rank among the processes of a job on this machine.
@@ -109,7 +109,7 @@ record! {
         /// What the machine was doing when it ended.
         telemetry_at_end: Map<String, Value>,
         /// What capturing that cost.
-        capture: CaptureObject,
+        capture: Box<CaptureObject>,
         /// What the task itself used.
         resources: Map<String, Value>,
         /// Hashes of the values in `used` and `generated`.
@@ -155,6 +155,6 @@ impl TaskObject {
 
     /// What went wrong, in one text: the error with its chain, or the panic's message.
     pub fn error_message(&self) -> Option<Cow<'_, str>> {
-        super::error_message(self.stderr.as_deref(), self.error.as_ref(), &self.extra)
+        super::error_message(self.stderr.as_deref(), self.error.as_deref(), &self.extra)
     }
 }

@@ -56,7 +56,7 @@ record! {
         /// What went wrong, in one text.
         stderr: String,
         /// What went wrong, in parts.
-        error: ErrorObject,
+        error: Box<ErrorObject>,
         /// Whatever the author added.
         custom_metadata: Map<String, Value>,
         /// Who ran it.
@@ -116,6 +116,6 @@ impl WorkflowObject {
 
     /// What went wrong, in one text.
     pub fn error_message(&self) -> Option<Cow<'_, str>> {
-        super::error_message(self.stderr.as_deref(), self.error.as_ref(), &self.extra)
+        super::error_message(self.stderr.as_deref(), self.error.as_deref(), &self.extra)
     }
 }

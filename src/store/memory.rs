@@ -67,7 +67,8 @@ fn parse(batch: &Batch<'_>) -> Result<Vec<Record>> {
         .records()
         .map(|json| {
             let value = serde_json::from_str(json).map_err(|error| {
-                crate::Error::new(crate::ErrorKind::Record, "a record is not JSON").with_source(error)
+                crate::Error::new(crate::ErrorKind::Record, "a record is not JSON")
+                    .with_source(error)
             })?;
             Record::from_json(value)
         })

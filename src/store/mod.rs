@@ -111,7 +111,10 @@ pub struct StoreEntry {
 impl StoreEntry {
     /// `open` gets the URI as it was written. It fails where the URI is wrong; a place that cannot be
     /// reached for the moment is no error before the first write.
-    pub const fn new(scheme: &'static str, open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>) -> Self {
+    pub const fn new(
+        scheme: &'static str,
+        open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>,
+    ) -> Self {
         Self { scheme, open }
     }
 }
@@ -164,7 +167,9 @@ fn unknown_scheme(scheme: &str) -> Error {
     let known = known.join("://, ");
     Error::new(
         ErrorKind::Store,
-        format!("no store for `{scheme}://`: give a folder, or a URI that begins with one of {known}://"),
+        format!(
+            "no store for `{scheme}://`: give a folder, or a URI that begins with one of {known}://"
+        ),
     )
 }
 

@@ -171,7 +171,9 @@ impl<'b> Encoder<'b> {
         let kept = floor_char_boundary(text, self.room());
         // What lies past the limit is never stored, so a secret there needs no hiding.
         let shown = &text[..kept.min(text.len())];
-        if shown.contains("://") && redact::has_url_secret(text.get(..shown.len() + 512).unwrap_or(text)) {
+        if shown.contains("://")
+            && redact::has_url_secret(text.get(..shown.len() + 512).unwrap_or(text))
+        {
             let clean = redact::hide_url_secrets(shown);
             return self.text(&clean, text.len() as u64, kept < text.len());
         }

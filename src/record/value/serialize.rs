@@ -16,7 +16,7 @@ const PASSED_OVER: u64 = 4096;
 
 pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value: &T) {
     let start = encoder.buffer.len();
-    match value.serialize(&mut *encoder) {
+    match value.serialize(Walk(encoder)) {
         Ok(()) => {}
         // The bytes end inside a container, which readers know as a walk that was stopped.
         Err(Stopped::AtLimit) => encoder.cut = true,
@@ -29,7 +29,7 @@ pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value:
 
 /// Why a walk ended before the value did.
 #[derive(Debug)]
-pub(super) enum Stopped {
+enum Stopped {
     AtLimit,
     Refused,
 }
@@ -53,11 +53,14 @@ type Done = Result<(), Stopped>;
 
 macro_rules! scalars {
     ($($method:ident($type:ty) => $call:ident as $cast:ty;)*) => {
-        $(#[inline] fn $method(self, value: $type) -> Done { self.$call(value as $cast); Ok(()) })*
+        $(#[inline] fn $method(self, value: $type) -> Done { self.0.$call(value as $cast); Ok(()) })*
     };
 }
 
-impl<'e, 'b> ser::Serializer for &'e mut Encoder<'b> {
+/// The encoder as a serializer.
+struct Walk<'e, 'b>(&'e mut Encoder<'b>);
+
+impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     type Ok = ();
     type Error = Stopped;
     type SerializeSeq = Container<'e, 'b>;
@@ -85,22 +88,22 @@ impl<'e, 'b> ser::Serializer for &'e mut Encoder<'b> {
     }
 
     fn serialize_char(self, value: char) -> Done {
-        self.str(value.encode_utf8(&mut [0; 4]));
+        self.0.str(value.encode_utf8(&mut [0; 4]));
         Ok(())
     }
 
     fn serialize_str(self, value: &str) -> Done {
-        self.str(value);
+        self.0.str(value);
         Ok(())
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Done {
-        self.bytes(value);
+        self.0.bytes(value);
         Ok(())
     }
 
     fn serialize_none(self) -> Done {
-        self.null();
+        self.0.null();
         Ok(())
     }
 
@@ -109,20 +112,20 @@ impl<'e, 'b> ser::Serializer for &'e mut Encoder<'b> {
     }
 
     fn serialize_unit(self) -> Done {
-        self.null();
+        self.0.null();
         Ok(())
     }
 
     fn serialize_unit_struct(self, _: &'static str) -> Done {
-        self.null();
+        self.0.null();
         Ok(())
     }
 
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Done {
         // A variant is a name from the program, never a secret.
-        let secret = std::mem::replace(&mut self.secret, false);
-        self.str(variant);
-        self.secret = secret;
+        let secret = std::mem::replace(&mut self.0.secret, false);
+        self.0.str(variant);
+        self.0.secret = secret;
         Ok(())
     }
 
@@ -137,21 +140,25 @@ impl<'e, 'b> ser::Serializer for &'e mut Encoder<'b> {
         variant: &'static str,
         value: &T,
     ) -> Done {
-        let mut map = Container::open(self, tag::MAP, Some(1));
+        let mut map = Container::open(self.0, tag::MAP, Some(1));
         map.field(variant, value)?;
         map.close()
     }
 
     fn serialize_seq(self, length: Option<usize>) -> Result<Container<'e, 'b>, Stopped> {
-        Ok(Container::open(self, tag::SEQ, length))
+        Ok(Container::open(self.0, tag::SEQ, length))
     }
 
     fn serialize_tuple(self, length: usize) -> Result<Container<'e, 'b>, Stopped> {
-        Ok(Container::open(self, tag::SEQ, Some(length)))
+        Ok(Container::open(self.0, tag::SEQ, Some(length)))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, length: usize) -> Result<Container<'e, 'b>, Stopped> {
-        Ok(Container::open(self, tag::SEQ, Some(length)))
+    fn serialize_tuple_struct(
+        self,
+        _: &'static str,
+        length: usize,
+    ) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open(self.0, tag::SEQ, Some(length)))
     }
 
     fn serialize_tuple_variant(
@@ -161,15 +168,19 @@ impl<'e, 'b> ser::Serializer for &'e mut Encoder<'b> {
         variant: &'static str,
         length: usize,
     ) -> Result<Container<'e, 'b>, Stopped> {
-        Ok(Container::open_variant(self, variant, tag::SEQ, length))
+        Ok(Container::open_variant(self.0, variant, tag::SEQ, length))
     }
 
     fn serialize_map(self, length: Option<usize>) -> Result<Container<'e, 'b>, Stopped> {
-        Ok(Container::open(self, tag::MAP, length))
+        Ok(Container::open(self.0, tag::MAP, length))
     }
 
-    fn serialize_struct(self, _: &'static str, length: usize) -> Result<Container<'e, 'b>, Stopped> {
-        Ok(Container::open(self, tag::MAP, Some(length)))
+    fn serialize_struct(
+        self,
+        _: &'static str,
+        length: usize,
+    ) -> Result<Container<'e, 'b>, Stopped> {
+        Ok(Container::open(self.0, tag::MAP, Some(length)))
     }
 
     fn serialize_struct_variant(
@@ -179,18 +190,18 @@ impl<'e, 'b> ser::Serializer for &'e mut Encoder<'b> {
         variant: &'static str,
         length: usize,
     ) -> Result<Container<'e, 'b>, Stopped> {
-        Ok(Container::open_variant(self, variant, tag::MAP, length))
+        Ok(Container::open_variant(self.0, variant, tag::MAP, length))
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Done {
         // Most displayed values are short; what is not is cut by `str`.
-        self.str(&value.to_string());
+        self.0.str(&value.to_string());
         Ok(())
     }
 }
 
 /// A list or map under construction.
-pub(super) struct Container<'e, 'b> {
+struct Container<'e, 'b> {
     encoder: &'e mut Encoder<'b>,
     seen: u64,
     length: Option<u64>,
@@ -216,7 +227,15 @@ impl<'e, 'b> Container<'e, 'b> {
         }
         let outer_secret = encoder.secret;
         let length = length.map(|length| length as u64);
-        Self { encoder, seen: 0, length, too_deep, in_variant: false, outer_secret, admitted: false }
+        Self {
+            encoder,
+            seen: 0,
+            length,
+            too_deep,
+            in_variant: false,
+            outer_secret,
+            admitted: false,
+        }
     }
 
     fn open_variant(encoder: &'e mut Encoder<'b>, variant: &str, tag: u8, length: usize) -> Self {
@@ -244,7 +263,7 @@ impl<'e, 'b> Container<'e, 'b> {
     }
 
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
-        if self.admits()? { value.serialize(&mut *self.encoder) } else { Ok(()) }
+        if self.admits()? { value.serialize(Walk(self.encoder)) } else { Ok(()) }
     }
 
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Done {
@@ -252,7 +271,7 @@ impl<'e, 'b> Container<'e, 'b> {
             return Ok(());
         }
         let outer = self.encoder.name(name);
-        let done = value.serialize(&mut *self.encoder);
+        let done = value.serialize(Walk(self.encoder));
         self.encoder.secret = outer;
         done
     }
@@ -261,7 +280,7 @@ impl<'e, 'b> Container<'e, 'b> {
     fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
         let start = self.encoder.buffer.len();
         self.encoder.secret = false;
-        key.serialize(&mut *self.encoder)?;
+        key.serialize(Walk(self.encoder))?;
         if self.encoder.buffer[start] != tag::STR {
             let text = ValueView::new(&self.encoder.buffer[start..]).key_text();
             self.encoder.buffer.truncate(start);
@@ -338,7 +357,7 @@ impl ser::SerializeMap for Container<'_, '_> {
         if !self.admitted {
             return Ok(());
         }
-        let done = value.serialize(&mut *self.encoder);
+        let done = value.serialize(Walk(self.encoder));
         self.encoder.secret = self.outer_secret;
         done
     }

@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn wide_and_plain_summaries_agree() {
         for length in [1, 3, 15, 16, 17, 100, 1000, 1027] {
-            let mut items: Vec<f64> = (0..length).map(|i| f64::from(i * 7919 % 1013) - 500.0).collect();
+            let mut items: Vec<f64> =
+                (0..length).map(|i| f64::from(i * 7919 % 1013) - 500.0).collect();
             for with_nan in [false, true] {
                 if with_nan {
                     items[length as usize / 2] = f64::NAN;
@@ -174,10 +175,16 @@ mod tests {
                 }
                 let short: Vec<f32> = items.iter().map(|&x| x as f32).collect();
                 let (wide, plain) = (f64(&items), f64_portable(&items));
-                assert_eq!((wide.min, wide.max, wide.not_numbers), (plain.min, plain.max, plain.not_numbers));
+                assert_eq!(
+                    (wide.min, wide.max, wide.not_numbers),
+                    (plain.min, plain.max, plain.not_numbers)
+                );
                 assert!((wide.mean - plain.mean).abs() < 1e-9 || wide.mean.is_nan());
                 let (wide, plain) = (f32(&short), f32_portable(&short));
-                assert_eq!((wide.min, wide.max, wide.not_numbers), (plain.min, plain.max, plain.not_numbers));
+                assert_eq!(
+                    (wide.min, wide.max, wide.not_numbers),
+                    (plain.min, plain.max, plain.not_numbers)
+                );
                 assert!((wide.mean - plain.mean).abs() < 1e-9 || wide.mean.is_nan());
             }
         }

@@ -50,13 +50,13 @@ impl<'a> ValueView<'a> {
             self.bytes.first(),
             Some(
                 &(tag::STR
-                | tag::STR_CUT
-                | tag::BYTES
-                | tag::BYTES_CUT
-                | tag::SEQ
-                | tag::MAP
-                | tag::BIG
-                | tag::SLICE)
+                    | tag::STR_CUT
+                    | tag::BYTES
+                    | tag::BYTES_CUT
+                    | tag::SEQ
+                    | tag::MAP
+                    | tag::BIG
+                    | tag::SLICE)
             )
         )
     }
@@ -145,7 +145,12 @@ impl<'a> Noting<'a, '_> {
         serializer.serialize_none()
     }
 
-    fn float<S: Serializer>(&self, serializer: S, value: f64, short: Option<f32>) -> Result<S::Ok, S::Error> {
+    fn float<S: Serializer>(
+        &self,
+        serializer: S,
+        value: f64,
+        short: Option<f32>,
+    ) -> Result<S::Ok, S::Error> {
         match (value.is_nan(), value.is_infinite(), value > 0.0) {
             (true, ..) => self.absent(serializer, Absent::NaN),
             (_, true, true) => self.absent(serializer, Absent::Infinity),
@@ -161,7 +166,11 @@ impl<'a> Noting<'a, '_> {
         Noting { value, path: Path { parent: Some(&self.path), part }, notes: self.notes }
     }
 
-    fn list<S: Serializer>(&self, serializer: S, cursor: &mut Cursor<'a>) -> Result<S::Ok, S::Error> {
+    fn list<S: Serializer>(
+        &self,
+        serializer: S,
+        cursor: &mut Cursor<'a>,
+    ) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         let mut index = 0;
         while !cursor.at_end() {
@@ -171,7 +180,11 @@ impl<'a> Noting<'a, '_> {
         list.end()
     }
 
-    fn map<S: Serializer>(&self, serializer: S, cursor: &mut Cursor<'a>) -> Result<S::Ok, S::Error> {
+    fn map<S: Serializer>(
+        &self,
+        serializer: S,
+        cursor: &mut Cursor<'a>,
+    ) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         while !cursor.at_end() {
             let name = cursor.name();
@@ -196,7 +209,11 @@ impl<'a> Noting<'a, '_> {
         map.end()
     }
 
-    fn slice<S: Serializer>(&self, serializer: S, cursor: &mut Cursor<'a>) -> Result<S::Ok, S::Error> {
+    fn slice<S: Serializer>(
+        &self,
+        serializer: S,
+        cursor: &mut Cursor<'a>,
+    ) -> Result<S::Ok, S::Error> {
         let kind = cursor.byte();
         let length = cursor.u64();
         cursor.take(16);
@@ -244,10 +261,13 @@ impl Serialize for Noting<'_, '_> {
                 cursor.take(16);
                 Self::truncated(serializer, "bytes", Some(length), &base64(cursor.sized_bytes()))
             }
-            tag @ (tag::SEQ | tag::MAP) => match (Cursor(self.value.bytes).truncated_length(), tag) {
+            tag @ (tag::SEQ | tag::MAP) => match (Cursor(self.value.bytes).truncated_length(), tag)
+            {
                 (None, tag::SEQ) => self.list(serializer, &mut cursor),
                 (None, _) => self.map(serializer, &mut cursor),
-                (Some(length), tag::SEQ) => Self::truncated(serializer, "array", length, &Kept(self)),
+                (Some(length), tag::SEQ) => {
+                    Self::truncated(serializer, "array", length, &Kept(self))
+                }
                 (Some(length), _) => Self::truncated(serializer, "object", length, &Kept(self)),
             },
             tag::REDACTED => serializer.serialize_str(redact::REDACTED),

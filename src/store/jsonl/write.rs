@@ -59,7 +59,9 @@ impl Store for JsonlStore {
 
     fn close(&mut self) -> Result<()> {
         match self.open.take() {
-            Some(open) => fs::remove_file(&open.path).map_err(|error| open.problem("remove", error)),
+            Some(open) => {
+                fs::remove_file(&open.path).map_err(|error| open.problem("remove", error))
+            }
             None => Ok(()),
         }
     }
@@ -100,8 +102,10 @@ impl LineFile {
     fn open(path: PathBuf) -> Result<Self> {
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => Ok(Self { path, file, length: 0 }),
-            Err(error) => Err(Error::new(ErrorKind::Store, format!("cannot make {}", path.display()))
-                .with_source(error)),
+            Err(error) => {
+                Err(Error::new(ErrorKind::Store, format!("cannot make {}", path.display()))
+                    .with_source(error))
+            }
         }
     }
 
@@ -124,7 +128,8 @@ impl LineFile {
     }
 
     fn problem(&self, what: &str, error: io::Error) -> Error {
-        Error::new(ErrorKind::Store, format!("cannot {what} {}", self.path.display())).with_source(error)
+        Error::new(ErrorKind::Store, format!("cannot {what} {}", self.path.display()))
+            .with_source(error)
     }
 }
 

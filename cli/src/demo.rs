@@ -1,0 +1,66 @@
+//! `runlore demo`: a small workflow of its own, so that there is something to look at.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::Done;
+use crate::out::stdout;
+use crate::store::Store;
+
+/// Record a small built-in workflow, so that there is something to look at
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  runlore demo && runlore tree demo --values")]
+pub(crate) struct Args {
+    /// The id of the run as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let recording = runlore::workflow("demo").store(store.path()).start()?;
+    let id = recording.id().to_string();
+    pipeline(&["north", "south", "west"]);
+    recording.finish()?;
+
+    let mut out = stdout();
+    if args.json {
+        writeln!(out, "{}", serde_json::json!({"workflow_id": id}))?;
+    } else {
+        let path = store.path().display();
+        writeln!(out, "recorded run {id} in {path}; `runlore tree demo --values` shows it")?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[runlore::telemetry_task(output = "stations")]
+fn pipeline(names: &[&str]) -> usize {
+    let mut good = 0;
+    for name in names {
+        let readings = load(name);
+        // One of them fails, so that an error can be looked at too.
+        if average(name, &readings).is_ok() {
+            good += 1;
+        }
+    }
+    good
+}
+
+#[runlore::telemetry_task(output = "readings")]
+fn load(station: &str) -> Vec<f64> {
+    match station {
+        "north" => vec![3.5, 4.0, 2.5],
+        "south" => vec![18.0, 21.5, 19.0],
+        _ => Vec::new(),
+    }
+}
+
+#[runlore::telemetry_task(output = "mean")]
+fn average(station: &str, readings: &[f64]) -> Result<f64, String> {
+    if readings.is_empty() {
+        return Err(format!("station {station} has no readings"));
+    }
+    Ok(readings.iter().sum::<f64>() / readings.len() as f64)
+}

@@ -1,0 +1,78 @@
+//! How a command fails: with one sentence, or quietly where nobody listens any more.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use runlore::query::text::printable;
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// One sentence for the user.
+    Message(String),
+    /// Whoever read our output has closed it, as `head` does: nothing is wrong.
+    ClosedPipe,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Failure::Message(message.into())
+    }
+
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            Failure::Message(message) => {
+                say(message);
+                ExitCode::FAILURE
+            }
+            Failure::ClosedPipe => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            _ => Failure::Message(format!("cannot write: {error}")),
+        }
+    }
+}
+
+impl From<runlore::Error> for Failure {
+    fn from(error: runlore::Error) -> Self {
+        Failure::Message(error.to_string())
+    }
+}
+
+/// Says one sentence on stderr. The sentence may quote records, so it is made safe to print.
+pub(crate) fn say(message: &str) {
+    // A closed stderr leaves nobody to tell.
+    let _ = writeln!(anstream::stderr(), "runlore: {}", printable(message));
+}
+
+/// Reports what the command line got wrong, or prints the help that was asked for.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::FAILURE
+        }
+        _ => {
+            // What is wrong comes first, then a blank line and hints over several lines.
+            let text = error.to_string();
+            let what = text.split("\n\n").next().unwrap_or(&text);
+            let what = what.strip_prefix("error: ").unwrap_or(what);
+            let words: Vec<&str> = what.split_whitespace().collect();
+            let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+            let hint = tip.unwrap_or("`runlore --help` tells more");
+            say(&format!("{}; {hint}", words.join(" ")));
+            ExitCode::FAILURE
+        }
+    }
+}

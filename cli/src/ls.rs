@@ -1,0 +1,66 @@
+//! `runlore ls`: the runs.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use runlore::query::text::human_duration;
+use runlore::store::jsonl::RunSummary;
+use serde_json::json;
+
+use crate::Done;
+use crate::out::{PLAIN, RED, local_time, paint, short_ids, stdout};
+use crate::store::Store;
+use crate::table::{self, Cell};
+
+/// List the runs, newest first
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore ls
+  runlore ls --json | jq -r 'select(.status == \"ERROR\") | .workflow_id'")]
+pub(crate) struct Args {
+    /// One JSON object a run: its record, with `task_counts`
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let mut runs = store.runs()?;
+    runs.reverse();
+    let mut out = stdout();
+    if args.json {
+        for run in &runs {
+            writeln!(out, "{}", as_json(run))?;
+        }
+    } else {
+        let ids: Vec<&str> = runs.iter().map(|run| &*run.workflow.workflow_id).collect();
+        let rows: Vec<_> = runs.iter().zip(short_ids(&ids)).map(|(run, id)| row(run, id)).collect();
+        let headings = ["RUN", "NAME", "STATUS", "STARTED", ">DURATION", ">TASKS", ">ERRORS"];
+        table::write(&mut out, &headings, &rows)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(run: &RunSummary, id: &str) -> Vec<Cell> {
+    let workflow = &run.workflow;
+    let status = workflow.status.map_or("", |status| status.as_str());
+    vec![
+        Cell::new(if id.is_empty() { "(none)" } else { id }),
+        Cell::new(workflow.name.as_deref().unwrap_or_default()),
+        Cell::styled(status, paint(workflow.status)),
+        Cell::new(&workflow.started_at.map(local_time).unwrap_or_default()),
+        Cell::new(&workflow.duration().map(human_duration).unwrap_or_default()),
+        Cell::new(&run.tasks.to_string()),
+        Cell::styled(&run.errors.to_string(), if run.errors > 0 { RED } else { PLAIN }),
+    ]
+}
+
+fn as_json(run: &RunSummary) -> serde_json::Value {
+    let mut json = serde_json::to_value(&run.workflow).unwrap_or_default();
+    if let Some(object) = json.as_object_mut() {
+        let counts = json!({"all": run.tasks, "ERROR": run.errors, "RUNNING": run.running});
+        object.insert("task_counts".into(), counts);
+    }
+    json
+}

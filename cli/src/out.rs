@@ -1,0 +1,83 @@
+//! Standard output: colours on a terminal only, local times, short ids.
+
+use std::fmt::{self, Display};
+use std::io::{BufWriter, StdoutLock};
+
+use anstream::AutoStream;
+use anstyle::{AnsiColor, Style as Paint};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use runlore::query::{Part, Style};
+use runlore::record::Status;
+
+pub(crate) const BOLD: Paint = Paint::new().bold();
+pub(crate) const DIM: Paint = Paint::new().dimmed();
+pub(crate) const PLAIN: Paint = Paint::new();
+pub(crate) const RED: Paint = AnsiColor::Red.on_default();
+
+/// Standard output, buffered; it drops colours where they are not wanted. To be flushed at the end, so
+/// that an error is seen.
+pub(crate) fn stdout() -> BufWriter<AutoStream<StdoutLock<'static>>> {
+    BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
+}
+
+/// How a status is painted.
+pub(crate) fn paint(status: Option<Status>) -> Paint {
+    match status {
+        Some(Status::Finished) => AnsiColor::Green.on_default(),
+        Some(Status::Error) => RED,
+        Some(Status::Running) => AnsiColor::Cyan.on_default(),
+        _ => AnsiColor::Yellow.on_default(),
+    }
+}
+
+/// The colours of a tree.
+pub(crate) struct Colours;
+
+impl Style for Colours {
+    fn write(&self, f: &mut fmt::Formatter<'_>, part: Part, text: &dyn Display) -> fmt::Result {
+        let paint = match part {
+            Part::Workflow => BOLD,
+            Part::Status(status) => paint(Some(status)),
+            Part::Error => RED,
+            Part::Branch | Part::Duration | Part::Values | Part::Note => DIM,
+            _ => PLAIN,
+        };
+        write!(f, "{paint}{text}{paint:#}")
+    }
+}
+
+/// Unix seconds as local time, to the second.
+pub(crate) fn local_time(seconds: f64) -> String {
+    precise_time(seconds).map_or_else(|| seconds.to_string(), |time| time[..19].to_owned())
+}
+
+/// Unix seconds as local time, to the microsecond, with the offset.
+pub(crate) fn precise_time(seconds: f64) -> Option<String> {
+    let time = Timestamp::from_microsecond((seconds * 1e6).round() as i64).ok()?;
+    let text = time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%.6f %:z").to_string();
+    // A year of other than four digits would move the columns.
+    (seconds.is_finite() && text.as_bytes()[4] == b'-').then_some(text)
+}
+
+/// Shortens the ids of one listing: a UUID to its last group, which is enough to name it, unless two come
+/// out the same.
+pub(crate) fn short_ids<'a>(ids: &[&'a str]) -> Vec<&'a str> {
+    let short: Vec<&str> = ids.iter().map(|id| last_group(id)).collect();
+    let distinct = |of: &[&str]| {
+        let mut sorted = of.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        sorted.len()
+    };
+    if distinct(&short) == distinct(ids) { short } else { ids.to_vec() }
+}
+
+fn last_group(id: &str) -> &str {
+    let is_uuid = id.len() == 36
+        && id.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    if is_uuid { &id[24..] } else { id }
+}

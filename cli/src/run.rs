@@ -1,0 +1,101 @@
+//! `runlore run`: any command as a task, whatever language it is in.
+//!
+//! The exit code is the command's own, `128 + signal` where a signal ended it, 127 where it was not found,
+//! 126 where it could not be executed, 125 where recording could not begin.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use crate::Done;
+use crate::failure::say;
+use crate::store::Store;
+
+/// Run a command and record it as a task
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore run -- make all
+  runlore run --name nightly -- python train.py --epochs 3
+
+The exit code is the command's own; 128 + N where signal N ended it, 127 where it was not found, 126 where
+it could not be executed, 125 where recording could not begin.")]
+pub(crate) struct Args {
+    /// The name of the run [default: the name of the command]
+    #[arg(long, value_name = "N")]
+    name: Option<String>,
+
+    /// The command with its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let argv: Vec<String> =
+        args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let program = argv[0].rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+    let name = args.name.as_deref().unwrap_or(&program);
+
+    let recording = match runlore::workflow(name).store(store.path()).start() {
+        Ok(recording) => recording,
+        Err(error) => {
+            say(&format!("{error}; {program} was not run"));
+            return Ok(ExitCode::from(125));
+        }
+    };
+    let code = execute(&args.command, &argv, &program);
+    // The command has run: its own exit code is what the caller wants, whatever becomes of the record.
+    if let Err(error) = recording.finish() {
+        say(&error.to_string());
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn execute(words: &[OsString], argv: &[String], program: &str) -> u8 {
+    let mut task = runlore::task(program).used("argv", &argv).start();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    runlore::current().to_env(&mut command);
+    let code = match command.status() {
+        Ok(status) => {
+            let code = exit_code(status);
+            task.generated("exit_code", &code);
+            if code != 0 {
+                task.fail(&Unsuccessful(status));
+            }
+            code
+        }
+        Err(error) => {
+            task.fail(&error);
+            say(&format!("cannot run {program}: {error}"));
+            match error.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            }
+        }
+    };
+    task.finish();
+    code
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return u8::try_from(128 + signal).unwrap_or(u8::MAX);
+    }
+    // Codes over 255 exist on Windows only; they must not become 0.
+    status.code().map_or(u8::MAX, |code| u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// A command that ended otherwise than with 0.
+#[derive(Debug)]
+struct Unsuccessful(ExitStatus);
+
+impl fmt::Display for Unsuccessful {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the command ended with {}", self.0)
+    }
+}
+
+impl std::error::Error for Unsuccessful {}

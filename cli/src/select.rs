@@ -1,0 +1,79 @@
+//! Which run or record an argument means.
+
+use std::collections::HashSet;
+
+use runlore::store::jsonl::RunSummary;
+
+use crate::failure::Failure;
+use crate::store::Store;
+
+/// The fewest characters of an id that may stand for it.
+const FEWEST: usize = 4;
+
+/// How many candidates an ambiguous id is answered with.
+const LISTED: usize = 5;
+
+/// Whether `given` may stand for `id`: all of it, or its beginning or end. The end too, because ids begin
+/// with the time and so begin alike.
+pub(crate) fn stands_for(given: &str, id: &str) -> bool {
+    given == id
+        || (given.chars().count() >= FEWEST && (id.starts_with(given) || id.ends_with(given)))
+}
+
+/// The run that is meant: by id, by name (the newest of it), by a part of the id; without an argument the
+/// newest that no other run started.
+pub(crate) fn run<'a>(
+    runs: &'a [RunSummary],
+    given: Option<&str>,
+    store: &Store,
+) -> Result<&'a RunSummary, Failure> {
+    let Some(given) = given else {
+        let ids: HashSet<&str> = runs.iter().map(|run| &*run.workflow.workflow_id).collect();
+        let is_started_by_another = |run: &&RunSummary| {
+            run.workflow.parent_workflow_id.as_deref().is_some_and(|parent| ids.contains(parent))
+        };
+        return runs
+            .iter()
+            .rev()
+            .find(|run| !is_started_by_another(run))
+            .or_else(|| runs.last())
+            .ok_or_else(|| Failure::new("no run is recorded here"));
+    };
+    let by_id = |run: &&RunSummary| run.workflow.workflow_id == given;
+    let by_name = |run: &&RunSummary| run.workflow.name.as_deref() == Some(given);
+    if let Some(run) = runs.iter().find(by_id).or_else(|| runs.iter().rev().find(by_name)) {
+        return Ok(run);
+    }
+    let found: Vec<&RunSummary> =
+        runs.iter().filter(|run| stands_for(given, &run.workflow.workflow_id)).collect();
+    match found[..] {
+        [run] => Ok(run),
+        [] => Err(Failure::new(format!(
+            "no run in {} has the id or name {given:?}; `runlore ls` lists them",
+            store.path().display()
+        ))),
+        _ => {
+            let all = found.iter().map(|run| {
+                let workflow = &run.workflow;
+                (&*workflow.workflow_id, workflow.display_name())
+            });
+            Err(ambiguous("runs", given, all))
+        }
+    }
+}
+
+/// Says which ids a part of an id may mean.
+pub(crate) fn ambiguous<'a>(
+    what: &str,
+    given: &str,
+    found: impl ExactSizeIterator<Item = (&'a str, &'a str)>,
+) -> Failure {
+    let count = found.len();
+    let mut listed: Vec<String> =
+        found.take(LISTED).map(|(id, name)| format!("{id} ({name})")).collect();
+    if count > LISTED {
+        listed.push(format!("{} more", count - LISTED));
+    }
+    let listed = listed.join(", ");
+    Failure::new(format!("{given:?} may mean {count} {what}: {listed}; give more of the id"))
+}

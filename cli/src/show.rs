@@ -1,0 +1,260 @@
+//! `runlore show`: one record, readably.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use runlore::query::text::{human_duration, printable};
+use runlore::record::Record;
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+use crate::out::{BOLD, DIM, paint, precise_time, stdout};
+use crate::store::Store;
+use crate::{Done, select};
+
+/// Show one task or run
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore show a350e9a46279      the record whose id ends so
+  runlore show a350e9a46279 --json | jq .telemetry_at_end.memory")]
+pub(crate) struct Args {
+    /// The id of a task or run, or 4 or more characters that it begins or ends with
+    id: String,
+
+    /// The record as one JSON object, exactly
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let record = find(&args.id, store)?;
+    let mut out = stdout();
+    if args.json {
+        writeln!(out, "{}", record.to_json())?;
+    } else {
+        write(&mut out, &record)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn find(given: &str, store: &Store) -> Result<Record, Failure> {
+    let loaded = store.load(|record| {
+        let id = match &record {
+            Record::Task(task) => &task.task_id,
+            Record::Workflow(workflow) => &workflow.workflow_id,
+            Record::Other(_) => return None,
+        };
+        select::stands_for(given, id).then_some(record)
+    })?;
+    let mut found: Vec<(String, String, Record)> = Vec::new();
+    for task in loaded.tasks {
+        found.push((task.task_id.clone(), task.name().to_owned(), task.into()));
+    }
+    for run in loaded.workflows {
+        found.push((run.workflow_id.clone(), run.display_name().to_owned(), run.into()));
+    }
+    if found.iter().any(|(id, ..)| id == given) {
+        found.retain(|(id, ..)| id == given);
+    }
+    match found.len() {
+        0 => Err(Failure::new(format!(
+            "no record in {} has the id {given:?}; `runlore ls` lists runs, `runlore tasks` lists \
+             tasks, and at least 4 characters of an id are needed",
+            store.path().display()
+        ))),
+        1 => Ok(found.remove(0).2),
+        _ => {
+            let all = found.iter().map(|(id, name, _)| (&**id, &**name));
+            Err(select::ambiguous("records", given, all))
+        }
+    }
+}
+
+/// Fields that stand at the top of the page, with their headings.
+const FACTS: [(&str, &str); 20] = [
+    ("task_id", "task"),
+    ("workflow_id", "run"),
+    ("campaign_id", "campaign"),
+    ("parent_task_id", "parent"),
+    ("parent_workflow_id", "parent run"),
+    ("subtype", "subtype"),
+    ("group_id", "group"),
+    ("tags", "tags"),
+    ("workflow_description", "description"),
+    ("submitted_at", "submitted"),
+    ("started_at", "started"),
+    ("ended_at", "ended"),
+    ("duration_ns", "duration"),
+    ("ended_early", "ended early"),
+    ("user", "user"),
+    ("hostname", "host"),
+    ("pid", "process"),
+    ("thread", "thread"),
+    ("rank", "rank"),
+    ("job_id", "job"),
+];
+
+/// Fields that have a section of their own, in this order.
+const SECTIONS: [&str; 11] = [
+    "used",
+    "generated",
+    "error",
+    "stderr",
+    "stdout",
+    "code",
+    "custom_metadata",
+    "resources",
+    "unavailable",
+    "hashes",
+    "totals",
+];
+
+/// Fields of which only the names of their parts are shown: the rest is for `--json`.
+const LARGE: [&str; 9] = [
+    "telemetry_at_start",
+    "telemetry_at_end",
+    "capture",
+    "machine_info",
+    "catalogue",
+    "settings",
+    "flowcept_settings",
+    "code_repository",
+    "extra_metadata",
+];
+
+fn write(out: &mut impl Write, record: &Record) -> io::Result<()> {
+    let (name, status, duration) = match record {
+        Record::Task(task) => (task.name(), task.status, task.duration()),
+        Record::Workflow(run) => (run.display_name(), run.status, run.duration()),
+        Record::Other(_) => ("", None, None),
+    };
+    let json = record.to_json();
+    let Value::Object(mut fields) = json else {
+        return Ok(());
+    };
+    for shown in ["type", "activity_id", "name"] {
+        fields.remove(shown);
+    }
+
+    write!(out, "{BOLD}{}{BOLD:#}", printable(name))?;
+    if let Some(status) = status {
+        // The record's own word, which may be none of ours.
+        let word = fields.remove("status").unwrap_or_else(|| status.as_str().into());
+        let paint = paint(Some(status));
+        write!(out, "  {paint}{}{paint:#}", printable(word.as_str().unwrap_or_default()))?;
+    }
+    if let Some(duration) = duration {
+        write!(out, "  {}", human_duration(duration))?;
+    }
+    writeln!(out)?;
+    for (field, heading) in FACTS {
+        if let Some(value) = fields.remove(field) {
+            fact(out, heading, &told(field, &value))?;
+        }
+    }
+    for heading in SECTIONS {
+        if let Some(value) = fields.remove(heading) {
+            section(out, heading, value)?;
+        }
+    }
+    let large: Vec<(&str, Value)> =
+        LARGE.iter().filter_map(|name| Some((*name, fields.remove(*name)?))).collect();
+    if !fields.is_empty() {
+        section(out, "more", Value::Object(fields))?;
+    }
+    if !large.is_empty() {
+        writeln!(out, "\n{BOLD}in full by --json{BOLD:#}")?;
+        for (name, value) in large {
+            fact(out, name, &outline(&value))?;
+        }
+    }
+    Ok(())
+}
+
+fn fact(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {
+    writeln!(out, "  {DIM}{:<12}{DIM:#}  {}", printable(heading).to_string(), printable(text))
+}
+
+/// A value of the top of the page as people say it.
+fn told(field: &str, value: &Value) -> String {
+    let time = || precise_time(value.as_f64()?);
+    let duration = || Some(human_duration(std::time::Duration::from_nanos(value.as_u64()?)));
+    match field {
+        "submitted_at" | "started_at" | "ended_at" => time(),
+        "duration_ns" => duration().map(|text| format!("{text}  ({value} ns)")),
+        "tags" => value.as_array().map(|tags| {
+            let tags: Vec<String> = tags.iter().map(plain).collect();
+            tags.join(", ")
+        }),
+        "thread" => value.as_object().map(|thread| {
+            let parts: Vec<String> = thread.values().map(plain).collect();
+            parts.join(" ")
+        }),
+        _ => None,
+    }
+    .unwrap_or_else(|| plain(value))
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn section(out: &mut impl Write, heading: &str, value: Value) -> io::Result<()> {
+    writeln!(out, "\n{BOLD}{heading}{BOLD:#}")?;
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            let width = fields.keys().map(|name| name.chars().count()).max().unwrap_or(0).min(24);
+            for (name, value) in fields {
+                let name = printable(&name).to_string();
+                write!(out, "  {DIM}{name:<width$}{DIM:#}  ")?;
+                lines(out, &pretty(heading, &value), width + 4)?;
+            }
+            Ok(())
+        }
+        Value::Object(_) => writeln!(out, "  {DIM}(nothing){DIM:#}"),
+        other => {
+            write!(out, "  ")?;
+            lines(out, &plain(&other), 2)
+        }
+    }
+}
+
+/// A value: on one line where it is short, else indented JSON. Texts of an error keep their lines.
+fn pretty(heading: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) if matches!(heading, "error" | "code") => text.clone(),
+        Value::Object(_) | Value::Array(_) => {
+            let short = value.to_string();
+            if short.chars().count() <= 80 {
+                short
+            } else {
+                serde_json::to_string_pretty(value).unwrap_or(short)
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Writes lines, all but the first indented.
+fn lines(out: &mut impl Write, text: &str, indent: usize) -> io::Result<()> {
+    for (at, line) in text.lines().enumerate() {
+        let blanks = if at == 0 { 0 } else { indent };
+        writeln!(out, "{:blanks$}{}", "", printable(line).keep_lines())?;
+    }
+    if text.is_empty() { writeln!(out) } else { Ok(()) }
+}
+
+/// The names of the parts of a value.
+fn outline(value: &Value) -> String {
+    let names = |object: &Map<String, Value>| object.keys().cloned().collect::<Vec<_>>().join(", ");
+    match value {
+        Value::Object(object) => names(object),
+        Value::Array(items) => format!("{} entries", items.len()),
+        other => plain(other),
+    }
+}

@@ -1,0 +1,102 @@
+//! `runlore tree`: a run as the tree of who called whom.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::process::ExitCode;
+
+use runlore::query::{Detached, Item, Node};
+use runlore::record::Record;
+use runlore::store::jsonl::RunSummary;
+use serde_json::{Value, json};
+
+use crate::out::{Colours, stdout};
+use crate::store::Store;
+use crate::{Done, select};
+
+/// Show a run as a tree: which task called which, how each ended and how long it took
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore tree                   the newest run
+  runlore tree train --values    the newest run named `train`, with what went in and came out")]
+pub(crate) struct Args {
+    /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
+    /// that name); none: the newest
+    run: Option<String>,
+
+    /// Show what went in and came out, shortened
+    #[arg(long, short)]
+    values: bool,
+
+    /// One JSON object a line, in the order of the tree: `depth`, `detached` and the `record`
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let runs = store.runs()?;
+    let root = &select::run(&runs, args.run.as_deref(), store)?.workflow.workflow_id;
+    let ids = with_those_started_by(root, &runs);
+
+    let loaded = store.load(|record| {
+        let is_wanted = ids.contains(record.workflow_id().unwrap_or_default());
+        is_wanted.then(|| if args.json { record } else { slim(record, args.values) })
+    })?;
+    let tree = loaded.into_tree();
+
+    let mut out = stdout();
+    if args.json {
+        for (depth, node) in tree.walk() {
+            writeln!(out, "{}", as_json(depth, node))?;
+        }
+    } else {
+        write!(out, "{}", tree.render().values(args.values).style(&Colours))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The run and the runs that it started, at any distance.
+fn with_those_started_by<'a>(root: &'a str, runs: &'a [RunSummary]) -> HashSet<&'a str> {
+    let mut ids = HashSet::from([root]);
+    loop {
+        let before = ids.len();
+        for run in runs {
+            if run.workflow.parent_workflow_id.as_deref().is_some_and(|id| ids.contains(id)) {
+                ids.insert(&run.workflow.workflow_id);
+            }
+        }
+        if ids.len() == before {
+            return ids;
+        }
+    }
+}
+
+/// Takes off what the text does not show: the telemetry of a long run does not fit into memory.
+fn slim(mut record: Record, values: bool) -> Record {
+    if let Record::Task(task) = &mut record {
+        if !values {
+            (task.used, task.generated) = (None, None);
+        }
+        (task.telemetry_at_start, task.telemetry_at_end) = (None, None);
+        (task.resources, task.hashes, task.custom_metadata) = (None, None, None);
+        (task.code, task.capture, task.data, task.stdout) = (None, None, None, None);
+    }
+    record
+}
+
+fn as_json(depth: usize, node: &Node) -> Value {
+    let record = match &node.item {
+        Item::Task(task) => serde_json::to_value(task),
+        Item::Workflow(workflow) => serde_json::to_value(workflow),
+    };
+    let mut line = json!({"depth": depth, "record": record.unwrap_or_default()});
+    if let Some(why) = node.detached {
+        line["detached"] = match why {
+            Detached::ParentMissing => "parent missing".into(),
+            Detached::Circle => "circle".into(),
+            _ => format!("{why:?}").into(),
+        };
+    }
+    line
+}

@@ -1,0 +1,6 @@
+//! The program as its users run it: one module a behaviour.
+
+mod listing;
+mod showing;
+mod support;
+mod usage;

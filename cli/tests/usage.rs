@@ -1,0 +1,86 @@
+//! Help, mistakes and stores that are not as they should be.
+
+use std::fs;
+
+use crate::support::{data, runlore, told, told_by};
+
+#[test]
+fn every_help_has_an_example() {
+    for command in [&[][..], &["ls"], &["tasks"], &["show"], &["tree"]] {
+        let text = told_by(runlore().args(command).arg("--help"));
+        assert!(text.contains("Example"), "{text}");
+        assert!(!text.contains("--- exit code"), "{text}");
+    }
+}
+
+#[test]
+fn a_mistake_is_one_sentence_and_exit_code_1() {
+    insta::assert_snapshot!(told(["ls", "--nope"]), @r#"
+    --- stderr
+    runlore: unexpected argument '--nope' found; `runlore --help` tells more
+    --- exit code Some(1)
+    "#);
+    insta::assert_snapshot!(told(["show"]), @r#"
+    --- stderr
+    runlore: the following required arguments were not provided: <ID>; `runlore --help` tells more
+    --- exit code Some(1)
+    "#);
+    insta::assert_snapshot!(told(["lss"]), @r#"
+    --- stderr
+    runlore: unrecognized subcommand 'lss'; a similar subcommand exists: 'ls'
+    --- exit code Some(1)
+    "#);
+    assert!(told_by(&mut runlore()).contains("--- exit code Some(1)"));
+}
+
+#[test]
+fn a_store_that_is_not_there_says_how_to_begin() {
+    let folder = tempfile::tempdir().unwrap();
+    insta::assert_snapshot!(told_by(runlore().current_dir(&folder).arg("ls")), @r#"
+    --- stderr
+    runlore: nothing recorded here yet: no folder ./runlore; run a program that starts a workflow, or try `runlore demo`
+    --- exit code Some(1)
+    "#);
+    insta::assert_snapshot!(told_by(runlore().current_dir(&folder).args(["show", "abcd"])), @r#"
+    --- stderr
+    runlore: nothing recorded here yet: no folder ./runlore; run a program that starts a workflow, or try `runlore demo`
+    --- exit code Some(1)
+    "#);
+    insta::assert_snapshot!(told_by(runlore().current_dir(&folder).args(["ls", "--store", "."])), @r#"
+    --- stderr
+    runlore: nothing recorded here yet: there is no record in .; run a program that starts a workflow, or try `runlore demo`
+    --- exit code Some(1)
+    "#);
+}
+
+#[test]
+fn the_store_is_found_by_option_variable_or_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("runlore");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("w.jsonl"), r#"{"type":"workflow","workflow_id":"w","name":"default"}"#)
+        .unwrap();
+    assert!(told_by(runlore().current_dir(&folder).arg("ls")).contains("default"));
+    let by_variable =
+        told_by(runlore().current_dir(&folder).env("RUNLORE_STORE", data()).arg("ls"));
+    assert!(by_variable.contains("evaluate"), "{by_variable}");
+    let by_option = told_by(
+        runlore().env("RUNLORE_STORE", data()).arg("ls").arg("--store").arg(other.join("w.jsonl")),
+    );
+    assert!(by_option.contains("default"), "{by_option}");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = r#"{"type":"task","task_id":"t1","workflow_id":"w","activity_id":"load"}"#;
+    fs::write(folder.path().join("w.jsonl"), format!("{good}\n1\n2\n3\n4\n{{\"to")).unwrap();
+    insta::assert_snapshot!(told_by(runlore().current_dir(&folder).args(["tree", "--store", "."])), @r#"
+    load
+    --- stderr
+    runlore: ./w.jsonl, line 2: a record must be a JSON object, found a number; the line is left out
+    runlore: ./w.jsonl, line 3: a record must be a JSON object, found a number; the line is left out
+    runlore: ./w.jsonl, line 4: a record must be a JSON object, found a number; the line is left out
+    runlore: 2 more problems like these
+    "#);
+}

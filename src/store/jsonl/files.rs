@@ -1,0 +1,96 @@
+//! Which files of a folder hold records.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, ErrorKind, Result};
+
+/// The files to read, in the order of their names.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// Files with one line a task.
+    pub(super) main: Vec<PathBuf>,
+    /// Sidecars with the tasks that are still open.
+    pub(super) open: Vec<PathBuf>,
+    /// Files that are there and are not read.
+    pub(super) problems: Vec<Error>,
+}
+
+impl Files {
+    /// Looks at `path`: a file (with its sidecar beside it), or a folder.
+    pub(super) fn find(path: &Path) -> Result<Files> {
+        let metadata = fs::metadata(path).map_err(|error| cannot_read(path, error))?;
+        if metadata.is_dir() {
+            return Self::in_folder(path);
+        }
+        let mut files = Files { main: vec![path.to_owned()], ..Files::default() };
+        if !is_sidecar(path) {
+            let sidecar = path.with_extension("open.jsonl");
+            // A link is left alone here too: nothing is known of where it leads.
+            if fs::symlink_metadata(&sidecar).is_ok_and(|metadata| metadata.is_file()) {
+                files.open.push(sidecar);
+            }
+        }
+        Ok(files)
+    }
+
+    fn in_folder(folder: &Path) -> Result<Files> {
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(folder).map_err(|error| cannot_read(folder, error))? {
+            let path = entry.map_err(|error| cannot_read(folder, error))?.path();
+            if path.extension().is_some_and(|extension| extension == "jsonl") {
+                names.insert(path);
+            }
+        }
+        let mut files = Files::default();
+        for path in names {
+            match belongs(folder, &path) {
+                Ok(true) if is_sidecar(&path) => files.open.push(path),
+                Ok(true) => files.main.push(path),
+                Ok(false) => {}
+                Err(problem) => files.problems.push(problem),
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// Whether `path` is a file of this folder to be read. A link to a file of the same folder is not: that
+/// file is read under its own name. A link to anywhere else is a problem, for a store handed over by
+/// somebody else must not make its reader open other files.
+fn belongs(folder: &Path, path: &Path) -> Result<bool> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        // A sidecar goes when its run ends, perhaps just now.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(cannot_read(path, error)),
+    };
+    if !metadata.is_symlink() {
+        // Not a pipe or a device: opening one may wait for ever.
+        return Ok(metadata.is_file());
+    }
+    let (target, folder) = match (path.canonicalize(), folder.canonicalize()) {
+        (Ok(target), Ok(folder)) => (target, folder),
+        (Err(error), _) | (_, Err(error)) => return Err(cannot_read(path, error)),
+    };
+    if target.parent() == Some(&*folder) && target.extension() == path.extension() {
+        return Ok(false);
+    }
+    Err(Error::new(
+        ErrorKind::Store,
+        format!(
+            "{} is a link out of its folder and is not followed; copy the file there, or read it by \
+             its own path",
+            path.display()
+        ),
+    ))
+}
+
+fn is_sidecar(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".open.jsonl"))
+}
+
+pub(super) fn cannot_read(path: &Path, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Store, format!("cannot read {}", path.display())).with_source(error)
+}

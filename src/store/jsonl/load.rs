@@ -1,0 +1,141 @@
+//! All records of a path, joined: one entry a task, one a workflow.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use twox_hash::XxHash3_128;
+
+use super::read::read;
+use super::workflows::Workflows;
+use crate::query::Tree;
+use crate::record::{Record, TaskObject, WorkflowObject};
+use crate::{Error, ErrorKind, Result};
+
+/// What a file or a folder holds, joined.
+///
+/// * **Tasks**: the last line of an id wins, and a line of a task that has ended wins over one of a task
+///   that has not; what the winner does not say is taken from the other.
+/// * **Workflows**: the records of one process are joined the same way; of several processes, the one that
+///   began first speaks for the workflow.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// The workflows, in the order they were first met.
+    pub workflows: Vec<WorkflowObject>,
+    /// The tasks, in the order they were first met.
+    pub tasks: Vec<TaskObject>,
+    /// Records that are neither.
+    pub others: Vec<Map<String, Value>>,
+    /// What could not be read, and ids that two different tasks share.
+    pub problems: Vec<Error>,
+}
+
+impl Loaded {
+    /// The tasks and workflows, each under what started it.
+    pub fn into_tree(self) -> Tree {
+        Tree::new(self.workflows, self.tasks)
+    }
+}
+
+/// Loads and joins all records of a file or of a folder of `*.jsonl` files.
+///
+/// ```
+/// # let file = std::env::temp_dir().join(format!("runlore-doc-load-{}.jsonl", std::process::id()));
+/// std::fs::write(&file, concat!(
+///     r#"{"type":"task","task_id":"t1","activity_id":"load","status":"RUNNING"}"#, "\n",
+///     r#"{"type":"task","task_id":"t1","status":"FINISHED"}"#, "\n",
+/// ))?;
+/// let loaded = runlore::store::jsonl::load(&file)?;
+/// assert_eq!(loaded.tasks.len(), 1);
+/// assert_eq!(loaded.tasks[0].name(), "load");
+/// assert!(loaded.tasks[0].is_finished());
+/// # std::fs::remove_file(&file)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// Where the path itself cannot be read; what is wrong inside is in [`Loaded::problems`].
+pub fn load(path: impl AsRef<Path>) -> Result<Loaded> {
+    load_with(path, Some)
+}
+
+/// Loads and joins the records that `keep` returns, as it returns them: to pass over records that are not
+/// wanted, or parts of them.
+///
+/// # Errors
+///
+/// As [`load()`].
+pub fn load_with(
+    path: impl AsRef<Path>,
+    mut keep: impl FnMut(Record) -> Option<Record>,
+) -> Result<Loaded> {
+    let mut loaded = Loaded::default();
+    let mut workflows = Workflows::default();
+    let mut places = HashMap::new();
+    for record in read(path)? {
+        match record {
+            Ok(record) => match keep(record) {
+                Some(Record::Task(task)) => join(&mut loaded, &mut places, *task),
+                Some(Record::Workflow(workflow)) => workflows.add(*workflow),
+                Some(Record::Other(map)) => loaded.others.push(map),
+                None => {}
+            },
+            Err(problem) => loaded.problems.push(problem),
+        }
+    }
+    loaded.workflows = workflows.joined();
+    Ok(loaded)
+}
+
+fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, mut task: TaskObject) {
+    let place = *places.entry(key(&task)).or_insert(loaded.tasks.len());
+    let Some(known) = loaded.tasks.get_mut(place) else {
+        return loaded.tasks.push(task);
+    };
+    if *known == task {
+        return;
+    }
+    if are_two_tasks(known, &task) {
+        // Flowcept makes ids of the clock, and they do collide. Both are kept: neither may go unseen.
+        loaded.problems.push(Error::new(
+            ErrorKind::Record,
+            format!(
+                "two different tasks have the id {}: {} and {}; links to that id may name either",
+                task.task_id,
+                known.name(),
+                task.name()
+            ),
+        ));
+        return loaded.tasks.push(task);
+    }
+    if known.is_finished() && !task.is_finished() {
+        known.fill_from(task);
+    } else {
+        std::mem::swap(known, &mut task);
+        known.fill_from(task);
+    }
+}
+
+/// Whether two lines of one id cannot be about one task.
+fn are_two_tasks(one: &TaskObject, other: &TaskObject) -> bool {
+    let differ = |one: Option<&String>, other: Option<&String>| {
+        one.zip(other).is_some_and(|(one, other)| one != other)
+    };
+    differ(one.activity_id.as_ref(), other.activity_id.as_ref())
+        || (one.is_finished()
+            && other.is_finished()
+            && one.started_at.zip(other.started_at).is_some_and(|(one, other)| one != other))
+}
+
+/// What tells one task from another. A hash, so that a long run's ids are not held twice; of 128 bits, so
+/// that two never meet.
+pub(super) fn key(task: &TaskObject) -> u128 {
+    let workflow = task.workflow_id.as_deref().unwrap_or_default();
+    let mut text = Vec::with_capacity(workflow.len() + 1 + task.task_id.len());
+    text.extend_from_slice(workflow.as_bytes());
+    text.push(0);
+    text.extend_from_slice(task.task_id.as_bytes());
+    XxHash3_128::oneshot(&text)
+}

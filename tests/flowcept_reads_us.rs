@@ -1,0 +1,154 @@
+//! Flowcept's own reader and report accept our files and show every task exactly once.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use runlore::record::{Record, Status, TaskObject, WorkflowObject};
+use runlore::store::jsonl;
+use serde_json::{Map, Value, json};
+
+const FLOWCEPT: &str = "flowcept==1.0.3";
+
+/// Lets Flowcept read the file, and fails unless it finds each of these tasks once, in the buffer and in
+/// the report. Where there is no Python, says so and passes, except under `CI=true`.
+pub(crate) fn check(file: &Path, expected_task_ids: &[&str]) {
+    let Some(python) = python_with_flowcept() else {
+        let notice = "flowcept_reads_us: skipped, for there is no Python 3.11 or newer on PATH";
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{notice}");
+        eprintln!("{notice}");
+        return;
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept/read_ours.py");
+    let output = Command::new(python)
+        .arg(script)
+        .arg(file.canonicalize().unwrap())
+        .arg(scratch.path().join("card.md"))
+        // Flowcept reads its settings from the home folder and writes logs where it stands.
+        .env("FLOWCEPT_USE_DEFAULT", "true")
+        .env("PYTHONIOENCODING", "utf-8")
+        .current_dir(scratch.path())
+        .output()
+        .unwrap();
+    let found: Value = serde_json::from_str(&succeeded("Flowcept", &output)).unwrap();
+
+    let mut expected = expected_task_ids.to_vec();
+    let mut read: Vec<&str> =
+        found["task_ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    expected.sort_unstable();
+    read.sort_unstable();
+    assert_eq!(read, expected, "what read_buffer_file found");
+    assert_eq!(found["report_tasks"], expected.len(), "how many tasks the report shows");
+    assert_eq!(found["skipped_lines"], 0, "lines that the report passed over");
+    assert_eq!(found["activities"], activities(file), "the report's activities");
+}
+
+/// How many tasks of each name ended how, in the form of the report.
+fn activities(file: &Path) -> Value {
+    let mut counts: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    for record in jsonl::read(file).unwrap() {
+        if let Record::Task(task) = record.unwrap() {
+            let status = task.status.map_or("unknown", Status::as_str).to_owned();
+            *counts.entry(task.name().to_owned()).or_default().entry(status).or_default() += 1;
+        }
+    }
+    json!(counts)
+}
+
+/// A Python that can import Flowcept: a virtual environment under the target folder, made on first use.
+fn python_with_flowcept() -> Option<PathBuf> {
+    let system = system_python()?;
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let home = target.join("flowcept-1.0.3");
+    let python = home.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let is_ready = home.join("is-ready");
+
+    // Test processes run side by side; one of them makes it, the others wait. The system takes the lock
+    // back however a process ends.
+    fs::create_dir_all(target).unwrap();
+    let lock = File::create(target.join("flowcept-1.0.3.lock")).unwrap();
+    lock.lock().unwrap();
+    if !is_ready.exists() {
+        let mut venv = Command::new(system);
+        venv.args(["-m", "venv", "--clear"]).arg(&home);
+        succeeded("python -m venv", &venv.output().unwrap());
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "install", "--quiet", FLOWCEPT]);
+        succeeded("pip install", &pip.output().unwrap());
+        fs::write(&is_ready, FLOWCEPT).unwrap();
+    }
+    Some(python)
+}
+
+fn system_python() -> Option<&'static str> {
+    ["python3", "python3.13", "python3.12", "python3.11", "python"].into_iter().find(|name| {
+        let test = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
+        Command::new(name).args(["-c", test]).output().is_ok_and(|output| output.status.success())
+    })
+}
+
+fn succeeded(what: &str, output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what} failed: {said}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn object(json: &Value) -> Option<Map<String, Value>> {
+    json.as_object().cloned()
+}
+
+#[test]
+fn records_of_this_library_are_read_by_flowcept() {
+    let workflow = WorkflowObject {
+        workflow_id: "0198c2a0-0000-7000-8000-00000000a001".into(),
+        campaign_id: Some("0198c2a0-0000-7000-8000-00000000c001".into()),
+        name: Some("train".into()),
+        started_at: Some(1755600000.25),
+        status: Some(Status::Running),
+        hostname: Some("node1".into()),
+        ..WorkflowObject::default()
+    };
+    let task = |id: &str, name: &str, parent: Option<&str>, at: f64| TaskObject {
+        task_id: id.into(),
+        workflow_id: Some(workflow.workflow_id.clone()),
+        campaign_id: workflow.campaign_id.clone(),
+        activity_id: Some(name.into()),
+        parent_task_id: parent.map(Into::into),
+        started_at: Some(at),
+        ended_at: Some(at + 0.5),
+        duration_ns: Some(500_000_000),
+        status: Some(Status::Finished),
+        hostname: workflow.hostname.clone(),
+        used: object(&json!({"path": "a\u{2028}b.csv", "depth": {"inner": [1, 2.5, null]}})),
+        generated: object(&json!({"rows": 3})),
+        ..TaskObject::default()
+    };
+    let failed = TaskObject {
+        status: Some(Status::Error),
+        stderr: Some("disk full: No space left on device".into()),
+        generated: None,
+        ..task("t3", "epoch", Some("t1"), 1755600002.0)
+    };
+    let ended = WorkflowObject {
+        status: Some(Status::Finished),
+        ended_at: Some(1755600003.0),
+        totals: object(&json!({"tasks": {"FINISHED": 3, "ERROR": 1}})),
+        ..workflow.clone()
+    };
+    let records: [Record; 6] = [
+        workflow.clone().into(),
+        task("t2", "load", Some("t1"), 1755600001.0).into(),
+        failed.into(),
+        task("t4", "load", Some("t3"), 1755600002.1).into(),
+        task("t1", "train", None, 1755600000.5).into(),
+        ended.into(),
+    ];
+    let lines: String = records.iter().map(|record| format!("{}\n", record.to_json())).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("train.jsonl");
+    fs::write(&file, lines).unwrap();
+
+    check(&file, &["t1", "t2", "t3", "t4"]);
+}
