@@ -124,9 +124,9 @@ pub struct Annotated {
 /// fn load(path: &str) -> usize { path.len() }
 ///
 /// let catalogue = runlore::catalogue();
-/// assert_eq!(catalogue[0].name, "load");
-/// assert_eq!(catalogue[0].parameters, ["path"]);
-/// assert_eq!(catalogue[0].tags, ["io"]);
+/// let load = catalogue.iter().find(|function| function.name == "load").unwrap();
+/// assert_eq!(load.parameters, ["path"]);
+/// assert_eq!(load.tags, ["io"]);
 /// ```
 pub fn catalogue() -> Vec<Annotated> {
     let mut entries: Vec<Annotated> = inventory::iter::<SiteEntry>()

@@ -18,7 +18,7 @@ const MIN_HASHED_BYTES: usize = 16;
 /// ```
 /// use runlore::record::hash_of;
 /// let a = serde_json::json!({"x": [1, 2.5], "y": "text"});
-/// assert_eq!(hash_of(&a), "xxh3-128:7aa3e43c6ceec89ef7b8ee7a8f59f9be");
+/// assert_eq!(hash_of(&a), "xxh3-128:48764c0ff8b8770da79bc46c68e79d4d");
 /// ```
 pub fn hash_of(value: &Value) -> String {
     let mut bytes = Vec::new();
