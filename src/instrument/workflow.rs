@@ -1,6 +1,5 @@
 //! Workflows: what the tasks of one run have in common, from its start to its end.
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
@@ -203,7 +202,6 @@ impl WorkflowBuilder {
             before: None,
             was_panicking: std::thread::panicking(),
             ended: false,
-            _not_send: PhantomData,
         })
     }
 }
@@ -227,7 +225,6 @@ pub struct WorkflowRun {
     before: Option<Context>,
     was_panicking: bool,
     ended: bool,
-    _not_send: PhantomData<*const ()>,
 }
 
 impl WorkflowRun {
