@@ -133,9 +133,8 @@ impl WorkflowBuilder {
         let monotonic_ns = clock::monotonic_ns();
         let wall_ns = clock::wall_ns(monotonic_ns);
         let inherited = Inherited::from_env();
-        let around = context::current();
-        let (parent_workflow, parent_task, campaign) = match context::workflow_of(around) {
-            Some(outer) => (Some(outer.id), around.task, Some(outer.campaign)),
+        let (parent_workflow, parent_task, campaign) = match context::around() {
+            Some((task, outer)) => (Some(outer.id), task, Some(outer.campaign)),
             None => match inherited {
                 Some(outer) => {
                     (Some(outer.workflow.clone()), outer.task_id(), Some(outer.campaign.clone()))
