@@ -45,8 +45,11 @@ fn node() -> impl Strategy<Value = Node> {
     ];
     let ending =
         prop_oneof![6 => Just(Ending::Well), 1 => Just(Ending::Error), 1 => Just(Ending::Panic)];
-    let leaf = (how.clone(), ending.clone())
-        .prop_map(|(how, ending)| Node { how, ending, children: Vec::new() });
+    let leaf = (how.clone(), ending.clone()).prop_map(|(how, ending)| Node {
+        how,
+        ending,
+        children: Vec::new(),
+    });
     leaf.prop_recursive(5, 40, 5, move |inner| {
         (how.clone(), ending.clone(), prop::collection::vec(inner, 0..5))
             .prop_map(|(how, ending, children)| Node { how, ending, children })
@@ -78,7 +81,11 @@ fn annotated(node: &Node, around: Option<String>, ledger: &'static Ledger) -> Re
 }
 
 #[telemetry_task(skip_all)]
-async fn annotated_async(node: Node, around: Option<String>, ledger: &'static Ledger) -> Result<(), String> {
+async fn annotated_async(
+    node: Node,
+    around: Option<String>,
+    ledger: &'static Ledger,
+) -> Result<(), String> {
     let id = note(ledger, around, node.ending);
     tokio::task::yield_now().await;
     children_async(&node, &id, ledger).await;

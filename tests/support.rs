@@ -27,8 +27,11 @@ pub(crate) fn tree(store: &MemoryStore) -> String {
 
 /// The one task of this name.
 pub(crate) fn the(store: &MemoryStore, name: &str) -> TaskObject {
-    let mut tasks: Vec<_> =
-        store.tasks().into_iter().filter(|task| task.activity_id.as_deref() == Some(name)).collect();
+    let mut tasks: Vec<_> = store
+        .tasks()
+        .into_iter()
+        .filter(|task| task.activity_id.as_deref() == Some(name))
+        .collect();
     assert_eq!(tasks.len(), 1, "tasks named {name}");
     tasks.remove(0)
 }

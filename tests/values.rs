@@ -51,7 +51,10 @@ fn a_type_is_recorded_by_the_best_it_offers() {
     assert_eq!(*used(&recorded!(&mut 5, &mut i32)), json!(5));
     assert_eq!(*used(&recorded!("text", &str)), json!("text"));
     assert_eq!(*used(&recorded!(Point { x: 1.5, y: 2 }, Point)), json!({"x": 1.5, "y": 2}));
-    assert_eq!(*used(&recorded!(Arc::new(Point { x: 1.5, y: 2 }), Arc<Point>)), json!({"x": 1.5, "y": 2}));
+    assert_eq!(
+        *used(&recorded!(Arc::new(Point { x: 1.5, y: 2 }), Arc<Point>)),
+        json!({"x": 1.5, "y": 2})
+    );
     assert_eq!(*used(&recorded!(OnlyDebug { size: 3 }, OnlyDebug)), json!("OnlyDebug { size: 3 }"));
     assert_eq!(*used(&recorded!(Neither, Neither)), json!("<suite::values::Neither>"));
     assert_eq!(*used(&recorded!(Some(1), Option<u8>)), json!(1));
@@ -123,7 +126,10 @@ fn what_is_too_long_is_told_with_its_length_and_its_beginning() {
 
     let bytes = vec![7_u8; 100_000];
     let task = recorded!(&bytes, &Vec<u8>);
-    assert_eq!((&used(&task)["truncated"], &used(&task)["len"]), (&json!("bytes"), &json!(100_000)));
+    assert_eq!(
+        (&used(&task)["truncated"], &used(&task)["len"]),
+        (&json!("bytes"), &json!(100_000))
+    );
     assert!(task.hashes.unwrap()["used"]["x"].as_str().unwrap().starts_with("xxh3-128:"));
 
     let map: BTreeMap<String, u32> = (0..100).map(|n| (format!("k{n:03}"), n)).collect();
@@ -145,6 +151,18 @@ fn fields_after_a_long_list_are_kept() {
     let task = stored(&Batch { rows: (0..100_000).collect(), loss: 0.5 });
     assert_eq!(used(&task)["truncated"], "object");
     assert_eq!(used(&task)["first"]["rows"]["len"], 100_000);
+}
+
+#[test]
+fn a_whole_value_is_hashed_where_that_is_asked_for() {
+    #[telemetry_task(name = "t", summarise = "full")]
+    fn f(x: &[String]) -> usize {
+        x.len()
+    }
+    let list: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
+    let task = the(&record(|| _ = f(&list)), "t");
+    assert_eq!(used(&task)["first"].as_array().unwrap().len(), 64, "the record keeps its size");
+    assert_eq!(task.hashes.unwrap()["used"]["x"], hash_of(&json!(list)));
 }
 
 #[test]
@@ -182,7 +200,10 @@ fn secrets_are_hidden() {
     let login = || Login {
         user: "ann".into(),
         password: "hunter2".into(),
-        nested: BTreeMap::from([("apiKey".into(), Some("hunter2".into())), ("url".into(), Some("pg://ann:hunter2@db/x".into()))]),
+        nested: BTreeMap::from([
+            ("apiKey".into(), Some("hunter2".into())),
+            ("url".into(), Some("pg://ann:hunter2@db/x".into())),
+        ]),
         tokens_per_sec: 3.0,
     };
     #[telemetry_task]
@@ -198,7 +219,9 @@ fn secrets_are_hidden() {
         _ = connect("hunter2", &login(), login(), "https://ann:hunter2@host/");
         by_debug(&login());
         task("block").used("DB_PASSWORD", "hunter2").run(|| ());
-        _ = std::panic::catch_unwind(|| task("panics").run(|| panic!("token: \"hunter2\" is wrong")));
+        _ = std::panic::catch_unwind(|| {
+            task("panics").run(|| panic!("token: \"hunter2\" is wrong"))
+        });
     });
     let everything = serde_json::to_string(&store.records()).unwrap();
     assert!(!everything.contains("hunter2"), "{everything}");
@@ -210,7 +233,10 @@ fn secrets_are_hidden() {
     assert_eq!(values["login"]["nested"]["url"], "pg://ann:[redacted]@db/x");
     assert_eq!(values["secret"]["user"], "[redacted]", "everything under a secret name is one");
     let hashes = task.hashes.unwrap_or_default();
-    assert!(hashes.get("used").is_none_or(|used| used.get("login").is_none()), "no hash of a secret");
+    assert!(
+        hashes.get("used").is_none_or(|used| used.get("login").is_none()),
+        "no hash of a secret"
+    );
 }
 
 struct Panics;
@@ -239,7 +265,10 @@ fn one_bad_value_costs_no_other() {
     let store = record(|| assert_eq!(f(1, Panics, Refuses, 2), 3));
     let task = the(&store, "t");
     let values = task.used.as_ref().unwrap();
-    assert_eq!((&values["a"], &values["x"], &values["y"], &values["z"]), (&json!(1), &Value::Null, &Value::Null, &json!(2)));
+    assert_eq!(
+        (&values["a"], &values["x"], &values["y"], &values["z"]),
+        (&json!(1), &Value::Null, &Value::Null, &json!(2))
+    );
     let why = task.unavailable.unwrap();
     assert_eq!(why["used.x"], "its own Serialize or Debug panicked");
     assert_eq!(why["used.y"], "its own Serialize returned an error");
@@ -269,9 +298,18 @@ fn a_value_may_call_annotated_functions_itself() {
 
 #[test]
 fn hostile_values_are_stored_as_data() {
-    let keys = HashMap::from([("$where", "1"), ("a.b", "2"), ("", "3"), ("nul\0", "4"), ("\u{2028}", "5")]);
+    let keys = HashMap::from([
+        ("$where", "1"),
+        ("a.b", "2"),
+        ("", "3"),
+        ("nul\0", "4"),
+        ("\u{2028}", "5"),
+    ]);
     let task = stored(&keys);
-    assert_eq!(used(&task), &json!({"$where": "1", "a.b": "2", "": "3", "nul\0": "4", "\u{2028}": "5"}));
+    assert_eq!(
+        used(&task),
+        &json!({"$where": "1", "a.b": "2", "": "3", "nul\0": "4", "\u{2028}": "5"})
+    );
 
     assert_eq!(*used(&stored(&u64::MAX)), json!(u64::MAX));
     assert_eq!(*used(&stored(&i64::MIN)), json!(i64::MIN));
@@ -284,7 +322,10 @@ fn hostile_values_are_stored_as_data() {
     assert_eq!(*used(&task), json!([null, null, null, 1.0]));
     let why = task.unavailable.unwrap();
     assert_eq!(why["used.x.0"], "not a number");
-    assert_eq!((&why["used.x.1"], &why["used.x.2"]), (&json!("infinite"), &json!("minus infinity")));
+    assert_eq!(
+        (&why["used.x.1"], &why["used.x.2"]),
+        (&json!("infinite"), &json!("minus infinity"))
+    );
 
     let map = BTreeMap::from([((1, 'a'), "tuple"), ((2, 'b'), "keys")]);
     assert_eq!(*used(&stored(&map)), json!({"[1,\"a\"]": "tuple", "[2,\"b\"]": "keys"}));
@@ -329,11 +370,16 @@ fn depth_has_an_end() {
 #[test]
 fn equal_values_have_equal_hashes_whatever_their_type() {
     let ordered: BTreeMap<String, u32> = (0..20).map(|n| (format!("key {n}"), n)).collect();
-    let unordered: HashMap<String, i64> = (0..20).map(|n| (format!("key {n}"), i64::from(n))).collect();
+    let unordered: HashMap<String, i64> =
+        (0..20).map(|n| (format!("key {n}"), i64::from(n))).collect();
     let hash = |task: TaskObject| task.hashes.unwrap()["used"]["x"].as_str().unwrap().to_owned();
     let stored_hash = hash(stored(&ordered));
     assert_eq!(stored_hash, hash(stored(&unordered)));
-    assert_eq!(stored_hash, hash_of(&serde_json::to_value(&ordered).unwrap()), "anyone can compute it");
+    assert_eq!(
+        stored_hash,
+        hash_of(&serde_json::to_value(&ordered).unwrap()),
+        "anyone can compute it"
+    );
     assert_eq!(stored(&5).hashes, None, "small values are equal by chance");
 }
 
@@ -383,7 +429,13 @@ fn the_arguments_of_the_attribute_do_what_they_say() {
     assert_eq!(fit.subtype.unwrap(), "learning");
     assert_eq!(Value::Object(fit.custom_metadata.unwrap()), json!({"version": 2}));
     let code = fit.code.unwrap();
-    assert_eq!((code.krate.unwrap().as_str(), code.module.unwrap().as_str()), ("runlore", "suite::values"));
+    assert_eq!(
+        (code.krate.unwrap().as_str(), code.module.unwrap().as_str()),
+        ("runlore", "suite::values")
+    );
     assert_eq!(Value::Object(the(&store, "divide").generated.unwrap()), json!({"q": 3, "r": 1}));
-    assert_eq!(Value::Object(the(&store, "spread").generated.unwrap()), json!({"loss": 1.0, "accuracy": 2.0}));
+    assert_eq!(
+        Value::Object(the(&store, "spread").generated.unwrap()),
+        json!({"loss": 1.0, "accuracy": 2.0})
+    );
 }

@@ -235,8 +235,11 @@ fn a_store_that_comes_back_gets_everything_once() {
     }
     let totals = run.finish().unwrap();
     assert_eq!((totals.tasks, totals.dropped), (2000, 0));
-    let mut seen: Vec<u64> =
-        inner.tasks().iter().map(|task| task.used.as_ref().unwrap()["n"].as_u64().unwrap()).collect();
+    let mut seen: Vec<u64> = inner
+        .tasks()
+        .iter()
+        .map(|task| task.used.as_ref().unwrap()["n"].as_u64().unwrap())
+        .collect();
     seen.sort_unstable();
     assert_eq!(seen, (0..2000).collect::<Vec<_>>());
 }
