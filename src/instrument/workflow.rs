@@ -154,6 +154,10 @@ impl WorkflowBuilder {
             .or_else(|| Some(std::env::var(context::STORE).ok()?.into()))
             .unwrap_or_else(|| DEFAULT_FOLDER.into())
             .open(&info)?;
+        if let Some(folder) = store.folder() {
+            // What it finds is told when someone looks; a run must start whatever is wrong there.
+            _ = pipeline::recover(folder);
+        }
         let hostname = host::name();
         let workflow = joined.is_none().then(|| {
             Box::new(WorkflowObject {
@@ -187,6 +191,7 @@ impl WorkflowBuilder {
         pipeline::open_run(RunSpec {
             number,
             store,
+            name: info.name,
             workflow_id: id.clone(),
             campaign_id: campaign,
             hostname,

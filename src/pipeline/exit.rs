@@ -13,5 +13,5 @@ pub(super) fn watch() {
 #[cfg(unix)]
 extern "C" fn at_exit() {
     // A panic must not cross into C.
-    _ = std::panic::catch_unwind(super::writer::end_all);
+    _ = std::panic::catch_unwind(super::writer::end_process);
 }

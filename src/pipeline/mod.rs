@@ -7,20 +7,25 @@
 
 pub(crate) mod event;
 mod exit;
+mod lock;
 mod memory;
 mod notice;
 mod push;
+mod recover;
 mod ring;
 mod rings;
 mod run;
+mod session;
 mod signal;
 mod site;
 mod stats;
+mod thread;
 mod view;
 mod writer;
 
 pub(crate) use notice::notice;
 pub(crate) use push::{push_add, push_end, push_start};
+pub use recover::{Recovered, recover};
 pub(crate) use run::{RunEnd, RunSpec};
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 pub use stats::{Stats, Totals, stats};

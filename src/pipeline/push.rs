@@ -11,7 +11,7 @@ use crate::clock;
 use crate::context::Number;
 use crate::record::Id;
 
-/// How long a task waits for room in its queue at the most.
+/// How long a task waits for room in its queue while the writer does nothing.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// Tasks that were not recorded, by workflow; the writer takes them.
@@ -137,7 +137,7 @@ fn wake_if_filling(ring: &Ring) {
     }
 }
 
-/// Tries until there is room, for as long as it may take: the writer needs a moment, not more.
+/// Tries until there is room, as long as the writer makes progress.
 #[cold]
 fn wait_for_room(ring: &Ring, mut attempt: impl FnMut() -> bool) -> bool {
     let stalled = ring.stalled();
@@ -146,13 +146,15 @@ fn wait_for_room(ring: &Ring, mut attempt: impl FnMut() -> bool) -> bool {
         return false;
     }
     stats::add(&stats::WAITS, 1);
-    let began = clock::monotonic_ns();
+    let (mut progress, mut since) = (writer::progress(), clock::monotonic_ns());
     for round in 0_u32.. {
         writer::wake();
         if attempt() {
             return true;
         }
-        if clock::monotonic_ns() - began > MAX_WAIT.as_nanos() as u64 {
+        if writer::progress() != progress {
+            (progress, since) = (writer::progress(), clock::monotonic_ns());
+        } else if clock::monotonic_ns() - since > MAX_WAIT.as_nanos() as u64 {
             break;
         }
         if round < 20 {

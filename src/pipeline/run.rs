@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::notice::notice;
+use super::session;
 use super::stats::{self, Totals};
 use super::view::{Common, Task, TaskView};
+use super::writer;
 use crate::clock;
 use crate::context::Number;
 use crate::record::{ErrorObject, Status, WorkflowObject};
@@ -31,7 +33,8 @@ const LAST_TRY: Duration = Duration::from_secs(2);
 pub(crate) struct RunSpec {
     pub(crate) number: Number,
     pub(crate) store: Box<dyn Store>,
-    /// The id of the workflow and of its campaign.
+    /// The id of the workflow and of its campaign, and its name.
+    pub(crate) name: String,
     pub(crate) workflow_id: String,
     pub(crate) campaign_id: String,
     pub(crate) hostname: String,
@@ -51,7 +54,10 @@ pub(crate) struct RunEnd {
 }
 
 pub(super) struct Run {
+    number: Number,
     store: Box<dyn Store>,
+    /// Whether the store has made what it needs.
+    prepared: bool,
     common: Common,
     workflow: Option<Box<WorkflowObject>>,
     started_ns: u64,
@@ -75,13 +81,13 @@ struct Closing {
 
 /// Records as lines of JSON.
 #[derive(Default)]
-struct Lines {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+pub(super) struct Lines {
+    pub(super) bytes: Vec<u8>,
+    pub(super) ends: Vec<usize>,
 }
 
 impl Lines {
-    fn push(&mut self, record: &impl Serialize) {
+    pub(super) fn push(&mut self, record: &impl Serialize) {
         let start = self.bytes.len();
         match serde_json::to_writer(&mut self.bytes, record) {
             Ok(()) => {
@@ -111,7 +117,9 @@ impl Run {
             pid: std::process::id(),
         };
         let mut run = Self {
+            number: spec.number,
             store: spec.store,
+            prepared: false,
             common,
             workflow: spec.workflow,
             started_ns: spec.monotonic_ns,
@@ -169,6 +177,7 @@ impl Run {
         let mut lines = Lines::default();
         for task in &self.batch {
             lines.push(&TaskView { task, common: &self.common });
+            writer::made_progress();
         }
         for mut task in self.batch.drain(..) {
             if spare.len() < BATCH && task.items.capacity() > 0 {
@@ -289,8 +298,7 @@ impl Run {
     }
 
     fn try_write(&mut self, lines: &Lines) -> bool {
-        let store = &mut self.store;
-        match guarded(|| store.write(&lines.batch())) {
+        match self.prepare_and_write(lines) {
             Ok(()) => {
                 stats::add(&stats::WRITTEN, lines.ends.len() as u64);
                 stats::add(&stats::BYTES, lines.bytes.len() as u64);
@@ -304,6 +312,28 @@ impl Run {
                 false
             }
         }
+    }
+
+    fn prepare_and_write(&mut self, lines: &Lines) -> Result<()> {
+        let store = &mut self.store;
+        if !self.prepared {
+            let mut file = None;
+            guarded(|| {
+                file = store.prepare()?;
+                Ok(())
+            })?;
+            if let Some(file) = file {
+                // Before the first record is in it: whoever recovers this run must know of it.
+                session::note_file(self.number, &file);
+            }
+            self.prepared = true;
+        }
+        guarded(|| store.write(&lines.batch()))
+    }
+
+    /// Whether all that was added was handed to the store, or waits for it in the backlog.
+    pub(super) fn has_batch(&self) -> bool {
+        !self.batch.is_empty()
     }
 
     fn drain_backlog(&mut self) {

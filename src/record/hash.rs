@@ -40,7 +40,7 @@ pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, buffer: &mut Vec<u8>)
     if value.is_scalar() {
         return None;
     }
-    let json = serde_json::to_value(value.noting("", &Notes::default())).ok()?;
+    let json = serde_json::to_value(value.noting(&[], &Notes::default())).ok()?;
     buffer.clear();
     canonical(&json, buffer);
     (buffer.len() >= MIN_HASHED_BYTES).then(|| text(XxHash3_128::oneshot(buffer), cut))

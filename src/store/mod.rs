@@ -17,7 +17,7 @@
 pub mod jsonl;
 mod memory;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 
@@ -30,6 +30,11 @@ pub const DEFAULT_FOLDER: &str = "runlore";
 ///
 /// A call that returns an error has stored nothing: the writer keeps the records and calls again with the same.
 pub trait Store: Send {
+    /// Makes what is needed before the first write; the file that the records go to, if there is one.
+    fn prepare(&mut self) -> Result<Option<PathBuf>> {
+        Ok(None)
+    }
+
     /// Stores records, all or none.
     fn write(&mut self, batch: &Batch<'_>) -> Result<()>;
 
@@ -43,6 +48,12 @@ pub trait Store: Send {
     /// The workflow has ended, and its last record is written. Tasks that outlive it may still be written.
     fn close(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// A local folder where the queue may be kept, so that it outlives the process. Its readers must call
+    /// [`recover`](crate::recover) or be the library's own.
+    fn folder(&self) -> Option<&Path> {
+        None
     }
 
     /// The URI under which a child process finds the same store, if it can.
@@ -121,6 +132,18 @@ impl StoreEntry {
 
 inventory::collect!(StoreEntry);
 
+/// What is to be done before a folder of records is read: finish the work of processes that died.
+pub(crate) struct BeforeReading(pub(crate) fn(&Path));
+
+inventory::collect!(BeforeReading);
+
+/// Does what is to be done before a folder is read.
+pub(crate) fn before_reading(folder: &Path) {
+    for hook in inventory::iter::<BeforeReading>() {
+        (hook.0)(folder);
+    }
+}
+
 /// What [`WorkflowBuilder::store`](crate::WorkflowBuilder::store) takes: a path, a URI, or a store.
 pub struct StoreChoice(Choice);
 
@@ -185,8 +208,8 @@ impl From<String> for StoreChoice {
     }
 }
 
-impl From<&std::path::Path> for StoreChoice {
-    fn from(path: &std::path::Path) -> Self {
+impl From<&Path> for StoreChoice {
+    fn from(path: &Path) -> Self {
         Self(Choice::Uri(path.to_string_lossy().into_owned()))
     }
 }

@@ -39,13 +39,22 @@ impl JsonlStore {
     }
 }
 
+impl JsonlStore {
+    fn file(&mut self) -> Result<&mut LineFile> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            file => Ok(file.insert(LineFile::create(&self.folder, &self.stem)?)),
+        }
+    }
+}
+
 impl Store for JsonlStore {
+    fn prepare(&mut self) -> Result<Option<PathBuf>> {
+        Ok(Some(self.file()?.path.clone()))
+    }
+
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(LineFile::create(&self.folder, &self.stem)?),
-        };
-        file.append(batch.json_lines())
+        self.file()?.append(batch.json_lines())
     }
 
     fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
@@ -64,6 +73,10 @@ impl Store for JsonlStore {
             }
             None => Ok(()),
         }
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.folder)
     }
 
     fn uri(&self) -> Option<String> {
