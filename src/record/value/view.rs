@@ -63,9 +63,9 @@ impl<'a> ValueView<'a> {
 
     /// The hash of the whole, where it was made on the caller's side.
     pub(crate) fn caller_hash(self) -> Option<u128> {
-        match self.bytes.first()? {
-            &tag::SLICE => self.bytes.get(10..26),
-            &tag::BYTES_CUT => self.bytes.get(9..25),
+        match *self.bytes.first()? {
+            tag::SLICE => self.bytes.get(10..26),
+            tag::BYTES_CUT => self.bytes.get(9..25),
             _ => None,
         }
         .and_then(|bytes| Some(u128::from_le_bytes(bytes.try_into().ok()?)))
