@@ -76,11 +76,15 @@ pub fn measured() {}
 
 /// Generics, lifetimes, const generics and `impl Trait`.
 #[telemetry_task]
-pub fn first<'a, T, const N: usize>(items: &'a [T; N], _more: impl Into<String>) -> Option<&'a T>
+pub fn first<'a, T, const N: usize>(
+    items: &'a [T; N],
+    other: &'a T,
+    _more: impl Into<String>,
+) -> &'a T
 where
     T: PartialOrd,
 {
-    items.first()
+    items.first().unwrap_or(other)
 }
 
 /// Returns `impl Trait`, and takes patterns.
@@ -166,6 +170,7 @@ pub async fn length(text: &str) -> Result<usize, std::fmt::Error> {
 }
 
 /// A function that ends in an async block.
+#[allow(clippy::manual_async_fn)]
 #[telemetry_task]
 pub fn ends_in_a_block(n: u32) -> impl Future<Output = u32> {
     async move { n + 1 }

@@ -14,7 +14,7 @@ fn call_all() {
     assert_eq!(find(&[1, 2], 2), Some(1));
     assert_eq!(find(&[1, 2], 3), None);
     measured();
-    assert_eq!(first(&[5, 6], "more"), Some(&5));
+    assert_eq!(first(&[5, 6], &7, "more"), &5);
     assert_eq!(between((2, 5)).sum::<u32>(), 9);
     #[allow(unsafe_code)]
     // SAFETY: a reference points to a readable number.
