@@ -1,6 +1,7 @@
 //! The program `runlore`: looks at what was recorded. One file a command.
 //!
 //! Exit codes: 0 fine, 1 an error (of usage too), 2 a finding.
+#![warn(clippy::print_stdout, reason = "it panics where the reader of a pipe is gone")]
 
 mod demo;
 mod failure;
