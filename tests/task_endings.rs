@@ -217,9 +217,9 @@ fn every_ending_of_a_block_is_told() {
     });
     insta::assert_snapshot!(tree(&store), @r#"
     finished  FINISHED  n=1 → rows=[1,2]
-    left by ?  FINISHED
+    left by ?  FINISHED  (ended early)
     iteration  FINISHED  n=0
-    iteration  FINISHED  n=1
+    iteration  FINISHED  n=1  (ended early)
     failed  ERROR  disk full
     panicked  ERROR  panicked
     closure  FINISHED  → rows=3

@@ -75,6 +75,12 @@ fn a_workflow_that_panics_is_an_error_and_one_that_is_dropped_was_left_early() {
     run.finish().unwrap();
     let last = store.workflows().pop().unwrap();
     assert_eq!((last.status, last.stderr.as_deref()), (Some(Status::Error), Some("no data")));
+
+    let store = MemoryStore::new();
+    let closure = || runlore::workflow("test").store(store.clone()).run(|| panic!("out of luck"));
+    assert!(catch_unwind(AssertUnwindSafe(closure)).is_err());
+    let last = store.workflows().pop().unwrap();
+    assert_eq!((last.status, last.stderr.as_deref()), (Some(Status::Error), Some("out of luck")));
 }
 
 #[test]
@@ -128,6 +134,20 @@ fn two_workflows_on_one_runtime_do_not_mix() {
         assert_eq!(tasks.len(), 200);
         assert!(tasks.iter().all(|task| task.used.as_ref().unwrap()["n"] == n));
     }
+}
+
+#[test]
+fn late_work_of_a_workflow_that_has_ended_goes_to_no_other() {
+    let ended = MemoryStore::new();
+    let run = runlore::workflow("ended").store(ended.clone()).start().unwrap();
+    let context = run.context();
+    run.finish().unwrap();
+    let other = record(|| {
+        let dropped = runlore::stats().dropped;
+        context.run(|| work(1));
+        assert!(runlore::stats().dropped > dropped, "it is counted");
+    });
+    assert_eq!((ended.tasks().len(), other.tasks().len()), (0, 0));
 }
 
 #[test]

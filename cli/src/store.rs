@@ -27,6 +27,10 @@ impl Store {
         let named = || std::env::var_os("RUNLORE_STORE").filter(|path| !path.is_empty());
         let path = path.or_else(|| named().map(PathBuf::from));
         let path = path.unwrap_or_else(|| PathBuf::from("./runlore"));
+        let path = match path.to_str().and_then(|path| path.strip_prefix("jsonl://")) {
+            Some(folder) => PathBuf::from(folder),
+            None => path,
+        };
         Self { path, told: RefCell::default() }
     }
 

@@ -34,7 +34,8 @@ static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// What `resolve` found last: the state then, what was asked, and the answer.
-    static RESOLVED: Cell<(u32, Number, Option<Context>)> = const { Cell::new((OFF, 0, None)) };
+    static RESOLVED: Cell<(u32, Context, Option<Context>)> =
+        const { Cell::new((OFF, Context::NONE, None)) };
 }
 
 /// Whether tasks may be recorded at all. The only thing that an annotated function does when they are not.
@@ -43,10 +44,10 @@ pub(crate) fn enabled() -> bool {
     STATE.load(Ordering::Relaxed) != OFF
 }
 
-/// The context of a task that begins outside any other: the workflow asked for if it still runs, else
-/// the process's own, which is the one that has been running longest.
+/// The context of a task that begins outside any other: in the workflow asked for if that still runs, else in the
+/// process's own, which is the one that has been running longest.
 #[inline]
-pub(super) fn resolve(wanted: Number) -> Option<Context> {
+pub(super) fn resolve(wanted: Context) -> Option<Context> {
     let state = STATE.load(Ordering::Relaxed);
     let (then, asked, answer) = RESOLVED.get();
     if then == state && asked == wanted && state >= FIRST_EPOCH {
@@ -56,11 +57,12 @@ pub(super) fn resolve(wanted: Number) -> Option<Context> {
 }
 
 #[cold]
-fn resolve_anew(wanted: Number) -> Option<Context> {
+fn resolve_anew(wanted: Context) -> Option<Context> {
     let active = lock();
     let state = STATE.load(Ordering::Relaxed);
-    let found = active.iter().find(|run| run.number == wanted).or(active.first());
-    let answer = found.map(|run| Context { task: run.root, workflow: run.number });
+    let named = active.iter().find(|run| run.number == wanted.workflow);
+    let found = if wanted.loose { named.or(active.first()) } else { named };
+    let answer = found.map(|run| Context { task: run.root, workflow: run.number, loose: false });
     RESOLVED.set((state, wanted, answer));
     answer
 }

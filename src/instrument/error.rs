@@ -33,12 +33,16 @@ pub(super) fn push_text_error(items: &mut Vec<u8>, type_name: &str, message: imp
 
 /// A panic, by its payload.
 pub(super) fn push_panic(items: &mut Vec<u8>, payload: &(dyn Any + Send)) {
-    let message = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (_, Some(text)) => text.clone(),
-        _ => "a panic without a message".to_owned(),
-    };
-    push_message(items, message);
+    push_message(items, panic_message(payload).to_owned());
+}
+
+/// The message of a panic, by its payload.
+pub(super) fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "a panic without a message",
+    }
 }
 
 fn push_message(items: &mut Vec<u8>, mut message: String) {

@@ -34,7 +34,7 @@ pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::{End, Ending, Start};
-use crate::pipeline::{push_end, push_start};
+use crate::pipeline::{count_dropped, push_end, push_start};
 use crate::record::Id;
 
 /// A task that was recorded to have begun.
@@ -66,7 +66,7 @@ impl Begun {
     /// The context inside the task.
     #[inline]
     pub(crate) fn inside(&self) -> Context {
-        Context { task: Some(self.id), workflow: self.workflow }
+        Context { task: Some(self.id), workflow: self.workflow, loose: false }
     }
 
     /// Ends the task at a clock reading taken before anything else was done.
@@ -81,7 +81,16 @@ impl Begun {
 #[inline]
 pub(crate) fn context_of_new_task() -> Option<Context> {
     match Context::of_new_task() {
-        None => workflow::join_inherited_once().then(Context::of_new_task).flatten(),
+        None => context_elsewhere(),
         found => found,
     }
+}
+
+/// For a task outside any running workflow: the one handed over by a parent process, if this is the time to join it.
+#[cold]
+fn context_elsewhere() -> Option<Context> {
+    if let Some(ended) = Context::ended_workflow() {
+        count_dropped(ended);
+    }
+    workflow::join_inherited_once().then(Context::of_new_task).flatten()
 }

@@ -10,7 +10,7 @@ use std::pin::pin;
 use serde::Serialize;
 
 use super::future::{AsyncTask, Tasked};
-use super::inputs::{Scratch, push_value};
+use super::inputs::{Outputs, Scratch, push_value};
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
 use crate::context::{self, Context};
@@ -210,13 +210,35 @@ impl TaskBuilder {
     /// # }
     /// ```
     pub async fn track<F: Future>(self, future: F) -> F::Output {
+        self.track_with(future, |_, _| {}).await
+    }
+
+    /// Runs a future that may fail as the task: an `Err` is recorded as such.
+    pub async fn try_track<F, T, E>(self, future: F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: Error,
+    {
+        let look = |result: &Result<T, E>, outputs: &mut Outputs<'_>| {
+            if let Err(error) = result {
+                outputs.fail(|items| error::push_chain(items, std::any::type_name::<E>(), error));
+            }
+        };
+        self.track_with(future, look).await
+    }
+
+    async fn track_with<F: Future>(
+        self,
+        future: F,
+        look: impl FnOnce(&F::Output, &mut Outputs<'_>) + Unpin,
+    ) -> F::Output {
         let mut task = AsyncTask::new();
         if let Some(items) = &self.items {
             task.begin_with(items);
         }
         drop(self);
         let body = pin!(future);
-        Tasked::new(&mut task, body, |_: &F::Output, _: &mut super::Outputs<'_>| {}).await
+        Tasked::new(&mut task, body, look).await
     }
 }
 

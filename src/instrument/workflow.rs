@@ -1,10 +1,12 @@
 //! Workflows: what the tasks of one run have in common, from its start to its end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::error::panic_message;
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::pipeline::{self, RunEnd, RunSpec, Totals};
 use crate::record::{ErrorObject, Id, Status, WorkflowObject, redact};
@@ -38,6 +40,7 @@ pub struct WorkflowBuilder {
     used: Map<String, Value>,
     metadata: Map<String, Value>,
     store: Option<StoreChoice>,
+    without_catalogue: bool,
 }
 
 impl WorkflowBuilder {
@@ -89,6 +92,12 @@ impl WorkflowBuilder {
         self
     }
 
+    /// Leaves the program's own annotated functions out of the record: for a program that records what others do.
+    pub fn without_catalogue(mut self) -> Self {
+        self.without_catalogue = true;
+        self
+    }
+
     /// Starts the workflow. It is the calling thread's until it ends, and that of every thread without one while it
     /// is the longest running.
     ///
@@ -96,7 +105,8 @@ impl WorkflowBuilder {
     /// written, a full disk or a server that is away are told on standard error, and are tried again.
     pub fn start(self) -> Result<WorkflowRun> {
         let mut run = self.open(None)?;
-        run.before = Some(run.context().replace());
+        let context = Context { loose: true, ..run.context() };
+        run.before = Some(context.replace());
         Ok(run)
     }
 
@@ -109,11 +119,19 @@ impl WorkflowBuilder {
     /// # Ok::<(), runlore::Error>(())
     /// ```
     pub fn run<R>(self, work: impl FnOnce() -> R) -> Result<R> {
-        let run = self.start()?;
-        let result = work();
-        // What could not be stored was told on standard error; the result is the caller's.
-        _ = run.finish();
-        Ok(result)
+        let mut run = self.start()?;
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(result) => {
+                // What could not be stored was told on standard error; the result is the caller's.
+                _ = run.finish();
+                Ok(result)
+            }
+            Err(panic) => {
+                run.error = Some(panic_object(panic_message(&*panic)));
+                _ = run.finish();
+                resume_unwind(panic)
+            }
+        }
     }
 
     /// Runs a future as the workflow: it stays the future's own on whichever thread that is polled, which several
@@ -177,7 +195,10 @@ impl WorkflowBuilder {
                 hostname: Some(hostname.clone()),
                 pid: Some(u64::from(std::process::id())),
                 sys_name: Some(std::env::consts::OS.to_owned()),
-                catalogue: serde_json::to_value(pipeline::catalogue()).ok(),
+                catalogue: match self.without_catalogue {
+                    true => None,
+                    false => serde_json::to_value(pipeline::catalogue()).ok(),
+                },
                 ..WorkflowObject::default()
             })
         });
@@ -197,6 +218,7 @@ impl WorkflowBuilder {
             hostname,
             workflow,
             monotonic_ns,
+            wall_ns,
         })?;
         context::activate(active);
         Ok(WorkflowRun {
@@ -239,7 +261,7 @@ impl WorkflowRun {
 
     /// The workflow as a context, for threads and futures that do not have one.
     pub fn context(&self) -> Context {
-        Context { task: None, workflow: self.number }
+        Context { task: None, workflow: self.number, loose: false }
     }
 
     /// Marks the workflow as failed.
@@ -290,14 +312,18 @@ impl Drop for WorkflowRun {
         }
         let panicked = !self.was_panicking && std::thread::panicking();
         if panicked && self.error.is_none() {
-            self.error = Some(ErrorObject {
-                kind: Some("panic".to_owned()),
-                message: Some("panicked".to_owned()),
-                ..ErrorObject::default()
-            });
+            self.error = Some(panic_object("panicked"));
         }
         // Nobody is there to hear of an error; the writer told it on standard error.
         _ = self.end(!panicked);
+    }
+}
+
+fn panic_object(message: &str) -> ErrorObject {
+    ErrorObject {
+        kind: Some("panic".to_owned()),
+        message: Some(redact::scrub(message)),
+        ..ErrorObject::default()
     }
 }
 

@@ -24,7 +24,7 @@ mod view;
 mod writer;
 
 pub(crate) use notice::notice;
-pub(crate) use push::{push_add, push_end, push_start};
+pub(crate) use push::{count_dropped, push_add, push_end, push_start};
 pub use recover::{Recovered, recover};
 pub(crate) use run::{RunEnd, RunSpec};
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};

@@ -95,8 +95,9 @@ fn no_ring(workflow: Number) -> bool {
     false
 }
 
+/// Counts a task of a workflow that is not recorded.
 #[cold]
-fn count_dropped(workflow: Number) {
+pub(crate) fn count_dropped(workflow: Number) {
     let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
     match dropped.iter_mut().find(|(number, _)| *number == workflow) {
         Some((_, count)) => *count += 1,

@@ -107,14 +107,14 @@ pub(crate) fn close_if_late(ring: &Ring) {
 }
 
 fn allocate(generation: u32) -> Option<&'static Ring> {
-    let spent = SPENT.load(Ordering::Relaxed);
-    let size = if spent < BUDGET / 2 { RING } else { SMALL_RING };
-    if spent + size > BUDGET {
-        return None;
-    }
-    SPENT.fetch_add(size, Ordering::Relaxed);
+    let size = |spent: usize| if spent < BUDGET / 2 { RING } else { SMALL_RING };
+    let more = |spent| Some(spent + size(spent)).filter(|spent| *spent <= BUDGET);
+    let size = size(SPENT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?);
     let length = Ring::memory_for(size);
-    let memory = session::ring_memory(length).or_else(|| Memory::new(length))?;
+    let Some(memory) = session::ring_memory(length).or_else(|| Memory::new(length)) else {
+        SPENT.fetch_sub(size, Ordering::Relaxed);
+        return None;
+    };
     let ring: &'static Ring = Box::leak(Box::new(Ring::new(memory, size, generation)));
     let mut first = LIST.load(Ordering::Acquire);
     loop {

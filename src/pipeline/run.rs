@@ -40,8 +40,9 @@ pub(crate) struct RunSpec {
     pub(crate) hostname: String,
     /// The record of the workflow as it starts; none when another process has it.
     pub(crate) workflow: Option<Box<WorkflowObject>>,
-    /// The monotonic clock when it started.
+    /// The two clocks when it started.
     pub(crate) monotonic_ns: u64,
+    pub(crate) wall_ns: u64,
 }
 
 /// How a run ended.
@@ -60,7 +61,8 @@ pub(super) struct Run {
     prepared: bool,
     common: Common,
     workflow: Option<Box<WorkflowObject>>,
-    started_ns: u64,
+    /// The two clocks, monotonic and wall, when it started.
+    started: (u64, u64),
     batch: Vec<Task>,
     batch_since: Option<Instant>,
     backlog: VecDeque<Lines>,
@@ -122,7 +124,7 @@ impl Run {
             prepared: false,
             common,
             workflow: spec.workflow,
-            started_ns: spec.monotonic_ns,
+            started: (spec.monotonic_ns, spec.wall_ns),
             batch: Vec::new(),
             batch_since: None,
             backlog: VecDeque::new(),
@@ -194,7 +196,8 @@ impl Run {
         for task in tasks {
             lines.push(&TaskView { task, common: &self.common });
         }
-        if lines.ends.is_empty() {
+        // A run that has ended says in its own records what is open.
+        if lines.ends.is_empty() || self.ended {
             return;
         }
         let store = &mut self.store;
@@ -219,9 +222,9 @@ impl Run {
             lines.push(&TaskView { task, common: &self.common });
         }
         if let Some(mut workflow) = self.workflow.take() {
-            let duration = end.monotonic_ns.saturating_sub(self.started_ns);
-            workflow.ended_at =
-                workflow.started_at.map(|started| started + clock::seconds(duration));
+            let (monotonic, wall) = self.started;
+            let duration = end.monotonic_ns.saturating_sub(monotonic);
+            workflow.ended_at = Some(clock::seconds(wall + duration));
             workflow.duration_ns = Some(duration);
             workflow.status = Some(end.status);
             workflow.ended_early = end.ended_early.then_some(true);
