@@ -4,6 +4,7 @@ mod flowcept_reads_us;
 mod golden_flowcept;
 mod jsonl_reading;
 mod killed;
+mod lifecycle;
 mod macro_ui;
 mod parent_links;
 mod random_trees;

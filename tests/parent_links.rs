@@ -158,8 +158,8 @@ fn a_parent_is_restored_however_a_task_ends() {
     root  FINISHED
     ├─ panics  ERROR  no matter
     ├─ fails  ERROR  invalid digit found in string
-    ├─ outer  FINISHED
-    │  └─ inner  FINISHED
+    ├─ outer  FINISHED  (ended early)
+    │  └─ inner  FINISHED  (ended early)
     └─ leaf  FINISHED  place="after" → value=5
     "#);
 }

@@ -221,7 +221,7 @@ fn every_ending_of_a_block_is_told() {
     iteration  FINISHED  n=0
     iteration  FINISHED  n=1  (ended early)
     failed  ERROR  disk full
-    panicked  ERROR  panicked
+    panicked  ERROR  inside a block
     closure  FINISHED  → rows=3
     closure that fails  ERROR  invalid digit found in string
     closure that panics  ERROR  inside a closure

@@ -15,6 +15,7 @@ pub(crate) type Number = u32;
 pub(crate) struct Active {
     pub(crate) number: Number,
     pub(crate) id: String,
+    pub(crate) name: String,
     pub(crate) campaign: String,
     /// The parent of its outermost tasks: the task around its start, in this process or another.
     pub(crate) root: Option<Id>,
@@ -89,6 +90,20 @@ pub(crate) fn deactivate(number: Number) {
 /// The workflow of this number, if it still runs.
 pub(super) fn get(number: Number) -> Option<Active> {
     lock().iter().find(|run| run.number == number).cloned()
+}
+
+/// All that run.
+pub(crate) fn running() -> Vec<Active> {
+    lock().clone()
+}
+
+/// The list, locked while the process forks.
+#[cfg(unix)]
+pub(crate) type Held = MutexGuard<'static, Vec<Active>>;
+
+#[cfg(unix)]
+pub(crate) fn hold() -> Held {
+    lock()
 }
 
 /// While the list is locked: a state that no thread has seen yet, or OFF.

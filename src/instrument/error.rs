@@ -33,11 +33,16 @@ pub(super) fn push_text_error(items: &mut Vec<u8>, type_name: &str, message: imp
 
 /// A panic, by its payload.
 pub(super) fn push_panic(items: &mut Vec<u8>, payload: &(dyn Any + Send)) {
-    push_message(items, panic_message(payload).to_owned());
+    push_panic_text(items, panic_message(payload));
+}
+
+/// A panic, by what it said.
+pub(super) fn push_panic_text(items: &mut Vec<u8>, message: &str) {
+    push_message(items, message.to_owned());
 }
 
 /// The message of a panic, by its payload.
-pub(super) fn panic_message(payload: &(dyn Any + Send)) -> &str {
+pub(super) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (_, Some(text)) => text,

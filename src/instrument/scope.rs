@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::future::{AsyncTask, Tasked};
 use super::inputs::{Outputs, Scratch, push_value};
+use super::panics::Since;
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
 use crate::context::{self, Context};
@@ -159,12 +160,7 @@ impl TaskBuilder {
             let begun = Begun::start(context, 0, &items, true)?;
             Some((begun, begun.inside().replace()))
         });
-        TaskGuard {
-            begun,
-            items: Vec::new(),
-            was_panicking: std::thread::panicking(),
-            _not_send: PhantomData,
-        }
+        TaskGuard { begun, items: Vec::new(), since: Since::now(), _not_send: PhantomData }
     }
 
     /// Runs a closure as the task.
@@ -249,7 +245,7 @@ pub struct TaskGuard {
     /// The task, and the context to restore.
     begun: Option<(Begun, Context)>,
     items: Vec<u8>,
-    was_panicking: bool,
+    since: Since,
     _not_send: PhantomData<*const ()>,
 }
 
@@ -302,9 +298,12 @@ impl Drop for TaskGuard {
         if self.begun.is_none() {
             return;
         }
-        let panicked = !self.was_panicking && std::thread::panicking();
-        let ending = if panicked { Ending::Panicked } else { Ending::Dropped };
-        self.end(clock::monotonic_ns(), ending);
+        let ended = clock::monotonic_ns();
+        let panicked = self.since.is_panicking();
+        if panicked && let Some(message) = self.since.message() {
+            error::push_panic_text(&mut self.items, &message);
+        }
+        self.end(ended, if panicked { Ending::Panicked } else { Ending::Dropped });
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::error::panic_message;
+use super::panics::{self, Since};
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::pipeline::{self, RunEnd, RunSpec, Totals};
 use crate::record::{ErrorObject, Id, Status, WorkflowObject, redact};
@@ -205,10 +206,12 @@ impl WorkflowBuilder {
         let active = Active {
             number,
             id: id.clone(),
+            name: info.name.clone(),
             campaign: campaign.clone(),
             root: parent_task,
             store: store.uri(),
         };
+        panics::watch();
         pipeline::open_run(RunSpec {
             number,
             store,
@@ -221,14 +224,7 @@ impl WorkflowBuilder {
             wall_ns,
         })?;
         context::activate(active);
-        Ok(WorkflowRun {
-            number,
-            id,
-            error: None,
-            before: None,
-            was_panicking: std::thread::panicking(),
-            ended: false,
-        })
+        Ok(WorkflowRun { number, id, error: None, before: None, since: Since::now(), ended: false })
     }
 }
 
@@ -249,7 +245,7 @@ pub struct WorkflowRun {
     error: Option<ErrorObject>,
     /// The thread's context before the start.
     before: Option<Context>,
-    was_panicking: bool,
+    since: Since,
     ended: bool,
 }
 
@@ -310,9 +306,10 @@ impl Drop for WorkflowRun {
         if self.ended {
             return;
         }
-        let panicked = !self.was_panicking && std::thread::panicking();
+        let panicked = self.since.is_panicking();
         if panicked && self.error.is_none() {
-            self.error = Some(panic_object("panicked"));
+            let message = self.since.message();
+            self.error = Some(panic_object(message.as_deref().unwrap_or("panicked")));
         }
         // Nobody is there to hear of an error; the writer told it on standard error.
         _ = self.end(!panicked);

@@ -7,6 +7,7 @@
 
 pub(crate) mod event;
 mod exit;
+mod fork;
 mod lock;
 mod memory;
 mod notice;
@@ -17,12 +18,15 @@ mod rings;
 mod run;
 mod session;
 mod signal;
+mod signals;
 mod site;
 mod stats;
 mod thread;
 mod view;
 mod writer;
 
+pub(crate) use exit::end_by_panic;
+pub(crate) use fork::generation;
 pub(crate) use notice::notice;
 pub(crate) use push::{count_dropped, push_add, push_end, push_start};
 pub use recover::{Recovered, recover};

@@ -1,5 +1,7 @@
 //! The caller's side: events go into the thread's ring, and what to do when it is full.
 
+#[cfg(unix)]
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -129,6 +131,18 @@ pub(super) fn take_overflow() -> Vec<Vec<u8>> {
         return Vec::new();
     }
     std::mem::take(&mut *OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What callers leave for the writer outside the rings, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = (MutexGuard<'static, Vec<(Number, u64)>>, MutexGuard<'static, Vec<Vec<u8>>>);
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    (
+        DROPPED.lock().unwrap_or_else(PoisonError::into_inner),
+        OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner),
+    )
 }
 
 #[inline]

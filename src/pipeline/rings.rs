@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use super::memory::Memory;
 use super::ring::Ring;
-use super::{session, thread};
+use super::{fork, session, thread, writer};
 
 /// Bytes of all rings together.
 const BUDGET: usize = 64 << 20;
@@ -77,6 +77,10 @@ pub(crate) fn forget_all() {
 #[cold]
 fn acquire(old: Option<&'static Ring>) -> Option<&'static Ring> {
     if SILENT.get() {
+        return None;
+    }
+    fork::rearm_if_marked();
+    if !writer::is_running() {
         return None;
     }
     if let Some(old) = old {

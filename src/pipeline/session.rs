@@ -63,7 +63,7 @@ pub(super) struct RunEntry {
     pub(super) workflow: Option<Box<WorkflowObject>>,
 }
 
-struct Session {
+pub(super) struct Session {
     id: Id,
     folder: PathBuf,
     log: File,
@@ -193,6 +193,15 @@ pub(super) fn remove() {
 /// Whether a session of this id is this process's own.
 pub(super) fn is_own(id: &str) -> bool {
     session().as_ref().is_some_and(|session| session.id.to_string() == id)
+}
+
+/// The session, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = MutexGuard<'static, Option<Session>>;
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    session()
 }
 
 /// In a forked child: the session is the parent's. Its files stay open, so that its lock is not touched.

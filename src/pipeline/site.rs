@@ -1,5 +1,7 @@
 //! Call sites: what is known of an annotated function at compile time.
 
+#[cfg(unix)]
+use std::sync::RwLockWriteGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
 
@@ -77,6 +79,15 @@ impl Site {
         let sites = SITES.read().unwrap_or_else(PoisonError::into_inner);
         sites.get((number as usize).checked_sub(1)?).copied()
     }
+}
+
+/// The table, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = RwLockWriteGuard<'static, Vec<&'static Site>>;
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    SITES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Shows the sites that have had a task, by number from 1 on. None is added meanwhile.

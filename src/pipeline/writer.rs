@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use super::view::Task;
 use super::{push, rings, session, signal};
 use crate::clock;
 use crate::context::Number;
-use crate::record::{Id, Status};
+use crate::record::{ErrorObject, Id, Status};
 use crate::{Error, ErrorKind, Result};
 
 /// The writer's sleep between two looks: short after work, longer and longer without.
@@ -30,9 +30,6 @@ const PART: u64 = 32 << 10;
 const SHOW_AFTER: u64 = 1_000_000_000;
 /// How long a caller waits for the writer's answer.
 const ANSWER: Duration = Duration::from_secs(10);
-
-/// How long the end of the process may be held up.
-const AT_EXIT: Duration = Duration::from_secs(2);
 
 const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is slow or hangs";
 
@@ -46,8 +43,27 @@ struct Handle {
     thread: thread::Thread,
 }
 
-static WRITER: OnceLock<Handle> = OnceLock::new();
+/// The writer; leaked, and null where there is none.
+static WRITER: AtomicPtr<Handle> = AtomicPtr::new(std::ptr::null_mut());
 static WOKEN: AtomicBool = AtomicBool::new(false);
+
+/// The writer of this process.
+#[allow(unsafe_code)]
+fn writer() -> Option<&'static Handle> {
+    // SAFETY: the pointer is null or a leaked handle.
+    unsafe { WRITER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether anybody takes events out of the rings.
+pub(super) fn is_running() -> bool {
+    writer().is_some()
+}
+
+/// In a forked child: the writer's thread is the parent's.
+pub(super) fn forget() {
+    WRITER.store(std::ptr::null_mut(), Ordering::Release);
+    WOKEN.store(false, Ordering::Relaxed);
+}
 
 /// Grows with everything the writer does: a task that waits for it sees whether that makes sense.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
@@ -64,7 +80,7 @@ pub(super) fn made_progress() {
 #[cold]
 pub(super) fn wake() {
     if !WOKEN.swap(true, Ordering::Relaxed)
-        && let Some(writer) = WRITER.get()
+        && let Some(writer) = writer()
     {
         writer.thread.unpark();
     }
@@ -74,6 +90,7 @@ pub(super) fn wake() {
 pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
     clock::anchor();
     session::admit(&spec);
+    start()?;
     send(Command::Open(spec))
 }
 
@@ -87,7 +104,7 @@ pub(crate) fn close_run(number: Number, end: RunEnd) -> Result<Totals> {
 /// A run that ends does this by itself; call it before something that the recorder cannot see coming, such as
 /// `exec`.
 pub fn flush() -> Result<()> {
-    if WRITER.get().is_none() || signal::FLUSH.ask(ANSWER) {
+    if !is_running() || signal::FLUSH.ask(ANSWER) {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Pipeline, NO_ANSWER))
@@ -95,10 +112,8 @@ pub fn flush() -> Result<()> {
 
 /// At the end of the process: stores everything and ends all runs, within a bounded time. What other threads still do
 /// after that stays in their rings, to be recovered.
-pub(super) fn end_process() {
-    if WRITER.get().is_some()
-        && signal::END_ALL.ask(AT_EXIT)
-        && rings::all().all(|ring| ring.waiting() == 0)
+pub(super) fn end_process(patience: Duration) {
+    if is_running() && signal::END_ALL.ask(patience) && rings::all().all(|ring| ring.waiting() == 0)
     {
         session::remove();
     }
@@ -117,23 +132,20 @@ fn ask<T>(command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
 }
 
 fn send(command: Command) -> Result<()> {
-    let stopped = || Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started");
-    let writer = match WRITER.get() {
-        Some(writer) => writer,
-        None => start()?,
-    };
-    let commands = writer.commands.lock().unwrap_or_else(PoisonError::into_inner);
-    commands.send(command).map_err(|_| stopped())?;
-    drop(commands);
+    let stopped = || Error::new(ErrorKind::Pipeline, "nothing is recorded in this process");
+    let commands = &writer().ok_or_else(stopped)?.commands;
+    let sent = commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
+    sent.map_err(|_| stopped())?;
     wake();
     Ok(())
 }
 
-fn start() -> Result<&'static Handle> {
+/// Starts the writer, if there is none.
+fn start() -> Result<()> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(writer) = WRITER.get() {
-        return Ok(writer);
+    if is_running() {
+        return Ok(());
     }
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
@@ -144,9 +156,10 @@ fn start() -> Result<&'static Handle> {
         Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started")
             .with_source(error)
     })?;
-    super::exit::watch();
     let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
-    Ok(WRITER.get_or_init(|| handle))
+    WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);
+    super::exit::watch();
+    Ok(())
 }
 
 /// Ids are random already.
@@ -472,11 +485,16 @@ impl Writer {
         let running: Vec<Number> =
             self.runs.iter().filter(|(_, run)| !run.ended).map(|(number, _)| *number).collect();
         for number in running {
+            let error = super::exit::reason().map(|(kind, message)| ErrorObject {
+                kind: Some(kind.to_owned()),
+                message: Some(message),
+                ..ErrorObject::default()
+            });
             let end = RunEnd {
                 monotonic_ns: clock::monotonic_ns(),
-                status: Status::Finished,
-                error: None,
-                ended_early: true,
+                status: if error.is_some() { Status::Error } else { Status::Finished },
+                ended_early: error.is_none(),
+                error,
             };
             self.close(number, end, None);
         }
