@@ -5,4 +5,5 @@ mod golden_flowcept;
 mod jsonl_reading;
 mod macro_ui;
 mod record_round_trip;
+mod settings;
 mod task_tree;

@@ -200,16 +200,12 @@ fn notices(reader: &Reader) -> BTreeMap<usize, String> {
             (of(&reader.foreign, *layer), of(&reader.interpolated, *layer));
         let mut parts = Vec::new();
         if !foreign.is_empty() {
-            parts.push(format!(
-                "Flowcept's {} mean nothing here and are left aside",
-                listed(&foreign)
-            ));
+            let keys = listed(&foreign);
+            parts.push(format!("left aside, as Flowcept's keys that mean nothing here: {keys}"));
         }
         if !interpolated.is_empty() {
-            parts.push(format!(
-                "`${{…}}` is not filled in, so {} stay as they were",
-                listed(&interpolated)
-            ));
+            let keys = listed(&interpolated);
+            parts.push(format!("left as before, since `${{…}}` is not filled in: {keys}"));
         }
         notices.insert(*layer, parts.join("; "));
     }

@@ -13,6 +13,9 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 /// More nodes than any settings need: a few lines of aliases can stand for billions.
 const MAX_NODES: u32 = 20_000;
 
+/// The parser looks at every open bracket again at each step: 60,000 of them, one in another, take a minute.
+const MAX_BRACKETS: usize = 4_000;
+
 /// One node of the tree.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
@@ -59,6 +62,7 @@ impl Node {
             Value::Bool(value) => format!("`{value}`"),
             Value::Int(value) => format!("`{value}`"),
             Value::Float(value) => format!("`{value}`"),
+            Value::Text(text) if text.is_empty() => "an empty text".to_owned(),
             Value::Text(text) => quoted(text, "this text"),
             Value::List(_) => "a list".to_owned(),
             Value::Map(_) => "a section".to_owned(),
@@ -106,6 +110,10 @@ pub(super) struct NotYaml {
 
 /// Reads a text; nothing where it holds no value at all.
 pub(super) fn parse(text: &str) -> Result<Option<Node>, NotYaml> {
+    if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > MAX_BRACKETS {
+        let message = "holds more than 4000 brackets, which settings never do".to_owned();
+        return Err(NotYaml { message, place: None });
+    }
     let node = walk(text, None).map_err(|error| explain(&error, text))?;
     Ok(Some(node).filter(|node| !matches!(node.value, Value::Null)))
 }
@@ -143,7 +151,7 @@ fn explain(error: &serde_yaml::Error, text: &str) -> NotYaml {
     } else if told.contains("unknown anchor") {
         "an alias (`*name`) has no `&name` before it".to_owned()
     } else if told.contains("more than one document") {
-        "holds more than one document (`---`); one is read".to_owned()
+        "holds more than one document (`---`): there must be one".to_owned()
     } else if at_tab {
         "is not YAML: a tab stands where only spaces may".to_owned()
     } else {

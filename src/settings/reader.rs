@@ -57,9 +57,11 @@ impl Reader {
                 return Vec::new();
             }
             _ => {
-                let whose = self.whose();
-                let message =
-                    format!("{whose} must be keys such as `name: value`, not {}", node.named());
+                let wanted = match self.path.as_str() {
+                    "" => "settings must be sections such as `telemetry_capture:`".to_owned(),
+                    path => format!("{path} must hold keys such as `name: value`"),
+                };
+                let message = format!("{wanted}, not {}", node.named());
                 self.wrong(node.number, message);
                 return Vec::new();
             }

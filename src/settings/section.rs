@@ -107,8 +107,8 @@ macro_rules! choice {
                 match found {
                     Some((value, _)) => Ok(Some(*value)),
                     None => {
-                        let words = [$($word),+];
-                        Err(format!("must be one of {}", $crate::settings::nearest::listed(&words)))
+                        let words = $crate::settings::nearest::listed(&[$($word),+]);
+                        Err(format!("must be one of {words}, not {}", node.named()))
                     }
                 }
             }

@@ -31,8 +31,8 @@ pub(super) trait Setting: Sized {
 pub(super) trait Leaf: Sized {
     fn blank() -> Self;
 
-    /// The value of a node. Nothing where the node says to leave things as they are; what it must be where it is
-    /// something else.
+    /// The value of a node. Nothing where the node says to leave things as they are; what it must be, as the end of
+    /// a sentence, where it is something else.
     fn from_node(node: &Node) -> Result<Option<Self>, String>;
 
     fn json(&self) -> Json;
@@ -55,10 +55,7 @@ impl<T: Leaf> Setting for T {
                 reader.set(node);
             }
             Ok(None) => {}
-            Err(wanted) => {
-                let message = format!("{} {wanted}, not {}", reader.path(), node.named());
-                reader.wrong(node.number, message);
-            }
+            Err(wrong) => reader.wrong(node.number, format!("{} {wrong}", reader.path())),
         }
     }
 
@@ -75,8 +72,8 @@ impl<T: Leaf> Setting for T {
     }
 }
 
-fn must_be<T>(what: &str) -> Result<T, String> {
-    Err(format!("must be {what}"))
+fn must_be<T>(what: &str, node: &Node) -> Result<T, String> {
+    Err(format!("must be {what}, not {}", node.named()))
 }
 
 impl Leaf for bool {
@@ -98,7 +95,7 @@ impl Leaf for bool {
             },
             _ => None,
         };
-        said.map_or_else(|| must_be("yes or no"), |said| Ok(Some(said)))
+        said.map_or_else(|| must_be("yes or no", node), |said| Ok(Some(said)))
     }
 
     fn json(&self) -> Json {
@@ -123,7 +120,7 @@ macro_rules! whole_number {
                     Value::Int(value) if Self::try_from(*value).is_ok() => {
                         Ok(Self::try_from(*value).ok())
                     }
-                    _ => Err(format!("must be a whole number from 0 to {}", Self::MAX)),
+                    _ => must_be(&format!("a whole number from 0 to {}", Self::MAX), node),
                 }
             }
 
@@ -150,7 +147,7 @@ impl Leaf for f64 {
             Value::Null => Ok(None),
             Value::Int(value) => Ok(Some(*value as f64)),
             Value::Float(value) if value.is_finite() => Ok(Some(*value)),
-            _ => must_be("a number"),
+            _ => must_be("a number", node),
         }
     }
 
@@ -173,7 +170,7 @@ impl Leaf for String {
             Value::Null => Ok(None),
             Value::Text(text) => Ok(Some(text.clone())),
             Value::Int(number) => Ok(Some(number.to_string())),
-            _ => must_be("text"),
+            _ => must_be("text", node),
         }
     }
 
@@ -192,11 +189,11 @@ impl Leaf for PathBuf {
     }
 
     fn from_node(node: &Node) -> Result<Option<Self>, String> {
-        let Some(text) = String::from_node(node).or_else(|_| must_be("a path"))? else {
+        let Some(text) = String::from_node(node).or_else(|_| must_be("a path", node))? else {
             return Ok(None);
         };
         if text.is_empty() || text.contains('\0') {
-            return must_be("a path");
+            return must_be("a path", node);
         }
         // What a shell would do: nobody wants a folder whose name is `~`.
         let home = text.strip_prefix("~/").and_then(|rest| Some(std::env::home_dir()?.join(rest)));
@@ -224,7 +221,10 @@ impl Leaf for Bytes {
             Value::Text(text) => units::bytes(text),
             _ => None,
         };
-        value.map_or_else(|| must_be("a size such as `4096` or `256KiB`"), |size| Ok(Some(size)))
+        value.map_or_else(
+            || must_be("a size such as `4096` or `256KiB`", node),
+            |size| Ok(Some(size)),
+        )
     }
 
     fn json(&self) -> Json {
@@ -252,7 +252,7 @@ impl Leaf for Duration {
             _ => None,
         };
         let wanted = "a time such as `200ms` or `1s` (a plain number is milliseconds)";
-        value.map_or_else(|| must_be(wanted), |time| Ok(Some(time)))
+        value.map_or_else(|| must_be(wanted, node), |time| Ok(Some(time)))
     }
 
     fn json(&self) -> Json {
@@ -294,16 +294,16 @@ impl Leaf for Vec<String> {
     }
 
     fn from_node(node: &Node) -> Result<Option<Self>, String> {
-        let wanted = "must be a list of names such as `[a, b]`";
         match &node.value {
             Value::Null | Value::Bool(false) => Ok(Some(Vec::new())),
             Value::Text(one) => Ok(Some(vec![one.clone()])),
             Value::List(items) => {
                 let name = |item| String::from_node(item).ok().flatten();
                 let names: Option<Vec<String>> = items.iter().map(name).collect();
-                names.map_or_else(|| Err(wanted.to_owned()), |names| Ok(Some(names)))
+                let only = "must hold names only, such as `[a, b]`";
+                names.map_or_else(|| Err(only.to_owned()), |names| Ok(Some(names)))
             }
-            _ => Err(wanted.to_owned()),
+            _ => must_be("a list of names such as `[a, b]`", node),
         }
     }
 
