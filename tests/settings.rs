@@ -203,7 +203,7 @@ fn a_file_without_permission_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("settings.yaml");
     fs::write(&path, "telemetry_capture: {cpu: no}").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
     if fs::read(&path).is_ok() {
         return; // Root reads everything.
     }
@@ -420,6 +420,17 @@ fn a_wrong_variable_is_told_and_a_foreign_one_is_not() {
     let told: Vec<String> = loaded.problems().iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(told.join("\n"));
     assert_eq!(loaded.settings, Settings::default());
+}
+
+#[test]
+fn the_schema_for_editors_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("settings.schema.json");
+    let written = fs::read_to_string(path).unwrap();
+    assert_eq!(
+        written.trim(),
+        format!("{:#}", runlore::settings::schema()),
+        "run `cargo run -p runlore-cli -- settings schema > settings.schema.json`"
+    );
 }
 
 /// Settings cut, doubled, swapped and spoilt at random: no crash, no hang, and the same answer twice.

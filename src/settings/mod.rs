@@ -50,5 +50,10 @@ pub use types::{
 };
 pub use units::Bytes;
 
+/// The guide's examples run too.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/settings.md")]
+struct Guide;
+
 #[cfg(test)]
 mod tests;
