@@ -73,6 +73,7 @@ mod instrument;
 mod pipeline;
 pub mod query;
 pub mod record;
+pub mod settings;
 pub mod store;
 mod telemetry;
 

@@ -9,6 +9,7 @@ mod macro_ui;
 mod parent_links;
 mod random_trees;
 mod record_round_trip;
+mod settings;
 mod support;
 mod task_endings;
 mod task_tree;
