@@ -82,7 +82,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use instrument::{
     TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
 };
-pub use pipeline::{Annotated, Recovered, Stats, Totals, catalogue, flush, recover, stats};
+pub use pipeline::{
+    Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,
+};
 pub use record::Id;
 pub use runlore_macros::telemetry_task;
 

@@ -10,6 +10,7 @@ mod parent_links;
 mod random_trees;
 mod record_round_trip;
 mod settings;
+mod settings_in_force;
 mod support;
 mod task_endings;
 mod task_tree;

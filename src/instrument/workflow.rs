@@ -11,7 +11,8 @@ use super::panics::{self, Since};
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::pipeline::{self, RunEnd, RunSpec, Totals};
 use crate::record::{ErrorObject, Id, Status, WorkflowObject, redact};
-use crate::store::{DEFAULT_FOLDER, RunInfo, StoreChoice};
+use crate::settings::Settings;
+use crate::store::{RunInfo, StoreChoice};
 use crate::{Result, clock, host};
 
 /// A workflow: tasks are recorded while one runs.
@@ -147,6 +148,10 @@ impl WorkflowBuilder {
     /// Starts the recording; `joined` is a workflow of another process that this one's tasks belong to.
     fn open(self, joined: Option<&Inherited>) -> Result<WorkflowRun> {
         static NUMBERS: AtomicU32 = AtomicU32::new(1);
+        let settings = pipeline::settings();
+        if !settings.instrumentation.enabled {
+            return Ok(WorkflowRun::inert(self.id));
+        }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         clock::anchor();
         let monotonic_ns = clock::monotonic_ns();
@@ -166,12 +171,11 @@ impl WorkflowBuilder {
             None => self.id.unwrap_or_else(|| Id::at(wall_ns).to_string()),
         };
         let campaign = self.campaign.or(campaign).unwrap_or_else(|| Id::at(wall_ns).to_string());
-        let info =
-            RunInfo { workflow_id: id.clone(), name: self.name.clone(), pid: std::process::id() };
+        let info = RunInfo::new(id.clone(), self.name.clone(), std::process::id(), settings);
         let store = self
             .store
             .or_else(|| Some(std::env::var(context::STORE).ok()?.into()))
-            .unwrap_or_else(|| DEFAULT_FOLDER.into())
+            .unwrap_or_else(|| default_store(settings))
             .open(&info)?;
         if let Some(folder) = store.folder() {
             // What it finds is told when someone looks; a run must start whatever is wrong there.
@@ -192,10 +196,18 @@ impl WorkflowBuilder {
                 status: Some(Status::Running),
                 used: (!self.used.is_empty()).then_some(self.used),
                 custom_metadata: (!self.metadata.is_empty()).then_some(self.metadata),
-                user: self.user.or_else(host::user),
+                user: self.user.or_else(|| settings.experiment.user.clone()).or_else(host::user),
+                environment_id: settings.sys_metadata.environment_id.clone(),
+                settings: settings_record(settings),
+                extra_metadata: extra_metadata(settings),
                 hostname: Some(hostname.clone()),
                 pid: Some(u64::from(std::process::id())),
-                sys_name: Some(std::env::consts::OS.to_owned()),
+                sys_name: settings
+                    .sys_metadata
+                    .sys_name
+                    .clone()
+                    .or_else(|| Some(std::env::consts::OS.to_owned())),
+                extra: machine_names(settings),
                 catalogue: match self.without_catalogue {
                     true => None,
                     false => serde_json::to_value(pipeline::catalogue()).ok(),
@@ -250,6 +262,18 @@ pub struct WorkflowRun {
 }
 
 impl WorkflowRun {
+    /// A run of which nothing is recorded, because the settings say so.
+    fn inert(id: Option<String>) -> Self {
+        Self {
+            number: 0,
+            id: id.unwrap_or_else(|| Id::new().to_string()),
+            error: None,
+            before: None,
+            since: Since::now(),
+            ended: false,
+        }
+    }
+
     /// The workflow's id.
     pub fn id(&self) -> &str {
         &self.id
@@ -283,6 +307,9 @@ impl WorkflowRun {
 
     fn end(&mut self, early: bool) -> Result<Totals> {
         self.ended = true;
+        if self.number == 0 {
+            return Ok(Totals::default());
+        }
         if let Some(before) = self.before.take() {
             // Only where it is still ours to restore: the run may end on another thread.
             if context::current() == self.context() {
@@ -316,6 +343,38 @@ impl Drop for WorkflowRun {
     }
 }
 
+/// Where records go when nobody says.
+fn default_store(settings: &Settings) -> StoreChoice {
+    settings.databases.jsonl.path.as_path().into()
+}
+
+/// The settings in force, without secrets.
+fn settings_record(settings: &Settings) -> Option<Map<String, Value>> {
+    match redact::hidden("", serde_json::to_value(settings).ok()?) {
+        Value::Object(settings) => Some(settings),
+        _ => None,
+    }
+}
+
+fn extra_metadata(settings: &Settings) -> Option<Map<String, Value>> {
+    let extra = redact::hidden("", Value::Object(settings.extra_metadata.clone()));
+    extra.as_object().filter(|extra| !extra.is_empty()).cloned()
+}
+
+/// The names that the settings give the machine and its user.
+fn machine_names(settings: &Settings) -> Map<String, Value> {
+    let names = &settings.sys_metadata;
+    [
+        ("node_name", &names.node_name),
+        ("login_name", &names.login_name),
+        ("public_ip", &names.public_ip),
+        ("private_ip", &names.private_ip),
+    ]
+    .into_iter()
+    .filter_map(|(key, name)| Some((key.to_owned(), Value::String(name.clone()?))))
+    .collect()
+}
+
 fn panic_object(message: &str) -> ErrorObject {
     ErrorObject {
         kind: Some("panic".to_owned()),
@@ -324,15 +383,18 @@ fn panic_object(message: &str) -> ErrorObject {
     }
 }
 
-/// At the process's first task outside any workflow: joins the workflow that a parent process handed over. Says
-/// whether it did.
+/// At the process's first task outside any workflow: joins the workflow that a parent process handed over, or starts
+/// one where the settings say so. Says whether it did.
 #[cold]
 pub(super) fn join_inherited_once() -> bool {
     if !context::take_decision() {
         return false;
     }
-    let Some(inherited) = Inherited::from_env() else { return false };
-    match workflow(host::program()).open(Some(inherited)) {
+    let inherited = Inherited::from_env();
+    if inherited.is_none() && !pipeline::settings().instrumentation.implicit_workflow {
+        return false;
+    }
+    match workflow(host::program()).open(inherited) {
         // It ends with the process.
         Ok(run) => {
             std::mem::forget(run);

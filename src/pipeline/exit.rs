@@ -5,7 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use super::{fork, signals, writer};
+use super::{config, fork, signals, writer};
 
 /// How long a normal end of the process may be held up.
 const AT_EXIT: Duration = Duration::from_secs(2);
@@ -23,7 +23,9 @@ pub(super) fn watch() {
             // SAFETY: `at_exit` is a plain function that neither unwinds nor needs anything that is gone by then.
             unsafe { libc::atexit(at_exit) };
             fork::watch();
-            signals::watch();
+            if config::settings().instrumentation.signals {
+                signals::watch();
+            }
         }
     });
 }

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::run::RunSpec;
-use super::writer;
+use super::{config, writer};
 use crate::context;
 use crate::store::{RunInfo, StoreChoice};
 use crate::{clock, host};
@@ -31,11 +31,8 @@ pub(super) fn rearm_if_marked() {
     for run in context::running() {
         // A store in memory went with the parent.
         let Some(uri) = run.store else { continue };
-        let info = RunInfo {
-            workflow_id: run.id.clone(),
-            name: run.name.clone(),
-            pid: std::process::id(),
-        };
+        let pid = std::process::id();
+        let info = RunInfo::new(run.id.clone(), run.name.clone(), pid, config::settings());
         let Ok(store) = StoreChoice::from(uri).open(&info) else { continue };
         let monotonic_ns = clock::monotonic_ns();
         _ = writer::open_run(RunSpec {

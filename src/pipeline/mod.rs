@@ -5,6 +5,7 @@
 //! workflows. Nothing on the caller's side locks, formats, or wakes another thread, unless a ring is more than half
 //! full.
 
+mod config;
 pub(crate) mod event;
 mod exit;
 mod fork;
@@ -25,6 +26,8 @@ mod thread;
 mod view;
 mod writer;
 
+pub use config::configure;
+pub(crate) use config::settings;
 pub(crate) use exit::end_by_panic;
 pub(crate) use fork::generation;
 pub(crate) use notice::notice;

@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::config::settings;
 use super::event::{End, Kind, Start};
 use super::ring::{END_ROOM, Ring};
 use super::{rings, stats, writer};
 use crate::clock;
 use crate::context::Number;
 use crate::record::Id;
-
-/// How long a task waits for room in its queue while the writer does nothing.
-const MAX_WAIT: Duration = Duration::from_millis(100);
+use crate::settings::WhenFull;
 
 /// Tasks that were not recorded, by workflow; the writer takes them.
 static DROPPED: Mutex<Vec<(Number, u64)>> = Mutex::new(Vec::new());
@@ -156,6 +155,10 @@ fn wake_if_filling(ring: &Ring) {
 #[cold]
 fn wait_for_room(ring: &Ring, mut attempt: impl FnMut() -> bool) -> bool {
     let stalled = ring.stalled();
+    let recorder = &settings().recorder;
+    if recorder.when_full == WhenFull::Drop {
+        return false;
+    }
     if stalled.get() {
         // The last wait was in vain, and still there is no room: the program must not wait again and again.
         return false;
@@ -169,7 +172,7 @@ fn wait_for_room(ring: &Ring, mut attempt: impl FnMut() -> bool) -> bool {
         }
         if writer::progress() != progress {
             (progress, since) = (writer::progress(), clock::monotonic_ns());
-        } else if clock::monotonic_ns() - since > MAX_WAIT.as_nanos() as u64 {
+        } else if clock::monotonic_ns() - since > recorder.max_wait_ms.as_nanos() as u64 {
             break;
         }
         if round < 20 {

@@ -13,7 +13,7 @@ use super::run::Lines;
 use super::session::{self, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
 use super::view::{Common, Task, TaskView};
-use super::{lock, notice};
+use super::{config::settings, lock, notice};
 use crate::clock;
 use crate::context::Number;
 use crate::record::{Id, Status, WorkflowObject};
@@ -102,8 +102,10 @@ fn recover_session(folder: &Path, session: &Path, recovered: &mut Recovered) -> 
         let own: Vec<&Task> =
             tasks.values().filter(|task| task.start.workflow == run.number).collect();
         // By its name only: the folder may have been moved, and nothing outside it is touched.
-        let name = log.files.get(&run.number).and_then(|file| file.file_name());
-        finish_run(folder, run, name.map(|name| folder.join(name)), own, log.pid, recovered)?;
+        let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
+        let files: Vec<PathBuf> =
+            files.iter().filter_map(|file| Some(folder.join(file.file_name()?))).collect();
+        finish_run(folder, run, &files, own, log.pid, recovered)?;
     }
     fs::remove_dir_all(session)
 }
@@ -114,7 +116,7 @@ struct Log {
     format: u32,
     pid: u32,
     runs: HashMap<Number, RunEntry>,
-    files: HashMap<Number, PathBuf>,
+    files: HashMap<Number, Vec<PathBuf>>,
     sites: HashMap<u32, &'static Site>,
 }
 
@@ -126,7 +128,7 @@ impl Log {
             match serde_json::from_slice(&line?) {
                 Ok(Entry::Session { format, pid, .. }) => (log.format, log.pid) = (format, pid),
                 Ok(Entry::Run(run)) => _ = log.runs.insert(run.number, run),
-                Ok(Entry::File { run, path }) => _ = log.files.insert(run, path),
+                Ok(Entry::File { run, path }) => log.files.entry(run).or_default().push(path),
                 Ok(Entry::Site { number, site }) => _ = log.sites.insert(number, site.into_site()),
                 Err(_) => {}
             }
@@ -197,25 +199,26 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
 fn finish_run(
     folder: &Path,
     run: &RunEntry,
-    file: Option<PathBuf>,
+    files: &[PathBuf],
     mut tasks: Vec<&Task>,
     pid: u32,
     recovered: &mut Recovered,
 ) -> io::Result<()> {
     let ids: HashSet<String> = tasks.iter().map(|task| task.start.id.to_string()).collect();
-    let mut mended = match &file {
-        Some(file) if file.is_file() => Some(Mended::open(file, &ids)?),
-        _ => None,
-    };
-    if let Some(mended) = &mended {
+    let mut has_end = false;
+    // A run may have had several files; it goes on in the last.
+    let mut last = None;
+    for file in files.iter().filter(|file| file.is_file()) {
+        let mended = Mended::open(file, &ids)?;
         tasks.retain(|task| {
             let id = task.start.id.to_string();
             let is_there =
                 mended.ended.contains(&id) || (task.end.is_none() && mended.running.contains(&id));
             !is_there
         });
+        has_end |= mended.has_end;
+        last = Some(mended);
     }
-    let has_end = mended.as_ref().is_some_and(|mended| mended.has_end);
     if tasks.is_empty() && has_end {
         return Ok(());
     }
@@ -227,7 +230,7 @@ fn finish_run(
     };
     tasks.sort_unstable_by_key(|task| task.start.monotonic_ns);
     let mut lines = Lines::default();
-    if mended.is_none()
+    if last.is_none()
         && let Some(workflow) = &run.workflow
     {
         lines.push(workflow);
@@ -243,16 +246,15 @@ fn finish_run(
     if !has_end && let Some(workflow) = &run.workflow {
         lines.push(&lost_workflow(workflow, &tasks));
     }
-    match &mut mended {
-        Some(mended) => mended.append(&lines.bytes)?,
+    match &mut last {
+        Some(last) => last.append(&lines.bytes)?,
         None => {
-            let info =
-                RunInfo { workflow_id: run.workflow_id.clone(), name: run.name.clone(), pid };
+            let info = RunInfo::new(run.workflow_id.clone(), run.name.clone(), pid, settings());
             let batch = Batch::new(&lines.bytes, &lines.ends);
             JsonlStore::in_folder(folder, &info).write(&batch).map_err(io::Error::other)?;
         }
     }
-    if let Some(file) = file {
+    for file in files {
         // What was open is in the file itself now.
         _ = fs::remove_file(file.with_extension("open.jsonl"));
     }

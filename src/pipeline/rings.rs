@@ -3,15 +3,10 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
+use super::config::settings;
 use super::memory::Memory;
 use super::ring::Ring;
 use super::{fork, session, thread, writer};
-
-/// Bytes of all rings together.
-const BUDGET: usize = 64 << 20;
-
-/// The size of a thread's ring.
-const RING: usize = 256 << 10;
 
 /// When half the budget is spent, new rings are smaller, so that thousands of threads still get one.
 const SMALL_RING: usize = 16 << 10;
@@ -111,8 +106,10 @@ pub(crate) fn close_if_late(ring: &Ring) {
 }
 
 fn allocate(generation: u32) -> Option<&'static Ring> {
-    let size = |spent: usize| if spent < BUDGET / 2 { RING } else { SMALL_RING };
-    let more = |spent| Some(spent + size(spent)).filter(|spent| *spent <= BUDGET);
+    let recorder = &settings().recorder;
+    let (ring, budget) = (recorder.ring_bytes.get() as usize, recorder.budget_bytes.get() as usize);
+    let size = |spent: usize| if spent < budget / 2 { ring } else { ring.min(SMALL_RING) };
+    let more = |spent| Some(spent + size(spent)).filter(|spent| *spent <= budget);
     let size = size(SPENT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?);
     let length = Ring::memory_for(size);
     let Some(memory) = session::ring_memory(length).or_else(|| Memory::new(length)) else {

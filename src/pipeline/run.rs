@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::config::settings;
 use super::notice::notice;
 use super::session;
 use super::stats::{self, Totals};
@@ -15,15 +16,12 @@ use super::writer;
 use crate::clock;
 use crate::context::Number;
 use crate::record::{ErrorObject, Status, WorkflowObject};
+use crate::settings::Durability;
 use crate::store::{Batch, Store};
 use crate::{Error, ErrorKind, Result};
 
-/// A batch is written when it has this many records …
-const BATCH: usize = 512;
-/// … or when it is this old.
-const MAX_AGE: Duration = Duration::from_millis(200);
-/// Bytes kept in memory for a store that fails.
-const MAX_BACKLOG: usize = 64 << 20;
+/// Buffers kept for further tasks.
+const SPARE: usize = 512;
 /// How long to wait before a store that failed is tried again: doubled each time, up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long the end of a run tries to get its last records stored.
@@ -57,8 +55,6 @@ pub(crate) struct RunEnd {
 pub(super) struct Run {
     number: Number,
     store: Box<dyn Store>,
-    /// Whether the store has made what it needs.
-    prepared: bool,
     common: Common,
     workflow: Option<Box<WorkflowObject>>,
     /// The two clocks, monotonic and wall, when it started.
@@ -121,7 +117,6 @@ impl Run {
         let mut run = Self {
             number: spec.number,
             store: spec.store,
-            prepared: false,
             common,
             workflow: spec.workflow,
             started: (spec.monotonic_ns, spec.wall_ns),
@@ -161,8 +156,9 @@ impl Run {
 
     /// Writes what is due; gives back the buffers of what was written.
     pub(super) fn tick(&mut self, now: Instant, spare: &mut Vec<Vec<u8>>) {
-        let old = self.batch_since.is_some_and(|since| now - since >= MAX_AGE);
-        if old || self.batch.len() >= BATCH {
+        let recorder = &settings().recorder;
+        let old = self.batch_since.is_some_and(|since| now - since >= recorder.flush_ms);
+        if old || self.batch.len() >= recorder.flush_records as usize {
             self.write_batch(spare);
         }
         if self.retry_at.is_some_and(|(at, _)| now >= at) {
@@ -182,7 +178,7 @@ impl Run {
             writer::made_progress();
         }
         for mut task in self.batch.drain(..) {
-            if spare.len() < BATCH && task.items.capacity() > 0 {
+            if spare.len() < SPARE && task.items.capacity() > 0 {
                 task.items.clear();
                 spare.push(task.items);
             }
@@ -289,7 +285,7 @@ impl Run {
             return;
         }
         let size = lines.bytes.len();
-        if self.backlog_bytes + size > MAX_BACKLOG {
+        if (self.backlog_bytes + size) as u64 > settings().recorder.backlog_bytes.get() {
             let lost = lines.ends.len() as u64;
             stats::add(&stats::DROPPED, lost);
             self.totals.dropped += lost;
@@ -319,19 +315,21 @@ impl Run {
 
     fn prepare_and_write(&mut self, lines: &Lines) -> Result<()> {
         let store = &mut self.store;
-        if !self.prepared {
-            let mut file = None;
-            guarded(|| {
-                file = store.prepare()?;
-                Ok(())
-            })?;
-            if let Some(file) = file {
-                // Before the first record is in it: whoever recovers this run must know of it.
-                session::note_file(self.number, &file);
-            }
-            self.prepared = true;
+        let mut file = None;
+        guarded(|| {
+            file = store.prepare(lines.bytes.len() as u64)?;
+            Ok(())
+        })?;
+        if let Some(file) = file {
+            // Before the first record is in it: whoever recovers this run must know of it.
+            session::note_file(self.number, &file);
         }
-        guarded(|| store.write(&lines.batch()))
+        guarded(|| store.write(&lines.batch()))?;
+        if settings().recorder.durability == Durability::System {
+            guarded(|| store.sync())?;
+            stats::add(&stats::SYNCED, lines.ends.len() as u64);
+        }
+        Ok(())
     }
 
     /// Whether all that was added was handed to the store, or waits for it in the backlog.

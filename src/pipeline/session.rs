@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::config::settings;
 use super::lock;
 use super::memory::Memory;
 use super::notice::notice;
@@ -20,6 +21,7 @@ use super::site::{self, Site, SiteRecord};
 use super::{rings, view::Task};
 use crate::context::Number;
 use crate::record::{Id, WorkflowObject};
+use crate::settings::Durability;
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";
@@ -81,7 +83,9 @@ fn session() -> MutexGuard<'static, Option<Session>> {
 
 /// Sees to it that what is recorded for a run outlives the process, if its store has a folder.
 pub(super) fn admit(run: &RunSpec) {
-    if let Some(store) = run.store.folder() {
+    if let Some(store) = run.store.folder()
+        && settings().recorder.durability != Durability::Memory
+    {
         // The sites first: whoever registers one locks in this order, too.
         site::with_registered(|sites| admit_with(run, store, sites));
     }

@@ -5,6 +5,8 @@
 //! order of a `HashMap` does not matter, an `i32` and a `u64` of the same number agree, and whoever has a
 //! record can compute the hash again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::Value;
 use twox_hash::XxHash3_128;
 
@@ -31,9 +33,19 @@ pub(crate) fn bits_of(value: &Value) -> u128 {
     XxHash3_128::oneshot(&bytes)
 }
 
+static ENABLED: AtomicBool = AtomicBool::new(true);
+
+/// Says whether records hold hashes.
+pub(crate) fn enable(enabled: bool) {
+    ENABLED.store(enabled, Ordering::Relaxed);
+}
+
 /// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was
 /// kept.
 pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, buffer: &mut Vec<u8>) -> Option<String> {
+    if !ENABLED.load(Ordering::Relaxed) {
+        return None;
+    }
     if let Some(hash) = value.caller_hash() {
         return Some(text(hash, false));
     }

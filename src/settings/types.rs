@@ -203,7 +203,7 @@ section! {
         pub budget_bytes: Bytes,
         /// What a task does when its queue is full.
         pub when_full: WhenFull,
-        /// How long a task waits for room at the most.
+        /// How long a task waits for room while nothing moves on.
         pub max_wait_ms: Duration,
         /// Records are written when the oldest is this old …
         pub flush_ms: Duration,

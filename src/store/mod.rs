@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 
+use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
 
 /// The folder that records go to, and are looked for in, unless something else is said.
@@ -30,13 +31,19 @@ pub const DEFAULT_FOLDER: &str = "runlore";
 ///
 /// A call that returns an error has stored nothing: the writer keeps the records and calls again with the same.
 pub trait Store: Send {
-    /// Makes what is needed before the first write; the file that the records go to, if there is one.
-    fn prepare(&mut self) -> Result<Option<PathBuf>> {
+    /// Makes what is needed for a write of so many bytes; the file that records go to from here on, when it is a new one.
+    fn prepare(&mut self, bytes: u64) -> Result<Option<PathBuf>> {
+        _ = bytes;
         Ok(None)
     }
 
     /// Stores records, all or none.
     fn write(&mut self, batch: &Batch<'_>) -> Result<()>;
+
+    /// Sees to it that what was written survives the machine.
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Stores tasks that have been open for a while, so that they can be seen; each comes again through
     /// [`write`](Self::write) when it ends.
@@ -108,8 +115,21 @@ pub struct RunInfo {
     pub workflow_id: String,
     /// The workflow's name.
     pub name: String,
-    /// This process.
+    /// The process.
     pub pid: u32,
+    /// The settings in force.
+    pub settings: &'static Settings,
+}
+
+impl RunInfo {
+    pub(crate) fn new(
+        workflow_id: String,
+        name: String,
+        pid: u32,
+        settings: &'static Settings,
+    ) -> Self {
+        Self { workflow_id, name, pid, settings }
+    }
 }
 
 /// A kind of store, known by the scheme of its URIs.

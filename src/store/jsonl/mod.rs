@@ -26,6 +26,7 @@ mod lines;
 mod load;
 mod mend;
 mod read;
+mod retain;
 mod summary;
 mod workflows;
 mod write;
