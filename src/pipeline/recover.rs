@@ -250,6 +250,7 @@ fn finish_run(
         campaign_id: run.campaign_id.clone(),
         hostname: run.hostname.clone(),
         pid,
+        identity: run.identity.clone(),
     };
     tasks.sort_unstable_by_key(|task| task.start.monotonic_ns);
     let mut lines = Lines::default();

@@ -20,6 +20,7 @@ use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
 use super::{rings, view::Task};
 use crate::context::Number;
+use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
 
@@ -63,6 +64,8 @@ pub(super) struct RunEntry {
     pub(super) campaign_id: String,
     pub(super) hostname: String,
     pub(super) name: String,
+    #[serde(default)]
+    pub(super) identity: Identity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) workflow: Option<Box<WorkflowObject>>,
 }
@@ -122,6 +125,7 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
             campaign_id: run.campaign_id.clone(),
             hostname: run.hostname.clone(),
             name: run.name.clone(),
+            identity: Identity::of_process().clone(),
             workflow: run.workflow.clone(),
         }));
     }
