@@ -1,0 +1,151 @@
+//! Row 9: an argument of a thousand numbers, and values that hold others.
+//!
+//! What an argument adds is the cost of a task that has it, less that of the same task without.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use runlore::telemetry_task;
+use serde::Serialize;
+use twox_hash::XxHash3_128;
+
+use crate::measure::{Cases, Report};
+use crate::peers::ours;
+use crate::row::{Bound, Contender, Line, ROUNDS, Row, Unit, Value};
+
+const WITHOUT: &str = "task";
+const WITH: &str = "task with the slice";
+const HASH: &str = "hash alone";
+const CLONE: &str = "clone";
+const HAND_OVER: &str = "clone and hand over";
+const NESTED_0: &str = "nested, no elements";
+const NESTED_64: &str = "nested, 64 elements";
+const NESTED_10_K: &str = "nested, 10,000 elements";
+const NESTED_1_M: &str = "nested, 1,000,000 elements";
+
+/// The items of one collection that a record holds, unless something else is set.
+const ITEMS: usize = 64;
+
+pub(crate) static ROW: Row = Row {
+    number: 9,
+    rounds: ROUNDS,
+    contenders: &[
+        Contender { name: "ours", run: ours },
+        Contender { name: "hand over", run: hand_over },
+    ],
+    lines: &[
+        Line {
+            what: "Vec<f64> of 1,000: its summary",
+            ours: Value::of("ours", "summary"),
+            theirs: Some(("a clone of it", Value::of("ours", CLONE))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::AtMost(1.5),
+        },
+        Line {
+            what: "Vec<f64> of 1,000: its summary and hash",
+            ours: Value::of("ours", WITH).minus("ours", WITHOUT),
+            theirs: Some(("a clone given to a thread", Value::of("hand over", HAND_OVER))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::AtMost(1.0),
+        },
+        Line {
+            what: "an element of a nested value",
+            ours: Value::of("ours", NESTED_64).minus("ours", NESTED_0).per(ITEMS as f64),
+            theirs: None,
+            unit: Unit::Nanoseconds,
+            bound: Bound::Below(5.0),
+        },
+        Line {
+            what: "1,000,000 elements: where the walk stops",
+            ours: Value::of("ours", NESTED_1_M),
+            theirs: Some(("10,000 elements", Value::of("ours", NESTED_10_K))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::AtMost(1.1),
+        },
+    ],
+};
+
+#[derive(Debug, Serialize)]
+struct Holder {
+    values: Vec<f64>,
+}
+
+#[telemetry_task(telemetry = "none")]
+#[inline(never)]
+fn without(data: i32) {
+    black_box(data);
+}
+
+#[telemetry_task(telemetry = "none")]
+#[inline(never)]
+fn with(data: &[f64]) {
+    black_box(data);
+}
+
+#[telemetry_task(telemetry = "none")]
+#[inline(never)]
+fn nested(data: &Holder) {
+    black_box(data);
+}
+
+fn numbers(count: usize) -> Vec<f64> {
+    (0..count).map(|n| (n as f64 * 0.37).sin() * 1e3).collect()
+}
+
+/// Tasks a batch.
+const CALLS: u32 = 400;
+
+fn ours(report: &mut Report) {
+    let data = numbers(1_000);
+    let holders = [0, ITEMS, 10_000, 1_000_000].map(|count| Holder { values: numbers(count) });
+    let [none, some, many, most] = &holders;
+    let run = ours::to_nowhere();
+    let mut own = Report::default();
+    let hash = || {
+        let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_le_bytes()).collect();
+        move || _ = black_box(XxHash3_128::oneshot(black_box(&bytes)))
+    };
+    let calls = Cases::queued()
+        .case(WITHOUT, CALLS, || without(black_box(1)))
+        .case(WITH, CALLS, || with(black_box(&data)))
+        .case(NESTED_0, CALLS, || nested(black_box(none)))
+        .case(NESTED_64, CALLS / 4, || nested(black_box(some)))
+        .case(NESTED_10_K, CALLS / 4, || nested(black_box(many)))
+        .case(NESTED_1_M, CALLS / 4, || nested(black_box(most)))
+        .case(CLONE, CALLS, || drop(black_box(black_box(&data).clone())))
+        .case(HASH, CALLS, hash())
+        .measure(&mut own);
+    ours::finish(run, calls * 15 / 23);
+    let lines = own.to_lines();
+    let cases: Vec<_> = Report::from_lines(&lines).collect();
+    let of = |name| cases.iter().find(|(case, _)| case == name).map_or(f64::NAN, |(_, ns)| *ns);
+    // The hash cannot be turned off yet: what it costs alone is taken off what both cost.
+    report.add("summary", of(WITH) - of(WITHOUT) - of(HASH));
+    for (case, value) in &cases {
+        report.add(case, *value);
+    }
+}
+
+/// The way of those who copy: the clone goes to another thread, which reads and frees it.
+fn hand_over(report: &mut Report) {
+    let data = numbers(1_000);
+    let (sender, receiver) = thingbuf::mpsc::blocking::channel::<Vec<f64>>(4096);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Always awake: the sender never pays for waking it.
+            while !ended.load(Ordering::Relaxed) {
+                match receiver.try_recv() {
+                    Ok(data) => _ = black_box(data.iter().sum::<f64>()),
+                    Err(_) => std::thread::yield_now(),
+                }
+            }
+        });
+        Cases::queued()
+            .case(HAND_OVER, CALLS, || {
+                sender.try_send(black_box(&data).clone()).expect("the channel has room");
+            })
+            .measure(report);
+        ended.store(true, Ordering::Relaxed);
+    });
+}
