@@ -8,20 +8,19 @@ pub(crate) mod ours;
 pub(crate) mod plain;
 pub(crate) mod tracing;
 
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-/// Runs a future to its end by polling it: no runtime's cost is measured.
-#[inline]
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return output;
-        }
-    }
+/// Runs a future to its end by polling it: no runtime's cost is measured. A macro, so that the future is made where
+/// it is polled and never moved.
+macro_rules! block_on {
+    ($future:expr) => {{
+        let mut future = std::pin::pin!($future);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        while future.as_mut().poll(&mut context).is_pending() {}
+    }};
 }
+pub(crate) use block_on;
 
 /// A future that is pending once.
 #[derive(Debug, Default)]
@@ -59,16 +58,16 @@ macro_rules! functions {
             leaf();
         }
 
+        // No `inline(never)`: that would only keep the future from being made where it is polled.
         $(#[$attribute])*
-        #[inline(never)]
         pub(crate) async fn leaf_async() {
             std::hint::black_box(());
         }
 
         $(#[$attribute])*
-        #[inline(never)]
         pub(crate) async fn leaf_yielding() {
             $crate::peers::Yield::default().await;
+            std::hint::black_box(());
         }
     };
 }

@@ -54,8 +54,8 @@ macro_rules! contender {
             Cases::pure()
                 .case(LEAF, CALLS, $name::leaf)
                 .case(NESTED, CALLS, $name::nested)
-                .case(ASYNC, CALLS, || block_on($name::leaf_async()))
-                .case(YIELD, CALLS, || block_on($name::leaf_yielding()))
+                .case(ASYNC, CALLS, || block_on!($name::leaf_async()))
+                .case(YIELD, CALLS, || block_on!($name::leaf_yielding()))
                 .measure(report);
         }
     };

@@ -59,7 +59,7 @@ fn ours(report: &mut Report) {
     let run = ours::to_nowhere();
     let calls = Cases::queued()
         .case(LEAF, RECORDS, ours::leaf)
-        .case(ASYNC, RECORDS, || block_on(ours::leaf_async()))
+        .case(ASYNC, RECORDS, || block_on!(ours::leaf_async()))
         .measure(report);
     ours::finish(run, calls);
 }
@@ -80,7 +80,7 @@ fn tracing(report: &mut Report) {
     tracing::to_nothing();
     Cases::queued()
         .case(LEAF, RECORDS, tracing::leaf)
-        .case(ASYNC, RECORDS, || block_on(tracing::leaf_async()))
+        .case(ASYNC, RECORDS, || block_on!(tracing::leaf_async()))
         .measure(report);
 }
 
