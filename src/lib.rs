@@ -1,5 +1,6 @@
 //! Provenance and telemetry for Rust programs.
 #![deny(missing_docs)]
+#![warn(clippy::print_stdout)]
 
 mod clock;
 mod context;

@@ -5,15 +5,16 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use runlore::record::{Record, Status, TaskObject, WorkflowObject};
+use runlore::record::{Record, Status};
 use runlore::store::jsonl;
-use serde_json::{Map, Value, json};
+use runlore::telemetry_task;
+use serde_json::{Value, json};
 
 const FLOWCEPT: &str = "flowcept==1.0.3";
 
 /// Lets Flowcept read the file, and fails unless it finds each of these tasks once, in the buffer and in
 /// the report. Where there is no Python, says so and passes, except under `CI=true`.
-pub(crate) fn check(file: &Path, expected_task_ids: &[&str]) {
+fn check(file: &Path, expected_task_ids: &[&str]) {
     let Some(python) = python_with_flowcept() else {
         let notice = "flowcept_reads_us: skipped, for there is no Python 3.11 or newer on PATH";
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{notice}");
@@ -95,60 +96,36 @@ fn succeeded(what: &str, output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn object(json: &Value) -> Option<Map<String, Value>> {
-    json.as_object().cloned()
+#[telemetry_task]
+fn load(path: &str, depth: &Value) -> Result<usize, String> {
+    _ = depth;
+    if path.is_empty() { Err("no path: disk full".to_owned()) } else { Ok(path.len()) }
+}
+
+#[telemetry_task(tags("ml"))]
+fn epoch(number: u32) -> f64 {
+    _ = load("a\u{2028}b.csv", &json!({"inner": [1, 2.5, null, "$x"], "a.b": true}));
+    _ = load("", &Value::Null);
+    f64::from(number) / f64::NAN
 }
 
 #[test]
-fn records_of_this_library_are_read_by_flowcept() {
-    let workflow = WorkflowObject {
-        workflow_id: "0198c2a0-0000-7000-8000-00000000a001".into(),
-        campaign_id: Some("0198c2a0-0000-7000-8000-00000000c001".into()),
-        name: Some("train".into()),
-        started_at: Some(1755600000.25),
-        status: Some(Status::Running),
-        hostname: Some("node1".into()),
-        ..WorkflowObject::default()
-    };
-    let task = |id: &str, name: &str, parent: Option<&str>, at: f64| TaskObject {
-        task_id: id.into(),
-        workflow_id: Some(workflow.workflow_id.clone()),
-        campaign_id: workflow.campaign_id.clone(),
-        activity_id: Some(name.into()),
-        parent_task_id: parent.map(Into::into),
-        started_at: Some(at),
-        ended_at: Some(at + 0.5),
-        duration_ns: Some(500_000_000),
-        status: Some(Status::Finished),
-        hostname: workflow.hostname.clone(),
-        used: object(&json!({"path": "a\u{2028}b.csv", "depth": {"inner": [1, 2.5, null]}})),
-        generated: object(&json!({"rows": 3})),
-        ..TaskObject::default()
-    };
-    let failed = TaskObject {
-        status: Some(Status::Error),
-        stderr: Some("disk full: No space left on device".into()),
-        generated: None,
-        ..task("t3", "epoch", Some("t1"), 1755600002.0)
-    };
-    let ended = WorkflowObject {
-        status: Some(Status::Finished),
-        ended_at: Some(1755600003.0),
-        totals: object(&json!({"tasks": {"FINISHED": 3, "ERROR": 1}})),
-        ..workflow.clone()
-    };
-    let records: [Record; 6] = [
-        workflow.clone().into(),
-        task("t2", "load", Some("t1"), 1755600001.0).into(),
-        failed.into(),
-        task("t4", "load", Some("t3"), 1755600002.1).into(),
-        task("t1", "train", None, 1755600000.5).into(),
-        ended.into(),
-    ];
-    let lines: String = records.iter().map(|record| format!("{}\n", record.to_json())).collect();
+fn what_was_recorded_is_read_by_flowcept() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("train.jsonl");
-    fs::write(&file, lines).unwrap();
+    let run = runlore::workflow("train").store(folder.path()).used("epochs", &3).start().unwrap();
+    for number in 0..3 {
+        epoch(number);
+    }
+    let still_open = runlore::task("still open").start();
+    _ = std::panic::catch_unwind(|| {
+        runlore::task("panics").run(|| std::panic::resume_unwind(Box::new("no data")))
+    });
+    run.finish().unwrap();
+    let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let ids: Vec<String> =
+        jsonl::load(&file).unwrap().tasks.into_iter().map(|t| t.task_id).collect();
+    assert_eq!(ids.len(), 3 + 6 + 2);
 
-    check(&file, &["t1", "t2", "t3", "t4"]);
+    check(&file, &ids.iter().map(String::as_str).collect::<Vec<_>>());
+    drop(still_open);
 }

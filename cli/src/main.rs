@@ -9,6 +9,8 @@ mod out;
 mod run;
 mod select;
 mod show;
+#[cfg(unix)]
+mod signals;
 mod store;
 mod table;
 mod tasks;

@@ -3,10 +3,13 @@
 //! The exit code is the command's own, `128 + signal` where a signal ended it, 127 where it was not found,
 //! 126 where it could not be executed, 125 where recording could not begin.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::process::{Command, ExitCode, ExitStatus};
+
+use runlore::record::{is_secret_name, scrub};
 
 use crate::Done;
 use crate::failure::say;
@@ -37,14 +40,17 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let program = argv[0].rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let name = args.name.as_deref().unwrap_or(&program);
 
-    let recording = match runlore::workflow(name).store(store.path()).start() {
+    let mut recording = match runlore::workflow(name).store(store.path()).start() {
         Ok(recording) => recording,
         Err(error) => {
             say(&format!("{error}; {program} was not run"));
             return Ok(ExitCode::from(125));
         }
     };
-    let code = execute(&args.command, &argv, &program);
+    let (code, error) = execute(&args.command, &argv, &program);
+    if let Some(error) = error {
+        recording.fail(&*error);
+    }
     // The command has run: its own exit code is what the caller wants, whatever becomes of the record.
     if let Err(error) = recording.finish() {
         say(&error.to_string());
@@ -52,31 +58,54 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::from(code))
 }
 
-fn execute(words: &[OsString], argv: &[String], program: &str) -> u8 {
-    let mut task = runlore::task(program).used("argv", &argv).start();
+fn execute(words: &[OsString], argv: &[String], program: &str) -> (u8, Option<Box<dyn Error>>) {
+    let mut task = runlore::task(program).used("argv", &without_secrets(argv)).start();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     runlore::current().to_env(&mut command);
-    let code = match command.status() {
+    let (code, error): (u8, Option<Box<dyn Error>>) = match status(&mut command) {
         Ok(status) => {
             let code = exit_code(status);
             task.generated("exit_code", &code);
-            if code != 0 {
-                task.fail(&Unsuccessful(status));
-            }
-            code
+            (code, if code == 0 { None } else { Some(Box::new(Unsuccessful(status))) })
         }
         Err(error) => {
-            task.fail(&error);
             say(&format!("cannot run {program}: {error}"));
-            match error.kind() {
-                io::ErrorKind::NotFound => 127,
-                _ => 126,
-            }
+            (if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }, Some(error.into()))
         }
     };
+    if let Some(error) = &error {
+        task.fail(&**error);
+    }
     task.finish();
-    code
+    (code, error)
+}
+
+/// Runs a command to its end, whatever signals come in between.
+fn status(command: &mut Command) -> io::Result<ExitStatus> {
+    #[cfg(unix)]
+    crate::signals::leave_to_command();
+    let mut child = command.spawn()?;
+    #[cfg(unix)]
+    crate::signals::set_command(child.id());
+    let status = child.wait();
+    #[cfg(unix)]
+    crate::signals::set_command(0);
+    status
+}
+
+/// The words of a command line without its secrets: `--token=x`, `--password x`, URLs.
+fn without_secrets(argv: &[String]) -> Vec<String> {
+    let mut hide_next = false;
+    argv.iter()
+        .map(|word| {
+            if std::mem::take(&mut hide_next) && !word.starts_with('-') {
+                return "[redacted]".to_owned();
+            }
+            hide_next = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
+            scrub(word)
+        })
+        .collect()
 }
 
 fn exit_code(status: ExitStatus) -> u8 {
@@ -98,4 +127,4 @@ impl fmt::Display for Unsuccessful {
     }
 }
 
-impl std::error::Error for Unsuccessful {}
+impl Error for Unsuccessful {}

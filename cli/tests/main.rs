@@ -1,6 +1,7 @@
 //! The program as its users run it: one module a behaviour.
 
 mod listing;
+mod recording;
 mod showing;
 mod support;
 mod usage;

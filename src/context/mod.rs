@@ -59,9 +59,11 @@ pub fn current() -> Context {
     Context { task: None, workflow: active::resolve(0).map_or(0, |base| base.workflow) }
 }
 
-/// The running workflow that a context belongs to.
-pub(crate) fn workflow_of(context: Context) -> Option<Active> {
-    active::get(context.workflow)
+/// The task and the running workflow around the calling code, where it is inside one by itself and not only because
+/// the process has one.
+pub(crate) fn around() -> Option<(Option<Id>, Active)> {
+    let context = CURRENT.get();
+    Some((context.task, active::get(context.workflow)?))
 }
 
 /// The id of the task around the calling code.

@@ -66,6 +66,7 @@ pub(crate) fn push_value(
     kind: ItemKind,
     key: Key<'_>,
     secret: bool,
+    whole: bool,
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
     let too_much = items.len() > MAX_ITEMS;
@@ -75,7 +76,7 @@ pub(crate) fn push_value(
             Encoder::new(items, Limits::DEFAULT, false).absent(Absent::RecordFull);
             return Marks { cut: true, redacted: false };
         }
-        let mut encoder = Encoder::new(items, Limits::current(), secret);
+        let mut encoder = Encoder::new(items, Limits::current(), secret).summarise_whole(whole);
         if catch_unwind(AssertUnwindSafe(|| encode(&mut encoder))).is_ok() {
             return Marks { cut: encoder.was_cut(), redacted: encoder.has_redacted() };
         }
@@ -101,14 +102,28 @@ impl<'b> Inputs<'b> {
     #[inline]
     pub fn used(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         let secret = is_secret(self.site.spec.used, index);
-        push_value(self.items, ItemKind::Used, Key::Index(index), secret, encode);
+        push_value(
+            self.items,
+            ItemKind::Used,
+            Key::Index(index),
+            secret,
+            self.site.spec.summarise_full,
+            encode,
+        );
     }
 
     /// Copies the metadata of this number.
     #[inline]
     pub fn metadata(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         let secret = is_secret(self.site.spec.metadata, index);
-        push_value(self.items, ItemKind::Metadata, Key::Index(index), secret, encode);
+        push_value(
+            self.items,
+            ItemKind::Metadata,
+            Key::Index(index),
+            secret,
+            self.site.spec.summarise_full,
+            encode,
+        );
     }
 }
 
@@ -134,7 +149,14 @@ impl<'b> Outputs<'b> {
     #[inline]
     pub fn generated(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         let secret = is_secret(self.site.spec.generated, index);
-        push_value(self.items, ItemKind::Generated, Key::Index(index), secret, encode);
+        push_value(
+            self.items,
+            ItemKind::Generated,
+            Key::Index(index),
+            secret,
+            self.site.spec.summarise_full,
+            encode,
+        );
     }
 
     /// Marks the task as failed where the author's condition holds.

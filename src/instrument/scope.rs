@@ -92,7 +92,7 @@ fn push_named(
     name: &str,
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
-    push_value(items, kind, Key::Name(name), is_secret_name(name), encode);
+    push_value(items, kind, Key::Name(name), is_secret_name(name), false, encode);
 }
 
 fn push_error(items: &mut Vec<u8>, error: &dyn Error) {

@@ -1,6 +1,5 @@
 //! Workflows: what the tasks of one run have in common, from its start to its end.
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
@@ -134,9 +133,8 @@ impl WorkflowBuilder {
         let monotonic_ns = clock::monotonic_ns();
         let wall_ns = clock::wall_ns(monotonic_ns);
         let inherited = Inherited::from_env();
-        let around = context::current();
-        let (parent_workflow, parent_task, campaign) = match context::workflow_of(around) {
-            Some(outer) => (Some(outer.id), around.task, Some(outer.campaign)),
+        let (parent_workflow, parent_task, campaign) = match context::around() {
+            Some((task, outer)) => (Some(outer.id), task, Some(outer.campaign)),
             None => match inherited {
                 Some(outer) => {
                     (Some(outer.workflow.clone()), outer.task_id(), Some(outer.campaign.clone()))
@@ -203,7 +201,6 @@ impl WorkflowBuilder {
             before: None,
             was_panicking: std::thread::panicking(),
             ended: false,
-            _not_send: PhantomData,
         })
     }
 }
@@ -227,7 +224,6 @@ pub struct WorkflowRun {
     before: Option<Context>,
     was_panicking: bool,
     ended: bool,
-    _not_send: PhantomData<*const ()>,
 }
 
 impl WorkflowRun {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -63,6 +64,13 @@ pub(super) struct Run {
     last_error: Option<Error>,
     /// The workflow has ended; the run is kept for tasks that outlive it.
     pub(super) ended: bool,
+    closing: Option<Closing>,
+}
+
+/// The end of a run that waits for its store.
+struct Closing {
+    until: Instant,
+    answer: Option<SyncSender<Result<Totals>>>,
 }
 
 /// Records as lines of JSON.
@@ -115,6 +123,7 @@ impl Run {
             totals: Totals::default(),
             last_error: None,
             ended: false,
+            closing: None,
         };
         let mut lines = Lines::default();
         if let Some(workflow) = &run.workflow {
@@ -149,6 +158,7 @@ impl Run {
         if self.retry_at.is_some_and(|(at, _)| now >= at) {
             self.drain_backlog();
         }
+        self.try_to_close();
     }
 
     pub(super) fn write_batch(&mut self, spare: &mut Vec<Vec<u8>>) {
@@ -189,8 +199,9 @@ impl Run {
         &mut self,
         open: &[&Task],
         end: RunEnd,
+        answer: Option<SyncSender<Result<Totals>>>,
         spare: &mut Vec<Vec<u8>>,
-    ) -> Result<Totals> {
+    ) {
         self.write_batch(spare);
         let mut lines = Lines::default();
         self.totals.tasks += open.len() as u64;
@@ -214,14 +225,34 @@ impl Run {
         }
         self.send(lines);
         self.ended = true;
-        let until = Instant::now() + LAST_TRY;
-        while !self.backlog.is_empty() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(50));
-            self.drain_backlog();
+        self.closing = Some(Closing { until: Instant::now() + LAST_TRY, answer });
+        self.try_to_close();
+    }
+
+    /// Whether the end of the run is still to be stored.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// Closes the store once it has everything, or when its time is up.
+    fn try_to_close(&mut self) {
+        let Some(closing) = &self.closing else { return };
+        if !self.backlog.is_empty() && Instant::now() < closing.until {
+            return;
         }
         let store = &mut self.store;
         let closed = guarded(|| store.close());
-        if self.backlog.is_empty() { closed.map(|()| self.totals) } else { Err(self.give_up()) }
+        let result = match self.backlog.is_empty() {
+            true => closed.map(|()| self.totals),
+            false => Err(self.give_up()),
+        };
+        if let Err(error) = &result {
+            notice(&error.to_string());
+        }
+        if let Some(Closing { answer: Some(answer), .. }) = self.closing.take() {
+            // Whoever asked may have lost patience.
+            _ = answer.send(result);
+        }
     }
 
     /// Drops what the store would not take, and says so.
@@ -290,7 +321,10 @@ impl Run {
     fn failed(&mut self, error: Error) {
         stats::add(&stats::STORE_ERRORS, 1);
         notice(&format!("{error}; records are kept in memory, and it is tried again"));
-        let wait = self.retry_at.map_or(RETRY.0, |(_, wait)| (wait * 2).min(RETRY.1));
+        let wait = match (self.retry_at, self.ended) {
+            (Some((_, wait)), false) => (wait * 2).min(RETRY.1),
+            _ => RETRY.0,
+        };
         self.retry_at = Some((Instant::now() + wait, wait));
         self.last_error = Some(error);
     }

@@ -14,7 +14,7 @@ use super::ring::Ring;
 use super::run::{Run, RunEnd, RunSpec};
 use super::stats::{self, Totals};
 use super::view::{Task, Thread};
-use super::{notice, push, rings, signal};
+use super::{push, rings, signal};
 use crate::clock;
 use crate::context::Number;
 use crate::record::{Id, Status};
@@ -90,7 +90,7 @@ fn ask<T>(command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
     answered.recv_timeout(ANSWER).map_err(|error| {
         let text = match error {
             RecvTimeoutError::Timeout => NO_ANSWER,
-            RecvTimeoutError::Disconnected => "the recorder has stopped",
+            RecvTimeoutError::Disconnected => "the workflow has ended already",
         };
         Error::new(ErrorKind::Pipeline, text)
     })
@@ -217,10 +217,7 @@ impl Writer {
         for command in asked {
             match command {
                 Command::Open(_) => {}
-                Command::Close(number, end, answer) => {
-                    let result = self.close(number, end);
-                    _ = answer.send(result);
-                }
+                Command::Close(number, end, answer) => self.close(number, end, Some(answer)),
             }
         }
         if flush.is_asked() {
@@ -232,10 +229,18 @@ impl Writer {
             self.end_all();
         }
         flush.answer();
-        end_all.answer();
         let now = Instant::now();
         for run in self.runs.values_mut() {
             run.tick(now, &mut self.spare);
+        }
+        // At the end of the process, the last tries of all runs are waited for.
+        if !self.runs.values().any(Run::is_closing) {
+            end_all.answer();
+        }
+        let ended: Vec<Number> =
+            self.runs.iter().filter(|(_, run)| run.ended).map(|(number, _)| *number).collect();
+        for number in ended {
+            self.forget_if_done(number);
         }
         if now >= self.next_look_at_open {
             self.show_open(now);
@@ -344,12 +349,10 @@ impl Writer {
         let Some(OpenTask { mut task, .. }) = self.open.remove(&end.id) else { return false };
         task.end = Some(end);
         task.items.extend_from_slice(items);
-        let number = task.start.workflow;
-        if let Some(run) = self.runs.get_mut(&number) {
+        if let Some(run) = self.runs.get_mut(&task.start.workflow) {
             run.add(task);
             if run.ended {
                 run.write_batch(&mut self.spare);
-                self.forget_if_done(number);
             }
         }
         true
@@ -365,27 +368,21 @@ impl Writer {
                 error: None,
                 ended_early: true,
             };
-            _ = self.close(number, end);
+            self.close(number, end, None);
         }
     }
 
-    fn close(&mut self, number: Number, end: RunEnd) -> Result<Totals> {
-        let Some(run) = self.runs.get_mut(&number) else {
-            return Err(Error::new(ErrorKind::Pipeline, "the workflow has ended already"));
-        };
+    fn close(&mut self, number: Number, end: RunEnd, answer: Option<SyncSender<Result<Totals>>>) {
+        // A run that is gone has ended before, and dropping the answer says so.
+        let Some(run) = self.runs.get_mut(&number) else { return };
         let open = self.open.values().map(|open| &open.task);
         let open: Vec<&Task> = open.filter(|task| task.start.workflow == number).collect();
-        let result = run.end(&open, end, &mut self.spare);
-        self.forget_if_done(number);
-        if let Err(error) = &result {
-            notice::notice(&error.to_string());
-        }
-        result
+        run.end(&open, end, answer, &mut self.spare);
     }
 
     /// Forgets an ended run when no task of it is open any more.
     fn forget_if_done(&mut self, number: Number) {
-        let ended = self.runs.get(&number).is_some_and(|run| run.ended);
+        let ended = self.runs.get(&number).is_some_and(|run| run.ended && !run.is_closing());
         if ended && !self.open.values().any(|open| open.task.start.workflow == number) {
             self.runs.remove(&number);
         }

@@ -21,9 +21,14 @@ const MIN_HASHED_BYTES: usize = 16;
 /// assert_eq!(hash_of(&a), "xxh3-128:48764c0ff8b8770da79bc46c68e79d4d");
 /// ```
 pub fn hash_of(value: &Value) -> String {
+    text(bits_of(value), false)
+}
+
+/// The hash of a value as a number.
+pub(crate) fn bits_of(value: &Value) -> u128 {
     let mut bytes = Vec::new();
     canonical(value, &mut bytes);
-    text(XxHash3_128::oneshot(&bytes), false)
+    XxHash3_128::oneshot(&bytes)
 }
 
 /// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was

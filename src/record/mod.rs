@@ -43,7 +43,7 @@ use serde_json::{Map, Value};
 
 pub use hash::hash_of;
 pub use id::Id;
-pub use redact::is_secret_name;
+pub use redact::{is_secret_name, scrub};
 pub(crate) use value::{Absent, Notes, ValueView, numeric_slice};
 pub use value::{CaptureValue, Encoder, Limits};
 

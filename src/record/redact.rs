@@ -114,9 +114,14 @@ pub(crate) fn hide_url_secrets(text: &str) -> String {
     clean
 }
 
-/// Text made for people (`Debug` output, error and panic messages) with secrets hidden: URL passwords,
+/// Text made for people (`Debug` output, messages, command lines) with secrets hidden: URL passwords,
 /// and what follows a secret name and `:` or `=`.
-pub(crate) fn scrub(text: &str) -> String {
+///
+/// ```
+/// use runlore::record::scrub;
+/// assert_eq!(scrub("user=ann password=x"), "user=ann password=[redacted]");
+/// ```
+pub fn scrub(text: &str) -> String {
     let text = hide_url_secrets(text);
     let mut clean = String::with_capacity(text.len());
     let mut copied = 0;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::tag::{self, Absent};
 use super::{Limits, slice};
-use crate::record::redact;
+use crate::record::{hash, redact};
 
 /// A type that says itself what a record should hold of it.
 ///
@@ -50,12 +50,20 @@ pub struct Encoder<'b> {
     pub(super) cut: bool,
     /// Whether a secret was left out somewhere.
     redacted: bool,
+    /// Whether the hash must be that of the whole value, however long that takes.
+    whole: bool,
 }
 
 impl<'b> Encoder<'b> {
     pub(crate) fn new(buffer: &'b mut Vec<u8>, limits: Limits, secret: bool) -> Self {
         let end = buffer.len() + limits.bytes as usize;
-        Self { buffer, limits, end, depth: 0, secret, cut: false, redacted: false }
+        Self { buffer, limits, end, depth: 0, secret, cut: false, redacted: false, whole: false }
+    }
+
+    /// Asks for the hash of the whole value where a limit stops the copying.
+    pub(crate) fn summarise_whole(mut self, whole: bool) -> Self {
+        self.whole = whole;
+        self
     }
 
     /// Whether a limit stopped the walk.
@@ -233,7 +241,20 @@ impl<'b> Encoder<'b> {
 
     /// A value by its `Serialize`.
     pub fn serialize<T: Serialize + ?Sized>(&mut self, value: &T) {
+        let start = self.buffer.len();
         super::serialize::serialize(self, value);
+        if self.whole && self.cut && !self.redacted && self.depth == 0 {
+            self.add_hash_of_whole(start, value);
+        }
+    }
+
+    #[cold]
+    fn add_hash_of_whole<T: Serialize + ?Sized>(&mut self, start: usize, value: &T) {
+        if let Ok(value) = serde_json::to_value(value) {
+            let mut mark = [tag::WHOLE; 17];
+            mark[1..].copy_from_slice(&hash::bits_of(&value).to_le_bytes());
+            self.buffer.splice(start..start, mark);
+        }
     }
 
     /// A list, item by item.

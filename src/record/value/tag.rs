@@ -36,6 +36,9 @@ pub(super) const ABSENT: u8 = 18;
 pub(super) const SLICE: u8 = 19;
 /// `()`: nothing worth a field.
 pub(super) const UNIT: u8 = 20;
+/// 16 bytes: the hash of the whole of the value that follows, which is kept in part only. Stands in front of a value, never
+/// inside one.
+pub(super) const WHOLE: u8 = 21;
 
 /// Why there is no value where one was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,11 +28,18 @@ impl Notes {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValueView<'a> {
     bytes: &'a [u8],
+    /// The hash of the whole value, where it was asked for and only a part is here.
+    whole: Option<u128>,
 }
 
 impl<'a> ValueView<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes }
+        match bytes.split_first_chunk::<17>() {
+            Some(([tag::WHOLE, hash @ ..], rest)) => {
+                Self { bytes: rest, whole: Some(u128::from_le_bytes(*hash)) }
+            }
+            _ => Self { bytes, whole: None },
+        }
     }
 
     /// Whether there is nothing worth a field: the `()` of a function without a result.
@@ -63,9 +70,12 @@ impl<'a> ValueView<'a> {
 
     /// The hash of the whole, where it was made on the caller's side.
     pub(crate) fn caller_hash(self) -> Option<u128> {
-        match self.bytes.first()? {
-            &tag::SLICE => self.bytes.get(10..26),
-            &tag::BYTES_CUT => self.bytes.get(9..25),
+        if self.whole.is_some() {
+            return self.whole;
+        }
+        match *self.bytes.first()? {
+            tag::SLICE => self.bytes.get(10..26),
+            tag::BYTES_CUT => self.bytes.get(9..25),
             _ => None,
         }
         .and_then(|bytes| Some(u128::from_le_bytes(bytes.try_into().ok()?)))
@@ -366,7 +376,7 @@ impl<'a> Cursor<'a> {
     fn value(&mut self) -> ValueView<'a> {
         let start = self.0;
         self.skip();
-        ValueView { bytes: &start[..start.len() - self.0.len()] }
+        ValueView { bytes: &start[..start.len() - self.0.len()], whole: None }
     }
 
     /// Steps over one value. Containers are stepped over with a counter, not with the stack.

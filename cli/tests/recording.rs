@@ -1,0 +1,122 @@
+//! `demo` and `run`: the program records, too.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{runlore, told_by};
+
+fn times_hidden() -> insta::internals::SettingsBindDropGuard {
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"  [\d.]+ (ns|µs|ms|s)\b", "");
+    settings.add_filter(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[id]");
+    settings.bind_to_scope()
+}
+
+#[test]
+fn the_demo_leaves_something_to_look_at() {
+    let _settings = times_hidden();
+    let folder = tempfile::tempdir().unwrap();
+    let here = || {
+        let mut command = runlore();
+        command.current_dir(&folder);
+        command
+    };
+    insta::assert_snapshot!(told_by(here().arg("demo")), @r#"recorded run [id] in ./runlore; `runlore tree demo --values` shows it"#);
+    insta::assert_snapshot!(told_by(here().args(["tree", "--values"])), @r#"
+    demo  FINISHED
+    └─ pipeline  FINISHED  names=["north","south","west"] → stations=2
+       ├─ load  FINISHED  station="north" → readings=[3.5,4.0,2.5]
+       ├─ average  FINISHED  readings=[3.5,4.0,2.5] station="north" → mean=3.3333333333333335
+       ├─ load  FINISHED  station="south" → readings=[18.0,21.5,19.0]
+       ├─ average  FINISHED  readings=[18.0,21.5,19.0] station="south" → mean=19.5
+       ├─ load  FINISHED  station="west" → readings=[]
+       └─ average  ERROR  readings=[] station="west"  station west has no readings
+    "#);
+}
+
+#[test]
+fn a_command_is_a_task_and_keeps_its_exit_code() {
+    let _settings = times_hidden();
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = runlore();
+        command.arg("--store").arg(folder.path()).args(args);
+        told_by(&mut command)
+    };
+    insta::assert_snapshot!(run(&["run", "--", "sh", "-c", "echo out; echo err >&2; exit 3"]), @r#"
+    out
+    --- stderr
+    err
+    --- exit code Some(3)
+    "#);
+    insta::assert_snapshot!(run(&["tree", "--values"]), @r#"
+    sh  ERROR  the command ended with exit status: 3
+    └─ sh  ERROR  argv=["sh","-c","echo out; echo err >&2; exi… → exit_code=3  the command ended with exit status: 3
+    "#);
+    insta::assert_snapshot!(run(&["run", "--name", "fine", "--", "true"]), @r"");
+    insta::assert_snapshot!(run(&["tree", "--values"]), @r#"
+    fine  FINISHED
+    └─ true  FINISHED  argv=["true"] → exit_code=0
+    "#);
+    insta::assert_snapshot!(run(&["run", "--", "sh", "-c", "kill -TERM $$"]), @r#"--- exit code Some(143)"#);
+    insta::assert_snapshot!(run(&["run", "--", "no-such-command"]), @r#"
+    --- stderr
+    runlore: cannot run no-such-command: No such file or directory (os error 2)
+    --- exit code Some(127)
+    "#);
+    insta::assert_snapshot!(run(&["tree"]), @r#"
+    no-such-command  ERROR  No such file or directory (os error 2)
+    └─ no-such-command  ERROR  No such file or directory (os error 2)
+    "#);
+    let file = folder.path().join("not-executable");
+    std::fs::write(&file, "").unwrap();
+    let answer = run(&["run", "--", file.to_str().unwrap()]);
+    assert!(answer.ends_with("--- exit code Some(126)\n"), "{answer}");
+}
+
+#[test]
+fn secrets_on_a_command_line_are_not_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = runlore();
+    command.arg("--store").arg(folder.path()).args([
+        "run",
+        "--",
+        "true",
+        "--password",
+        "hunter2",
+        "--api-key=hunter2",
+        "pg://ann:hunter2@db/x",
+        "-v",
+    ]);
+    assert!(command.status().unwrap().success());
+    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(!text.contains("hunter2"), "{text}");
+    assert!(text.contains("pg://ann:[redacted]@db/x"), "{text}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_is_left_to_the_command_and_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = runlore();
+    command.arg("--store").arg(folder.path()).args([
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "echo up; exec sleep 60",
+    ]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(child.stdout.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
+    assert_eq!(line, "up\n");
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains("SIGTERM"), "{text}");
+}
