@@ -46,7 +46,10 @@ pub(crate) struct Begun {
 
 impl Begun {
     /// Begins a task of a site with what it got: the clock starts last.
-    #[inline]
+    ///
+    /// One function for all sites, with everything up to the ring inside: the head of the event is then put together in
+    /// registers.
+    #[inline(never)]
     pub(crate) fn start(context: Context, site: u32, items: &[u8], reserve: bool) -> Option<Self> {
         let monotonic_ns = clock::monotonic_ns();
         let wall_ns = clock::wall_ns(monotonic_ns);
@@ -60,7 +63,7 @@ impl Begun {
             wall_ns,
             lost_items: false,
         };
-        push_start(&start, items, reserve).then_some(Self { id, workflow: context.workflow })
+        push_start(start, items, reserve).then_some(Self { id, workflow: context.workflow })
     }
 
     /// The context inside the task.
@@ -70,10 +73,10 @@ impl Begun {
     }
 
     /// Ends the task at a clock reading taken before anything else was done.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8], reserved: bool) {
         let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
-        push_end(&end, items, reserved);
+        push_end(end, items, reserved);
     }
 }
 

@@ -110,7 +110,7 @@ fn introduce(ring: &Ring) {
         super::event::push_text(&mut items, ItemKind::Activity, name);
     }
     // A recycled ring was drained, so there is room.
-    _ = ring.push(Kind::Thread, &[], &items, 0);
+    _ = ring.push(Kind::Thread, [], &items, 0);
 }
 
 /// The system's number of the calling thread.
