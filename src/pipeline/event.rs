@@ -77,10 +77,10 @@ impl Start {
             (id >> 64) as u64,
             parent as u64,
             (parent >> 64) as u64,
-            u64::from(self.site) | u64::from(self.workflow) << 32,
+            u64::from(self.site),
             self.monotonic_ns,
             self.wall_ns,
-            u64::from(self.lost_items),
+            u64::from(self.workflow) | u64::from(self.lost_items) << 32,
         ]
     }
 
@@ -90,10 +90,10 @@ impl Start {
             id: Id::from_bits(u128_at(head, 0))?,
             parent: Id::from_bits(u128_at(head, 16)),
             site: u32_at(head, 32),
-            workflow: u32_at(head, 36),
             monotonic_ns: u64_at(head, 40),
             wall_ns: u64_at(head, 48),
-            lost_items: head[56] != 0,
+            workflow: u32_at(head, 56),
+            lost_items: head[60] != 0,
         };
         Some((start, items))
     }

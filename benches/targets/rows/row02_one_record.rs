@@ -1,5 +1,7 @@
 //! Row 2: one record without host telemetry, on the caller's thread.
 
+use std::time::Instant;
+
 use crate::measure::{Cases, RECORDS, Report};
 use crate::peers::otel::Otel;
 use crate::peers::{block_on, fastrace, otel, ours, tracing};
@@ -18,11 +20,13 @@ pub(crate) static ROW: Row = Row {
         Contender { name: "otel", run: otel },
         Contender { name: "tracing", run: tracing },
         Contender { name: "fastrace", run: fastrace },
+        Contender { name: "two clocks", run: two_clocks },
     ],
     lines: &[
         line("one record", "OpenTelemetry, batch processor", "otel", Bound::AtMost(0.5)),
         line("one record", "tracing, no-op layer", "tracing", Bound::AtMost(1.5)),
         line("one record", "fastrace, dropping reporter", "fastrace", Bound::None),
+        line("one record", "the clock read twice, nothing else", "two clocks", Bound::None),
         Line {
             what: "one record, async",
             ours: Value::of("ours", ASYNC),
@@ -81,6 +85,16 @@ fn tracing(report: &mut Report) {
     Cases::queued()
         .case(LEAF, RECORDS, tracing::leaf)
         .case(ASYNC, RECORDS, || block_on!(tracing::leaf_async()))
+        .measure(report);
+}
+
+/// What no record that has a start and a duration can do without.
+fn two_clocks(report: &mut Report) {
+    Cases::queued()
+        .case(LEAF, RECORDS, || {
+            std::hint::black_box(Instant::now());
+            std::hint::black_box(Instant::now());
+        })
         .measure(report);
 }
 
