@@ -241,14 +241,14 @@ struct Hashes {
 impl Hashes {
     fn of(task: &Task) -> Self {
         let notes = Notes::default();
-        let mut buffer = Vec::new();
+        let mut form = hash::Form::default();
         let mut section = |section, path| {
             let values = Values { task, site: task.site(), section, path, notes: &notes };
             values
                 .iter()
                 .filter(|(_, _, item)| !item.marks.redacted)
                 .filter_map(|(name, value, item)| {
-                    let hash = hash::of_captured(value, item.marks.cut, &mut buffer)?;
+                    let hash = hash::of_captured(value, item.marks.cut, &mut form)?;
                     Some((name.to_owned(), hash))
                 })
                 .collect()
