@@ -1,5 +1,68 @@
-//! Provenance and telemetry for Rust programs.
-#![deny(missing_docs)]
+//! Provenance and telemetry for Rust programs: annotate a function, and every call leaves a record.
+//!
+//! ```toml
+//! [dependencies]
+//! runlore = "0.1"
+//! ```
+//!
+//! ```
+//! use runlore::store::MemoryStore;
+//! use runlore::telemetry_task;
+//!
+//! #[telemetry_task(output = "mean")]
+//! fn mean(values: &[f64]) -> Result<f64, String> {
+//!     if values.is_empty() {
+//!         return Err("no values".to_owned());
+//!     }
+//!     Ok(values.iter().sum::<f64>() / values.len() as f64)
+//! }
+//!
+//! fn main() -> runlore::Result<()> {
+//!     // Without `.store(…)` the records go to the folder `./runlore`.
+//!     let store = MemoryStore::new();
+//!     let run = runlore::workflow("statistics").store(store.clone()).start()?;
+//!     _ = mean(&[1.0, 2.0, 6.0]);
+//!     _ = mean(&[]);
+//!     let totals = run.finish()?;
+//!     assert_eq!((totals.finished, totals.errors), (1, 1));
+//!
+//!     let task = &store.tasks()[0];
+//!     assert_eq!(task.activity_id.as_deref(), Some("mean"));
+//!     assert_eq!(task.used.as_ref().unwrap()["values"][2], 6.0);
+//!     assert_eq!(task.generated.as_ref().unwrap()["mean"], 3.0);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What is recorded
+//!
+//! One [task](record::TaskObject) a call: its arguments by name, what it returned, how it ended with the whole chain of
+//! its error, how long it took, where its code is, and which task called it. [`#[telemetry_task]`](macro@telemetry_task)
+//! tells how to choose. A task can also be a block, a closure or a future: [`task()`].
+//!
+//! Tasks belong to a [`workflow()`], which has a record of its own. Outside a workflow nothing is recorded, and an
+//! annotated function does one check more than it would without the attribute.
+//!
+//! Links to the calling task need nothing on one thread and across `.await`. To another thread, pool, spawned future
+//! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
+//!
+//! Records go to a [`store`]: JSON lines in a folder, memory, or one of your own. [`query`] makes a tree of them, and so
+//! does the program `runlore`.
+//!
+//! # What it does to your program
+//!
+//! Nothing that you could see. An annotated function returns its own result and never an error of this crate; a task
+//! waits at most 100 ms where records cannot be written as fast as they come; what is not recorded is
+//! [counted](Stats::dropped). Trouble with a store is told on standard error, once.
+//!
+//! # Features
+//!
+//! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
+//!   function; [`task()`] and [`workflow()`] stay as they are.
+//!
+//! # Supported Rust versions
+//!
+//! Rust 1.95 and newer.
 #![warn(clippy::print_stdout)]
 
 mod clock;
@@ -10,6 +73,7 @@ mod instrument;
 mod pipeline;
 pub mod query;
 pub mod record;
+pub mod settings;
 pub mod store;
 mod telemetry;
 
@@ -18,9 +82,16 @@ pub use error::{Error, ErrorKind, Result};
 pub use instrument::{
     TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
 };
-pub use pipeline::{Annotated, Stats, Totals, catalogue, flush, stats};
+pub use pipeline::{
+    Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,
+};
 pub use record::Id;
 pub use runlore_macros::telemetry_task;
 
 #[doc(hidden)]
 pub mod __private;
+
+/// The README's snippets compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

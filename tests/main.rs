@@ -3,10 +3,14 @@
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod jsonl_reading;
+mod killed;
+mod lifecycle;
 mod macro_ui;
 mod parent_links;
 mod random_trees;
 mod record_round_trip;
+mod settings;
+mod settings_in_force;
 mod support;
 mod task_endings;
 mod task_tree;

@@ -217,11 +217,11 @@ fn every_ending_of_a_block_is_told() {
     });
     insta::assert_snapshot!(tree(&store), @r#"
     finished  FINISHED  n=1 → rows=[1,2]
-    left by ?  FINISHED
+    left by ?  FINISHED  (ended early)
     iteration  FINISHED  n=0
-    iteration  FINISHED  n=1
+    iteration  FINISHED  n=1  (ended early)
     failed  ERROR  disk full
-    panicked  ERROR  panicked
+    panicked  ERROR  inside a block
     closure  FINISHED  → rows=3
     closure that fails  ERROR  invalid digit found in string
     closure that panics  ERROR  inside a closure

@@ -75,6 +75,12 @@ fn a_workflow_that_panics_is_an_error_and_one_that_is_dropped_was_left_early() {
     run.finish().unwrap();
     let last = store.workflows().pop().unwrap();
     assert_eq!((last.status, last.stderr.as_deref()), (Some(Status::Error), Some("no data")));
+
+    let store = MemoryStore::new();
+    let closure = || runlore::workflow("test").store(store.clone()).run(|| panic!("out of luck"));
+    assert!(catch_unwind(AssertUnwindSafe(closure)).is_err());
+    let last = store.workflows().pop().unwrap();
+    assert_eq!((last.status, last.stderr.as_deref()), (Some(Status::Error), Some("out of luck")));
 }
 
 #[test]
@@ -128,6 +134,20 @@ fn two_workflows_on_one_runtime_do_not_mix() {
         assert_eq!(tasks.len(), 200);
         assert!(tasks.iter().all(|task| task.used.as_ref().unwrap()["n"] == n));
     }
+}
+
+#[test]
+fn late_work_of_a_workflow_that_has_ended_goes_to_no_other() {
+    let ended = MemoryStore::new();
+    let run = runlore::workflow("ended").store(ended.clone()).start().unwrap();
+    let context = run.context();
+    run.finish().unwrap();
+    let other = record(|| {
+        let dropped = runlore::stats().dropped;
+        context.run(|| work(1));
+        assert!(runlore::stats().dropped > dropped, "it is counted");
+    });
+    assert_eq!((ended.tasks().len(), other.tasks().len()), (0, 0));
 }
 
 #[test]
@@ -203,7 +223,9 @@ fn a_task_that_takes_long_is_seen_while_it_runs() {
     let loaded = runlore::store::jsonl::load(folder.path()).unwrap();
     assert_eq!(loaded.tasks.len(), 1);
     assert_eq!(loaded.tasks[0].status, Some(Status::Finished));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the sidecar is gone");
+    let files = std::fs::read_dir(folder.path()).unwrap().flatten();
+    let files = files.filter(|file| file.path().extension().is_some_and(|kind| kind == "jsonl"));
+    assert_eq!(files.count(), 1, "the sidecar is gone");
 }
 
 /// Fails until it is told not to.

@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let recording = runlore::workflow("demo").store(store.path()).start()?;
-    let id = recording.id().to_string();
+    let id = recording.id().to_owned();
     pipeline(&["north", "south", "west"]);
     recording.finish()?;
 

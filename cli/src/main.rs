@@ -1,6 +1,7 @@
 //! The program `runlore`: looks at what was recorded. One file a command.
 //!
 //! Exit codes: 0 fine, 1 an error (of usage too), 2 a finding.
+#![warn(clippy::print_stdout, reason = "it panics where the reader of a pipe is gone")]
 
 mod demo;
 mod failure;
@@ -8,6 +9,7 @@ mod ls;
 mod out;
 mod run;
 mod select;
+mod settings;
 mod show;
 #[cfg(unix)]
 mod signals;
@@ -51,6 +53,7 @@ enum Command {
     Tasks(tasks::Args),
     Show(show::Args),
     Tree(tree::Args),
+    Settings(settings::Args),
 }
 
 fn main() -> ExitCode {
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Tasks(args) => tasks::run(&args, &store),
         Command::Show(args) => show::run(&args, &store),
         Command::Tree(args) => tree::run(&args, &store),
+        Command::Settings(args) => settings::run(&args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

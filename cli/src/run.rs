@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::{Command, ExitCode, ExitStatus};
 
 use runlore::record::{is_secret_name, scrub};
@@ -29,6 +29,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     name: Option<String>,
 
+    /// Tell the run and the exit code as JSON on standard error, when the command has ended
+    #[arg(long)]
+    json: bool,
+
     /// The command with its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -40,20 +44,27 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let program = argv[0].rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let name = args.name.as_deref().unwrap_or(&program);
 
-    let mut recording = match runlore::workflow(name).store(store.path()).start() {
-        Ok(recording) => recording,
-        Err(error) => {
-            say(&format!("{error}; {program} was not run"));
-            return Ok(ExitCode::from(125));
-        }
-    };
+    let mut recording =
+        match runlore::workflow(name).without_catalogue().store(store.path()).start() {
+            Ok(recording) => recording,
+            Err(error) => {
+                say(&format!("{error}; {program} was not run"));
+                return Ok(ExitCode::from(125));
+            }
+        };
     let (code, error) = execute(&args.command, &argv, &program);
     if let Some(error) = error {
         recording.fail(&*error);
     }
+    let id = recording.id().to_owned();
     // The command has run: its own exit code is what the caller wants, whatever becomes of the record.
     if let Err(error) = recording.finish() {
         say(&error.to_string());
+    }
+    if args.json {
+        let told = serde_json::json!({"workflow_id": id, "exit_code": code});
+        // Standard output is the command's.
+        _ = writeln!(io::stderr(), "{told}");
     }
     Ok(ExitCode::from(code))
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use runlore::Error;
 use runlore::record::Record;
+use runlore::settings::Settings;
 use runlore::store::jsonl::{self, Loaded, RunSummary};
 
 use crate::failure::{Failure, say};
@@ -22,11 +23,18 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// `--store`, else the variable that names the store of a program, else the folder it uses by default.
+    /// `--store`, else the variable that names the store of a program, else the folder that the settings name.
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
         let named = || std::env::var_os("RUNLORE_STORE").filter(|path| !path.is_empty());
         let path = path.or_else(|| named().map(PathBuf::from));
-        let path = path.unwrap_or_else(|| PathBuf::from("./runlore"));
+        let path = path.unwrap_or_else(|| {
+            let path = Settings::load().settings.databases.jsonl.path;
+            if path.is_relative() { Path::new(".").join(path) } else { path }
+        });
+        let path = match path.to_str().and_then(|path| path.strip_prefix("jsonl://")) {
+            Some(folder) => PathBuf::from(folder),
+            None => path,
+        };
         Self { path, told: RefCell::default() }
     }
 

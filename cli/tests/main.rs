@@ -2,6 +2,7 @@
 
 mod listing;
 mod recording;
+mod settings;
 mod showing;
 mod support;
 mod usage;

@@ -15,6 +15,7 @@ pub(crate) type Number = u32;
 pub(crate) struct Active {
     pub(crate) number: Number,
     pub(crate) id: String,
+    pub(crate) name: String,
     pub(crate) campaign: String,
     /// The parent of its outermost tasks: the task around its start, in this process or another.
     pub(crate) root: Option<Id>,
@@ -34,7 +35,8 @@ static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// What `resolve` found last: the state then, what was asked, and the answer.
-    static RESOLVED: Cell<(u32, Number, Option<Context>)> = const { Cell::new((OFF, 0, None)) };
+    static RESOLVED: Cell<(u32, Context, Option<Context>)> =
+        const { Cell::new((OFF, Context::NONE, None)) };
 }
 
 /// Whether tasks may be recorded at all. The only thing that an annotated function does when they are not.
@@ -43,10 +45,10 @@ pub(crate) fn enabled() -> bool {
     STATE.load(Ordering::Relaxed) != OFF
 }
 
-/// The context of a task that begins outside any other: the workflow asked for if it still runs, else
-/// the process's own, which is the one that has been running longest.
+/// The context of a task that begins outside any other: in the workflow asked for if that still runs, else in the
+/// process's own, which is the one that has been running longest.
 #[inline]
-pub(super) fn resolve(wanted: Number) -> Option<Context> {
+pub(super) fn resolve(wanted: Context) -> Option<Context> {
     let state = STATE.load(Ordering::Relaxed);
     let (then, asked, answer) = RESOLVED.get();
     if then == state && asked == wanted && state >= FIRST_EPOCH {
@@ -56,11 +58,12 @@ pub(super) fn resolve(wanted: Number) -> Option<Context> {
 }
 
 #[cold]
-fn resolve_anew(wanted: Number) -> Option<Context> {
+fn resolve_anew(wanted: Context) -> Option<Context> {
     let active = lock();
     let state = STATE.load(Ordering::Relaxed);
-    let found = active.iter().find(|run| run.number == wanted).or(active.first());
-    let answer = found.map(|run| Context { task: run.root, workflow: run.number });
+    let named = active.iter().find(|run| run.number == wanted.workflow);
+    let found = if wanted.loose { named.or(active.first()) } else { named };
+    let answer = found.map(|run| Context { task: run.root, workflow: run.number, loose: false });
     RESOLVED.set((state, wanted, answer));
     answer
 }
@@ -87,6 +90,20 @@ pub(crate) fn deactivate(number: Number) {
 /// The workflow of this number, if it still runs.
 pub(super) fn get(number: Number) -> Option<Active> {
     lock().iter().find(|run| run.number == number).cloned()
+}
+
+/// All that run.
+pub(crate) fn running() -> Vec<Active> {
+    lock().clone()
+}
+
+/// The list, locked while the process forks.
+#[cfg(unix)]
+pub(crate) type Held = MutexGuard<'static, Vec<Active>>;
+
+#[cfg(unix)]
+pub(crate) fn hold() -> Held {
+    lock()
 }
 
 /// While the list is locked: a state that no thread has seen yet, or OFF.

@@ -38,7 +38,7 @@ impl Inherited {
 pub(super) fn variables(context: Context) -> Vec<(&'static str, String)> {
     let resolved = match context.task {
         Some(_) => Some(context),
-        None => active::resolve(context.workflow),
+        None => active::resolve(context),
     };
     let Some((context, run)) =
         resolved.and_then(|context| Some((context, active::get(context.workflow)?)))

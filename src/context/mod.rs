@@ -29,7 +29,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::process::Command;
 
-pub(crate) use active::{Active, Number, activate, deactivate, enabled, take_decision};
+pub(crate) use active::{Active, Number, activate, deactivate, enabled, running, take_decision};
+#[cfg(unix)]
+pub(crate) use active::{Held, hold};
 pub(crate) use env::{Inherited, STORE};
 pub use future::{FutureExt, InContext};
 
@@ -43,6 +45,9 @@ pub struct Context {
     pub(crate) task: Option<Id>,
     /// The number of the workflow; 0 for whichever is the process's own.
     pub(crate) workflow: Number,
+    /// Whether the process's own workflow takes over when this one has ended: so for the thread that started it, which
+    /// goes on to other things.
+    pub(crate) loose: bool,
 }
 
 thread_local! {
@@ -52,11 +57,12 @@ thread_local! {
 /// The context of the calling code.
 pub fn current() -> Context {
     let context = CURRENT.get();
-    if context.task.is_some() || context.workflow != 0 {
+    if context.task.is_some() {
         return context;
     }
     // Bind to the workflow of the moment: another may have started when the context is entered.
-    Context { task: None, workflow: active::resolve(0).map_or(0, |base| base.workflow) }
+    let workflow = active::resolve(context).map_or(context.workflow, |base| base.workflow);
+    Context { task: None, workflow, loose: false }
 }
 
 /// The task and the running workflow around the calling code, where it is inside one by itself and not only because
@@ -96,7 +102,7 @@ pub fn carry<R>(work: impl FnOnce() -> R) -> impl FnOnce() -> R {
 }
 
 impl Context {
-    pub(crate) const NONE: Self = Self { task: None, workflow: 0 };
+    pub(crate) const NONE: Self = Self { task: None, workflow: 0, loose: true };
 
     /// Runs a closure in this context.
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
@@ -146,7 +152,13 @@ impl Context {
     #[inline]
     pub(crate) fn of_new_task() -> Option<Self> {
         let context = CURRENT.get();
-        if context.task.is_some() { Some(context) } else { active::resolve(context.workflow) }
+        if context.task.is_some() { Some(context) } else { active::resolve(context) }
+    }
+
+    /// The calling thread's workflow, where it is bound to one that has ended.
+    pub(crate) fn ended_workflow() -> Option<Number> {
+        let context = CURRENT.get();
+        (context.workflow != 0 && !context.loose).then_some(context.workflow)
     }
 }
 

@@ -33,12 +33,21 @@ pub(super) fn push_text_error(items: &mut Vec<u8>, type_name: &str, message: imp
 
 /// A panic, by its payload.
 pub(super) fn push_panic(items: &mut Vec<u8>, payload: &(dyn Any + Send)) {
-    let message = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (_, Some(text)) => text.clone(),
-        _ => "a panic without a message".to_owned(),
-    };
-    push_message(items, message);
+    push_panic_text(items, panic_message(payload));
+}
+
+/// A panic, by what it said.
+pub(super) fn push_panic_text(items: &mut Vec<u8>, message: &str) {
+    push_message(items, message.to_owned());
+}
+
+/// The message of a panic, by its payload.
+pub(super) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "a panic without a message",
+    }
 }
 
 fn push_message(items: &mut Vec<u8>, mut message: String) {

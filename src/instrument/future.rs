@@ -129,8 +129,8 @@ impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
         match polled {
             Ok(Poll::Ready(value)) => {
                 let mut ending = Ending::Finished;
-                if let (Some(outcome), Some(site)) = (self.outcome.take(), self.task.site) {
-                    let mut outputs = Outputs::new(&mut scratch, site);
+                if let Some(outcome) = self.outcome.take() {
+                    let mut outputs = Outputs::new(&mut scratch, self.task.site);
                     ending = outputs.contained(|outputs| outcome(&value, outputs));
                 }
                 begun.end(ended, ending, &scratch, false);

@@ -156,12 +156,13 @@ fn is_secret(names: &[&str], index: u16) -> bool {
 #[derive(Debug)]
 pub struct Outputs<'b> {
     items: &'b mut Scratch,
-    site: &'static Site,
+    /// None for a task without the macro.
+    site: Option<&'static Site>,
     failed: bool,
 }
 
 impl<'b> Outputs<'b> {
-    pub(crate) fn new(items: &'b mut Scratch, site: &'static Site) -> Self {
+    pub(crate) fn new(items: &'b mut Scratch, site: Option<&'static Site>) -> Self {
         Self { items, site, failed: false }
     }
 
@@ -169,15 +170,11 @@ impl<'b> Outputs<'b> {
     #[inline]
     pub fn generated(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         self.items.fetch();
-        let secret = is_secret(self.site.spec.generated, index);
-        push_value(
-            self.items,
-            ItemKind::Generated,
-            Key::Index(index),
-            secret,
-            self.site.spec.summarise_full,
-            encode,
-        );
+        let (names, whole) = self
+            .site
+            .map_or((&[][..], false), |site| (site.spec.generated, site.spec.summarise_full));
+        let secret = is_secret(names, index);
+        push_value(self.items, ItemKind::Generated, Key::Index(index), secret, whole, encode);
     }
 
     /// Marks the task as failed where the author's condition holds.

@@ -19,6 +19,7 @@ mod error;
 mod future;
 mod inputs;
 mod outcome;
+mod panics;
 mod scope;
 mod slot;
 mod workflow;
@@ -34,7 +35,7 @@ pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::{End, Ending, Start};
-use crate::pipeline::{push_end, push_start};
+use crate::pipeline::{count_dropped, generation, push_end, push_start};
 use crate::record::Id;
 
 /// A task that was recorded to have begun.
@@ -42,6 +43,8 @@ use crate::record::Id;
 pub(crate) struct Begun {
     id: Id,
     workflow: u32,
+    /// A forked child does not end what its parent began.
+    generation: u32,
 }
 
 impl Begun {
@@ -63,20 +66,23 @@ impl Begun {
             wall_ns,
             lost_items: false,
         };
-        push_start(start, items, reserve).then_some(Self { id, workflow: context.workflow })
+        let begun = Self { id, workflow: context.workflow, generation: generation() };
+        push_start(start, items, reserve).then_some(begun)
     }
 
     /// The context inside the task.
     #[inline]
     pub(crate) fn inside(&self) -> Context {
-        Context { task: Some(self.id), workflow: self.workflow }
+        Context { task: Some(self.id), workflow: self.workflow, loose: false }
     }
 
     /// Ends the task at a clock reading taken before anything else was done.
     #[inline(never)]
     pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8], reserved: bool) {
-        let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
-        push_end(end, items, reserved);
+        if self.generation == generation() {
+            let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
+            push_end(end, items, reserved);
+        }
     }
 }
 
@@ -84,7 +90,16 @@ impl Begun {
 #[inline]
 pub(crate) fn context_of_new_task() -> Option<Context> {
     match Context::of_new_task() {
-        None => workflow::join_inherited_once().then(Context::of_new_task).flatten(),
+        None => context_elsewhere(),
         found => found,
     }
+}
+
+/// For a task outside any running workflow: the one handed over by a parent process, if this is the time to join it.
+#[cold]
+fn context_elsewhere() -> Option<Context> {
+    if let Some(ended) = Context::ended_workflow() {
+        count_dropped(ended);
+    }
+    workflow::join_inherited_once().then(Context::of_new_task).flatten()
 }

@@ -10,7 +10,8 @@ use std::pin::pin;
 use serde::Serialize;
 
 use super::future::{AsyncTask, Tasked};
-use super::inputs::{Scratch, push_value};
+use super::inputs::{Outputs, Scratch, push_value};
+use super::panics::Since;
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
 use crate::context::{self, Context};
@@ -159,12 +160,7 @@ impl TaskBuilder {
             let begun = Begun::start(context, 0, &items, true)?;
             Some((begun, begun.inside().replace()))
         });
-        TaskGuard {
-            begun,
-            items: Vec::new(),
-            was_panicking: std::thread::panicking(),
-            _not_send: PhantomData,
-        }
+        TaskGuard { begun, items: Vec::new(), since: Since::now(), _not_send: PhantomData }
     }
 
     /// Runs a closure as the task.
@@ -210,13 +206,35 @@ impl TaskBuilder {
     /// # }
     /// ```
     pub async fn track<F: Future>(self, future: F) -> F::Output {
+        self.track_with(future, |_, _| {}).await
+    }
+
+    /// Runs a future that may fail as the task: an `Err` is recorded as such.
+    pub async fn try_track<F, T, E>(self, future: F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: Error,
+    {
+        let look = |result: &Result<T, E>, outputs: &mut Outputs<'_>| {
+            if let Err(error) = result {
+                outputs.fail(|items| error::push_chain(items, std::any::type_name::<E>(), error));
+            }
+        };
+        self.track_with(future, look).await
+    }
+
+    async fn track_with<F: Future>(
+        self,
+        future: F,
+        look: impl FnOnce(&F::Output, &mut Outputs<'_>) + Unpin,
+    ) -> F::Output {
         let mut task = AsyncTask::new();
         if let Some(items) = &self.items {
             task.begin_with(items);
         }
         drop(self);
         let body = pin!(future);
-        Tasked::new(&mut task, body, |_: &F::Output, _: &mut super::Outputs<'_>| {}).await
+        Tasked::new(&mut task, body, look).await
     }
 }
 
@@ -227,7 +245,7 @@ pub struct TaskGuard {
     /// The task, and the context to restore.
     begun: Option<(Begun, Context)>,
     items: Vec<u8>,
-    was_panicking: bool,
+    since: Since,
     _not_send: PhantomData<*const ()>,
 }
 
@@ -280,9 +298,12 @@ impl Drop for TaskGuard {
         if self.begun.is_none() {
             return;
         }
-        let panicked = !self.was_panicking && std::thread::panicking();
-        let ending = if panicked { Ending::Panicked } else { Ending::Dropped };
-        self.end(clock::monotonic_ns(), ending);
+        let ended = clock::monotonic_ns();
+        let panicked = self.since.is_panicking();
+        if panicked && let Some(message) = self.since.message() {
+            error::push_panic_text(&mut self.items, &message);
+        }
+        self.end(ended, if panicked { Ending::Panicked } else { Ending::Dropped });
     }
 }
 

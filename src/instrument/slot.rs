@@ -60,7 +60,7 @@ impl TaskSlot {
         let mut scratch = Scratch::empty();
         match result {
             Ok(value) => {
-                let mut outputs = Outputs::new(&mut scratch, site);
+                let mut outputs = Outputs::new(&mut scratch, Some(site));
                 let ending = outputs.contained(|outputs| outcome(&value, outputs));
                 begun.end(ended, ending, &scratch, true);
                 value

@@ -1,14 +1,18 @@
 //! Workflows: what the tasks of one run have in common, from its start to its end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::error::panic_message;
+use super::panics::{self, Since};
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::pipeline::{self, RunEnd, RunSpec, Totals};
 use crate::record::{ErrorObject, Id, Status, WorkflowObject, redact};
-use crate::store::{DEFAULT_FOLDER, RunInfo, StoreChoice};
+use crate::settings::Settings;
+use crate::store::{RunInfo, StoreChoice};
 use crate::{Result, clock, host};
 
 /// A workflow: tasks are recorded while one runs.
@@ -38,6 +42,7 @@ pub struct WorkflowBuilder {
     used: Map<String, Value>,
     metadata: Map<String, Value>,
     store: Option<StoreChoice>,
+    without_catalogue: bool,
 }
 
 impl WorkflowBuilder {
@@ -89,6 +94,12 @@ impl WorkflowBuilder {
         self
     }
 
+    /// Leaves the program's own annotated functions out of the record: for a program that records what others do.
+    pub fn without_catalogue(mut self) -> Self {
+        self.without_catalogue = true;
+        self
+    }
+
     /// Starts the workflow. It is the calling thread's until it ends, and that of every thread without one while it
     /// is the longest running.
     ///
@@ -96,7 +107,8 @@ impl WorkflowBuilder {
     /// written, a full disk or a server that is away are told on standard error, and are tried again.
     pub fn start(self) -> Result<WorkflowRun> {
         let mut run = self.open(None)?;
-        run.before = Some(run.context().replace());
+        let context = Context { loose: true, ..run.context() };
+        run.before = Some(context.replace());
         Ok(run)
     }
 
@@ -109,11 +121,19 @@ impl WorkflowBuilder {
     /// # Ok::<(), runlore::Error>(())
     /// ```
     pub fn run<R>(self, work: impl FnOnce() -> R) -> Result<R> {
-        let run = self.start()?;
-        let result = work();
-        // What could not be stored was told on standard error; the result is the caller's.
-        _ = run.finish();
-        Ok(result)
+        let mut run = self.start()?;
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(result) => {
+                // What could not be stored was told on standard error; the result is the caller's.
+                _ = run.finish();
+                Ok(result)
+            }
+            Err(panic) => {
+                run.error = Some(panic_object(panic_message(&*panic)));
+                _ = run.finish();
+                resume_unwind(panic)
+            }
+        }
     }
 
     /// Runs a future as the workflow: it stays the future's own on whichever thread that is polled, which several
@@ -128,6 +148,10 @@ impl WorkflowBuilder {
     /// Starts the recording; `joined` is a workflow of another process that this one's tasks belong to.
     fn open(self, joined: Option<&Inherited>) -> Result<WorkflowRun> {
         static NUMBERS: AtomicU32 = AtomicU32::new(1);
+        let settings = pipeline::settings();
+        if !settings.instrumentation.enabled {
+            return Ok(WorkflowRun::inert(self.id));
+        }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         clock::anchor();
         let monotonic_ns = clock::monotonic_ns();
@@ -147,13 +171,16 @@ impl WorkflowBuilder {
             None => self.id.unwrap_or_else(|| Id::at(wall_ns).to_string()),
         };
         let campaign = self.campaign.or(campaign).unwrap_or_else(|| Id::at(wall_ns).to_string());
-        let info =
-            RunInfo { workflow_id: id.clone(), name: self.name.clone(), pid: std::process::id() };
+        let info = RunInfo::new(id.clone(), self.name.clone(), std::process::id(), settings);
         let store = self
             .store
             .or_else(|| Some(std::env::var(context::STORE).ok()?.into()))
-            .unwrap_or_else(|| DEFAULT_FOLDER.into())
+            .unwrap_or_else(|| default_store(settings))
             .open(&info)?;
+        if let Some(folder) = store.folder() {
+            // What it finds is told when someone looks; a run must start whatever is wrong there.
+            _ = pipeline::recover(folder);
+        }
         let hostname = host::name();
         let workflow = joined.is_none().then(|| {
             Box::new(WorkflowObject {
@@ -169,39 +196,47 @@ impl WorkflowBuilder {
                 status: Some(Status::Running),
                 used: (!self.used.is_empty()).then_some(self.used),
                 custom_metadata: (!self.metadata.is_empty()).then_some(self.metadata),
-                user: self.user.or_else(host::user),
+                user: self.user.or_else(|| settings.experiment.user.clone()).or_else(host::user),
+                environment_id: settings.sys_metadata.environment_id.clone(),
+                settings: settings_record(settings),
+                extra_metadata: extra_metadata(settings),
                 hostname: Some(hostname.clone()),
                 pid: Some(u64::from(std::process::id())),
-                sys_name: Some(std::env::consts::OS.to_owned()),
-                catalogue: serde_json::to_value(pipeline::catalogue()).ok(),
+                sys_name: settings
+                    .sys_metadata
+                    .sys_name
+                    .clone()
+                    .or_else(|| Some(std::env::consts::OS.to_owned())),
+                extra: machine_names(settings),
+                catalogue: match self.without_catalogue {
+                    true => None,
+                    false => serde_json::to_value(pipeline::catalogue()).ok(),
+                },
                 ..WorkflowObject::default()
             })
         });
         let active = Active {
             number,
             id: id.clone(),
+            name: info.name.clone(),
             campaign: campaign.clone(),
             root: parent_task,
             store: store.uri(),
         };
+        panics::watch();
         pipeline::open_run(RunSpec {
             number,
             store,
+            name: info.name,
             workflow_id: id.clone(),
             campaign_id: campaign,
             hostname,
             workflow,
             monotonic_ns,
+            wall_ns,
         })?;
         context::activate(active);
-        Ok(WorkflowRun {
-            number,
-            id,
-            error: None,
-            before: None,
-            was_panicking: std::thread::panicking(),
-            ended: false,
-        })
+        Ok(WorkflowRun { number, id, error: None, before: None, since: Since::now(), ended: false })
     }
 }
 
@@ -222,11 +257,23 @@ pub struct WorkflowRun {
     error: Option<ErrorObject>,
     /// The thread's context before the start.
     before: Option<Context>,
-    was_panicking: bool,
+    since: Since,
     ended: bool,
 }
 
 impl WorkflowRun {
+    /// A run of which nothing is recorded, because the settings say so.
+    fn inert(id: Option<String>) -> Self {
+        Self {
+            number: 0,
+            id: id.unwrap_or_else(|| Id::new().to_string()),
+            error: None,
+            before: None,
+            since: Since::now(),
+            ended: false,
+        }
+    }
+
     /// The workflow's id.
     pub fn id(&self) -> &str {
         &self.id
@@ -234,7 +281,7 @@ impl WorkflowRun {
 
     /// The workflow as a context, for threads and futures that do not have one.
     pub fn context(&self) -> Context {
-        Context { task: None, workflow: self.number }
+        Context { task: None, workflow: self.number, loose: false }
     }
 
     /// Marks the workflow as failed.
@@ -260,6 +307,9 @@ impl WorkflowRun {
 
     fn end(&mut self, early: bool) -> Result<Totals> {
         self.ended = true;
+        if self.number == 0 {
+            return Ok(Totals::default());
+        }
         if let Some(before) = self.before.take() {
             // Only where it is still ours to restore: the run may end on another thread.
             if context::current() == self.context() {
@@ -283,28 +333,68 @@ impl Drop for WorkflowRun {
         if self.ended {
             return;
         }
-        let panicked = !self.was_panicking && std::thread::panicking();
+        let panicked = self.since.is_panicking();
         if panicked && self.error.is_none() {
-            self.error = Some(ErrorObject {
-                kind: Some("panic".to_owned()),
-                message: Some("panicked".to_owned()),
-                ..ErrorObject::default()
-            });
+            let message = self.since.message();
+            self.error = Some(panic_object(message.as_deref().unwrap_or("panicked")));
         }
         // Nobody is there to hear of an error; the writer told it on standard error.
         _ = self.end(!panicked);
     }
 }
 
-/// At the process's first task outside any workflow: joins the workflow that a parent process handed over. Says
-/// whether it did.
+/// Where records go when nobody says.
+fn default_store(settings: &Settings) -> StoreChoice {
+    settings.databases.jsonl.path.as_path().into()
+}
+
+/// The settings in force, without secrets.
+fn settings_record(settings: &Settings) -> Option<Map<String, Value>> {
+    match redact::hidden("", serde_json::to_value(settings).ok()?) {
+        Value::Object(settings) => Some(settings),
+        _ => None,
+    }
+}
+
+fn extra_metadata(settings: &Settings) -> Option<Map<String, Value>> {
+    let extra = redact::hidden("", Value::Object(settings.extra_metadata.clone()));
+    extra.as_object().filter(|extra| !extra.is_empty()).cloned()
+}
+
+/// The names that the settings give the machine and its user.
+fn machine_names(settings: &Settings) -> Map<String, Value> {
+    let names = &settings.sys_metadata;
+    [
+        ("node_name", &names.node_name),
+        ("login_name", &names.login_name),
+        ("public_ip", &names.public_ip),
+        ("private_ip", &names.private_ip),
+    ]
+    .into_iter()
+    .filter_map(|(key, name)| Some((key.to_owned(), Value::String(name.clone()?))))
+    .collect()
+}
+
+fn panic_object(message: &str) -> ErrorObject {
+    ErrorObject {
+        kind: Some("panic".to_owned()),
+        message: Some(redact::scrub(message)),
+        ..ErrorObject::default()
+    }
+}
+
+/// At the process's first task outside any workflow: joins the workflow that a parent process handed over, or starts
+/// one where the settings say so. Says whether it did.
 #[cold]
 pub(super) fn join_inherited_once() -> bool {
     if !context::take_decision() {
         return false;
     }
-    let Some(inherited) = Inherited::from_env() else { return false };
-    match workflow(host::program()).open(Some(inherited)) {
+    let inherited = Inherited::from_env();
+    if inherited.is_none() && !pipeline::settings().instrumentation.implicit_workflow {
+        return false;
+    }
+    match workflow(host::program()).open(inherited) {
         // It ends with the process.
         Ok(run) => {
             std::mem::forget(run);

@@ -11,19 +11,15 @@ use crate::record::Id;
 pub(crate) enum Kind {
     /// Fills the end of a ring.
     Pad = 0,
-    /// The ring's thread: its id and name.
-    Thread = 1,
-    Start = 2,
-    End = 3,
+    Start = 1,
+    End = 2,
     /// More items for a task that is open: its id, then the items.
-    Add = 4,
+    Add = 3,
 }
 
 impl Kind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Pad, Self::Thread, Self::Start, Self::End, Self::Add]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [Self::Pad, Self::Start, Self::End, Self::Add].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -1,6 +1,8 @@
-//! Zeroed, page-aligned memory that the system hands out page by page as it is touched.
+//! Zeroed, page-aligned memory: the process's own, or a file that outlives it.
 #![allow(unsafe_code)]
 
+use std::fs::File;
+use std::io;
 use std::ptr::NonNull;
 
 /// A block of memory that lives as long as its owner.
@@ -24,14 +26,32 @@ impl Memory {
 impl Memory {
     /// `length` zeroed bytes, or nothing where the system refuses.
     pub(crate) fn new(length: usize) -> Option<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a fresh anonymous mapping touches no memory that exists.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return None;
+        Self::map(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).ok()
+    }
+
+    /// The first `length` bytes of an empty file: what is written there survives the process.
+    pub(crate) fn of_file(file: &File, length: usize) -> io::Result<Self> {
+        use std::os::fd::AsRawFd as _;
+        let size = libc::off_t::try_from(length).map_err(io::Error::other)?;
+        // Room is taken now: a page that the disk has no room for would otherwise end the program when it is
+        // first written to.
+        // SAFETY: the descriptor is open for writing.
+        let refused = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size) };
+        if refused != 0 {
+            return Err(io::Error::from_raw_os_error(refused));
         }
-        Some(Self { start: NonNull::new(start.cast())?, length })
+        Self::map(length, libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn map(length: usize, flags: libc::c_int, file: libc::c_int) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping at a place of the system's choice touches no memory that exists.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { start, length })
     }
 }
 
@@ -53,6 +73,11 @@ impl Memory {
         // SAFETY: the layout's size is not zero.
         let start = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
         Some(Self { start, length })
+    }
+
+    /// Not on this system.
+    pub(crate) fn of_file(_: &File, _: usize) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -5,22 +5,34 @@
 //! workflows. Nothing on the caller's side locks, formats, or wakes another thread, unless a ring is more than half
 //! full.
 
+mod config;
 pub(crate) mod event;
 mod exit;
+mod fork;
+mod lock;
 mod memory;
 mod notice;
 mod push;
+mod recover;
 mod ring;
 mod rings;
 mod run;
+mod session;
 mod signal;
+mod signals;
 mod site;
 mod stats;
+mod thread;
 mod view;
 mod writer;
 
+pub use config::configure;
+pub(crate) use config::settings;
+pub(crate) use exit::end_by_panic;
+pub(crate) use fork::generation;
 pub(crate) use notice::notice;
-pub(crate) use push::{push_add, push_end, push_start};
+pub(crate) use push::{count_dropped, push_add, push_end, push_start};
+pub use recover::{Recovered, recover};
 pub(crate) use run::{RunEnd, RunSpec};
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 pub use stats::{Stats, Totals, stats};

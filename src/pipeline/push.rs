@@ -1,18 +1,19 @@
 //! The caller's side: events go into the thread's ring, and what to do when it is full.
 
+#[cfg(unix)]
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::config::settings;
 use super::event::{End, Kind, Start, bytes_of};
 use super::ring::{END_ROOM, Ring};
 use super::{rings, stats, writer};
 use crate::clock;
 use crate::context::Number;
 use crate::record::Id;
-
-/// How long a task waits for room in its queue at the most.
-const MAX_WAIT: Duration = Duration::from_millis(100);
+use crate::settings::WhenFull;
 
 /// Tasks that were not recorded, by workflow; the writer takes them.
 static DROPPED: Mutex<Vec<(Number, u64)>> = Mutex::new(Vec::new());
@@ -122,8 +123,9 @@ fn no_ring(workflow: Number) -> bool {
     false
 }
 
+/// Counts a task of a workflow that is not recorded.
 #[cold]
-fn count_dropped(workflow: Number) {
+pub(crate) fn count_dropped(workflow: Number) {
     let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
     match dropped.iter_mut().find(|(number, _)| *number == workflow) {
         Some((_, count)) => *count += 1,
@@ -158,6 +160,18 @@ pub(super) fn take_overflow() -> Vec<Vec<u8>> {
     std::mem::take(&mut *OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// What callers leave for the writer outside the rings, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = (MutexGuard<'static, Vec<(Number, u64)>>, MutexGuard<'static, Vec<Vec<u8>>>);
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    (
+        DROPPED.lock().unwrap_or_else(PoisonError::into_inner),
+        OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner),
+    )
+}
+
 #[inline]
 fn wake_if_filling(ring: &Ring) {
     if ring.is_past_half() {
@@ -165,22 +179,28 @@ fn wake_if_filling(ring: &Ring) {
     }
 }
 
-/// Tries until there is room, for as long as it may take: the writer needs a moment, not more.
+/// Tries until there is room, as long as the writer makes progress.
 #[cold]
 fn wait_for_room(ring: &Ring, mut attempt: impl FnMut() -> bool) -> bool {
     let stalled = ring.stalled();
+    let recorder = &settings().recorder;
+    if recorder.when_full == WhenFull::Drop {
+        return false;
+    }
     if stalled.get() {
         // The last wait was in vain, and still there is no room: the program must not wait again and again.
         return false;
     }
     stats::add(&stats::WAITS, 1);
-    let began = clock::monotonic_ns();
+    let (mut progress, mut since) = (writer::progress(), clock::monotonic_ns());
     for round in 0_u32.. {
         writer::wake();
         if attempt() {
             return true;
         }
-        if clock::monotonic_ns() - began > MAX_WAIT.as_nanos() as u64 {
+        if writer::progress() != progress {
+            (progress, since) = (writer::progress(), clock::monotonic_ns());
+        } else if clock::monotonic_ns() - since > recorder.max_wait_ms.as_nanos() as u64 {
             break;
         }
         if round < 20 {

@@ -8,8 +8,9 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::event::{Kind, u32_at};
+use super::event::{Kind, u32_at, u64_at};
 use super::memory::Memory;
+use super::thread::Thread;
 
 /// Every event begins with its length, its kind, and how many bytes at its end only align the next one.
 const HEAD: usize = 8;
@@ -27,11 +28,19 @@ const FREE: u32 = 0;
 const OWNED: u32 = 1;
 const CLOSED: u32 = 2;
 
-/// The first bytes of a ring. Each side's position has a cache line of its own.
+/// The first bytes of a ring: all that a stranger needs to read it after the process died. Each side's position has
+/// a cache line of its own.
 #[repr(C)]
 struct Shared {
+    magic: AtomicU64,
+    capacity: AtomicU64,
     state: AtomicU32,
-    _line: [u8; 124],
+    /// How many threads have owned the ring so far.
+    owners: AtomicU32,
+    /// The owner: its number, and its name in UTF-8, ended by a zero.
+    thread_id: AtomicU64,
+    thread_name: [AtomicU64; 8],
+    _line: [u8; 32],
     /// Up to here the consumer is done; written by the consumer.
     released: AtomicU64,
     _line2: [u8; 120],
@@ -39,6 +48,9 @@ struct Shared {
     committed: AtomicU64,
     _line3: [u8; 120],
 }
+
+/// Says that these bytes are a ring, and in which form.
+const MAGIC: u64 = u64::from_le_bytes(*b"RUNLORE1");
 
 /// What only the owning thread touches.
 struct Producer {
@@ -59,6 +71,8 @@ pub(crate) struct Ring {
     memory: Memory,
     capacity: usize,
     producer: Producer,
+    /// Rings of an older generation are given up for one that outlives the process.
+    pub(super) generation: u32,
     /// The next ring in the list of all rings; set once, before the ring is published.
     pub(super) next: AtomicPtr<Ring>,
 }
@@ -76,12 +90,18 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
+    /// The memory that a ring of `capacity` bytes takes.
+    pub(crate) fn memory_for(capacity: usize) -> usize {
+        DATA + capacity
+    }
+
     /// A ring of `capacity` bytes (a power of two), owned by the calling thread.
-    pub(crate) fn new(capacity: usize) -> Option<Self> {
+    pub(crate) fn new(memory: Memory, capacity: usize, generation: u32) -> Self {
         debug_assert!(capacity.is_power_of_two());
         let ring = Self {
-            memory: Memory::new(DATA + capacity)?,
+            memory,
             capacity,
+            generation,
             producer: Producer {
                 committed: Cell::new(0),
                 released: Cell::new(0),
@@ -90,8 +110,11 @@ impl Ring {
             },
             next: AtomicPtr::new(std::ptr::null_mut()),
         };
-        ring.shared().state.store(OWNED, Ordering::Release);
-        Some(ring)
+        let shared = ring.shared();
+        shared.capacity.store(capacity as u64, Ordering::Relaxed);
+        shared.magic.store(MAGIC, Ordering::Relaxed);
+        shared.state.store(OWNED, Ordering::Release);
+        ring
     }
 
     fn shared(&self) -> &Shared {
@@ -114,6 +137,41 @@ impl Ring {
             self.producer.stalled.set(false);
         }
         claimed
+    }
+
+    /// Says whose ring it is from here on; by the owning thread, before its first event.
+    pub(crate) fn introduce(&self, thread_id: u64, name: Option<&str>) {
+        let shared = self.shared();
+        let mut text = [0; 64];
+        let name = name.unwrap_or_default().as_bytes();
+        let kept = name.len().min(text.len() - 1);
+        text[..kept].copy_from_slice(&name[..kept]);
+        for (word, bytes) in shared.thread_name.iter().zip(text.chunks_exact(8)) {
+            word.store(u64_at(bytes, 0), Ordering::Relaxed);
+        }
+        shared.thread_id.store(thread_id, Ordering::Relaxed);
+        // Whoever sees the owner's first event sees its name too: `committed` is stored after it.
+        shared.owners.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// By the consumer: how many owners the ring has had; changes only while it has no events.
+    pub(crate) fn owners(&self) -> u32 {
+        self.shared().owners.load(Ordering::Relaxed)
+    }
+
+    /// By the consumer: the thread that owns the ring.
+    pub(crate) fn owner(&self) -> Thread {
+        let shared = self.shared();
+        let mut text = [0; 64];
+        for (word, bytes) in shared.thread_name.iter().zip(text.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        Thread::new(shared.thread_id.load(Ordering::Relaxed), &text)
+    }
+
+    /// By the consumer: how far the producer has come.
+    pub(crate) fn committed(&self) -> u64 {
+        self.shared().committed.load(Ordering::Acquire)
     }
 
     /// The owning thread ends: the ring is free once it is drained.
@@ -233,33 +291,93 @@ impl Ring {
         committed - released > half
     }
 
-    /// By the consumer: hands the events after `read` to `each`, and returns the position after them.
-    pub(crate) fn read(&self, mut read: u64, mut each: impl FnMut(Kind, &[u8])) -> u64 {
-        let committed = self.shared().committed.load(Ordering::Acquire);
-        while read < committed {
-            let place = read as usize & (self.capacity - 1);
-            // SAFETY: the producer committed these bytes and does not touch them until they are released.
-            let rest = unsafe {
-                std::slice::from_raw_parts(self.data().add(place), self.capacity - place)
-            };
-            let length = u32_at(rest, 0) as usize;
-            let unused = usize::from(rest[5]);
-            if length < HEAD + unused || length > rest.len() {
-                // Only a damaged ring has such an event: nothing after it can be found.
-                return committed;
-            }
-            match Kind::from_byte(rest[4]) {
-                Some(Kind::Pad) | None => {}
-                Some(kind) => each(kind, &rest[HEAD..length - unused]),
-            }
-            read += length as u64;
-        }
-        read
+    /// By the consumer: hands the events between `read` and `until` (a position that `committed` gave) to `each`, with the
+    /// position of each, but not many more than `some` bytes of them; returns the position after them.
+    pub(crate) fn read(
+        &self,
+        read: u64,
+        until: u64,
+        some: u64,
+        each: impl FnMut(u64, Kind, &[u8]),
+    ) -> u64 {
+        // SAFETY: the producer committed the bytes up to `committed` and does not touch them until they are released.
+        let bytes =
+            |place, length| unsafe { std::slice::from_raw_parts(self.data().add(place), length) };
+        walk(bytes, self.capacity, read, until, some, each)
+    }
+
+    /// By the consumer: how many bytes are taken.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.committed() - self.shared().released.load(Ordering::Relaxed)
     }
 
     /// By the consumer: the events before `read` are done with, and their room is free.
     pub(crate) fn release(&self, read: u64) {
         self.shared().released.store(read, Ordering::Release);
+    }
+}
+
+/// Walks events from `read` to `until`, or past `some` bytes; `bytes` gives a part of the data.
+fn walk<'a>(
+    bytes: impl Fn(usize, usize) -> &'a [u8],
+    capacity: usize,
+    mut read: u64,
+    until: u64,
+    some: u64,
+    mut each: impl FnMut(u64, Kind, &[u8]),
+) -> u64 {
+    let enough = read.saturating_add(some).min(until);
+    while read < enough {
+        let place = read as usize & (capacity - 1);
+        let head = bytes(place, HEAD);
+        let length = u32_at(head, 0) as usize;
+        let unused = usize::from(head[5]);
+        if length < HEAD + unused || length > capacity - place || !length.is_multiple_of(ALIGN) {
+            // Only a damaged ring has such an event: nothing after it can be found.
+            return until;
+        }
+        match Kind::from_byte(head[4]) {
+            Some(Kind::Pad) | None => {}
+            Some(kind) => each(read, kind, &bytes(place + HEAD, length - unused - HEAD)),
+        }
+        read += length as u64;
+    }
+    read
+}
+
+/// A ring that its process left behind, read from its file.
+#[derive(Debug)]
+pub(crate) struct DeadRing {
+    bytes: Vec<u8>,
+}
+
+impl DeadRing {
+    /// The bytes of a file, if they are a ring.
+    pub(crate) fn new(bytes: Vec<u8>) -> Option<Self> {
+        let capacity = u64_at(&bytes, std::mem::offset_of!(Shared, capacity)) as usize;
+        let is_ring = u64_at(&bytes, std::mem::offset_of!(Shared, magic)) == MAGIC
+            && capacity.is_power_of_two()
+            && bytes.len() == DATA + capacity;
+        is_ring.then_some(Self { bytes })
+    }
+
+    pub(crate) fn owner(&self) -> Thread {
+        let name = std::mem::offset_of!(Shared, thread_name);
+        let id = u64_at(&self.bytes, std::mem::offset_of!(Shared, thread_id));
+        Thread::new(id, &self.bytes[name..name + 64])
+    }
+
+    /// Hands out the events that the process's own writer was not done with.
+    pub(crate) fn read(&self, each: impl FnMut(u64, Kind, &[u8])) {
+        let data = &self.bytes[DATA..];
+        let released = u64_at(&self.bytes, std::mem::offset_of!(Shared, released));
+        let committed = u64_at(&self.bytes, std::mem::offset_of!(Shared, committed));
+        if committed.wrapping_sub(released) <= data.len() as u64
+            && released.is_multiple_of(ALIGN as u64)
+        {
+            let part = |place: usize, length: usize| &data[place..place + length];
+            walk(part, data.len(), released, committed, u64::MAX, each);
+        }
     }
 }
 
@@ -310,16 +428,21 @@ unsafe fn copy(from: &[u8], to: *mut u8) {
 mod tests {
     use super::*;
 
+    fn ring() -> Ring {
+        Ring::new(Memory::new(Ring::memory_for(4096)).unwrap(), 4096, 0)
+    }
+
     fn drain(ring: &Ring, read: &mut u64) -> Vec<Vec<u8>> {
         let mut events = Vec::new();
-        *read = ring.read(*read, |_, bytes| events.push(bytes.to_vec()));
+        *read =
+            ring.read(*read, ring.committed(), u64::MAX, |_, _, bytes| events.push(bytes.to_vec()));
         ring.release(*read);
         events
     }
 
     #[test]
     fn events_of_any_length_come_out_in_order_across_many_turns() {
-        let ring = Ring::new(4096).unwrap();
+        let ring = ring();
         let mut read = 0;
         for turn in 0..5_000_usize {
             let items = vec![turn as u8; turn * 37 % 1000];
@@ -333,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_refuses_and_keeps_what_it_has() {
-        let ring = Ring::new(4096).unwrap();
+        let ring = ring();
         let mut pushed = 0;
         while ring.push(Kind::Start, &[0; 56], &[7; 100], 0).is_ok() {
             pushed += 1;
@@ -347,7 +470,7 @@ mod tests {
 
     #[test]
     fn every_start_that_fits_leaves_room_for_its_end() {
-        let ring = Ring::new(4096).unwrap();
+        let ring = ring();
         let mut open = 0;
         while ring.push(Kind::Start, &[0; 56], &[], ring.reserved() + 2 * END_ROOM).is_ok() {
             ring.reserve();
@@ -361,8 +484,33 @@ mod tests {
     }
 
     #[test]
+    fn a_dead_ring_tells_what_was_not_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(folder.path().join("ring"))
+            .unwrap();
+        let ring = Ring::new(Memory::of_file(&file, Ring::memory_for(4096)).unwrap(), 4096, 0);
+        ring.introduce(7, Some("worker"));
+        for number in 0..200_u64 {
+            ring.push(Kind::Start, &number.to_le_bytes(), &[], 0).unwrap();
+            if number < 190 {
+                ring.release(ring.committed());
+            }
+        }
+        let dead = DeadRing::new(std::fs::read(folder.path().join("ring")).unwrap()).unwrap();
+        assert_eq!((dead.owner().id, dead.owner().name.as_deref()), (7, Some("worker")));
+        let mut numbers = Vec::new();
+        dead.read(|_, _, bytes| numbers.push(u64_at(bytes, 0)));
+        assert_eq!(numbers, (190..200).collect::<Vec<_>>());
+        assert!(DeadRing::new(vec![0; 8192]).is_none());
+    }
+
+    #[test]
     fn two_threads_agree() {
-        let ring = Ring::new(4096).unwrap();
+        let ring = ring();
         let total = 50_000_u64;
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -374,7 +522,7 @@ mod tests {
             });
             let (mut read, mut expected) = (0, 0);
             while expected < total {
-                read = ring.read(read, |_, bytes| {
+                read = ring.read(read, ring.committed(), u64::MAX, |_, _, bytes| {
                     assert_eq!(super::super::event::u64_at(bytes, 0), expected);
                     assert_eq!(&bytes[8..], &[5; 17]);
                     expected += 1;

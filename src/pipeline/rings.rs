@@ -1,22 +1,20 @@
 //! All rings of the process, and the calling thread's own.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use super::event::{ItemKind, Key, Kind, Marks, push_item};
+use super::config::settings;
+use super::memory::Memory;
 use super::ring::Ring;
-
-/// Bytes of all rings together.
-const BUDGET: usize = 64 << 20;
-
-/// The size of a thread's ring.
-const RING: usize = 256 << 10;
+use super::{fork, session, thread, writer};
 
 /// When half the budget is spent, new rings are smaller, so that thousands of threads still get one.
 const SMALL_RING: usize = 16 << 10;
 
 static LIST: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
 static SPENT: AtomicUsize = AtomicUsize::new(0);
+/// Grows when rings of a better kind can be had, and in a forked child.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static OWN: Cell<Option<&'static Ring>> = const { Cell::new(None) };
@@ -43,8 +41,8 @@ impl Drop for Closer {
 #[inline]
 pub(crate) fn own() -> Option<&'static Ring> {
     match OWN.get() {
-        Some(ring) => Some(ring),
-        None => acquire(),
+        Some(ring) if ring.generation == GENERATION.load(Ordering::Relaxed) => Some(ring),
+        old => acquire(old),
     }
 }
 
@@ -58,16 +56,43 @@ pub(crate) fn is_silent() -> bool {
     SILENT.get()
 }
 
+/// From here on threads take rings of a new kind, as soon as none of their tasks is open in an old one.
+pub(crate) fn renew() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// In a forked child: forgets the rings, which are the parent's.
+pub(crate) fn forget_all() {
+    OWN.set(None);
+    LIST.store(std::ptr::null_mut(), Ordering::Relaxed);
+    SPENT.store(0, Ordering::Relaxed);
+    renew();
+}
+
 #[cold]
-fn acquire() -> Option<&'static Ring> {
+fn acquire(old: Option<&'static Ring>) -> Option<&'static Ring> {
     if SILENT.get() {
         return None;
     }
-    let ring = all().find(|ring| ring.claim()).or_else(allocate)?;
+    fork::rearm_if_marked();
+    if !writer::is_running() {
+        return None;
+    }
+    if let Some(old) = old {
+        // The END of a task that is open in the old ring must follow its START.
+        if old.has_reservations() {
+            return Some(old);
+        }
+        old.close();
+        OWN.set(None);
+    }
+    let generation = GENERATION.load(Ordering::Relaxed);
+    let free = all().filter(|ring| ring.generation == generation).find(|ring| ring.claim());
+    let ring = free.or_else(|| allocate(generation))?;
     OWN.set(Some(ring));
     // While the thread's destructors run, the closer may be gone already.
     LATE.set(CLOSER.try_with(|_| ()).is_err());
-    introduce(ring);
+    ring.introduce(thread::current_id(), std::thread::current().name());
     Some(ring)
 }
 
@@ -80,14 +105,18 @@ pub(crate) fn close_if_late(ring: &Ring) {
     }
 }
 
-fn allocate() -> Option<&'static Ring> {
-    let spent = SPENT.load(Ordering::Relaxed);
-    let size = if spent < BUDGET / 2 { RING } else { SMALL_RING };
-    if spent + size > BUDGET {
+fn allocate(generation: u32) -> Option<&'static Ring> {
+    let recorder = &settings().recorder;
+    let (ring, budget) = (recorder.ring_bytes.get() as usize, recorder.budget_bytes.get() as usize);
+    let size = |spent: usize| if spent < budget / 2 { ring } else { ring.min(SMALL_RING) };
+    let more = |spent| Some(spent + size(spent)).filter(|spent| *spent <= budget);
+    let size = size(SPENT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?);
+    let length = Ring::memory_for(size);
+    let Some(memory) = session::ring_memory(length).or_else(|| Memory::new(length)) else {
+        SPENT.fetch_sub(size, Ordering::Relaxed);
         return None;
-    }
-    SPENT.fetch_add(size, Ordering::Relaxed);
-    let ring: &'static Ring = Box::leak(Box::new(Ring::new(size)?));
+    };
+    let ring: &'static Ring = Box::leak(Box::new(Ring::new(memory, size, generation)));
     let mut first = LIST.load(Ordering::Acquire);
     loop {
         ring.next.store(first, Ordering::Relaxed);
@@ -96,36 +125,6 @@ fn allocate() -> Option<&'static Ring> {
             Ok(_) => return Some(ring),
             Err(newer) => first = newer,
         }
-    }
-}
-
-/// Tells the writer whose ring this is from here on.
-fn introduce(ring: &Ring) {
-    let mut items = Vec::with_capacity(64);
-    push_item(&mut items, ItemKind::Metadata, Key::Index(0), |items| {
-        items.extend_from_slice(&thread_id().to_le_bytes());
-        Marks::default()
-    });
-    if let Some(name) = std::thread::current().name() {
-        super::event::push_text(&mut items, ItemKind::Activity, name);
-    }
-    // A recycled ring was drained, so there is room.
-    _ = ring.push(Kind::Thread, [], &items, 0);
-}
-
-/// The system's number of the calling thread.
-#[allow(unsafe_code)]
-fn thread_id() -> u64 {
-    #[cfg(target_os = "linux")]
-    {
-        // SAFETY: gettid has no preconditions.
-        unsafe { libc::gettid() as u64 }
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        use std::sync::atomic::AtomicU64;
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NEXT.fetch_add(1, Ordering::Relaxed)
     }
 }
 

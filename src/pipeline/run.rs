@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::config::settings;
 use super::notice::notice;
+use super::session;
 use super::stats::{self, Totals};
 use super::view::{Common, Task, TaskView};
+use super::writer;
 use crate::clock;
 use crate::context::Number;
 use crate::record::{ErrorObject, Status, WorkflowObject};
+use crate::settings::Durability;
 use crate::store::{Batch, Store};
 use crate::{Error, ErrorKind, Result};
 
-/// A batch is written when it has this many records …
-const BATCH: usize = 512;
-/// … or when it is this old.
-const MAX_AGE: Duration = Duration::from_millis(200);
-/// Bytes kept in memory for a store that fails.
-const MAX_BACKLOG: usize = 64 << 20;
+/// Buffers kept for further tasks.
+const SPARE: usize = 512;
 /// How long to wait before a store that failed is tried again: doubled each time, up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long the end of a run tries to get its last records stored.
@@ -31,14 +31,16 @@ const LAST_TRY: Duration = Duration::from_secs(2);
 pub(crate) struct RunSpec {
     pub(crate) number: Number,
     pub(crate) store: Box<dyn Store>,
-    /// The id of the workflow and of its campaign.
+    /// The id of the workflow and of its campaign, and its name.
+    pub(crate) name: String,
     pub(crate) workflow_id: String,
     pub(crate) campaign_id: String,
     pub(crate) hostname: String,
     /// The record of the workflow as it starts; none when another process has it.
     pub(crate) workflow: Option<Box<WorkflowObject>>,
-    /// The monotonic clock when it started.
+    /// The two clocks when it started.
     pub(crate) monotonic_ns: u64,
+    pub(crate) wall_ns: u64,
 }
 
 /// How a run ended.
@@ -51,10 +53,12 @@ pub(crate) struct RunEnd {
 }
 
 pub(super) struct Run {
+    number: Number,
     store: Box<dyn Store>,
     common: Common,
     workflow: Option<Box<WorkflowObject>>,
-    started_ns: u64,
+    /// The two clocks, monotonic and wall, when it started.
+    started: (u64, u64),
     batch: Vec<Task>,
     batch_since: Option<Instant>,
     backlog: VecDeque<Lines>,
@@ -75,13 +79,13 @@ struct Closing {
 
 /// Records as lines of JSON.
 #[derive(Default)]
-struct Lines {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+pub(super) struct Lines {
+    pub(super) bytes: Vec<u8>,
+    pub(super) ends: Vec<usize>,
 }
 
 impl Lines {
-    fn push(&mut self, record: &impl Serialize) {
+    pub(super) fn push(&mut self, record: &impl Serialize) {
         let start = self.bytes.len();
         match serde_json::to_writer(&mut self.bytes, record) {
             Ok(()) => {
@@ -111,10 +115,11 @@ impl Run {
             pid: std::process::id(),
         };
         let mut run = Self {
+            number: spec.number,
             store: spec.store,
             common,
             workflow: spec.workflow,
-            started_ns: spec.monotonic_ns,
+            started: (spec.monotonic_ns, spec.wall_ns),
             batch: Vec::new(),
             batch_since: None,
             backlog: VecDeque::new(),
@@ -151,8 +156,9 @@ impl Run {
 
     /// Writes what is due; gives back the buffers of what was written.
     pub(super) fn tick(&mut self, now: Instant, spare: &mut Vec<Vec<u8>>) {
-        let old = self.batch_since.is_some_and(|since| now - since >= MAX_AGE);
-        if old || self.batch.len() >= BATCH {
+        let recorder = &settings().recorder;
+        let old = self.batch_since.is_some_and(|since| now - since >= recorder.flush_ms);
+        if old || self.batch.len() >= recorder.flush_records as usize {
             self.write_batch(spare);
         }
         if self.retry_at.is_some_and(|(at, _)| now >= at) {
@@ -169,9 +175,10 @@ impl Run {
         let mut lines = Lines::default();
         for task in &self.batch {
             lines.push(&TaskView { task, common: &self.common });
+            writer::made_progress();
         }
         for mut task in self.batch.drain(..) {
-            if spare.len() < BATCH && task.items.capacity() > 0 {
+            if spare.len() < SPARE && task.items.capacity() > 0 {
                 task.items.clear();
                 spare.push(task.items);
             }
@@ -185,7 +192,8 @@ impl Run {
         for task in tasks {
             lines.push(&TaskView { task, common: &self.common });
         }
-        if lines.ends.is_empty() {
+        // A run that has ended says in its own records what is open.
+        if lines.ends.is_empty() || self.ended {
             return;
         }
         let store = &mut self.store;
@@ -210,9 +218,9 @@ impl Run {
             lines.push(&TaskView { task, common: &self.common });
         }
         if let Some(mut workflow) = self.workflow.take() {
-            let duration = end.monotonic_ns.saturating_sub(self.started_ns);
-            workflow.ended_at =
-                workflow.started_at.map(|started| started + clock::seconds(duration));
+            let (monotonic, wall) = self.started;
+            let duration = end.monotonic_ns.saturating_sub(monotonic);
+            workflow.ended_at = Some(clock::seconds(wall + duration));
             workflow.duration_ns = Some(duration);
             workflow.status = Some(end.status);
             workflow.ended_early = end.ended_early.then_some(true);
@@ -277,7 +285,7 @@ impl Run {
             return;
         }
         let size = lines.bytes.len();
-        if self.backlog_bytes + size > MAX_BACKLOG {
+        if (self.backlog_bytes + size) as u64 > settings().recorder.backlog_bytes.get() {
             let lost = lines.ends.len() as u64;
             stats::add(&stats::DROPPED, lost);
             self.totals.dropped += lost;
@@ -289,8 +297,7 @@ impl Run {
     }
 
     fn try_write(&mut self, lines: &Lines) -> bool {
-        let store = &mut self.store;
-        match guarded(|| store.write(&lines.batch())) {
+        match self.prepare_and_write(lines) {
             Ok(()) => {
                 stats::add(&stats::WRITTEN, lines.ends.len() as u64);
                 stats::add(&stats::BYTES, lines.bytes.len() as u64);
@@ -304,6 +311,30 @@ impl Run {
                 false
             }
         }
+    }
+
+    fn prepare_and_write(&mut self, lines: &Lines) -> Result<()> {
+        let store = &mut self.store;
+        let mut file = None;
+        guarded(|| {
+            file = store.prepare(lines.bytes.len() as u64)?;
+            Ok(())
+        })?;
+        if let Some(file) = file {
+            // Before the first record is in it: whoever recovers this run must know of it.
+            session::note_file(self.number, &file);
+        }
+        guarded(|| store.write(&lines.batch()))?;
+        if settings().recorder.durability == Durability::System {
+            guarded(|| store.sync())?;
+            stats::add(&stats::SYNCED, lines.ends.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Whether all that was added was handed to the store, or waits for it in the backlog.
+    pub(super) fn has_batch(&self) -> bool {
+        !self.batch.is_empty()
     }
 
     fn drain_backlog(&mut self) {

@@ -50,6 +50,12 @@ impl Signal {
         Taken { signal: self, number, asked: number > self.answered.load(Ordering::Relaxed) }
     }
 
+    /// In a forked child: what was asked was the parent's affair.
+    pub(super) fn reset(&self) {
+        self.asked.store(0, Ordering::Relaxed);
+        self.answered.store(0, Ordering::Relaxed);
+    }
+
     pub(super) fn was_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed) > 0
     }

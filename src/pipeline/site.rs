@@ -1,10 +1,13 @@
 //! Call sites: what is known of an annotated function at compile time.
 
+#[cfg(unix)]
+use std::sync::RwLockWriteGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::session;
 use crate::telemetry::TelemetryChoice;
 
 /// What the macro knows of an annotated function.
@@ -66,6 +69,7 @@ impl Site {
         }
         sites.push(self);
         let number = sites.len() as u32;
+        session::note_site(number, self);
         self.number.store(number, Ordering::Relaxed);
         number
     }
@@ -74,6 +78,91 @@ impl Site {
     pub(crate) fn of(number: u32) -> Option<&'static Self> {
         let sites = SITES.read().unwrap_or_else(PoisonError::into_inner);
         sites.get((number as usize).checked_sub(1)?).copied()
+    }
+}
+
+/// The table, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = RwLockWriteGuard<'static, Vec<&'static Site>>;
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    SITES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Shows the sites that have had a task, by number from 1 on. None is added meanwhile.
+pub(super) fn with_registered<R>(see: impl FnOnce(&[&'static Site]) -> R) -> R {
+    see(&SITES.read().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What another process needs of a site to write its records.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SiteRecord {
+    name: String,
+    crate_name: String,
+    crate_version: String,
+    commit: Option<String>,
+    module: String,
+    file: String,
+    line: u32,
+    column: u32,
+    used: Vec<String>,
+    generated: Vec<String>,
+    metadata: Vec<String>,
+    tags: Vec<String>,
+    subtype: Option<String>,
+    spread: bool,
+}
+
+impl SiteRecord {
+    pub(super) fn of(spec: &SiteSpec) -> Self {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Self {
+            name: spec.name.to_owned(),
+            crate_name: spec.crate_name.to_owned(),
+            crate_version: spec.crate_version.to_owned(),
+            commit: spec.commit.map(str::to_owned),
+            module: spec.module.to_owned(),
+            file: spec.file.to_owned(),
+            line: spec.line,
+            column: spec.column,
+            used: owned(spec.used),
+            generated: owned(spec.generated),
+            metadata: owned(spec.metadata),
+            tags: owned(spec.tags),
+            subtype: spec.subtype.map(str::to_owned),
+            spread: spec.spread,
+        }
+    }
+
+    /// The site again. It is never freed: a process recovers few others, and each has few sites.
+    pub(super) fn into_site(self) -> &'static Site {
+        fn text(text: String) -> &'static str {
+            text.leak()
+        }
+        fn texts(texts: Vec<String>) -> &'static [&'static str] {
+            texts.into_iter().map(text).collect::<Vec<_>>().leak()
+        }
+        Box::leak(Box::new(Site::new(SiteSpec {
+            name: text(self.name),
+            crate_name: text(self.crate_name),
+            crate_version: text(self.crate_version),
+            commit: self.commit.map(text),
+            module: text(self.module),
+            file: text(self.file),
+            line: self.line,
+            column: self.column,
+            parameters: &[],
+            used: texts(self.used),
+            generated: texts(self.generated),
+            metadata: texts(self.metadata),
+            tags: texts(self.tags),
+            subtype: self.subtype.map(text),
+            telemetry: TelemetryChoice::Default,
+            spread: self.spread,
+            summarise_full: false,
+            is_async: false,
+        })))
     }
 }
 

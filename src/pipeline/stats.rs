@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Stats {
     /// Records that a store has taken.
     pub written: u64,
+    /// Records that are on disk for sure; only with `durability: system`.
+    pub synced: u64,
     /// Bytes of those records as JSON.
     pub bytes: u64,
     /// Batches that a store has taken.
@@ -48,6 +50,7 @@ pub struct Totals {
 }
 
 pub(super) static WRITTEN: AtomicU64 = AtomicU64::new(0);
+pub(super) static SYNCED: AtomicU64 = AtomicU64::new(0);
 pub(super) static BYTES: AtomicU64 = AtomicU64::new(0);
 pub(super) static BATCHES: AtomicU64 = AtomicU64::new(0);
 pub(super) static DROPPED: AtomicU64 = AtomicU64::new(0);
@@ -64,6 +67,7 @@ pub fn stats() -> Stats {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     Stats {
         written: read(&WRITTEN),
+        synced: read(&SYNCED),
         bytes: read(&BYTES),
         batches: read(&BATCHES),
         dropped: read(&DROPPED),

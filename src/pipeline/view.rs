@@ -4,17 +4,13 @@ use std::rc::Rc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::event::{End, Ending, Item, ItemKind, Items, Key, Start, u32_at};
+use super::event::{
+    End, Ending, Item, ItemKind, Items, Key, Marks, Start, bytes_of, u32_at, u64_at,
+};
 use super::site::Site;
+use super::thread::Thread;
 use crate::clock;
 use crate::record::{Notes, Status, ValueView, hash};
-
-/// A thread that tasks ran on.
-#[derive(Debug, Default)]
-pub(super) struct Thread {
-    pub(super) id: u64,
-    pub(super) name: Option<String>,
-}
 
 /// A task as the writer has it: open while `end` is missing.
 #[derive(Debug)]
@@ -24,11 +20,36 @@ pub(super) struct Task {
     /// The items of START, of what was added, and of END, one after the other.
     pub(super) items: Vec<u8>,
     pub(super) thread: Rc<Thread>,
+    /// None for a task without the macro.
+    pub(super) site: Option<&'static Site>,
 }
 
 impl Task {
-    fn site(&self) -> Option<&'static Site> {
-        Site::of(self.start.site)
+    /// Appends all that another process needs of a task that is open.
+    pub(super) fn spill(&self, to: &mut Vec<u8>) {
+        let name = self.thread.name.as_deref().unwrap_or_default().as_bytes();
+        let length = 8 + 8 + 1 + name.len() + Start::BYTES + self.items.len();
+        to.extend_from_slice(&(length as u64).to_le_bytes());
+        to.extend_from_slice(&self.thread.id.to_le_bytes());
+        to.push(name.len() as u8);
+        to.extend_from_slice(name);
+        to.extend_from_slice(&bytes_of(&self.start.to_words()));
+        to.extend_from_slice(&self.items);
+    }
+
+    /// Reads what `spill` wrote; returns the rest too. `site` finds a call site by its number.
+    pub(super) fn unspill(
+        bytes: &[u8],
+        site: impl FnOnce(u32) -> Option<&'static Site>,
+    ) -> Option<(Self, &[u8])> {
+        let length = usize::try_from(u64_at(bytes, 0)).ok()?;
+        let (own, rest) = bytes.split_at_checked(length)?;
+        let name_length = usize::from(*own.get(16)?);
+        let (name, event) = own.get(17..)?.split_at_checked(name_length)?;
+        let (start, items) = Start::from_bytes(event)?;
+        let thread = Rc::new(Thread::new(u64_at(own, 8), name));
+        let task = Self { start, end: None, items: items.to_vec(), thread, site: site(start.site) };
+        Some((task, rest))
     }
 
     fn items(&self) -> Items<'_> {
@@ -74,7 +95,7 @@ pub(super) struct TaskView<'a> {
 impl Serialize for TaskView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (task, common) = (self.task, self.common);
-        let site = task.site().map(|site| &site.spec);
+        let site = task.site.map(|site| &site.spec);
         let notes = Notes::default();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", "task")?;
@@ -101,14 +122,14 @@ impl Serialize for TaskView<'_> {
         if let Some(group) = task.text(ItemKind::Group) {
             map.serialize_entry("group_id", group)?;
         }
-        for (name, section) in [
-            ("used", Section::Used),
-            ("generated", Section::Generated),
-            ("custom_metadata", Section::Metadata),
+        let values = Values::of(task);
+        for (name, entries) in [
+            ("used", &values.used),
+            ("generated", &values.generated),
+            ("custom_metadata", &values.metadata),
         ] {
-            let values = Values { task, site: task.site(), section, path: name, notes: &notes };
-            if values.iter().next().is_some() {
-                map.serialize_entry(name, &values)?;
+            if !entries.is_empty() {
+                map.serialize_entry(name, &Section { path: name, entries, notes: &notes })?;
             }
         }
         map.serialize_entry("started_at", &clock::seconds(task.start.wall_ns))?;
@@ -131,8 +152,8 @@ impl Serialize for TaskView<'_> {
         map.serialize_entry("hostname", &common.hostname)?;
         map.serialize_entry("pid", &common.pid)?;
         map.serialize_entry("thread", &*task.thread)?;
-        map.serialize_entry("code", &Code { task, site: task.site() })?;
-        let hashes = Hashes::of(task);
+        map.serialize_entry("code", &Code { task, site: task.site })?;
+        let hashes = Hashes::of(&values);
         if !hashes.is_empty() {
             map.serialize_entry("hashes", &hashes)?;
         }
@@ -155,108 +176,102 @@ impl Serialize for TaskView<'_> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Section {
-    Used,
-    Generated,
-    Metadata,
+/// A value under its name.
+struct Entry<'a> {
+    name: &'a str,
+    value: ValueView<'a>,
+    marks: Marks,
 }
 
-/// The values of one section of a record, by name.
+/// What a task got and gave.
 struct Values<'a> {
-    task: &'a Task,
-    site: Option<&'static Site>,
-    section: Section,
-    path: &'static str,
-    notes: &'a Notes,
+    used: Vec<Entry<'a>>,
+    generated: Vec<Entry<'a>>,
+    metadata: Vec<Entry<'a>>,
 }
 
 impl<'a> Values<'a> {
-    /// Names, values, and what to know of them. A name given twice is told once, with its last value.
-    fn iter(&self) -> impl Iterator<Item = (&'a str, ValueView<'a>, Item<'a>)> {
-        let section = self.section;
-        let (kind, names) = match (section, self.site) {
-            (Section::Used, site) => (ItemKind::Used, site.map(|site| site.spec.used)),
-            (Section::Generated, site) => {
-                (ItemKind::Generated, site.map(|site| site.spec.generated))
-            }
-            (Section::Metadata, site) => (ItemKind::Metadata, site.map(|site| site.spec.metadata)),
-        };
-        let names = names.unwrap_or_default();
-        let items = self.task.items();
-        let mut found: Vec<(&'a str, ValueView<'a>, Item<'a>)> = Vec::new();
-        for item in items.filter(|item| item.kind == kind) {
+    fn of(task: &'a Task) -> Self {
+        let mut values = Self { used: Vec::new(), generated: Vec::new(), metadata: Vec::new() };
+        let spec = task.site.map(|site| &site.spec);
+        for item in task.items() {
+            let (entries, names) = match item.kind {
+                ItemKind::Used => (&mut values.used, spec.map(|spec| spec.used)),
+                ItemKind::Generated => (&mut values.generated, spec.map(|spec| spec.generated)),
+                ItemKind::Metadata => (&mut values.metadata, spec.map(|spec| spec.metadata)),
+                _ => continue,
+            };
             let name = match item.key {
                 Key::Name(name) => name,
-                Key::Index(index) => names.get(usize::from(index)).copied().unwrap_or("value"),
+                Key::Index(index) => {
+                    names.and_then(|names| names.get(usize::from(index))).unwrap_or(&"value")
+                }
             };
-            let value = ValueView::new(item.payload);
-            if section == Section::Generated && value.is_unit() {
+            let entry = Entry { name, value: ValueView::new(item.payload), marks: item.marks };
+            if item.kind == ItemKind::Generated && entry.value.is_unit() {
                 continue;
             }
-            match found.iter_mut().find(|(known, ..)| *known == name) {
-                Some(known) => *known = (name, value, item),
-                None => found.push((name, value, item)),
+            // A name given twice is told once, with its last value.
+            match entries.iter_mut().find(|known| known.name == name) {
+                Some(known) => *known = entry,
+                None => entries.push(entry),
             }
         }
-        let spread =
-            section == Section::Generated && self.site.is_some_and(|site| site.spec.spread);
-        if spread {
-            found = found
-                .into_iter()
-                .flat_map(|(name, value, item)| {
-                    if value.is_map() {
-                        value
-                            .fields()
-                            .into_iter()
-                            .map(|(name, value)| (name, value, item))
-                            .collect()
-                    } else {
-                        vec![(name, value, item)]
-                    }
-                })
-                .collect();
+        if spec.is_some_and(|spec| spec.spread) {
+            values.generated = values.generated.into_iter().flat_map(Entry::spread).collect();
         }
-        found.into_iter()
+        values
     }
 }
 
-impl Serialize for Values<'_> {
+impl Entry<'_> {
+    /// The fields of a map in its place.
+    fn spread(self) -> Vec<Self> {
+        if !self.value.is_map() {
+            return vec![self];
+        }
+        let fields = self.value.fields().into_iter();
+        fields.map(|(name, value)| Entry { name, value, marks: self.marks }).collect()
+    }
+}
+
+/// The values of one section of a record, by name.
+struct Section<'a> {
+    path: &'static str,
+    entries: &'a [Entry<'a>],
+    notes: &'a Notes,
+}
+
+impl Serialize for Section<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (name, value, _) in self.iter() {
-            let path = format!("{}.{name}", self.path);
-            map.serialize_entry(name, &value.noting(&path, self.notes))?;
+        let mut map = serializer.serialize_map(Some(self.entries.len()))?;
+        for entry in self.entries {
+            let path = [self.path, entry.name];
+            map.serialize_entry(entry.name, &entry.value.noting(&path, self.notes))?;
         }
         map.end()
     }
 }
 
 /// `{used: {name: hash}, generated: {name: hash}}`
-struct Hashes {
-    used: Vec<(String, String)>,
-    generated: Vec<(String, String)>,
+struct Hashes<'a> {
+    used: Vec<(&'a str, String)>,
+    generated: Vec<(&'a str, String)>,
 }
 
-impl Hashes {
-    fn of(task: &Task) -> Self {
-        let notes = Notes::default();
+impl<'a> Hashes<'a> {
+    fn of(values: &Values<'a>) -> Self {
         let mut form = hash::Form::default();
-        let mut section = |section, path| {
-            let values = Values { task, site: task.site(), section, path, notes: &notes };
-            values
-                .iter()
-                .filter(|(_, _, item)| !item.marks.redacted)
-                .filter_map(|(name, value, item)| {
-                    let hash = hash::of_captured(value, item.marks.cut, &mut form)?;
-                    Some((name.to_owned(), hash))
+        let mut hashes = |entries: &[Entry<'a>]| {
+            let known = entries.iter().filter(|entry| !entry.marks.redacted);
+            known
+                .filter_map(|entry| {
+                    let hash = hash::of_captured(entry.value, entry.marks.cut, &mut form)?;
+                    Some((entry.name, hash))
                 })
                 .collect()
         };
-        Self {
-            used: section(Section::Used, "used"),
-            generated: section(Section::Generated, "generated"),
-        }
+        Self { used: hashes(&values.used), generated: hashes(&values.generated) }
     }
 
     fn is_empty(&self) -> bool {
@@ -264,7 +279,7 @@ impl Hashes {
     }
 }
 
-impl Serialize for Hashes {
+impl Serialize for Hashes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (name, hashes) in [("used", &self.used), ("generated", &self.generated)] {
@@ -277,9 +292,9 @@ impl Serialize for Hashes {
 }
 
 /// Pairs as an object.
-struct Pairs<'a, V>(&'a [(String, V)]);
+struct Pairs<'a, K, V>(&'a [(K, V)]);
 
-impl<V: Serialize> Serialize for Pairs<'_, V> {
+impl<K: Serialize, V: Serialize> Serialize for Pairs<'_, K, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
@@ -325,17 +340,6 @@ impl Serialize for Failure<'_> {
         map.serialize_entry("message", messages[0])?;
         if messages.len() > 1 {
             map.serialize_entry("chain", &messages[1..])?;
-        }
-        map.end()
-    }
-}
-
-impl Serialize for Thread {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.id)?;
-        if let Some(name) = &self.name {
-            map.serialize_entry("name", name)?;
         }
         map.end()
     }

@@ -1,34 +1,35 @@
 //! The writer thread: it drains the rings, pairs the events, and feeds the runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::event::{End, ItemKind, Items, Kind, Start, id_at, u64_at};
+use super::event::{End, Kind, Start, id_at};
 use super::ring::Ring;
 use super::run::{Run, RunEnd, RunSpec};
+use super::site::Site;
 use super::stats::{self, Totals};
-use super::view::{Task, Thread};
-use super::{push, rings, signal};
+use super::thread::Thread;
+use super::view::Task;
+use super::{push, rings, session, signal};
 use crate::clock;
 use crate::context::Number;
-use crate::record::{Id, Status};
+use crate::record::{ErrorObject, Id, Status};
 use crate::{Error, ErrorKind, Result};
 
 /// The writer's sleep between two looks: short after work, longer and longer without.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
+/// Bytes of a ring that are read in one go.
+const PART: u64 = 32 << 10;
 /// A task open for this long is shown as running.
 const SHOW_AFTER: u64 = 1_000_000_000;
 /// How long a caller waits for the writer's answer.
 const ANSWER: Duration = Duration::from_secs(10);
-
-/// How long the end of the process may be held up.
-const AT_EXIT: Duration = Duration::from_secs(2);
 
 const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is slow or hangs";
 
@@ -42,14 +43,44 @@ struct Handle {
     thread: thread::Thread,
 }
 
-static WRITER: OnceLock<Handle> = OnceLock::new();
+/// The writer; leaked, and null where there is none.
+static WRITER: AtomicPtr<Handle> = AtomicPtr::new(std::ptr::null_mut());
 static WOKEN: AtomicBool = AtomicBool::new(false);
+
+/// The writer of this process.
+#[allow(unsafe_code)]
+fn writer() -> Option<&'static Handle> {
+    // SAFETY: the pointer is null or a leaked handle.
+    unsafe { WRITER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether anybody takes events out of the rings.
+pub(super) fn is_running() -> bool {
+    writer().is_some()
+}
+
+/// In a forked child: the writer's thread is the parent's.
+pub(super) fn forget() {
+    WRITER.store(std::ptr::null_mut(), Ordering::Release);
+    WOKEN.store(false, Ordering::Relaxed);
+}
+
+/// Grows with everything the writer does: a task that waits for it sees whether that makes sense.
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+
+pub(super) fn progress() -> u64 {
+    PROGRESS.load(Ordering::Relaxed)
+}
+
+pub(super) fn made_progress() {
+    PROGRESS.fetch_add(1, Ordering::Relaxed);
+}
 
 /// Wakes the writer before its time; a second call before it woke does nothing.
 #[cold]
 pub(super) fn wake() {
     if !WOKEN.swap(true, Ordering::Relaxed)
-        && let Some(writer) = WRITER.get()
+        && let Some(writer) = writer()
     {
         writer.thread.unpark();
     }
@@ -58,6 +89,8 @@ pub(super) fn wake() {
 /// Starts to record for a run.
 pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
     clock::anchor();
+    session::admit(&spec);
+    start()?;
     send(Command::Open(spec))
 }
 
@@ -71,16 +104,18 @@ pub(crate) fn close_run(number: Number, end: RunEnd) -> Result<Totals> {
 /// A run that ends does this by itself; call it before something that the recorder cannot see coming, such as
 /// `exec`.
 pub fn flush() -> Result<()> {
-    if WRITER.get().is_none() || signal::FLUSH.ask(ANSWER) {
+    if !is_running() || signal::FLUSH.ask(ANSWER) {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Pipeline, NO_ANSWER))
 }
 
-/// At the end of the process: stores everything and ends all runs, within a bounded time.
-pub(super) fn end_all() {
-    if WRITER.get().is_some() {
-        signal::END_ALL.ask(AT_EXIT);
+/// At the end of the process: stores everything and ends all runs, within a bounded time. What other threads still do
+/// after that stays in their rings, to be recovered.
+pub(super) fn end_process(patience: Duration) {
+    if is_running() && signal::END_ALL.ask(patience) && rings::all().all(|ring| ring.waiting() == 0)
+    {
+        session::remove();
     }
 }
 
@@ -97,23 +132,20 @@ fn ask<T>(command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
 }
 
 fn send(command: Command) -> Result<()> {
-    let stopped = || Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started");
-    let writer = match WRITER.get() {
-        Some(writer) => writer,
-        None => start()?,
-    };
-    let commands = writer.commands.lock().unwrap_or_else(PoisonError::into_inner);
-    commands.send(command).map_err(|_| stopped())?;
-    drop(commands);
+    let stopped = || Error::new(ErrorKind::Pipeline, "nothing is recorded in this process");
+    let commands = &writer().ok_or_else(stopped)?.commands;
+    let sent = commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
+    sent.map_err(|_| stopped())?;
     wake();
     Ok(())
 }
 
-fn start() -> Result<&'static Handle> {
+/// Starts the writer, if there is none.
+fn start() -> Result<()> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(writer) = WRITER.get() {
-        return Ok(writer);
+    if is_running() {
+        return Ok(());
     }
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
@@ -124,9 +156,10 @@ fn start() -> Result<&'static Handle> {
         Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started")
             .with_source(error)
     })?;
-    super::exit::watch();
     let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
-    Ok(WRITER.get_or_init(|| handle))
+    WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);
+    super::exit::watch();
+    Ok(())
 }
 
 /// Ids are random already.
@@ -147,16 +180,31 @@ impl Hasher for IdHasher {
 
 type ById<T> = HashMap<Id, T, BuildHasherDefault<IdHasher>>;
 
+impl Cursor {
+    /// Whether so much of the ring is taken that room must be made.
+    fn is_filling(&self) -> bool {
+        self.ring.waiting() > self.ring.capacity() as u64 / 4
+    }
+}
+
 /// How far the writer has read a ring, and whose it is.
 struct Cursor {
     ring: &'static Ring,
     read: u64,
+    /// Where this look at the ring ends.
+    until: u64,
     thread: Rc<Thread>,
+    owners: u32,
+    /// Where tasks began, or were added to, that may still be open: their events must stay until another place has
+    /// them.
+    beginnings: VecDeque<(u64, Id)>,
 }
 
 struct OpenTask {
     task: Task,
     shown: bool,
+    /// Whether the session keeps its beginning, so that its ring need not.
+    kept: bool,
 }
 
 struct Writer {
@@ -167,7 +215,12 @@ struct Writer {
     runs: HashMap<Number, Run>,
     open: ById<OpenTask>,
     /// ENDs whose START has not been seen: it lies in a ring that was read before this END came.
-    early: Vec<Vec<u8>>,
+    /// Each with the number of the look that found it.
+    early: Vec<(u64, Vec<u8>)>,
+    /// How many looks there were.
+    looks: u64,
+    /// Whether the session keeps beginnings of tasks.
+    any_kept: bool,
     /// Buffers to use again.
     spare: Vec<Vec<u8>>,
     next_look_at_open: Instant,
@@ -184,6 +237,8 @@ impl Writer {
             runs: HashMap::new(),
             open: ById::default(),
             early: Vec::new(),
+            looks: 0,
+            any_kept: false,
             spare: Vec::new(),
             next_look_at_open: now,
             next_anchor: now,
@@ -213,7 +268,19 @@ impl Writer {
         let flush = signal::FLUSH.take();
         let end_all = signal::END_ALL.take();
         let asked = std::mem::take(&mut self.asked);
-        let worked = self.drain() || !asked.is_empty();
+        self.find_new_rings();
+        let mut worked = !asked.is_empty();
+        // Only what is there now: under a steady load there would be no end.
+        for cursor in &mut self.cursors {
+            cursor.until = cursor.ring.committed();
+        }
+        self.looks += 1;
+        while self.drain_some() {
+            worked = true;
+            self.write_due(Instant::now());
+        }
+        // A START that this look did not find for an END of the last one belongs to no run.
+        self.early.retain(|(look, _)| *look == self.looks);
         for command in asked {
             match command {
                 Command::Open(_) => {}
@@ -230,9 +297,7 @@ impl Writer {
         }
         flush.answer();
         let now = Instant::now();
-        for run in self.runs.values_mut() {
-            run.tick(now, &mut self.spare);
-        }
+        self.write_due(now);
         // At the end of the process, the last tries of all runs are waited for.
         if !self.runs.values().any(Run::is_closing) {
             end_all.answer();
@@ -252,6 +317,21 @@ impl Writer {
         worked
     }
 
+    /// Writes batches that are due, and gives room back to the rings.
+    fn write_due(&mut self, now: Instant) {
+        let filling = self.cursors.iter().any(Cursor::is_filling);
+        for run in self.runs.values_mut() {
+            if filling {
+                run.write_batch(&mut self.spare);
+            }
+            run.tick(now, &mut self.spare);
+        }
+        // An END that waits for its START is in nobody's hands but ours.
+        if self.early.is_empty() && !self.runs.values().any(Run::has_batch) {
+            self.release();
+        }
+    }
+
     /// Takes commands in; runs that start are known from here on.
     fn receive(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
@@ -262,39 +342,37 @@ impl Writer {
         }
     }
 
-    /// Reads all rings to their ends.
-    fn drain(&mut self) -> bool {
-        let waited = std::mem::take(&mut self.early);
+    /// Reads a part of every ring, so that no producer waits for the others' events; whether there was anything.
+    fn drain_some(&mut self) -> bool {
         let overflow = push::take_overflow();
-        self.find_new_rings();
         let mut worked = false;
         let mut cursors = std::mem::take(&mut self.cursors);
         for cursor in &mut cursors {
-            let mut thread = Rc::clone(&cursor.thread);
-            let read = cursor.ring.read(cursor.read, |kind, bytes| match kind {
-                Kind::Start => self.start(bytes, &thread),
-                Kind::End => self.end_or_hold(bytes),
-                Kind::Add => self.add(bytes),
-                Kind::Thread => thread = Rc::new(introduced(bytes)),
-                Kind::Pad => {}
-            });
+            if cursor.owners != cursor.ring.owners() {
+                cursor.owners = cursor.ring.owners();
+                cursor.thread = Rc::new(cursor.ring.owner());
+            }
+            let Cursor { beginnings, thread, .. } = cursor;
+            let read =
+                cursor.ring.read(cursor.read, cursor.until, PART, |at, kind, bytes| match kind {
+                    Kind::Start => beginnings.extend(self.start(bytes, thread).map(|id| (at, id))),
+                    Kind::End => self.end_or_hold(bytes),
+                    Kind::Add => beginnings.extend(self.add(bytes).map(|id| (at, id))),
+                    Kind::Pad => {}
+                });
             worked |= read != cursor.read;
             cursor.read = read;
-            cursor.thread = thread;
-            cursor.ring.release(read);
-            cursor.ring.free_if_done(read);
+            made_progress();
         }
         self.cursors = cursors;
         for bytes in overflow {
             worked = true;
             self.end_or_hold(&bytes);
         }
-        for bytes in std::mem::take(&mut self.early) {
-            self.end_or_hold(&bytes);
-        }
-        // Every ring was read after these came: a START that is still missing belongs to no run.
-        for bytes in waited {
-            self.end(&bytes);
+        for (look, bytes) in std::mem::take(&mut self.early) {
+            if !self.end(&bytes) {
+                self.early.push((look, bytes));
+            }
         }
         for (number, count) in push::take_dropped() {
             if let Some(run) = self.runs.get_mut(&number) {
@@ -304,42 +382,87 @@ impl Writer {
         worked
     }
 
+    /// Gives the room of events back that are done with: their records are stored, or their tasks' beginnings are kept
+    /// elsewhere. A process that is killed leaves the others in its rings, for whoever recovers them.
+    fn release(&mut self) {
+        let any_open = !self.open.is_empty();
+        let open = &mut self.open;
+        for cursor in &mut self.cursors {
+            let is_needed =
+                |open: &ById<OpenTask>, id: &Id| open.get(id).is_some_and(|open| !open.kept);
+            if cursor.is_filling() {
+                let mut due = Vec::new();
+                for (_, id) in &cursor.beginnings {
+                    if let Some(open) = open.get_mut(id).filter(|open| !open.kept) {
+                        open.kept = true;
+                        due.push(*id);
+                    }
+                }
+                session::keep_open(due.iter().filter_map(|id| open.get(id)).map(|open| &open.task));
+                self.any_kept |= !due.is_empty();
+            }
+            while cursor.beginnings.front().is_some_and(|(_, id)| !is_needed(open, id)) {
+                cursor.beginnings.pop_front();
+            }
+            let done = cursor.beginnings.front().map_or(cursor.read, |(at, _)| *at);
+            cursor.ring.release(done);
+            cursor.ring.free_if_done(cursor.read);
+        }
+        if self.any_kept && !any_open {
+            session::forget_open();
+            self.any_kept = false;
+        }
+    }
+
     fn find_new_rings(&mut self) {
         let known = self.cursors.last().map(|cursor| std::ptr::from_ref(cursor.ring));
         let mut new: Vec<Cursor> = rings::all()
             .take_while(|ring| Some(std::ptr::from_ref(*ring)) != known)
-            .map(|ring| Cursor { ring, read: 0, thread: Rc::default() })
+            .map(|ring| Cursor {
+                ring,
+                read: 0,
+                until: 0,
+                thread: Rc::default(),
+                owners: 0,
+                beginnings: VecDeque::new(),
+            })
             .collect();
         // The list begins with the newest, the cursors end with it.
         new.reverse();
         self.cursors.append(&mut new);
     }
 
-    fn start(&mut self, bytes: &[u8], thread: &Rc<Thread>) {
-        let Some((start, items)) = Start::from_bytes(bytes) else { return };
+    fn start(&mut self, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id> {
+        let (start, items) = Start::from_bytes(bytes)?;
         if !self.runs.contains_key(&start.workflow) {
             // Its run may have been opened since this look began.
             self.receive();
         }
         if !self.runs.contains_key(&start.workflow) {
             stats::add(&stats::DROPPED, 1);
-            return;
+            return None;
         }
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.extend_from_slice(items);
-        let task = Task { start, end: None, items: buffer, thread: Rc::clone(thread) };
-        self.open.insert(start.id, OpenTask { task, shown: false });
+        let site = Site::of(start.site);
+        let task = Task { start, end: None, items: buffer, thread: Rc::clone(thread), site };
+        self.open.insert(start.id, OpenTask { task, shown: false, kept: false });
+        Some(start.id)
     }
 
-    fn add(&mut self, bytes: &[u8]) {
-        if let Some(open) = id_at(bytes, 0).and_then(|id| self.open.get_mut(&id)) {
-            open.task.items.extend_from_slice(&bytes[16..]);
-        }
+    fn add(&mut self, bytes: &[u8]) -> Option<Id> {
+        let id = id_at(bytes, 0)?;
+        let open = self.open.get_mut(&id)?;
+        open.task.items.extend_from_slice(&bytes[16..]);
+        // What was shown or kept of it is not all any more.
+        open.shown = false;
+        open.kept = false;
+        Some(id)
     }
 
     fn end_or_hold(&mut self, bytes: &[u8]) {
         if !self.end(bytes) {
-            self.early.push(bytes.to_vec());
+            self.early.push((self.looks, bytes.to_vec()));
         }
     }
 
@@ -362,11 +485,16 @@ impl Writer {
         let running: Vec<Number> =
             self.runs.iter().filter(|(_, run)| !run.ended).map(|(number, _)| *number).collect();
         for number in running {
+            let error = super::exit::reason().map(|(kind, message)| ErrorObject {
+                kind: Some(kind.to_owned()),
+                message: Some(message),
+                ..ErrorObject::default()
+            });
             let end = RunEnd {
                 monotonic_ns: clock::monotonic_ns(),
-                status: Status::Finished,
-                error: None,
-                ended_early: true,
+                status: if error.is_some() { Status::Error } else { Status::Finished },
+                ended_early: error.is_none(),
+                error,
             };
             self.close(number, end, None);
         }
@@ -407,16 +535,4 @@ impl Writer {
             }
         }
     }
-}
-
-fn introduced(bytes: &[u8]) -> Thread {
-    let mut thread = Thread::default();
-    for item in Items(bytes) {
-        match item.kind {
-            ItemKind::Metadata => thread.id = u64_at(item.payload, 0),
-            ItemKind::Activity => thread.name = Some(item.text().to_owned()),
-            _ => {}
-        }
-    }
-    thread
 }

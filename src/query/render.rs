@@ -140,6 +140,10 @@ impl<'a> Render<'a> {
             f.write_str("  ")?;
             self.style.write(f, Part::Error, &printable(error.trim()).at_most(ERROR_LENGTH))?;
         }
+        if node.item.ended_early() {
+            f.write_str("  ")?;
+            self.style.write(f, Part::Note, &"(ended early)")?;
+        }
         if let Some(why) = node.detached {
             f.write_str("  ")?;
             self.style.write(f, Part::Note, &Why { why, node })?;

@@ -183,6 +183,15 @@ impl Item {
         }
     }
 
+    /// Whether it was left before its end.
+    pub(super) fn ended_early(&self) -> bool {
+        match self {
+            Item::Task(task) => task.ended_early,
+            Item::Workflow(workflow) => workflow.ended_early,
+        }
+        .unwrap_or(false)
+    }
+
     fn parent_task_id(&self) -> Option<&str> {
         match self {
             Item::Task(task) => task.parent_task_id.as_deref(),

@@ -6,6 +6,7 @@
 //! record can compute the hash again.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::ser::{self, Serialize};
 use serde_json::Value;
@@ -34,16 +35,26 @@ pub(crate) fn bits_of(value: &Value) -> u128 {
     XxHash3_128::oneshot(&form.bytes)
 }
 
+static ENABLED: AtomicBool = AtomicBool::new(true);
+
+/// Says whether records hold hashes.
+pub(crate) fn enable(enabled: bool) {
+    ENABLED.store(enabled, Ordering::Relaxed);
+}
+
 /// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was
 /// kept.
 pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> Option<String> {
+    if !ENABLED.load(Ordering::Relaxed) {
+        return None;
+    }
     if let Some(hash) = value.caller_hash() {
         return Some(text(hash, false));
     }
     if value.is_scalar() {
         return None;
     }
-    if !form.fill(&value.noting("", &Notes::default())) {
+    if !form.fill(&value.noting(&[], &Notes::default())) {
         return None;
     }
     (form.bytes.len() >= MIN_HASHED_BYTES).then(|| text(XxHash3_128::oneshot(&form.bytes), cut))

@@ -58,6 +58,12 @@ impl Id {
         NonZeroU128::new(bits).map(Self)
     }
 
+    /// Forgets this thread's place, so that a forked child does not repeat its parent's ids.
+    #[cfg(unix)]
+    pub(crate) fn reseed_thread() {
+        SEQUENCE.set(0);
+    }
+
     fn text(self, buffer: &mut [u8; 36]) -> &str {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut at = 0;

@@ -5,10 +5,28 @@
 //! hidden while `tokens_per_sec` and `primary_key` are left alone. Redaction happens on the caller's side: a
 //! secret never reaches a queue, a file or another thread.
 
+use std::sync::OnceLock;
+
 use serde_json::Value;
 
 /// What stands in a record where a secret was.
 pub(crate) const REDACTED: &str = "[redacted]";
+
+/// Names that the settings add, each as its segments.
+static MORE: OnceLock<Vec<Vec<String>>> = OnceLock::new();
+
+/// Adds names whose values are secrets.
+pub(crate) fn add_names(names: &[String]) {
+    let segments = |name: &String| {
+        let parts =
+            name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+        parts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let names: Vec<_> = names.iter().map(segments).filter(|parts| !parts.is_empty()).collect();
+    if !names.is_empty() {
+        _ = MORE.set(names);
+    }
+}
 
 const NAMES: &[&[&str]] = &[
     &["password"],
@@ -31,17 +49,25 @@ const NAMES: &[&[&str]] = &[
 /// assert!(!is_secret_name("tokens_per_sec") && !is_secret_name("primary_key"));
 /// ```
 pub fn is_secret_name(name: &str) -> bool {
-    // The shortest secret name has five letters.
-    if name.len() < 5 || name.len() > 256 {
+    if name.len() > 256 {
         return false;
     }
     let bytes = name.as_bytes();
-    (0..bytes.len()).any(|at| {
-        // Most letters begin no secret name, and this runs for every field of every value.
-        matches!(bytes[at] | 0x20, b'a' | b'c' | b'p' | b's' | b't')
-            && starts_segment(bytes, at)
-            && NAMES.iter().any(|wanted| segments_match(bytes, at, wanted))
-    })
+    if let Some(more) = MORE.get()
+        && (0..bytes.len()).any(|at| {
+            starts_segment(bytes, at) && more.iter().any(|wanted| segments_match(bytes, at, wanted))
+        })
+    {
+        return true;
+    }
+    // The shortest of the usual names has five letters.
+    bytes.len() >= 5
+        && (0..bytes.len()).any(|at| {
+            // Most letters begin no secret name, and this runs for every field of every value.
+            matches!(bytes[at] | 0x20, b'a' | b'c' | b'p' | b's' | b't')
+                && starts_segment(bytes, at)
+                && NAMES.iter().any(|wanted| segments_match(bytes, at, wanted))
+        })
 }
 
 fn starts_segment(name: &[u8], at: usize) -> bool {
@@ -55,8 +81,8 @@ fn starts_segment(name: &[u8], at: usize) -> bool {
     !before.is_ascii_alphanumeric() || camel
 }
 
-fn segments_match(name: &[u8], mut at: usize, wanted: &[&str]) -> bool {
-    for (index, segment) in wanted.iter().enumerate() {
+fn segments_match(name: &[u8], mut at: usize, wanted: &[impl AsRef<str>]) -> bool {
+    for (index, segment) in wanted.iter().map(AsRef::as_ref).enumerate() {
         if index > 0 {
             while name.get(at).is_some_and(|byte| !byte.is_ascii_alphanumeric()) {
                 at += 1;

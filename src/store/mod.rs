@@ -17,10 +17,11 @@
 pub mod jsonl;
 mod memory;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 
+use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
 
 /// The folder that records go to, and are looked for in, unless something else is said.
@@ -30,8 +31,19 @@ pub const DEFAULT_FOLDER: &str = "runlore";
 ///
 /// A call that returns an error has stored nothing: the writer keeps the records and calls again with the same.
 pub trait Store: Send {
+    /// Makes what is needed for a write of so many bytes; the file that records go to from here on, when it is a new one.
+    fn prepare(&mut self, bytes: u64) -> Result<Option<PathBuf>> {
+        _ = bytes;
+        Ok(None)
+    }
+
     /// Stores records, all or none.
     fn write(&mut self, batch: &Batch<'_>) -> Result<()>;
+
+    /// Sees to it that what was written survives the machine.
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Stores tasks that have been open for a while, so that they can be seen; each comes again through
     /// [`write`](Self::write) when it ends.
@@ -43,6 +55,12 @@ pub trait Store: Send {
     /// The workflow has ended, and its last record is written. Tasks that outlive it may still be written.
     fn close(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// A local folder where the queue may be kept, so that it outlives the process. Its readers must call
+    /// [`recover`](crate::recover) or be the library's own.
+    fn folder(&self) -> Option<&Path> {
+        None
     }
 
     /// The URI under which a child process finds the same store, if it can.
@@ -97,8 +115,21 @@ pub struct RunInfo {
     pub workflow_id: String,
     /// The workflow's name.
     pub name: String,
-    /// This process.
+    /// The process.
     pub pid: u32,
+    /// The settings in force.
+    pub settings: &'static Settings,
+}
+
+impl RunInfo {
+    pub(crate) fn new(
+        workflow_id: String,
+        name: String,
+        pid: u32,
+        settings: &'static Settings,
+    ) -> Self {
+        Self { workflow_id, name, pid, settings }
+    }
 }
 
 /// A kind of store, known by the scheme of its URIs.
@@ -120,6 +151,18 @@ impl StoreEntry {
 }
 
 inventory::collect!(StoreEntry);
+
+/// What is to be done before a folder of records is read: finish the work of processes that died.
+pub(crate) struct BeforeReading(pub(crate) fn(&Path));
+
+inventory::collect!(BeforeReading);
+
+/// Does what is to be done before a folder is read.
+pub(crate) fn before_reading(folder: &Path) {
+    for hook in inventory::iter::<BeforeReading>() {
+        (hook.0)(folder);
+    }
+}
 
 /// What [`WorkflowBuilder::store`](crate::WorkflowBuilder::store) takes: a path, a URI, or a store.
 pub struct StoreChoice(Choice);
@@ -185,8 +228,8 @@ impl From<String> for StoreChoice {
     }
 }
 
-impl From<&std::path::Path> for StoreChoice {
-    fn from(path: &std::path::Path) -> Self {
+impl From<&Path> for StoreChoice {
+    fn from(path: &Path) -> Self {
         Self(Choice::Uri(path.to_string_lossy().into_owned()))
     }
 }

@@ -29,6 +29,15 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// Puts these limits into force.
+    pub(crate) fn set(self) {
+        BYTES.store(self.bytes, Ordering::Relaxed);
+        ITEMS.store(self.items, Ordering::Relaxed);
+        DEPTH.store(self.depth, Ordering::Relaxed);
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self::DEFAULT

@@ -83,7 +83,7 @@ impl<'a> ValueView<'a> {
 
     /// The value as the text of a map's key.
     pub(super) fn key_text(self) -> String {
-        match serde_json::to_value(self.noting("", &Notes::default())) {
+        match serde_json::to_value(self.noting(&[], &Notes::default())) {
             Ok(serde_json::Value::String(text)) => text,
             Ok(value) => value.to_string(),
             Err(_) => String::new(),
@@ -91,8 +91,8 @@ impl<'a> ValueView<'a> {
     }
 
     /// The value for a serializer; what is missing from it goes to `notes` under `path`.
-    pub(crate) fn noting<'n>(self, path: &'n str, notes: &'n Notes) -> Noting<'a, 'n> {
-        Noting { value: self, path: Path { parent: None, part: Part::Field(path) }, notes }
+    pub(crate) fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes) -> Noting<'a, 'n> {
+        Noting { value: self, path: Path { parent: None, part: Part::Fields(path) }, notes }
     }
 
     /// The fields of a map, each with its name.
@@ -139,6 +139,7 @@ struct Walk<'w, 'a> {
 
 #[derive(Clone, Copy)]
 enum Part<'n> {
+    Fields(&'n [&'n str]),
     Field(&'n str),
     Item(usize),
 }
@@ -156,6 +157,7 @@ impl Path<'_> {
             parent.spell(text);
         }
         match self.part {
+            Part::Fields(names) => text.push_str(&names.join(".")),
             Part::Field(name) => {
                 if !text.is_empty() {
                     text.push('.');

@@ -24,12 +24,15 @@
 mod files;
 mod lines;
 mod load;
+mod mend;
 mod read;
+mod retain;
 mod summary;
 mod workflows;
 mod write;
 
 pub use load::{Loaded, load, load_with};
+pub(crate) use mend::Mended;
 pub use read::{Reader, read};
 pub use summary::{RunSummary, Summaries, summaries};
 pub use write::JsonlStore;

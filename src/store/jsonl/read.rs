@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::files::{Files, cannot_read};
 use super::lines::{LIMIT, Line, Lines};
 use crate::record::Record;
+use crate::store::before_reading;
 use crate::{Error, ErrorKind, Result};
 
 /// Streams the records of a file or of a folder of `*.jsonl` files.
@@ -18,7 +19,12 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Where the path itself cannot be read. What is wrong inside comes out of the [`Reader`].
 pub fn read(path: impl AsRef<Path>) -> Result<Reader> {
-    Ok(Reader::new(Files::find(path.as_ref())?))
+    let path = path.as_ref();
+    let folder = if path.is_dir() { Some(path) } else { path.parent() };
+    if let Some(folder) = folder {
+        before_reading(folder);
+    }
+    Ok(Reader::new(Files::find(path)?))
 }
 
 /// An iterator over the records of files; made by [`read()`].

@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use super::retain::retain;
+use crate::settings::JsonlSettings;
 use crate::store::{Batch, RunInfo, Store, StoreEntry};
 use crate::{Error, ErrorKind, Result};
 
@@ -19,6 +21,7 @@ inventory::submit! {
 pub struct JsonlStore {
     folder: PathBuf,
     stem: String,
+    settings: &'static JsonlSettings,
     file: Option<LineFile>,
     open: Option<LineFile>,
 }
@@ -30,7 +33,7 @@ impl JsonlStore {
         // A child process may be started elsewhere.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let stem = format!("{}_{}_{}", slug(&run.name), slug(&run.workflow_id), run.pid);
-        Self { folder, stem, file: None, open: None }
+        Self { folder, stem, settings: &run.settings.databases.jsonl, file: None, open: None }
     }
 
     /// The file of the run, once there is one.
@@ -40,12 +43,32 @@ impl JsonlStore {
 }
 
 impl Store for JsonlStore {
-    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(LineFile::create(&self.folder, &self.stem)?),
+    fn prepare(&mut self, bytes: u64) -> Result<Option<PathBuf>> {
+        let full = |file: &LineFile| {
+            let limit = self.settings.rotate_bytes.as_ref();
+            file.length > 0 && limit.is_some_and(|limit| file.length + bytes > limit.get())
         };
-        file.append(batch.json_lines())
+        if self.file.as_ref().is_some_and(|file| !full(file)) {
+            return Ok(None);
+        }
+        retain(&self.folder, self.settings);
+        let file = LineFile::create(&self.folder, &self.stem)?;
+        Ok(Some(self.file.insert(file).path.clone()))
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        self.prepare(0)?;
+        match &mut self.file {
+            Some(file) => file.append(batch.json_lines()),
+            None => Ok(()),
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        match &self.file {
+            Some(file) => file.file.sync_data().map_err(|error| file.problem("sync", error)),
+            None => Ok(()),
+        }
     }
 
     fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
@@ -64,6 +87,10 @@ impl Store for JsonlStore {
             }
             None => Ok(()),
         }
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.folder)
     }
 
     fn uri(&self) -> Option<String> {
@@ -155,9 +182,34 @@ fn slug(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Bytes, Settings};
 
     fn info(name: &str) -> RunInfo {
-        RunInfo { workflow_id: "w1".into(), name: name.into(), pid: 7 }
+        info_with(name, Settings::default())
+    }
+
+    fn info_with(name: &str, settings: Settings) -> RunInfo {
+        RunInfo::new("w1".into(), name.into(), 7, Box::leak(Box::new(settings)))
+    }
+
+    #[test]
+    fn a_full_file_is_followed_by_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings::default();
+        settings.databases.jsonl.rotate_bytes = Some(Bytes::new(7));
+        let mut store = JsonlStore::in_folder(folder.path(), &info_with("x", settings));
+        let batch = Batch::new(b"{}\n", &[3]);
+        for written in 1..=5 {
+            let is_new = store.prepare(3).unwrap().is_some();
+            assert_eq!(is_new, written % 2 == 1);
+            store.write(&batch).unwrap();
+        }
+        let mut files: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
+            .collect();
+        files.sort();
+        assert_eq!(files, ["{}\n", "{}\n{}\n", "{}\n{}\n"]);
     }
 
     #[test]

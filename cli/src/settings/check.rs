@@ -1,0 +1,71 @@
+//! `runlore settings check`: what is wrong, all of it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use runlore::query::text::printable;
+use runlore::settings::{Problem, Search, Settings, Severity};
+use serde_json::json;
+
+use crate::Done;
+use crate::out::{RED, stdout};
+
+/// Check a settings file, or the settings a program would find here
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore settings check
+  runlore settings check deploy/settings.yaml
+
+Exit codes: 0 fine (there may be notices), 1 something is wrong.")]
+pub(crate) struct Args {
+    /// The file alone; otherwise the files that are found, and the environment
+    path: Option<PathBuf>,
+
+    /// One JSON object a problem
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let loaded = match &args.path {
+        Some(path) => Search::nowhere().path(path).load(),
+        None => Settings::load(),
+    };
+    let mut out = stdout();
+    for problem in loaded.problems() {
+        if args.json {
+            writeln!(out, "{}", as_json(problem))?;
+        } else if problem.severity == Severity::Error {
+            let text = problem.to_string();
+            writeln!(out, "{RED}{}{RED:#}", printable(&text))?;
+        } else {
+            writeln!(out, "notice: {}", printable(&problem.to_string()))?;
+        }
+    }
+    let fine = loaded.is_fine();
+    if fine && !args.json {
+        let short = |path: &Path| path.strip_prefix("./").unwrap_or(path).display().to_string();
+        let files: Vec<String> = loaded.files().map(short).collect();
+        if files.is_empty() {
+            writeln!(out, "no settings file is found here: the defaults stand, and are fine")?;
+        } else {
+            writeln!(out, "{}: fine", printable(&files.join(", ")))?;
+        }
+    }
+    out.flush()?;
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn as_json(problem: &Problem) -> serde_json::Value {
+    let (line, column) = problem.place.unzip();
+    let severity = if problem.severity == Severity::Error { "error" } else { "notice" };
+    json!({
+        "severity": severity,
+        "source": problem.source,
+        "line": line,
+        "column": column,
+        "message": problem.message,
+    })
+}

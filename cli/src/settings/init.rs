@@ -1,0 +1,79 @@
+//! `runlore settings init`: the documented file, to be edited.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use runlore::settings::DEFAULT_YAML;
+
+use crate::Done;
+use crate::failure::Failure;
+use crate::out::stdout;
+
+/// Write the documented settings.yaml, every key with its default
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore settings init
+  runlore settings init --full ~/.config/runlore/settings.yaml
+  runlore settings init - | less")]
+pub(crate) struct Args {
+    /// The file to write; `-` for standard output
+    #[arg(default_value = "settings.yaml")]
+    path: PathBuf,
+
+    /// Turn every type of telemetry on that needs no graphics processor
+    #[arg(long)]
+    full: bool,
+
+    /// Replace the file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let text = if args.full { full() } else { DEFAULT_YAML.to_owned() };
+    let mut out = stdout();
+    if args.path == Path::new("-") {
+        out.write_all(text.as_bytes())?;
+    } else {
+        let path = args.path.display();
+        create(args).and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
+            Failure::new(match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    format!("{path} is there already: `--force` replaces it")
+                }
+                kind => format!("{path} cannot be written: {kind}"),
+            })
+        })?;
+        writeln!(out, "wrote {path}; `runlore settings check` checks it once edited")?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(args: &Args) -> io::Result<File> {
+    if let Some(folder) = args.path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if args.force {
+        return File::create(&args.path);
+    }
+    OpenOptions::new().write(true).create_new(true).open(&args.path)
+}
+
+/// The documented file with its example of full telemetry put in force.
+fn full() -> String {
+    let mut text = DEFAULT_YAML.to_owned();
+    for key in ["per_cpu", "disk", "network"] {
+        text = text.replace(&format!("\n  {key}: false "), &format!("\n  {key}: true "));
+    }
+    // The example is what the file says by now.
+    let example = text.find("\n# Everything the machine can tell");
+    let after = text.find("\ninstrumentation:");
+    if let (Some(example), Some(after)) = (example, after) {
+        text.replace_range(example..after, "");
+    }
+    text
+}

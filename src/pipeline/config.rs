@@ -1,0 +1,59 @@
+//! The settings in force in this process: read once, when they are first needed.
+
+use std::sync::OnceLock;
+
+use super::notice::notice;
+use crate::record::{Limits, hash, redact};
+use crate::settings::{HashKind, Settings};
+use crate::{Error, ErrorKind, Result};
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// The settings in force. What is wrong with a file is told once, and the rest of it is used.
+pub(crate) fn settings() -> &'static Settings {
+    SETTINGS.get_or_init(|| {
+        let loaded = Settings::load();
+        for problem in loaded.problems() {
+            notice(&problem.to_string());
+        }
+        apply(&loaded.settings);
+        loaded.settings
+    })
+}
+
+/// Uses these settings in this process, instead of looking for a file.
+///
+/// To be called before the first workflow or task; later it is an error.
+///
+/// ```
+/// use runlore::settings::Settings;
+///
+/// let mut settings = Settings::load().settings;
+/// settings.instrumentation.limits.items = 10;
+/// runlore::configure(settings)?;
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub fn configure(settings: Settings) -> Result<()> {
+    let mut installed = false;
+    SETTINGS.get_or_init(|| {
+        installed = true;
+        apply(&settings);
+        settings
+    });
+    if installed {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Settings,
+        "settings are in use already: call `configure` before the first workflow or task",
+    ))
+}
+
+/// Tells the modules above what they cannot ask for.
+fn apply(settings: &Settings) {
+    let limits = &settings.instrumentation.limits;
+    let bytes = u32::try_from(limits.value_bytes.get()).unwrap_or(u32::MAX);
+    Limits { bytes, items: limits.items, depth: limits.depth }.set();
+    hash::enable(settings.instrumentation.hash != HashKind::None);
+    redact::add_names(&settings.instrumentation.redact);
+}

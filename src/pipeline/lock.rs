@@ -1,0 +1,37 @@
+//! A lock on a file that lives exactly as long as the process that took it.
+//!
+//! A record lock and not `flock`: a forked child does not share it, so it tells whether the owner itself is alive. It is
+//! given up when the process closes *any* descriptor of the file, so nobody may open its own lock a second time.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+
+/// Takes the lock; `false` when another process has it.
+#[cfg(unix)]
+pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+    use std::os::fd::AsRawFd as _;
+    // SAFETY: a zeroed flock is a valid one: the whole file from its start.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open for writing and `lock` lives through the call.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EAGAIN) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// Takes the lock; `false` when another process has it.
+#[cfg(not(unix))]
+pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+        Err(std::fs::TryLockError::Error(error)) => Err(error),
+    }
+}

@@ -1,0 +1,304 @@
+//! What a process leaves on disk while it records, so that another can finish its work if it dies.
+//!
+//! A folder `.rings/<id>/` beside the records holds the rings (`ring-N`, mapped into memory), a log of the runs and
+//! call sites that the events in them speak of (`log.jsonl`), the STARTs of tasks that have been open for longer than
+//! their ring could wait (`open`), and a lock that lives as long as the process (`lock`). It goes when the process
+//! ends well.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::config::settings;
+use super::lock;
+use super::memory::Memory;
+use super::notice::notice;
+use super::run::RunSpec;
+use super::site::{self, Site, SiteRecord};
+use super::{rings, view::Task};
+use crate::context::Number;
+use crate::record::{Id, WorkflowObject};
+use crate::settings::Durability;
+
+/// The folder of all sessions, inside the folder of a store.
+pub(super) const FOLDER: &str = ".rings";
+pub(super) const LOG: &str = "log.jsonl";
+pub(super) const LOCK: &str = "lock";
+pub(super) const OPEN: &str = "open";
+/// The form of the files; a reader leaves others alone.
+pub(super) const FORMAT: u32 = 1;
+
+/// A line of the log.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Entry {
+    /// The first line.
+    Session {
+        format: u32,
+        pid: u32,
+        hostname: String,
+    },
+    Run(RunEntry),
+    /// The file that the records of a run go to.
+    File {
+        run: Number,
+        path: PathBuf,
+    },
+    Site {
+        number: u32,
+        site: SiteRecord,
+    },
+}
+
+/// A run, as far as another process needs it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RunEntry {
+    pub(super) number: Number,
+    pub(super) workflow_id: String,
+    pub(super) campaign_id: String,
+    pub(super) hostname: String,
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) workflow: Option<Box<WorkflowObject>>,
+}
+
+pub(super) struct Session {
+    id: Id,
+    folder: PathBuf,
+    log: File,
+    open: Option<File>,
+    rings: u32,
+    /// Held as long as the process lives.
+    _lock: File,
+}
+
+static SESSION: Mutex<Option<Session>> = Mutex::new(None);
+
+fn session() -> MutexGuard<'static, Option<Session>> {
+    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sees to it that what is recorded for a run outlives the process, if its store has a folder.
+pub(super) fn admit(run: &RunSpec) {
+    if let Some(store) = run.store.folder()
+        && settings().recorder.durability != Durability::Memory
+    {
+        // The sites first: whoever registers one locks in this order, too.
+        site::with_registered(|sites| admit_with(run, store, sites));
+    }
+}
+
+fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
+    let mut current = session();
+    if !current.as_ref().is_some_and(|session| session.folder.exists()) {
+        match Session::create(store) {
+            Ok(new) => *current = Some(new),
+            Err(error) => {
+                *current = None;
+                notice(&format!(
+                    "the queue cannot be kept in {}: {error}; if this process is killed, its last records are lost",
+                    store.display()
+                ));
+                return;
+            }
+        }
+        // Tasks take rings in the new folder; sites known by now must be in its log.
+        rings::renew();
+        if let Some(session) = &mut *current {
+            for (index, site) in sites.iter().enumerate() {
+                session.log_site(index as u32 + 1, site);
+            }
+        }
+    }
+    if let Some(session) = &mut *current {
+        session.write(&Entry::Run(RunEntry {
+            number: run.number,
+            workflow_id: run.workflow_id.clone(),
+            campaign_id: run.campaign_id.clone(),
+            hostname: run.hostname.clone(),
+            name: run.name.clone(),
+            workflow: run.workflow.clone(),
+        }));
+    }
+}
+
+/// Notes the file that a run's records go to.
+pub(super) fn note_file(run: Number, path: &Path) {
+    if let Some(session) = &mut *session() {
+        session.write(&Entry::File { run, path: path.to_owned() });
+    }
+}
+
+/// Notes a site before its first event.
+pub(super) fn note_site(number: u32, site: &'static Site) {
+    if let Some(session) = &mut *session() {
+        session.log_site(number, site);
+    }
+}
+
+/// Memory for a ring that outlives the process; none where there is no session.
+pub(super) fn ring_memory(length: usize) -> Option<Memory> {
+    let mut session = session();
+    let session = session.as_mut()?;
+    let name = session.folder.join(format!("ring-{}", session.rings));
+    session.rings += 1;
+    let mapped = create(&name).and_then(|file| Memory::of_file(&file, length));
+    if let Err(error) = &mapped {
+        _ = fs::remove_file(&name);
+        notice(&format!(
+            "a queue cannot be kept in {}: {error}; if this process is killed, its last records are lost",
+            session.folder.display()
+        ));
+    }
+    mapped.ok()
+}
+
+/// Keeps the beginnings of tasks whose rings need their room.
+pub(super) fn keep_open<'t>(tasks: impl Iterator<Item = &'t Task>) {
+    let mut session = session();
+    let Some(session) = &mut *session else { return };
+    let mut bytes = Vec::new();
+    for task in tasks {
+        task.spill(&mut bytes);
+    }
+    if session.open.is_none() {
+        session.open = create(&session.folder.join(OPEN)).ok();
+    }
+    if let Some(file) = &mut session.open {
+        _ = file.write_all(&bytes);
+    }
+}
+
+/// Forgets the beginnings that were kept: none of their tasks is open any more.
+pub(super) fn forget_open() {
+    if let Some(session) = &mut *session()
+        && session.open.take().is_some()
+    {
+        _ = fs::remove_file(session.folder.join(OPEN));
+    }
+}
+
+/// The process ends well, and nothing is left to be recovered.
+pub(super) fn remove() {
+    // While the process ends another thread may hold the lock for ever.
+    let Ok(mut session) = SESSION.try_lock() else { return };
+    if let Some(session) = session.take() {
+        _ = fs::remove_dir_all(&session.folder);
+        if let Some(all) = session.folder.parent() {
+            // Only when it is empty.
+            _ = fs::remove_dir(all);
+        }
+    }
+}
+
+/// Whether a session of this id is this process's own.
+pub(super) fn is_own(id: &str) -> bool {
+    session().as_ref().is_some_and(|session| session.id.to_string() == id)
+}
+
+/// The session, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = MutexGuard<'static, Option<Session>>;
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    session()
+}
+
+/// In a forked child: the session is the parent's. Its files stay open, so that its lock is not touched.
+pub(super) fn disown() {
+    if let Some(session) = session().take() {
+        std::mem::forget(session);
+    }
+}
+
+impl Session {
+    fn create(store: &Path) -> io::Result<Self> {
+        fs::create_dir_all(store)?;
+        if is_remote(store) {
+            return Err(io::Error::other("it is on a network file system"));
+        }
+        let all = store.join(FOLDER);
+        private_folder(&all)?;
+        let id = Id::new();
+        let folder = all.join(id.to_string());
+        private_folder(&folder)?;
+        let lock = create(&folder.join(LOCK))?;
+        if !lock::try_lock(&lock)? {
+            return Err(io::Error::other("its lock is taken"));
+        }
+        let log = create(&folder.join(LOG))?;
+        let mut session = Self { id, folder, log, open: None, rings: 0, _lock: lock };
+        session.write(&Entry::Session {
+            format: FORMAT,
+            pid: std::process::id(),
+            hostname: crate::host::name(),
+        });
+        Ok(session)
+    }
+
+    fn log_site(&mut self, number: u32, site: &'static Site) {
+        self.write(&Entry::Site { number, site: SiteRecord::of(&site.spec) });
+    }
+
+    fn write(&mut self, entry: &Entry) {
+        if let Ok(mut line) = serde_json::to_vec(entry) {
+            line.push(b'\n');
+            // What is not in the log cannot be recovered after a crash; there is no one to tell now.
+            _ = self.log.write_all(&line);
+        }
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether a folder is on a file system of another machine, where shared mappings are slow or lie.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn is_remote(folder: &Path) -> bool {
+    use std::os::fd::AsRawFd as _;
+    const REMOTE: [u32; 9] = [
+        0x6969,      // NFS
+        0xFF53_4D42, // CIFS
+        0xFE53_4D42, // SMB2
+        0x517B,      // SMB
+        0x6573_5546, // FUSE
+        0x0102_1997, // 9P
+        0x00C3_6400, // Ceph
+        0x0BD0_0BD0, // Lustre
+        0x5346_414F, // AFS
+    ];
+    let Ok(file) = File::open(folder) else { return false };
+    let mut facts = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open and the buffer is one statfs long.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), facts.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: fstatfs filled it.
+    let kind = unsafe { facts.assume_init() }.f_type;
+    REMOTE.contains(&(kind as u32))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_remote(_: &Path) -> bool {
+    false
+}

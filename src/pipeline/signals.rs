@@ -1,0 +1,131 @@
+//! Signals that would end the process: the records are stored first.
+//!
+//! Only where nobody else has a handler. The handler does no more than write to a pipe; a thread on its other end stores
+//! what there is, puts the default back, and sends the signal again, so that the process ends as it would have.
+#![allow(unsafe_code)]
+
+/// The name of a signal.
+pub(super) fn name(signal: i32) -> String {
+    match signal {
+        2 => "SIGINT".to_owned(),
+        15 => "SIGTERM".to_owned(),
+        other => format!("signal {other}"),
+    }
+}
+
+#[cfg(unix)]
+pub(super) use unix::watch;
+
+#[cfg(unix)]
+mod unix {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use crate::pipeline::{exit, rings, writer};
+
+    /// How long the end of the process may be held up.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    static PIPE: AtomicI32 = AtomicI32::new(-1);
+    /// The process that the thread belongs to: a forked child has the handler but not the thread.
+    static OWNER: AtomicI32 = AtomicI32::new(0);
+
+    /// Takes over SIGINT and SIGTERM where they would end the process.
+    pub(in crate::pipeline) fn watch() {
+        let ours: Vec<i32> = [libc::SIGINT, libc::SIGTERM]
+            .into_iter()
+            .filter(|signal| is_default(*signal))
+            .collect();
+        if ours.is_empty() {
+            return;
+        }
+        let Some((out, into)) = pipe() else { return };
+        let spawned = thread::Builder::new().name("runlore-signals".to_owned()).spawn(move || {
+            rings::silence_thread();
+            wait(File::from(out));
+        });
+        if spawned.is_err() {
+            return;
+        }
+        PIPE.store(into.into_raw_fd(), Ordering::Relaxed);
+        // SAFETY: getpid has no preconditions.
+        OWNER.store(unsafe { libc::getpid() }, Ordering::Relaxed);
+        for signal in ours {
+            set(signal, handler());
+        }
+    }
+
+    fn handler() -> libc::sighandler_t {
+        on_signal as *const () as libc::sighandler_t
+    }
+
+    extern "C" fn on_signal(signal: libc::c_int) {
+        // SAFETY: only functions that a signal handler may call, on a descriptor that is never closed.
+        unsafe {
+            let error = *libc::__errno_location();
+            if libc::getpid() == OWNER.load(Ordering::Relaxed) {
+                let byte = signal as u8;
+                libc::write(PIPE.load(Ordering::Relaxed), (&raw const byte).cast(), 1);
+            } else {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
+            *libc::__errno_location() = error;
+        }
+    }
+
+    fn wait(mut pipe: File) {
+        let mut byte = [0];
+        while let Ok(1) = pipe.read(&mut byte) {
+            let signal = i32::from(byte[0]);
+            if !is_ours(signal) {
+                // Whoever took the signal over called our handler too, and decides what it means.
+                _ = writer::flush();
+                continue;
+            }
+            exit::end_by_signal(signal, PATIENCE);
+            set(signal, libc::SIG_DFL);
+            // SAFETY: a signal to ourselves.
+            unsafe { libc::kill(libc::getpid(), signal) };
+        }
+    }
+
+    fn pipe() -> Option<(OwnedFd, OwnedFd)> {
+        let mut ends = [-1; 2];
+        // SAFETY: room for two descriptors.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+            return None;
+        }
+        // SAFETY: both are open and nobody else's.
+        unsafe { Some((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))) }
+    }
+
+    fn disposition(signal: i32) -> Option<libc::sighandler_t> {
+        // SAFETY: a zeroed sigaction is a valid place for an answer.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: asks only.
+        let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) } != 0;
+        (!failed).then_some(action.sa_sigaction)
+    }
+
+    fn is_default(signal: i32) -> bool {
+        disposition(signal) == Some(libc::SIG_DFL)
+    }
+
+    fn is_ours(signal: i32) -> bool {
+        disposition(signal) == Some(handler())
+    }
+
+    fn set(signal: i32, handler: libc::sighandler_t) {
+        // SAFETY: zeroed is a valid sigaction: no mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the handler is SIG_DFL or a function that keeps a handler's rules.
+        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    }
+}

@@ -1,0 +1,47 @@
+//! The threads that tasks run on, as records name them.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// A thread that tasks ran on.
+#[derive(Debug, Default)]
+pub(crate) struct Thread {
+    pub(crate) id: u64,
+    pub(crate) name: Option<String>,
+}
+
+impl Thread {
+    /// A thread whose name is text ended by a zero; cut text may end inside a character.
+    pub(crate) fn new(id: u64, name: &[u8]) -> Self {
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        let name = String::from_utf8_lossy(&name[..end]);
+        let name = name.trim_end_matches('\u{fffd}');
+        Self { id, name: (!name.is_empty()).then(|| name.to_owned()) }
+    }
+}
+
+impl Serialize for Thread {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        if let Some(name) = &self.name {
+            map.serialize_entry("name", name)?;
+        }
+        map.end()
+    }
+}
+
+/// The system's number of the calling thread.
+#[allow(unsafe_code)]
+pub(crate) fn current_id() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: gettid has no preconditions.
+        unsafe { libc::gettid() as u64 }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}

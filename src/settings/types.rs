@@ -1,0 +1,349 @@
+//! The settings: one struct a section, one field a key.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::section::{choice, section};
+use super::setting::Setting as _;
+use super::units::Bytes;
+
+section! {
+    /// Everything that can be set. The defaults are those of the documented `settings.yaml`.
+    ///
+    /// ```
+    /// use runlore::settings::{Durability, Settings};
+    ///
+    /// let settings = Settings::default();
+    /// assert!(settings.telemetry_capture.cpu);
+    /// assert_eq!(settings.recorder.durability, Durability::Process);
+    /// ```
+    pub struct Settings {
+        /// What is read from the machine when a task begins and when it ends.
+        pub telemetry_capture: TelemetrySettings,
+        /// What is kept of the calls of annotated functions.
+        pub instrumentation: InstrumentationSettings,
+        /// How records get from the program to its stores.
+        pub recorder: RecorderSettings,
+        /// Where records are stored.
+        pub databases: DatabaseSettings,
+        /// What records say of the machine, instead of what it says itself.
+        pub sys_metadata: SystemSettings,
+        /// Fields of your own, copied to each workflow's record.
+        pub extra_metadata: Map<String, Value>,
+        /// Who runs the program.
+        pub experiment: ExperimentSettings,
+    }
+}
+
+section! {
+    /// `telemetry_capture`: what is read from the machine when a task begins and when it ends.
+    pub struct TelemetrySettings {
+        /// Time and load of all processors together.
+        pub cpu: bool,
+        /// The same for each processor.
+        pub per_cpu: bool,
+        /// The process: memory, time, files, threads.
+        pub process_info: bool,
+        /// Memory and swap of the machine.
+        pub mem: bool,
+        /// Disk space and transfers.
+        pub disk: bool,
+        /// Network transfers.
+        pub network: bool,
+        /// What the machine is, once a workflow.
+        pub machine_info: bool,
+        /// Metrics of the graphics processors; none turns them off.
+        pub gpu: Vec<String>,
+        /// Whose graphics processors.
+        pub gpu_vendor: GpuVendor,
+        /// Which source the values come from.
+        pub backend: Backend,
+        /// How old a reading may be to serve another task too.
+        pub max_age: Duration,
+        /// Above this share of the run time the dearest types are read less often; none sets no bound.
+        pub max_overhead_percent: Option<f64>,
+        /// Names of environment variables to record.
+        pub environment: Vec<String>,
+    }
+}
+
+choice! {
+    /// Whose graphics processors are read.
+    pub enum GpuVendor {
+        /// Whichever answers: AMD is tried first.
+        Auto = "auto",
+        /// AMD.
+        Amd = "amd",
+        /// NVIDIA.
+        Nvidia = "nvidia",
+    }
+}
+
+choice! {
+    /// Which source telemetry comes from.
+    pub enum Backend {
+        /// The kernel's files on Linux, the portable source elsewhere.
+        Auto = "auto",
+        /// The kernel's files.
+        Linux = "linux",
+        /// The portable source.
+        Portable = "portable",
+    }
+}
+
+section! {
+    /// `instrumentation`: what is kept of the calls of annotated functions.
+    pub struct InstrumentationSettings {
+        /// Whether annotated functions are recorded at all.
+        pub enabled: bool,
+        /// Whether an annotated function outside any workflow starts one.
+        pub implicit_workflow: bool,
+        /// How much of a value is copied.
+        pub limits: LimitSettings,
+        /// How values are hashed.
+        pub hash: HashKind,
+        /// Names whose values are hidden, beside `password`, `token` and the like.
+        pub redact: Vec<String>,
+        /// Whether SIGINT and SIGTERM end the run well, where the program does not handle them.
+        pub signals: bool,
+        /// Whether panics and errors are recorded with a backtrace.
+        pub backtrace: bool,
+        /// What is recorded of training loops and models.
+        pub torch: TorchSettings,
+    }
+}
+
+section! {
+    /// `instrumentation.limits`: how much of a value is copied.
+    pub struct LimitSettings {
+        /// Bytes of one value.
+        pub value_bytes: Bytes,
+        /// Items of one collection.
+        pub items: u32,
+        /// Levels of nesting.
+        pub depth: u32,
+    }
+}
+
+choice! {
+    /// How values are hashed.
+    pub enum HashKind {
+        /// XXH3, 128 bits: fast, not made to withstand forgery.
+        Xxh3 = "xxh3",
+        /// BLAKE3. Not in this version: XXH3 is used, and a notice says so.
+        Blake3 = "blake3",
+        /// Not at all.
+        None = "none",
+    }
+}
+
+section! {
+    /// `instrumentation.torch`: what is recorded of training loops and models. The names are Flowcept's; the
+    /// framework need not be torch.
+    pub struct TorchSettings {
+        /// Which modules of a model; none for no module.
+        pub what: Option<ModelScope>,
+        /// What is recorded of inner modules.
+        pub children_mode: ChildrenMode,
+        /// How epochs are recorded; none for not at all.
+        pub epoch_loop: Option<LoopMode>,
+        /// How batches are recorded; none for not at all.
+        pub batch_loop: Option<LoopMode>,
+        /// Records every so many epochs.
+        pub capture_epochs_at_every: u32,
+        /// Whether a model is recorded as a workflow of its own.
+        pub register_workflow: bool,
+    }
+}
+
+choice! {
+    /// Which modules of a model are recorded.
+    pub enum ModelScope {
+        /// The model and the modules in it.
+        ParentAndChildren = "parent_and_children",
+        /// The model only.
+        ParentOnly = "parent_only",
+    }
+}
+
+choice! {
+    /// What is recorded of the modules in a model.
+    pub enum ChildrenMode {
+        /// Telemetry, and facts about tensors.
+        TelemetryAndTensorInspection = "telemetry_and_tensor_inspection",
+        /// Telemetry.
+        Telemetry = "telemetry",
+        /// Facts about tensors.
+        TensorInspection = "tensor_inspection",
+        /// That they ran.
+        Lightweight = "lightweight",
+    }
+}
+
+choice! {
+    /// How the iterations of a training loop are recorded.
+    pub enum LoopMode {
+        /// Without telemetry.
+        Lightweight = "lightweight",
+        /// As any task.
+        Default = "default",
+    }
+}
+
+section! {
+    /// `recorder`: how records get from the program to its stores.
+    pub struct RecorderSettings {
+        /// What survives when the process ends without a word.
+        pub durability: Durability,
+        /// The queue of one thread: a power of two.
+        pub ring_bytes: Bytes,
+        /// All queues together.
+        pub budget_bytes: Bytes,
+        /// What a task does when its queue is full.
+        pub when_full: WhenFull,
+        /// How long a task waits for room while nothing moves on.
+        pub max_wait_ms: Duration,
+        /// Records are written when the oldest is this old …
+        pub flush_ms: Duration,
+        /// … or when there are this many.
+        pub flush_records: u32,
+        /// Bytes kept in memory while a store fails.
+        pub backlog_bytes: Bytes,
+    }
+}
+
+choice! {
+    /// What survives when the process ends without a word.
+    pub enum Durability {
+        /// The records of tasks that ended survive the process, however it ends.
+        Process = "process",
+        /// They also survive the machine, but for the last moments.
+        System = "system",
+        /// They are kept in the process's memory until they are written.
+        Memory = "memory",
+    }
+}
+
+choice! {
+    /// What a task does when its queue is full.
+    pub enum WhenFull {
+        /// Waits a moment for room, then goes unrecorded and is counted.
+        Block = "block",
+        /// Goes unrecorded at once and is counted.
+        Drop = "drop",
+    }
+}
+
+section! {
+    /// `databases`: where records are stored. Several may be enabled at once.
+    pub struct DatabaseSettings {
+        /// Files of JSON lines.
+        pub jsonl: JsonlSettings,
+        /// An SQLite file.
+        pub sqlite: SqliteSettings,
+        /// A MongoDB server.
+        pub mongodb: MongodbSettings,
+    }
+}
+
+section! {
+    /// `databases.jsonl`: files of JSON lines.
+    pub struct JsonlSettings {
+        /// Whether records go there.
+        pub enabled: bool,
+        /// The folder.
+        pub path: PathBuf,
+        /// A file that has grown to this size is followed by another; none for one file, however long.
+        pub rotate_bytes: Option<Bytes>,
+        /// The oldest files beyond this many are deleted; none keeps all.
+        pub keep_files: Option<u32>,
+        /// Files older than this many days are deleted; none keeps all.
+        pub keep_days: Option<u32>,
+    }
+}
+
+section! {
+    /// `databases.sqlite`: an SQLite file.
+    pub struct SqliteSettings {
+        /// Whether records go there.
+        pub enabled: bool,
+        /// The file.
+        pub path: PathBuf,
+    }
+}
+
+section! {
+    /// `databases.mongodb`: a MongoDB server.
+    pub struct MongodbSettings {
+        /// Whether records go there.
+        pub enabled: bool,
+        /// The server as a connection string; `host` and `port` otherwise.
+        pub uri: Option<String>,
+        /// The server's name or address.
+        pub host: String,
+        /// The server's port.
+        pub port: u16,
+        /// The database's name.
+        pub db: String,
+        /// Who signs in; none for nobody.
+        pub username: Option<String>,
+        /// The environment variable that holds the password.
+        pub password_env: Option<String>,
+        /// Whether the connection is encrypted.
+        pub tls: bool,
+        /// A file of certificate authorities to trust instead of the system's.
+        pub tls_ca_file: Option<PathBuf>,
+        /// A file with the certificate and key of this client.
+        pub tls_certificate_key_file: Option<PathBuf>,
+        /// Whether missing indexes are made.
+        pub create_collection_index: bool,
+    }
+}
+
+section! {
+    /// `sys_metadata`: what records say of the machine, instead of what it says itself.
+    pub struct SystemSettings {
+        /// A name for the place the program runs in, such as that of a cluster.
+        pub environment_id: Option<String>,
+        /// The system's name.
+        pub sys_name: Option<String>,
+        /// The node's name.
+        pub node_name: Option<String>,
+        /// The name of who is logged in.
+        pub login_name: Option<String>,
+        /// The address the world sees.
+        pub public_ip: Option<String>,
+        /// The address inside the network.
+        pub private_ip: Option<String>,
+    }
+}
+
+section! {
+    /// `experiment`: who runs the program.
+    pub struct ExperimentSettings {
+        /// The user's name; the one who is logged in otherwise.
+        pub user: Option<String>,
+    }
+}
+
+impl Settings {
+    /// The value of every key with its path (`telemetry_capture.cpu`), in the order of the documented file.
+    ///
+    /// ```
+    /// let settings = runlore::settings::Settings::default();
+    /// assert_eq!(settings.keys()[0], ("telemetry_capture.cpu".to_owned(), true.into()));
+    /// ```
+    pub fn keys(&self) -> Vec<(String, Value)> {
+        let mut keys = Vec::new();
+        self.each("", &mut |path, value| keys.push((path.to_owned(), value)));
+        keys
+    }
+}
+
+impl serde::Serialize for Settings {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.json().serialize(to)
+    }
+}

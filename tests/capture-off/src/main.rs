@@ -1,2 +1,0 @@
-//! Calls the whole API with the feature `capture` off.
-fn main() {}

@@ -1,0 +1,42 @@
+//! Records are read, joined and shown.
+
+use runlore::query::{Item, Tree};
+use runlore::record::{Id, Limits, Record, Status, TaskObject, hash_of, is_secret_name};
+use runlore::store::jsonl;
+use runlore::task;
+use serde_json::json;
+
+#[test]
+fn what_was_written_is_read() {
+    let folder = std::env::temp_dir().join(format!("runlore-capture-off-{}", std::process::id()));
+    let run = runlore::workflow("files").store(folder.as_path()).start().unwrap();
+    task("outer").run(|| task("inner").run(|| ()));
+    run.finish().unwrap();
+
+    assert_eq!(jsonl::read(&folder).unwrap().filter(Result::is_ok).count(), 4);
+    assert_eq!(jsonl::summaries(&folder).unwrap().runs.len(), 1);
+    assert_eq!(jsonl::load_with(&folder, |_| None).unwrap().tasks.len(), 0);
+    let loaded = jsonl::load(&folder).unwrap();
+    assert!(loaded.problems.is_empty());
+    let tree = loaded.into_tree();
+    let depths: Vec<usize> = tree.walk().map(|(depth, _)| depth).collect();
+    assert_eq!(depths, [0, 1, 2]);
+    assert!(tree.render().values(true).to_string().contains("└─ inner  FINISHED"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn records_are_made_and_compared() {
+    let task = TaskObject {
+        task_id: Id::new().to_string(),
+        status: Some(Status::Finished),
+        ..TaskObject::default()
+    };
+    let record = Record::from(task);
+    assert_eq!(Record::from_json(record.to_json()).unwrap(), record);
+    let tree = Tree::new([], record.as_task().cloned());
+    assert!(matches!(tree.walk().next().unwrap().1.item, Item::Task(_)));
+    assert!(hash_of(&json!({"a": 1})).starts_with("xxh3-128:"));
+    assert!(is_secret_name("api_key"));
+    assert_eq!(Limits::current(), Limits::DEFAULT);
+}

@@ -1,0 +1,184 @@
+//! A process that dies without a word: what its tasks did is not lost.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use runlore::record::{Record, Status, TaskObject};
+use runlore::store::jsonl;
+use runlore::{carry, telemetry_task};
+
+use crate::support::{child, is_child};
+
+#[telemetry_task]
+fn returns(thread: usize, number: u64) -> u64 {
+    number
+}
+
+#[telemetry_task]
+fn outer(thread: usize) {
+    let _open = runlore::task("open").used("thread", &thread).start();
+    // The test's own ledger: one byte for every call that has returned, written by the kernel at once.
+    let folder = std::env::var("LEDGER").unwrap();
+    let mut ledger = File::create(Path::new(&folder).join(thread.to_string())).unwrap();
+    for number in 0.. {
+        returns(thread, number);
+        ledger.write_all(b".").unwrap();
+    }
+}
+
+fn record_until_killed() {
+    let run = runlore::workflow("killed").store(std::env::var("FOLDER").unwrap().as_str());
+    std::mem::forget(run.start().unwrap());
+    let how = std::env::var("HOW").unwrap();
+    let threads: Vec<_> =
+        (0..4).map(|thread| std::thread::spawn(carry(move || outer(thread)))).collect();
+    let after: u64 = std::env::var("AFTER").unwrap().parse().unwrap();
+    std::thread::sleep(Duration::from_millis(after));
+    match how.as_str() {
+        "abort" => std::process::abort(),
+        "_exit" => end_at_once(),
+        "exec" => {
+            let error =
+                std::os::unix::process::CommandExt::exec(&mut std::process::Command::new("true"));
+            panic!("{error}");
+        }
+        _ => {
+            println!("ready");
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn end_at_once() -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(0) }
+}
+
+const KILLED: &str = "killed::every_task_that_had_returned_is_recovered";
+
+/// How often each way to die is tried: a few times here, as the reliability command wants there.
+fn rounds() -> usize {
+    std::env::var("RUNLORE_RELIABILITY_ROUNDS").map_or(2, |rounds| rounds.parse().unwrap())
+}
+
+#[cfg(unix)]
+#[test]
+fn every_task_that_had_returned_is_recovered() {
+    if is_child(KILLED) {
+        record_until_killed();
+        return;
+    }
+    for round in 0..rounds() {
+        for how in ["kill -9", "abort", "_exit", "exec"] {
+            let after = 1 + (round * 37 + how.len() * 13) % 120;
+            die_and_recover(how, after as u64);
+        }
+    }
+}
+
+fn die_and_recover(how: &str, after: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = tempfile::tempdir().unwrap();
+    let mut process = child(KILLED)
+        .env("FOLDER", folder.path())
+        .env("LEDGER", ledger.path())
+        .env("HOW", how)
+        .env("AFTER", after.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    if how == "kill -9" {
+        std::thread::sleep(Duration::from_millis(after + 100));
+        process.kill().unwrap();
+    }
+    process.wait().unwrap();
+
+    let returned: Vec<u64> = (0..4)
+        .map(|thread| {
+            fs::metadata(ledger.path().join(format!("{thread}"))).map_or(0, |file| file.len())
+        })
+        .collect();
+    let recovered = runlore::recover(folder.path()).unwrap();
+    let context = format!("{how} after {after} ms; returned {returned:?}; {recovered:?}");
+    let loaded = jsonl::load(folder.path()).unwrap();
+    assert!(loaded.problems.is_empty(), "{context}: {:?}", loaded.problems);
+
+    let mut seen: HashMap<u64, HashSet<u64>> = HashMap::new();
+    for task in loaded.tasks.iter().filter(|task| task.name() == "returns") {
+        assert!(seen.entry(number(task, "thread")).or_default().insert(number(task, "number")));
+    }
+    for (thread, count) in returned.iter().enumerate() {
+        let seen = seen.remove(&(thread as u64)).unwrap_or_default();
+        let missing: Vec<u64> = (0..*count).filter(|number| !seen.contains(number)).collect();
+        assert!(missing.is_empty(), "{context}: thread {thread} lost {missing:?}");
+    }
+    let open: Vec<&TaskObject> =
+        loaded.tasks.iter().filter(|task| matches!(task.name(), "outer" | "open")).collect();
+    let begun = returned.iter().filter(|count| **count > 0).count();
+    assert!(open.len() >= 2 * begun, "{context}: {} open", open.len());
+    assert!(open.iter().all(|task| task.status == Some(Status::Running)), "{context}");
+    let ids: HashSet<&str> = loaded.tasks.iter().map(|task| task.task_id.as_str()).collect();
+    for task in &loaded.tasks {
+        if let Some(parent) = &task.parent_task_id {
+            assert!(ids.contains(parent.as_str()), "{context}: {} has no parent", task.name());
+        }
+    }
+    assert_eq!(loaded.workflows.len(), 1, "{context}");
+    assert_eq!(loaded.workflows[0].status, Some(Status::Unknown), "{context}");
+
+    // Not only joined, but written once.
+    let mut written = HashSet::new();
+    for record in jsonl::read(folder.path()).unwrap() {
+        if let Record::Task(task) = record.unwrap() {
+            assert!(written.insert(task.task_id.clone()), "{context}: {} twice", task.task_id);
+        }
+    }
+    assert_eq!(runlore::recover(folder.path()).unwrap(), runlore::Recovered::default());
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().map(|f| f.path()).collect();
+    assert_eq!(files.len(), 1, "{context}: {files:?}");
+}
+
+fn number(task: &TaskObject, name: &str) -> u64 {
+    task.used.as_ref().unwrap()[name].as_u64().unwrap()
+}
+
+const ALIVE: &str = "killed::a_process_that_is_alive_is_left_alone";
+
+#[cfg(unix)]
+#[test]
+fn a_process_that_is_alive_is_left_alone() {
+    if is_child(ALIVE) {
+        record_until_killed();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = child(ALIVE)
+        .env("FOLDER", folder.path())
+        .env("LEDGER", folder.path())
+        .env("HOW", "kill -9")
+        .env("AFTER", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = std::io::BufReader::new(process.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("ready") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut output, &mut line).unwrap() > 0);
+    }
+    for _ in 0..5 {
+        assert_eq!(runlore::recover(folder.path()).unwrap(), runlore::Recovered::default());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert_eq!(runlore::recover(folder.path()).unwrap().processes, 1);
+}

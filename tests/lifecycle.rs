@@ -1,0 +1,338 @@
+//! However the process goes on or ends: nothing hangs, nothing is broken, and the records say what happened.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use runlore::record::Status;
+use runlore::store::jsonl::{self, Loaded};
+use runlore::{carry, task, telemetry_task};
+
+use crate::support::{child, is_child};
+
+#[telemetry_task]
+fn work(n: u32) -> u32 {
+    n + 1
+}
+
+/// Runs a scenario below in a process of its own, with a folder for its records.
+fn scenario(name: &str, folder: &Path) -> Command {
+    let mut command = child("lifecycle::child_process");
+    command.env("SCENARIO", name).env("FOLDER", folder);
+    command
+}
+
+fn outcome(name: &str) -> (Output, Loaded) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = finished_in_time(scenario(name, folder.path()));
+    (output, jsonl::load(folder.path()).unwrap())
+}
+
+/// Runs a command that must not hang.
+fn finished_in_time(mut command: Command) -> Output {
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while process.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            process.kill().unwrap();
+            panic!("it hangs: {command:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    process.wait_with_output().unwrap()
+}
+
+/// What the processes of these tests do.
+#[test]
+fn child_process() {
+    if !is_child("lifecycle::child_process") {
+        return;
+    }
+    let folder = std::env::var("FOLDER").unwrap();
+    let start = || runlore::workflow("lifecycle").store(folder.as_str()).start().unwrap();
+    match std::env::var("SCENARIO").unwrap().as_str() {
+        "exit in a worker" => {
+            std::mem::forget(start());
+            std::thread::spawn(carry(|| {
+                let _open = task("open").start();
+                work(1);
+                std::process::exit(5);
+            }))
+            .join()
+            .unwrap();
+        }
+        "threads outlive main" => {
+            std::mem::forget(start());
+            for _ in 0..2 {
+                std::thread::spawn(carry(|| (0..).for_each(|n| _ = work(n))));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            std::process::exit(0);
+        }
+        "thread-local destructors" => {
+            struct OnExit(u32);
+            impl Drop for OnExit {
+                fn drop(&mut self) {
+                    work(self.0);
+                }
+            }
+            thread_local! {
+                static FIRST: OnExit = const { OnExit(1) };
+                static SECOND: OnExit = const { OnExit(2) };
+            }
+            let run = start();
+            std::thread::spawn(carry(|| {
+                FIRST.with(|_| ());
+                work(0);
+                SECOND.with(|_| ());
+            }))
+            .join()
+            .unwrap();
+            run.finish().unwrap();
+        }
+        "a runtime dropped early" => {
+            #[telemetry_task]
+            async fn waits_for_ever() {
+                std::future::pending::<()>().await;
+            }
+            let run = start();
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            for _ in 0..10 {
+                runtime.spawn(runlore::FutureExt::in_current(waits_for_ever()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            drop(runtime);
+            run.finish().unwrap();
+        }
+        "waits for a signal" => wait_for_signal(start),
+        "tokio takes the signal" => {
+            let run = start();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let mut term =
+                    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+                        .unwrap();
+                work(1);
+                println!("ready");
+                term.recv().await;
+                work(2);
+            });
+            run.finish().unwrap();
+            std::process::exit(9);
+        }
+        "tokio had the signal before" => {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let mut term =
+                    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+                        .unwrap();
+                let run = start();
+                work(1);
+                println!("ready");
+                term.recv().await;
+                work(2);
+                run.finish().unwrap();
+            });
+            std::process::exit(9);
+        }
+        "forks" => fork_and_record(&start()),
+        "forks many times" => fork_many_times(&start()),
+        other => panic!("no scenario {other}"),
+    }
+}
+
+fn wait_for_signal(start: impl FnOnce() -> runlore::WorkflowRun) {
+    let _run = start();
+    work(1);
+    let _open = task("open").start();
+    println!("ready");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[allow(unsafe_code)]
+fn fork() -> libc::pid_t {
+    // SAFETY: the child does what children of these tests do: it records and ends.
+    unsafe { libc::fork() }
+}
+
+#[allow(unsafe_code)]
+fn wait_for(pid: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of ours, and a place for its status.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    status
+}
+
+fn fork_and_record(_run: &runlore::WorkflowRun) {
+    let around = task("around").start();
+    work(1);
+    let pid = fork();
+    if pid == 0 {
+        work(2);
+        task("in the child").run(|| work(3));
+        // The guard is the parent's: dropping it here must not end its task.
+        drop(around);
+        std::process::exit(0);
+    }
+    assert_eq!(wait_for(pid), 0);
+    work(4);
+    around.finish();
+}
+
+fn fork_many_times(_run: &runlore::WorkflowRun) {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let busy = carry(|| {
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            work(7);
+            drop(vec![0_u8; 1000]);
+        }
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(busy);
+        for round in 0..20 {
+            let pid = fork();
+            if pid == 0 {
+                work(round);
+                std::process::exit(0);
+            }
+            assert_eq!(wait_for(pid), 0);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+fn names(loaded: &Loaded) -> Vec<&str> {
+    let mut names: Vec<_> = loaded.tasks.iter().map(|task| task.name()).collect();
+    names.sort_unstable();
+    names
+}
+
+fn no_id_twice(folder: &Path) {
+    let mut seen = HashSet::new();
+    for record in jsonl::read(folder).unwrap() {
+        if let runlore::record::Record::Task(task) = record.unwrap() {
+            assert!(seen.insert(task.task_id.clone()), "{} twice", task.task_id);
+        }
+    }
+}
+
+#[test]
+fn an_exit_inside_a_task_keeps_the_others_and_tells_what_was_open() {
+    let (output, loaded) = outcome("exit in a worker");
+    assert_eq!(output.status.code(), Some(5));
+    assert_eq!(names(&loaded), ["open", "work"]);
+    let open = loaded.tasks.iter().find(|task| task.name() == "open").unwrap();
+    assert_eq!(open.status, Some(Status::Running));
+    assert_eq!(loaded.workflows[0].status, Some(Status::Finished));
+}
+
+#[test]
+fn threads_that_outlive_main_tear_nothing() {
+    let (output, loaded) = outcome("threads outlive main");
+    assert!(output.status.success());
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    assert!(loaded.tasks.len() > 10);
+}
+
+#[test]
+fn thread_local_destructors_may_record() {
+    let (output, loaded) = outcome("thread-local destructors");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(names(&loaded), ["work"; 3]);
+}
+
+#[test]
+fn a_runtime_dropped_early_cancels_its_tasks() {
+    let (output, loaded) = outcome("a runtime dropped early");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(loaded.tasks.len(), 10);
+    assert!(loaded.tasks.iter().all(|task| task.status == Some(Status::Error)));
+}
+
+/// Starts a scenario that says when it is ready.
+fn ready(name: &str, folder: &Path) -> Child {
+    let mut process = scenario(name, folder).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("ready")), "{name} came up");
+    // The harness prints to a pipe that must stay open.
+    std::mem::forget(lines);
+    process
+}
+
+#[allow(unsafe_code)]
+fn send(process: &Child, signal: i32) {
+    // SAFETY: a process of ours.
+    unsafe { libc::kill(process.id() as i32, signal) };
+}
+
+#[test]
+fn a_signal_that_ends_the_process_is_told_and_still_ends_it() {
+    use std::os::unix::process::ExitStatusExt as _;
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = ready("waits for a signal", folder.path());
+        send(&process, signal);
+        assert_eq!(process.wait().unwrap().signal(), Some(signal));
+        let loaded = jsonl::load(folder.path()).unwrap();
+        assert_eq!(names(&loaded), ["open", "work"]);
+        let workflow = &loaded.workflows[0];
+        assert_eq!(workflow.status, Some(Status::Error));
+        let name = if signal == libc::SIGTERM { "SIGTERM" } else { "SIGINT" };
+        assert_eq!(workflow.stderr.as_deref(), Some(&*format!("the process was ended by {name}")));
+        assert!(!folder.path().join(".rings").exists(), "nothing is left to recover");
+    }
+}
+
+#[test]
+fn a_handler_of_the_program_still_works() {
+    for scenario in ["tokio takes the signal", "tokio had the signal before"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = ready(scenario, folder.path());
+        send(&process, libc::SIGTERM);
+        assert_eq!(process.wait().unwrap().code(), Some(9), "{scenario}");
+        let loaded = jsonl::load(folder.path()).unwrap();
+        assert_eq!(names(&loaded), ["work"; 2], "{scenario}");
+        assert_eq!(loaded.workflows[0].status, Some(Status::Finished), "{scenario}");
+    }
+}
+
+#[test]
+fn a_forked_child_records_for_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = finished_in_time(scenario("forks", folder.path()));
+    assert!(output.status.success(), "{output:?}");
+    no_id_twice(folder.path());
+    let loaded = jsonl::load(folder.path()).unwrap();
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    let pids: HashSet<_> = loaded.tasks.iter().map(|task| task.pid.unwrap()).collect();
+    assert_eq!(pids.len(), 2, "{pids:?}");
+    assert_eq!(names(&loaded), ["around", "in the child", "work", "work", "work", "work"]);
+    let around = loaded.tasks.iter().find(|task| task.name() == "around").unwrap();
+    assert_eq!((around.status, around.ended_early), (Some(Status::Finished), None));
+    let children =
+        loaded.tasks.iter().filter(|task| task.parent_task_id.as_ref() == Some(&around.task_id));
+    assert_eq!(children.count(), 4, "the child's tasks have the parent's task around them");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "a file for each process");
+}
+
+#[test]
+fn many_forks_while_threads_record_hang_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = finished_in_time(scenario("forks many times", folder.path()));
+    assert!(output.status.success(), "{output:?}");
+    no_id_twice(folder.path());
+    let loaded = jsonl::load(folder.path()).unwrap();
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    let by_children: HashSet<u64> = loaded
+        .tasks
+        .iter()
+        .filter(|task| task.used.as_ref().unwrap()["n"] != 7 || task.pid != loaded.workflows[0].pid)
+        .map(|task| task.used.as_ref().unwrap()["n"].as_u64().unwrap())
+        .collect();
+    assert_eq!(by_children, (0..20).collect());
+}

@@ -1,0 +1,201 @@
+//! Settings are not only read: they do what they say.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use runlore::record::{Status, TaskObject};
+use runlore::settings::Settings;
+use runlore::store::jsonl::{self, Loaded};
+use runlore::{task, telemetry_task};
+
+use crate::support::{child, expect_success, is_child};
+
+#[telemetry_task]
+fn work(items: Vec<String>, pin: &str) -> usize {
+    _ = pin;
+    items.len()
+}
+
+fn call() -> usize {
+    work(vec!["item".to_owned(); 10], "hunter2")
+}
+
+fn scenario(name: &str, folder: &Path, settings: &[(&str, &str)]) -> Output {
+    let mut command: Command = child("settings_in_force::child_process");
+    command.current_dir(folder).env("SCENARIO", name);
+    for (key, value) in settings {
+        command.env(format!("RUNLORE_{key}"), value);
+    }
+    let output = command.output().unwrap();
+    expect_success(&output);
+    output
+}
+
+fn recorded(name: &str, settings: &[(&str, &str)]) -> Loaded {
+    let folder = tempfile::tempdir().unwrap();
+    scenario(name, folder.path(), settings);
+    jsonl::load(folder.path().join("runlore")).unwrap_or_default()
+}
+
+#[test]
+fn child_process() {
+    if !is_child("settings_in_force::child_process") {
+        return;
+    }
+    match std::env::var("SCENARIO").unwrap().as_str() {
+        "call" => assert_eq!(call(), 10),
+        "workflow" => {
+            let run = runlore::workflow("set").start().unwrap();
+            assert_eq!(call(), 10);
+            run.finish().unwrap();
+        }
+        "configured" => {
+            let mut settings = Settings::default();
+            settings.instrumentation.limits.items = 3;
+            runlore::configure(settings).unwrap();
+            runlore::workflow("set").run(call).unwrap();
+            let error = runlore::configure(Settings::default()).unwrap_err();
+            assert!(error.to_string().contains("before the first workflow"), "{error}");
+        }
+        "flat out" => {
+            let run = runlore::workflow("set").start().unwrap();
+            let before = runlore::stats();
+            for n in 0..20_000 {
+                task("n").used("n", &n).run(|| ());
+            }
+            let totals = run.finish().unwrap();
+            let after = runlore::stats();
+            assert_eq!(totals.tasks + totals.dropped, 20_000, "{totals:?}");
+            assert_eq!(totals.dropped, after.dropped - before.dropped);
+            println!("dropped: {}", totals.dropped);
+        }
+        other => panic!("no scenario {other}"),
+    }
+}
+
+fn the_task(loaded: &Loaded) -> &TaskObject {
+    assert_eq!(loaded.tasks.len(), 1);
+    &loaded.tasks[0]
+}
+
+#[test]
+fn an_implicit_workflow_is_there_only_when_it_is_asked_for() {
+    assert!(recorded("call", &[]).tasks.is_empty());
+    let loaded = recorded("call", &[("INSTRUMENTATION__IMPLICIT_WORKFLOW", "yes")]);
+    the_task(&loaded);
+    assert_eq!(loaded.workflows[0].status, Some(Status::Finished));
+}
+
+#[test]
+fn instrumentation_can_be_turned_off() {
+    let loaded = recorded("workflow", &[("INSTRUMENTATION__ENABLED", "no")]);
+    assert!(loaded.tasks.is_empty() && loaded.workflows.is_empty());
+}
+
+#[test]
+fn limits_hashes_and_names_are_as_set() {
+    let loaded = recorded(
+        "workflow",
+        &[
+            ("INSTRUMENTATION__LIMITS__ITEMS", "4"),
+            ("INSTRUMENTATION__HASH", "none"),
+            ("INSTRUMENTATION__REDACT", "[pin]"),
+            ("EXPERIMENT__USER", "ann"),
+            ("SYS_METADATA__ENVIRONMENT_ID", "lab"),
+            ("EXTRA_METADATA", "{grant: 7, api_key: hunter2}"),
+        ],
+    );
+    let task = the_task(&loaded);
+    assert_eq!(task.used.as_ref().unwrap()["items"]["first"].as_array().unwrap().len(), 4);
+    assert_eq!(task.used.as_ref().unwrap()["pin"], "[redacted]");
+    assert_eq!(task.hashes, None);
+    let workflow = &loaded.workflows[0];
+    assert_eq!(workflow.user.as_deref(), Some("ann"));
+    assert_eq!(workflow.environment_id.as_deref(), Some("lab"));
+    assert_eq!(workflow.extra_metadata.as_ref().unwrap()["grant"], 7);
+    assert_eq!(workflow.settings.as_ref().unwrap()["instrumentation"]["limits"]["items"], 4);
+    let everything = serde_json::to_string(workflow).unwrap();
+    assert!(!everything.contains("hunter2"), "{everything}");
+}
+
+#[test]
+fn settings_can_be_made_in_code() {
+    let task = recorded("configured", &[]);
+    assert_eq!(
+        the_task(&task).used.as_ref().unwrap()["items"]["first"].as_array().unwrap().len(),
+        3
+    );
+}
+
+#[test]
+fn a_mistake_in_the_settings_is_told_once_and_harms_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("settings.yaml"), "instrumentation:\n  enabld: yes\n")
+        .unwrap();
+    let output = scenario("workflow", folder.path(), &[]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<_> = told.lines().filter(|line| line.starts_with("runlore:")).collect();
+    assert_eq!(lines.len(), 1, "{told}");
+    assert!(
+        lines[0].contains("settings.yaml:2:3") && lines[0].contains("did you mean `enabled`?"),
+        "{told}"
+    );
+    assert_eq!(jsonl::load(folder.path().join("runlore")).unwrap().tasks.len(), 1);
+}
+
+#[test]
+fn a_full_queue_waits_or_drops_and_counts() {
+    let dropped = |when_full: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = [("RECORDER__WHEN_FULL", when_full), ("RECORDER__RING_BYTES", "16KiB")];
+        let output = scenario("flat out", folder.path(), &settings);
+        let told = String::from_utf8(output.stdout).unwrap();
+        let dropped: u64 = told
+            .split("dropped: ")
+            .nth(1)
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let tasks = jsonl::load(folder.path().join("runlore")).unwrap().tasks.len() as u64;
+        assert_eq!(tasks + dropped, 20_000);
+        dropped
+    };
+    assert_eq!(dropped("block"), 0);
+    assert!(dropped("drop") > 0);
+}
+
+#[test]
+fn what_a_process_leaves_depends_on_durability() {
+    for (durability, rings) in [("process", true), ("system", true), ("memory", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("runlore");
+        let run = child("settings_in_force::while_it_runs")
+            .current_dir(folder.path())
+            .env("RUNLORE_RECORDER__DURABILITY", durability)
+            .output()
+            .unwrap();
+        expect_success(&run);
+        let told = String::from_utf8(run.stdout).unwrap();
+        assert!(told.contains(&format!("rings: {rings}")), "{durability}: {told}");
+        assert!(
+            told.contains(&format!("synced: {}", durability == "system")),
+            "{durability}: {told}"
+        );
+        assert_eq!(jsonl::load(&store).unwrap().tasks.len(), 1);
+        assert!(!store.join(".rings").exists());
+    }
+}
+
+#[test]
+fn while_it_runs() {
+    if is_child("settings_in_force::while_it_runs") {
+        let run = runlore::workflow("set").start().unwrap();
+        call();
+        println!("rings: {}", Path::new("runlore/.rings").exists());
+        run.finish().unwrap();
+        println!("synced: {}", runlore::stats().synced > 0);
+    }
+}
