@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use runlore::record::Status;
+use runlore::record::{Status, TaskObject};
 use runlore::store::jsonl::{self, Loaded};
 use runlore::{carry, task, telemetry_task};
 
@@ -67,7 +67,11 @@ fn child_process() {
         "threads outlive main" => {
             std::mem::forget(start());
             for _ in 0..2 {
-                std::thread::spawn(carry(|| (0..).for_each(|n| _ = work(n))));
+                std::thread::spawn(carry(|| {
+                    loop {
+                        work(1);
+                    }
+                }));
             }
             std::thread::sleep(Duration::from_millis(50));
             std::process::exit(0);
@@ -207,7 +211,7 @@ fn fork_many_times(_run: &runlore::WorkflowRun) {
 }
 
 fn names(loaded: &Loaded) -> Vec<&str> {
-    let mut names: Vec<_> = loaded.tasks.iter().map(|task| task.name()).collect();
+    let mut names: Vec<_> = loaded.tasks.iter().map(TaskObject::name).collect();
     names.sort_unstable();
     names
 }

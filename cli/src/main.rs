@@ -7,6 +7,7 @@ mod demo;
 mod failure;
 mod ls;
 mod out;
+mod recover;
 mod run;
 mod select;
 mod settings;
@@ -53,6 +54,7 @@ enum Command {
     Tasks(tasks::Args),
     Show(show::Args),
     Tree(tree::Args),
+    Recover(recover::Args),
     Settings(settings::Args),
 }
 
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Tasks(args) => tasks::run(&args, &store),
         Command::Show(args) => show::run(&args, &store),
         Command::Tree(args) => tree::run(&args, &store),
+        Command::Recover(args) => recover::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
     };
     done.unwrap_or_else(|failure| failure.report())

@@ -120,3 +120,33 @@ fn a_signal_is_left_to_the_command_and_recorded() {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains("SIGTERM"), "{text}");
 }
+
+#[cfg(unix)]
+#[test]
+fn what_a_killed_program_left_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let recover = || {
+        let mut command = runlore();
+        command.arg("--store").arg(folder.path()).arg("recover");
+        told_by(&mut command)
+    };
+    // `runlore run` itself is killed while its command runs.
+    let mut command = runlore();
+    command.arg("--store").arg(folder.path()).args([
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "kill -9 $PPID; echo done",
+    ]);
+    assert!(!command.stdout(Stdio::null()).status().unwrap().success());
+    assert_eq!(
+        recover(),
+        "recovered from 1 process that died: 0 tasks that had ended, 1 that were open\n"
+    );
+    assert_eq!(recover(), format!("nothing to recover in {}\n", folder.path().display()));
+    let mut command = runlore();
+    command.arg("--store").arg(folder.path()).arg("tree");
+    let tree = told_by(&mut command);
+    assert!(tree.starts_with("sh  UNKNOWN") && tree.contains("└─ sh  RUNNING"), "{tree}");
+}

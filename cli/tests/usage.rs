@@ -6,9 +6,17 @@ use crate::support::{data, runlore, told, told_by};
 
 #[test]
 fn every_help_has_an_example() {
-    for command in
-        [&[][..], &["demo"], &["run"], &["ls"], &["tasks"], &["show"], &["tree"], &["settings"]]
-    {
+    for command in [
+        &[][..],
+        &["demo"],
+        &["run"],
+        &["recover"],
+        &["ls"],
+        &["tasks"],
+        &["show"],
+        &["tree"],
+        &["settings"],
+    ] {
         let text = told_by(runlore().args(command).arg("--help"));
         assert!(text.contains("Example"), "{text}");
         assert!(!text.contains("--- exit code"), "{text}");

@@ -338,7 +338,7 @@ fn walk<'a>(
         }
         match Kind::from_byte(head[4]) {
             Some(Kind::Pad) | None => {}
-            Some(kind) => each(read, kind, &bytes(place + HEAD, length - unused - HEAD)),
+            Some(kind) => each(read, kind, bytes(place + HEAD, length - unused - HEAD)),
         }
         read += length as u64;
     }

@@ -1,0 +1,44 @@
+//! `runlore recover`: finish the work of processes that died while they recorded.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::Done;
+use crate::out::stdout;
+use crate::store::Store;
+
+/// Finish the records of processes that were killed
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  runlore recover
+
+Every command that reads a store does this first, and so does every run that starts in it; this one says what it
+found. Processes that are alive are left alone.")]
+pub(crate) struct Args {
+    /// What was found as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let found = runlore::recover(store.path())?;
+    let mut out = stdout();
+    if args.json {
+        let told = serde_json::json!({
+            "processes": found.processes, "tasks": found.tasks, "open": found.open,
+        });
+        writeln!(out, "{told}")?;
+    } else if found.processes == 0 {
+        writeln!(out, "nothing to recover in {}", store.path().display())?;
+    } else {
+        let (processes, tasks, open) = (found.processes, found.tasks, found.open);
+        let s = if processes == 1 { "" } else { "es" };
+        writeln!(
+            out,
+            "recovered from {processes} process{s} that died: {tasks} tasks that had ended, {open} that were open"
+        )?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
