@@ -3,6 +3,8 @@
 //! Most of a record is names and short texts that need no escaping. They are looked at eight bytes at a time and then
 //! copied whole; numbers, and texts that do need it, are left to `serde_json`.
 
+use std::sync::OnceLock;
+
 use serde::ser::{self, Serialize};
 
 type Error = serde_json::Error;
@@ -10,8 +12,35 @@ type Done = Result<(), Error>;
 
 /// Appends a value's JSON.
 pub(super) fn write(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Done {
-    value.serialize(Json(to))
+    value.serialize(Json::new(to))
 }
+
+/// JSON that is there already, and becomes part of what [`write`] makes of a value around it. No other serializer knows
+/// it for what it is.
+#[derive(Debug)]
+pub(super) struct Ready<'a>(&'a str);
+
+impl<'a> Ready<'a> {
+    /// What `write` would make of a value, made once and kept in `place`.
+    pub(super) fn once(place: &'a OnceLock<String>, value: &impl Serialize) -> Self {
+        Self(place.get_or_init(|| {
+            let mut text = Vec::new();
+            match write(&mut text, value) {
+                Ok(()) => String::from_utf8(text).unwrap_or_default(),
+                Err(_) => "null".to_owned(),
+            }
+        }))
+    }
+}
+
+impl Serialize for Ready<'_> {
+    fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(READY, self.0)
+    }
+}
+
+/// The name under which a [`Ready`] passes through serde. No type of anybody has it.
+const READY: &str = "\0ready JSON";
 
 /// Whether a text stands in JSON as it is.
 fn is_plain(text: &[u8]) -> bool {
@@ -42,11 +71,21 @@ fn string(to: &mut Vec<u8>, text: &str) -> Done {
     Ok(())
 }
 
-struct Json<'j>(&'j mut Vec<u8>);
+struct Json<'j> {
+    to: &'j mut Vec<u8>,
+    /// Whether the text that comes is JSON.
+    ready: bool,
+}
+
+impl<'j> Json<'j> {
+    fn new(to: &'j mut Vec<u8>) -> Self {
+        Self { to, ready: false }
+    }
+}
 
 macro_rules! by_serde_json {
     ($($method:ident($type:ty)),*) => {
-        $(#[inline] fn $method(self, value: $type) -> Done { serde_json::to_writer(self.0, &value) })*
+        $(#[inline] fn $method(self, value: $type) -> Done { serde_json::to_writer(self.to, &value) })*
     };
 }
 
@@ -79,7 +118,11 @@ impl<'j> ser::Serializer for Json<'j> {
     );
 
     fn serialize_str(self, value: &str) -> Done {
-        string(self.0, value)
+        if self.ready {
+            self.to.extend_from_slice(value.as_bytes());
+            return Ok(());
+        }
+        string(self.to, value)
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Done {
@@ -95,7 +138,7 @@ impl<'j> ser::Serializer for Json<'j> {
     }
 
     fn serialize_unit(self) -> Done {
-        self.0.extend_from_slice(b"null");
+        self.to.extend_from_slice(b"null");
         Ok(())
     }
 
@@ -104,11 +147,15 @@ impl<'j> ser::Serializer for Json<'j> {
     }
 
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Done {
-        string(self.0, variant)
+        string(self.to, variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Done {
-        value.serialize(self)
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        value: &T,
+    ) -> Done {
+        value.serialize(Json { ready: name == READY, ..self })
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -118,21 +165,21 @@ impl<'j> ser::Serializer for Json<'j> {
         variant: &'static str,
         value: &T,
     ) -> Done {
-        let mut map = Open::new(self.0, b'{', "}");
+        let mut map = Open::new(self.to, b'{', "}");
         map.entry(variant, value)?;
         map.close()
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Open<'j>, Error> {
-        Ok(Open::new(self.0, b'[', "]"))
+        Ok(Open::new(self.to, b'[', "]"))
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Open<'j>, Error> {
-        Ok(Open::new(self.0, b'[', "]"))
+        Ok(Open::new(self.to, b'[', "]"))
     }
 
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Open<'j>, Error> {
-        Ok(Open::new(self.0, b'[', "]"))
+        Ok(Open::new(self.to, b'[', "]"))
     }
 
     fn serialize_tuple_variant(
@@ -142,15 +189,15 @@ impl<'j> ser::Serializer for Json<'j> {
         variant: &'static str,
         _: usize,
     ) -> Result<Open<'j>, Error> {
-        Open::variant(self.0, variant, b'[', "]}")
+        Open::variant(self.to, variant, b'[', "]}")
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Open<'j>, Error> {
-        Ok(Open::new(self.0, b'{', "}"))
+        Ok(Open::new(self.to, b'{', "}"))
     }
 
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Open<'j>, Error> {
-        Ok(Open::new(self.0, b'{', "}"))
+        Ok(Open::new(self.to, b'{', "}"))
     }
 
     fn serialize_struct_variant(
@@ -160,11 +207,11 @@ impl<'j> ser::Serializer for Json<'j> {
         variant: &'static str,
         _: usize,
     ) -> Result<Open<'j>, Error> {
-        Open::variant(self.0, variant, b'{', "}}")
+        Open::variant(self.to, variant, b'{', "}}")
     }
 
     fn collect_str<T: std::fmt::Display + ?Sized>(self, value: &T) -> Done {
-        serde_json::to_writer(self.0, &format_args!("{value}"))
+        serde_json::to_writer(self.to, &format_args!("{value}"))
     }
 }
 
@@ -205,7 +252,7 @@ impl<'j> Open<'j> {
     #[inline]
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
         self.separate();
-        value.serialize(Json(self.to))
+        value.serialize(Json::new(self.to))
     }
 
     #[inline]
@@ -213,7 +260,7 @@ impl<'j> Open<'j> {
         self.separate();
         string(self.to, name)?;
         self.to.push(b':');
-        value.serialize(Json(self.to))
+        value.serialize(Json::new(self.to))
     }
 
     fn close(self) -> Done {
@@ -262,7 +309,7 @@ impl ser::SerializeMap for Open<'_> {
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
         self.separate();
         let start = self.to.len();
-        key.serialize(Json(self.to))?;
+        key.serialize(Json::new(self.to))?;
         if self.to[start] != b'"' {
             // A name is text, whatever its type.
             self.to.insert(start, b'"');
@@ -273,7 +320,7 @@ impl ser::SerializeMap for Open<'_> {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
-        value.serialize(Json(self.to))
+        value.serialize(Json::new(self.to))
     }
 
     fn end(self) -> Done {
@@ -326,6 +373,14 @@ mod tests {
             infinite: f64::INFINITY,
         });
         assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn what_is_ready_is_not_written_again() {
+        let place = OnceLock::new();
+        let text = |value: &str| both(&Ready::once(&place, &["a\"b", value])).0;
+        assert_eq!(text("first"), r#"["a\"b","first"]"#);
+        assert_eq!(text("second"), r#"["a\"b","first"]"#);
     }
 
     proptest! {

@@ -7,6 +7,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::event::{
     End, Ending, Item, ItemKind, Items, Key, Marks, Start, bytes_of, u32_at, u64_at,
 };
+use super::json::Ready;
 use super::site::Site;
 use super::thread::Thread;
 use crate::clock;
@@ -86,7 +87,7 @@ pub(super) struct Common {
     pub(super) pid: u32,
 }
 
-/// A task on its way into a store.
+/// A task on its way into a store, as JSON: what many records share is made once.
 pub(super) struct TaskView<'a> {
     pub(super) task: &'a Task,
     pub(super) common: &'a Common,
@@ -151,8 +152,12 @@ impl Serialize for TaskView<'_> {
         }
         map.serialize_entry("hostname", &common.hostname)?;
         map.serialize_entry("pid", &common.pid)?;
-        map.serialize_entry("thread", &*task.thread)?;
-        map.serialize_entry("code", &Code { task, site: task.site })?;
+        map.serialize_entry("thread", &Ready::once(&task.thread.json, &*task.thread))?;
+        let code = Code { task, site: task.site };
+        match task.site {
+            Some(site) => map.serialize_entry("code", &Ready::once(&site.code, &code))?,
+            None => map.serialize_entry("code", &code)?,
+        }
         let hashes = Hashes::of(&values);
         if !hashes.is_empty() {
             map.serialize_entry("hashes", &hashes)?;
