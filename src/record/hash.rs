@@ -42,10 +42,16 @@ pub(crate) fn enable(enabled: bool) {
     ENABLED.store(enabled, Ordering::Relaxed);
 }
 
+/// Whether records hold hashes.
+#[inline]
+pub(crate) fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
+}
+
 /// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was
 /// kept.
 pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> Option<String> {
-    if !ENABLED.load(Ordering::Relaxed) {
+    if !is_enabled() {
         return None;
     }
     if let Some(hash) = value.caller_hash() {

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use runlore::telemetry_task;
 use serde::Serialize;
-use twox_hash::XxHash3_128;
 
 use crate::measure::{Cases, Report, median};
 use crate::peers::ours;
@@ -16,7 +15,6 @@ use crate::row::{Bound, Contender, Line, ROUNDS, Row, Unit, Value};
 
 const WITHOUT: &str = "task";
 const WITH: &str = "task with the slice";
-const HASH: &str = "hash alone";
 const CLONE: &str = "clone";
 const HAND_OVER: &str = "clone and hand over";
 const NESTED_0: &str = "nested, no elements";
@@ -32,13 +30,14 @@ pub(crate) static ROW: Row = Row {
     rounds: ROUNDS,
     contenders: &[
         Contender { name: "ours", run: ours },
+        Contender { name: "ours, no hash", run: ours_without_hash },
         Contender { name: "hand over", run: hand_over },
     ],
     lines: &[
         Line {
             what: "Vec<f64> of 1,000: its summary",
-            ours: Value::of("ours", "summary"),
-            theirs: Some(("a clone of it", Value::of("ours", CLONE))),
+            ours: Value::of("ours, no hash", WITH).minus("ours, no hash", WITHOUT),
+            theirs: Some(("a clone of it", Value::of("ours, no hash", CLONE))),
             unit: Unit::Nanoseconds,
             bound: Bound::AtMost(1.5),
         },
@@ -101,30 +100,30 @@ fn ours(report: &mut Report) {
     let holders = [0, ITEMS, 10_000, 1_000_000].map(|count| Holder { values: numbers(count) });
     let [none, some, many, most] = &holders;
     let run = ours::to_nowhere();
-    let mut own = Report::default();
-    let hash = || {
-        let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_le_bytes()).collect();
-        move || _ = black_box(XxHash3_128::oneshot(black_box(&bytes)))
-    };
     let calls = Cases::queued()
         .case(WITHOUT, CALLS, || without(black_box(1)))
         .case(WITH, CALLS, || with(black_box(&data)))
         .case(NESTED_0, CALLS, || nested(black_box(none)))
-        .case(NESTED_64, CALLS / 4, || nested(black_box(some)))
-        .case(NESTED_10_K, CALLS / 4, || nested(black_box(many)))
-        .case(NESTED_1_M, CALLS / 4, || nested(black_box(most)))
+        .case(NESTED_64, CALLS / 2, || nested(black_box(some)))
+        .case(NESTED_10_K, CALLS / 2, || nested(black_box(many)))
+        .case(NESTED_1_M, CALLS / 2, || nested(black_box(most)))
+        .measure(report);
+    ours::finish(run, calls);
+}
+
+/// The setting that leaves the hash out is read from the working directory.
+fn ours_without_hash(report: &mut Report) {
+    std::fs::write("settings.yaml", "instrumentation:\n  hash: none\n").expect("a file");
+    let data = numbers(1_000);
+    let run = ours::to_nowhere();
+    let calls = Cases::queued()
+        .case(WITHOUT, CALLS, || without(black_box(1)))
+        .case(WITH, CALLS, || with(black_box(&data)))
+        .measure(report);
+    ours::finish(run, calls);
+    Cases::queued()
         .case(CLONE, CALLS, || drop(black_box(black_box(&data).clone())))
-        .case(HASH, CALLS, hash())
-        .measure(&mut own);
-    ours::finish(run, calls * 15 / 23);
-    let lines = own.to_lines();
-    let cases: Vec<_> = Report::from_lines(&lines).collect();
-    let of = |name| cases.iter().find(|(case, _)| case == name).map_or(f64::NAN, |(_, ns)| *ns);
-    // The hash cannot be turned off yet: what it costs alone is taken off what both cost.
-    report.add("summary", of(WITH) - of(WITHOUT) - of(HASH));
-    for (case, value) in &cases {
-        report.add(case, *value);
-    }
+        .measure(report);
 }
 
 /// The way of those who copy: the clone goes to another thread, which reads and frees it.
