@@ -31,7 +31,7 @@ pub struct Captured {
 impl Captured {
     /// Copies what the task gets.
     pub fn of(site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) -> Self {
-        let mut scratch = Scratch::take();
+        let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         Self { site, items: scratch.into_bytes() }
     }
@@ -49,7 +49,7 @@ impl AsyncTask {
     #[inline(never)]
     pub fn begin(&mut self, site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) {
         let Some(context) = context_of_new_task() else { return };
-        let mut scratch = Scratch::take();
+        let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         self.site = Some(site);
         self.begun = Begun::start(context, site.number(), &scratch, false);
@@ -125,7 +125,7 @@ impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
         let ended = clock::monotonic_ns();
         before.restore();
         self.task.begun = None;
-        let mut scratch = Scratch::take();
+        let mut scratch = Scratch::empty();
         match polled {
             Ok(Poll::Ready(value)) => {
                 let mut ending = Ending::Finished;

@@ -15,6 +15,7 @@ const MAX_ITEMS: usize = 48 << 10;
 ///
 /// Values are encoded here and not in the ring, because a value's own `Debug` may call an annotated function; that one
 /// finds the buffer taken and uses another.
+#[derive(Debug)]
 pub(crate) struct Scratch(Vec<u8>);
 
 thread_local! {
@@ -22,10 +23,27 @@ thread_local! {
 }
 
 impl Scratch {
+    /// The thread's buffer.
     #[inline]
     pub(crate) fn take() -> Self {
-        // While the thread's destructors run there may be none any more.
-        Self(SCRATCH.try_with(Cell::take).unwrap_or_default())
+        let mut scratch = Self::empty();
+        scratch.fetch();
+        scratch
+    }
+
+    /// No buffer yet: many tasks copy nothing, and reaching the thread's own costs them as much as a value.
+    #[inline]
+    pub(crate) const fn empty() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Makes sure that there is a buffer before something is copied.
+    #[inline]
+    fn fetch(&mut self) {
+        if self.0.capacity() == 0 {
+            // While the thread's destructors run there may be none any more.
+            self.0 = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        }
     }
 
     /// The bytes, for whoever keeps them.
@@ -89,18 +107,19 @@ pub(crate) fn push_value(
 /// What a task gets.
 #[derive(Debug)]
 pub struct Inputs<'b> {
-    items: &'b mut Vec<u8>,
+    items: &'b mut Scratch,
     site: &'static Site,
 }
 
 impl<'b> Inputs<'b> {
-    pub(crate) fn new(items: &'b mut Vec<u8>, site: &'static Site) -> Self {
+    pub(crate) fn new(items: &'b mut Scratch, site: &'static Site) -> Self {
         Self { items, site }
     }
 
     /// Copies the argument of this number.
     #[inline]
     pub fn used(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
+        self.items.fetch();
         let secret = is_secret(self.site.spec.used, index);
         push_value(
             self.items,
@@ -115,6 +134,7 @@ impl<'b> Inputs<'b> {
     /// Copies the metadata of this number.
     #[inline]
     pub fn metadata(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
+        self.items.fetch();
         let secret = is_secret(self.site.spec.metadata, index);
         push_value(
             self.items,
@@ -135,20 +155,21 @@ fn is_secret(names: &[&str], index: u16) -> bool {
 /// What a task gives, and whether that counts as a failure.
 #[derive(Debug)]
 pub struct Outputs<'b> {
-    items: &'b mut Vec<u8>,
+    items: &'b mut Scratch,
     /// None for a task without the macro.
     site: Option<&'static Site>,
     failed: bool,
 }
 
 impl<'b> Outputs<'b> {
-    pub(crate) fn new(items: &'b mut Vec<u8>, site: Option<&'static Site>) -> Self {
+    pub(crate) fn new(items: &'b mut Scratch, site: Option<&'static Site>) -> Self {
         Self { items, site, failed: false }
     }
 
     /// Copies the output of this number.
     #[inline]
     pub fn generated(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
+        self.items.fetch();
         let (names, whole) = self
             .site
             .map_or((&[][..], false), |site| (site.spec.generated, site.spec.summarise_full));

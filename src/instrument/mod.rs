@@ -49,7 +49,10 @@ pub(crate) struct Begun {
 
 impl Begun {
     /// Begins a task of a site with what it got: the clock starts last.
-    #[inline]
+    ///
+    /// One function for all sites, with everything up to the ring inside: the head of the event is then put together in
+    /// registers.
+    #[inline(never)]
     pub(crate) fn start(context: Context, site: u32, items: &[u8], reserve: bool) -> Option<Self> {
         let monotonic_ns = clock::monotonic_ns();
         let wall_ns = clock::wall_ns(monotonic_ns);
@@ -64,7 +67,7 @@ impl Begun {
             lost_items: false,
         };
         let begun = Self { id, workflow: context.workflow, generation: generation() };
-        push_start(&start, items, reserve).then_some(begun)
+        push_start(start, items, reserve).then_some(begun)
     }
 
     /// The context inside the task.
@@ -74,11 +77,11 @@ impl Begun {
     }
 
     /// Ends the task at a clock reading taken before anything else was done.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8], reserved: bool) {
         if self.generation == generation() {
             let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
-            push_end(&end, items, reserved);
+            push_end(end, items, reserved);
         }
     }
 }

@@ -77,7 +77,7 @@ fn listen(info: &PanicHookInfo<'_>) {
             ending: Ending::Panicked,
             lost_items: false,
         };
-        push_end(&end, &items, false);
+        push_end(end, &items, false);
     }
     end_by_panic();
 }

@@ -33,7 +33,7 @@ impl TaskSlot {
     #[inline(never)]
     pub fn begin(&mut self, site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) {
         let Some(context) = context_of_new_task() else { return };
-        let mut scratch = Scratch::take();
+        let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         if let Some(begun) = Begun::start(context, site.number(), &scratch, true) {
             self.begun.write((begun, begun.inside().replace(), site));
@@ -57,7 +57,7 @@ impl TaskSlot {
         let result = catch_unwind(AssertUnwindSafe(body));
         let ended = clock::monotonic_ns();
         before.restore();
-        let mut scratch = Scratch::take();
+        let mut scratch = Scratch::empty();
         match result {
             Ok(value) => {
                 let mut outputs = Outputs::new(&mut scratch, Some(site));

@@ -63,17 +63,21 @@ pub(crate) struct Start {
 impl Start {
     pub(crate) const BYTES: usize = 64;
 
+    /// The head as words, which a ring stores one by one. Bytes put together in memory first would be read back wider than
+    /// they were written, and the processor waits for that.
     #[inline]
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..16].copy_from_slice(&self.id.to_bits().to_le_bytes());
-        bytes[16..32].copy_from_slice(&self.parent.map_or(0, Id::to_bits).to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.site.to_le_bytes());
-        bytes[36..40].copy_from_slice(&self.workflow.to_le_bytes());
-        bytes[40..48].copy_from_slice(&self.monotonic_ns.to_le_bytes());
-        bytes[48..56].copy_from_slice(&self.wall_ns.to_le_bytes());
-        bytes[56] = u8::from(self.lost_items);
-        bytes
+    pub(crate) fn to_words(self) -> [u64; Self::BYTES / 8] {
+        let (id, parent) = (self.id.to_bits(), self.parent.map_or(0, Id::to_bits));
+        [
+            id as u64,
+            (id >> 64) as u64,
+            parent as u64,
+            (parent >> 64) as u64,
+            u64::from(self.site),
+            self.monotonic_ns,
+            self.wall_ns,
+            u64::from(self.workflow) | u64::from(self.lost_items) << 32,
+        ]
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
@@ -82,10 +86,10 @@ impl Start {
             id: Id::from_bits(u128_at(head, 0))?,
             parent: Id::from_bits(u128_at(head, 16)),
             site: u32_at(head, 32),
-            workflow: u32_at(head, 36),
             monotonic_ns: u64_at(head, 40),
             wall_ns: u64_at(head, 48),
-            lost_items: head[56] != 0,
+            workflow: u32_at(head, 56),
+            lost_items: head[60] != 0,
         };
         Some((start, items))
     }
@@ -104,14 +108,16 @@ pub(crate) struct End {
 impl End {
     pub(crate) const BYTES: usize = 32;
 
+    /// The head as words, see [`Start::to_words`].
     #[inline]
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..16].copy_from_slice(&self.id.to_bits().to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.monotonic_ns.to_le_bytes());
-        bytes[24] = self.ending as u8;
-        bytes[25] = u8::from(self.lost_items);
-        bytes
+    pub(crate) fn to_words(self) -> [u64; Self::BYTES / 8] {
+        let id = self.id.to_bits();
+        [
+            id as u64,
+            (id >> 64) as u64,
+            self.monotonic_ns,
+            u64::from(self.ending as u8) | u64::from(self.lost_items) << 8,
+        ]
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
@@ -124,6 +130,11 @@ impl End {
         };
         Some((end, items))
     }
+}
+
+/// The words of a head as the bytes that a ring holds.
+pub(crate) fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// What an item of an event is.
@@ -311,7 +322,7 @@ mod tests {
         };
         let end =
             End { id: start.id, monotonic_ns: 13, ending: Ending::Cancelled, lost_items: false };
-        let mut bytes = start.to_bytes().to_vec();
+        let mut bytes = bytes_of(&start.to_words());
         push_text(&mut bytes, ItemKind::Subtype, "step");
         push_item(&mut bytes, ItemKind::Used, Key::Name("rows"), |items| {
             items.push(1);
@@ -325,7 +336,7 @@ mod tests {
             (items[1].key, items[1].marks.cut, items[1].payload),
             (Key::Name("rows"), true, &[1][..])
         );
-        assert_eq!(End::from_bytes(&end.to_bytes()).unwrap().0, end);
+        assert_eq!(End::from_bytes(&bytes_of(&end.to_words())).unwrap().0, end);
     }
 
     #[test]

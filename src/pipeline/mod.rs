@@ -9,6 +9,7 @@ mod config;
 pub(crate) mod event;
 mod exit;
 mod fork;
+mod json;
 mod lock;
 mod memory;
 mod notice;

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::config::settings;
-use super::event::{End, Kind, Start};
+use super::event::{End, Kind, Start, bytes_of};
 use super::ring::{END_ROOM, Ring};
 use super::{rings, stats, writer};
 use crate::clock;
@@ -26,59 +26,86 @@ static ANY_OVERFLOW: AtomicBool = AtomicBool::new(false);
 /// Pushes a START; `false` when the task will not be recorded. With `reserve` room is kept for its END, which
 /// must then come from this thread.
 #[inline]
-pub(crate) fn push_start(start: &Start, items: &[u8], reserve: bool) -> bool {
+pub(crate) fn push_start(start: Start, items: &[u8], reserve: bool) -> bool {
     let Some(ring) = rings::own() else { return no_ring(start.workflow) };
-    let head = start.to_bytes();
-    let keep = ring.reserved() + if reserve { 2 * END_ROOM } else { 0 };
-    if items.len() > room_for_items(ring) {
-        let bare = Start { lost_items: true, ..*start };
-        return push_start(&bare, &[], reserve);
-    }
-    if ring.push(Kind::Start, &head, items, keep).is_err()
-        && !wait_for_room(ring, || ring.push(Kind::Start, &head, items, keep).is_ok())
-    {
-        count_dropped(start.workflow);
-        return false;
-    }
-    if reserve {
-        ring.reserve();
+    if items.len() > room_for_items(ring) || !try_start(ring, start, items, reserve) {
+        return push_start_late(ring, start, items, reserve);
     }
     wake_if_filling(ring);
     true
 }
 
+#[inline]
+fn try_start(ring: &Ring, start: Start, items: &[u8], reserve: bool) -> bool {
+    let keep = ring.reserved() + if reserve { 2 * END_ROOM } else { 0 };
+    let pushed = ring.push(Kind::Start, start.to_words(), items, keep).is_ok();
+    if pushed && reserve {
+        ring.reserve();
+    }
+    pushed
+}
+
+/// A START that did not go into the ring at once.
+#[cold]
+#[inline(never)]
+fn push_start_late(ring: &Ring, mut start: Start, mut items: &[u8], reserve: bool) -> bool {
+    if items.len() > room_for_items(ring) {
+        start.lost_items = true;
+        items = &[];
+    }
+    let attempt = || try_start(ring, start, items, reserve);
+    let pushed = attempt() || wait_for_room(ring, attempt);
+    if !pushed {
+        count_dropped(start.workflow);
+    }
+    wake_if_filling(ring);
+    pushed
+}
+
 /// Pushes an END. One whose START reserved room always fits, if need be without its items.
 #[inline]
-pub(crate) fn push_end(end: &End, items: &[u8], reserved: bool) {
+pub(crate) fn push_end(end: End, items: &[u8], reserved: bool) {
     let Some(ring) = rings::own() else { return overflow(end, items) };
-    let head = end.to_bytes();
     if reserved {
         ring.release_reservation();
     }
-    let keep = ring.reserved();
-    let pushed = items.len() <= room_for_items(ring)
-        && (ring.push(Kind::End, &head, items, keep).is_ok()
-            || wait_for_room(ring, || ring.push(Kind::End, &head, items, keep).is_ok()));
-    if !pushed {
-        let bare = End { lost_items: !items.is_empty(), ..*end };
-        if !(reserved && ring.push(Kind::End, &bare.to_bytes(), &[], 0).is_ok()) {
-            overflow(end, items);
-        }
+    if items.len() > room_for_items(ring) || !try_end(ring, end, items) {
+        push_end_late(ring, end, items, reserved);
     }
     wake_if_filling(ring);
     rings::close_if_late(ring);
 }
 
+#[inline]
+fn try_end(ring: &Ring, end: End, items: &[u8]) -> bool {
+    ring.push(Kind::End, end.to_words(), items, ring.reserved()).is_ok()
+}
+
+/// An END that did not go into the ring at once.
+#[cold]
+#[inline(never)]
+fn push_end_late(ring: &Ring, end: End, items: &[u8], reserved: bool) {
+    let fits = items.len() <= room_for_items(ring);
+    if fits && wait_for_room(ring, || try_end(ring, end, items)) {
+        return;
+    }
+    let bare = End { lost_items: !items.is_empty(), ..end };
+    if !(reserved && ring.push(Kind::End, bare.to_words(), &[], 0).is_ok()) {
+        overflow(end, items);
+    }
+}
+
 /// Adds items to a task that is open.
 pub(crate) fn push_add(task: Id, items: &[u8]) {
     let Some(ring) = rings::own() else { return };
-    let head = task.to_bits().to_le_bytes();
+    let id = task.to_bits();
+    let head = [id as u64, (id >> 64) as u64];
     let keep = ring.reserved();
     if items.len() > room_for_items(ring) {
         return;
     }
-    if ring.push(Kind::Add, &head, items, keep).is_err() {
-        wait_for_room(ring, || ring.push(Kind::Add, &head, items, keep).is_ok());
+    if ring.push(Kind::Add, head, items, keep).is_err() {
+        wait_for_room(ring, || ring.push(Kind::Add, head, items, keep).is_ok());
     }
     wake_if_filling(ring);
 }
@@ -117,8 +144,9 @@ pub(super) fn take_dropped() -> Vec<(Number, u64)> {
 }
 
 #[cold]
-fn overflow(end: &End, items: &[u8]) {
-    let mut bytes = end.to_bytes().to_vec();
+#[inline(never)]
+fn overflow(end: End, items: &[u8]) {
+    let mut bytes = bytes_of(&end.to_words());
     bytes.extend_from_slice(items);
     OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
     ANY_OVERFLOW.store(true, Ordering::Release);

@@ -200,11 +200,11 @@ impl Ring {
     pub(crate) fn push(
         &self,
         kind: Kind,
-        head: &[u8],
+        head: impl Head,
         items: &[u8],
         keep: usize,
     ) -> Result<(), Full> {
-        let used = HEAD + head.len() + items.len();
+        let used = HEAD + head.length() + items.len();
         let length = used.next_multiple_of(ALIGN);
         let committed = self.producer.committed.get();
         let place = committed as usize & (self.capacity - 1);
@@ -222,8 +222,10 @@ impl Ring {
         unsafe {
             let start = self.data().add(place);
             self.write_head(place, length, kind, length - used);
-            copy(head, start.add(HEAD));
-            copy(items, start.add(HEAD + head.len()));
+            head.write(start.add(HEAD));
+            if !items.is_empty() {
+                copy(items, start.add(HEAD + head.length()));
+            }
         }
         let after = committed + (pad + length) as u64;
         self.producer.stalled.set(false);
@@ -232,7 +234,7 @@ impl Ring {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn has_room(&self, committed: u64, wanted: usize) -> bool {
         let fits = |released: u64| (committed - released) as usize + wanted <= self.capacity;
         if fits(self.producer.released.get()) {
@@ -243,14 +245,12 @@ impl Ring {
         fits(released)
     }
 
+    #[inline]
     fn write_head(&self, place: usize, length: usize, kind: Kind, unused: usize) {
-        let mut head = [0; HEAD];
-        head[..4].copy_from_slice(&(length as u32).to_le_bytes());
-        head[4] = kind as u8;
-        head[5] = unused as u8;
+        let head = u64::from(length as u32) | (kind as u64) << 32 | (unused as u64) << 40;
         // SAFETY: `place` is a multiple of ALIGN below the capacity, so HEAD bytes follow it, and the caller
         // checked that they are free.
-        unsafe { copy(&head, self.data().add(place)) };
+        unsafe { [head].write(self.data().add(place)) };
     }
 
     fn data(&self) -> *mut u8 {
@@ -383,6 +383,41 @@ impl DeadRing {
             let part = |place: usize, length: usize| &data[place..place + length];
             walk(part, data.len(), released, committed, u64::MAX, each);
         }
+    }
+}
+
+/// The fixed part of an event.
+pub(crate) trait Head: Copy {
+    fn length(&self) -> usize;
+    /// # Safety
+    /// `to` must be valid for writes of `length` bytes, and a multiple of ALIGN.
+    unsafe fn write(self, to: *mut u8);
+}
+
+impl<const N: usize> Head for [u64; N] {
+    #[inline(always)]
+    fn length(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    #[inline(always)]
+    unsafe fn write(self, to: *mut u8) {
+        for (at, word) in self.into_iter().enumerate() {
+            // SAFETY: the caller vouches for `to`, which is aligned for words.
+            unsafe { to.cast::<u64>().add(at).write(word.to_le()) };
+        }
+    }
+}
+
+#[cfg(test)]
+impl<const N: usize> Head for &[u8; N] {
+    fn length(&self) -> usize {
+        N
+    }
+
+    unsafe fn write(self, to: *mut u8) {
+        // SAFETY: the caller vouches for `to`.
+        unsafe { copy(self, to) };
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::config::settings;
+use super::json;
 use super::notice::notice;
 use super::session;
 use super::stats::{self, Totals};
@@ -23,6 +24,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// Buffers kept for further tasks.
 const SPARE: usize = 512;
+/// Bytes of a batch up to which its room is kept for the next.
+const MAX_KEPT: usize = 4 << 20;
 /// How long to wait before a store that failed is tried again: doubled each time, up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long the end of a run tries to get its last records stored.
@@ -62,6 +65,8 @@ pub(super) struct Run {
     started: (u64, u64),
     batch: Vec<Task>,
     batch_since: Option<Instant>,
+    /// The room of the last batch, for the next: fresh memory costs more than what is written into it.
+    lines: Lines,
     backlog: VecDeque<Lines>,
     backlog_bytes: usize,
     retry_at: Option<(Instant, Duration)>,
@@ -88,7 +93,7 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn push(&mut self, record: &impl Serialize) {
         let start = self.bytes.len();
-        match serde_json::to_writer(&mut self.bytes, record) {
+        match json::write(&mut self.bytes, record) {
             Ok(()) => {
                 self.bytes.push(b'\n');
                 self.ends.push(self.bytes.len());
@@ -124,6 +129,7 @@ impl Run {
             started: (spec.monotonic_ns, spec.wall_ns),
             batch: Vec::new(),
             batch_since: None,
+            lines: Lines::default(),
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             retry_at: None,
@@ -174,7 +180,7 @@ impl Run {
         if self.batch.is_empty() {
             return;
         }
-        let mut lines = Lines::default();
+        let mut lines = std::mem::take(&mut self.lines);
         for task in &self.batch {
             lines.push(&TaskView { task, common: &self.common });
             writer::made_progress();
@@ -185,7 +191,13 @@ impl Run {
                 spare.push(task.items);
             }
         }
-        self.send(lines);
+        if let Some(mut lines) = self.send(lines)
+            && lines.bytes.capacity() <= MAX_KEPT
+        {
+            lines.bytes.clear();
+            lines.ends.clear();
+            self.lines = lines;
+        }
     }
 
     /// Shows tasks that have been open for a while.
@@ -278,24 +290,22 @@ impl Run {
         }
     }
 
-    /// Hands records to the store, or keeps them for the next try.
-    fn send(&mut self, lines: Lines) {
-        if lines.ends.is_empty() {
-            return;
-        }
-        if self.backlog.is_empty() && self.try_write(&lines) {
-            return;
+    /// Hands records to the store, or keeps them for the next try. Gives back what is done with.
+    fn send(&mut self, lines: Lines) -> Option<Lines> {
+        if lines.ends.is_empty() || self.backlog.is_empty() && self.try_write(&lines) {
+            return Some(lines);
         }
         let size = lines.bytes.len();
         if (self.backlog_bytes + size) as u64 > settings().recorder.backlog_bytes.get() {
             let lost = lines.ends.len() as u64;
             stats::add(&stats::DROPPED, lost);
             self.totals.dropped += lost;
-            return;
+            return Some(lines);
         }
         stats::add(&stats::WAITING, lines.ends.len() as u64);
         self.backlog_bytes += size;
         self.backlog.push_back(lines);
+        None
     }
 
     fn try_write(&mut self, lines: &Lines) -> bool {

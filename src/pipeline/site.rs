@@ -3,7 +3,7 @@
 #[cfg(unix)]
 use std::sync::RwLockWriteGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,8 @@ pub struct Site {
     pub(crate) spec: SiteSpec,
     /// 0 until the site's first task.
     number: AtomicU32,
+    /// Where the function is, as records say it.
+    pub(super) code: OnceLock<String>,
 }
 
 static SITES: RwLock<Vec<&'static Site>> = RwLock::new(Vec::new());
@@ -47,7 +49,7 @@ static SITES: RwLock<Vec<&'static Site>> = RwLock::new(Vec::new());
 impl Site {
     /// The site of an annotated function.
     pub const fn new(spec: SiteSpec) -> Self {
-        Self { spec, number: AtomicU32::new(0) }
+        Self { spec, number: AtomicU32::new(0), code: OnceLock::new() }
     }
 
     /// The site's number; never 0.

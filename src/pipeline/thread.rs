@@ -1,5 +1,7 @@
 //! The threads that tasks run on, as records name them.
 
+use std::sync::OnceLock;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// A thread that tasks ran on.
@@ -7,6 +9,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 pub(crate) struct Thread {
     pub(crate) id: u64,
     pub(crate) name: Option<String>,
+    /// The thread as records say it.
+    pub(super) json: OnceLock<String>,
 }
 
 impl Thread {
@@ -15,7 +19,7 @@ impl Thread {
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         let name = String::from_utf8_lossy(&name[..end]);
         let name = name.trim_end_matches('\u{fffd}');
-        Self { id, name: (!name.is_empty()).then(|| name.to_owned()) }
+        Self { id, name: (!name.is_empty()).then(|| name.to_owned()), json: OnceLock::new() }
     }
 }
 

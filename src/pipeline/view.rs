@@ -4,7 +4,10 @@ use std::rc::Rc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::event::{End, Ending, Item, ItemKind, Items, Key, Marks, Start, u32_at, u64_at};
+use super::event::{
+    End, Ending, Item, ItemKind, Items, Key, Marks, Start, bytes_of, u32_at, u64_at,
+};
+use super::json::Ready;
 use super::site::Site;
 use super::thread::Thread;
 use crate::clock;
@@ -32,7 +35,7 @@ impl Task {
         to.extend_from_slice(&self.thread.id.to_le_bytes());
         to.push(name.len() as u8);
         to.extend_from_slice(name);
-        to.extend_from_slice(&self.start.to_bytes());
+        to.extend_from_slice(&bytes_of(&self.start.to_words()));
         to.extend_from_slice(&self.items);
     }
 
@@ -86,7 +89,7 @@ pub(super) struct Common {
     pub(super) identity: Identity,
 }
 
-/// A task on its way into a store.
+/// A task on its way into a store, as JSON: what many records share is made once.
 pub(super) struct TaskView<'a> {
     pub(super) task: &'a Task,
     pub(super) common: &'a Common,
@@ -162,8 +165,12 @@ impl Serialize for TaskView<'_> {
         if let Some(job) = job_id {
             map.serialize_entry("job_id", job)?;
         }
-        map.serialize_entry("thread", &*task.thread)?;
-        map.serialize_entry("code", &Code { task, site: task.site })?;
+        map.serialize_entry("thread", &Ready::once(&task.thread.json, &*task.thread))?;
+        let code = Code { task, site: task.site };
+        match task.site {
+            Some(site) => map.serialize_entry("code", &Ready::once(&site.code, &code))?,
+            None => map.serialize_entry("code", &code)?,
+        }
         let hashes = Hashes::of(&values);
         if !hashes.is_empty() {
             map.serialize_entry("hashes", &hashes)?;
@@ -272,12 +279,12 @@ struct Hashes<'a> {
 
 impl<'a> Hashes<'a> {
     fn of(values: &Values<'a>) -> Self {
-        let mut buffer = Vec::new();
+        let mut form = hash::Form::default();
         let mut hashes = |entries: &[Entry<'a>]| {
             let known = entries.iter().filter(|entry| !entry.marks.redacted);
             known
                 .filter_map(|entry| {
-                    let hash = hash::of_captured(entry.value, entry.marks.cut, &mut buffer)?;
+                    let hash = hash::of_captured(entry.value, entry.marks.cut, &mut form)?;
                     Some((entry.name, hash))
                 })
                 .collect()

@@ -5,8 +5,10 @@
 //! order of a `HashMap` does not matter, an `i32` and a `u64` of the same number agree, and whoever has a
 //! record can compute the hash again.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::ser::{self, Serialize};
 use serde_json::Value;
 use twox_hash::XxHash3_128;
 
@@ -28,9 +30,9 @@ pub fn hash_of(value: &Value) -> String {
 
 /// The hash of a value as a number.
 pub(crate) fn bits_of(value: &Value) -> u128 {
-    let mut bytes = Vec::new();
-    canonical(value, &mut bytes);
-    XxHash3_128::oneshot(&bytes)
+    let mut form = Form::default();
+    form.fill(value);
+    XxHash3_128::oneshot(&form.bytes)
 }
 
 static ENABLED: AtomicBool = AtomicBool::new(true);
@@ -40,10 +42,16 @@ pub(crate) fn enable(enabled: bool) {
     ENABLED.store(enabled, Ordering::Relaxed);
 }
 
+/// Whether records hold hashes.
+#[inline]
+pub(crate) fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
+}
+
 /// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was
 /// kept.
-pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, buffer: &mut Vec<u8>) -> Option<String> {
-    if !ENABLED.load(Ordering::Relaxed) {
+pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> Option<String> {
+    if !is_enabled() {
         return None;
     }
     if let Some(hash) = value.caller_hash() {
@@ -52,10 +60,10 @@ pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, buffer: &mut Vec<u8>)
     if value.is_scalar() {
         return None;
     }
-    let json = serde_json::to_value(value.noting(&[], &Notes::default())).ok()?;
-    buffer.clear();
-    canonical(&json, buffer);
-    (buffer.len() >= MIN_HASHED_BYTES).then(|| text(XxHash3_128::oneshot(buffer), cut))
+    if !form.fill(&value.noting(&[], &Notes::default())) {
+        return None;
+    }
+    (form.bytes.len() >= MIN_HASHED_BYTES).then(|| text(XxHash3_128::oneshot(&form.bytes), cut))
 }
 
 /// A hash as records write it.
@@ -64,44 +72,339 @@ fn text(hash: u128, prefix: bool) -> String {
     format!("xxh3-128{mark}:{hash:032x}")
 }
 
-fn canonical(value: &Value, to: &mut Vec<u8>) {
-    match value {
-        Value::Null => to.push(b'n'),
-        Value::Bool(value) => to.push(if *value { b't' } else { b'f' }),
-        Value::Number(number) => {
-            let (kind, bytes) = match (number.as_i64(), number.as_u64()) {
-                (Some(whole), _) => (b'i', whole.to_le_bytes()),
-                (_, Some(whole)) => (b'u', whole.to_le_bytes()),
-                _ => (b'd', number.as_f64().unwrap_or(0.0).to_le_bytes()),
-            };
-            to.push(kind);
-            to.extend_from_slice(&bytes);
-        }
-        Value::String(text) => {
-            to.push(b's');
-            sized(text, to);
-        }
-        Value::Array(items) => {
-            to.push(b'a');
-            to.extend_from_slice(&(items.len() as u64).to_le_bytes());
-            for item in items {
-                canonical(item, to);
+/// The canonical encoding of a value, and what is needed to make it.
+#[derive(Debug, Default)]
+pub(crate) struct Form {
+    bytes: Vec<u8>,
+    /// The fields of the maps that are open: where the name and the end of each are.
+    fields: Vec<Field>,
+    /// Room to put the fields of a map in order.
+    sorted: Vec<u8>,
+}
+
+/// A field of a map, in the bytes of the form: its length, its name, its value.
+#[derive(Debug, Clone, Copy)]
+struct Field {
+    start: usize,
+    name_end: usize,
+    end: usize,
+}
+
+impl Form {
+    /// Takes the form of a value; `false` for one that JSON cannot hold.
+    fn fill(&mut self, value: &(impl Serialize + ?Sized)) -> bool {
+        self.bytes.clear();
+        self.fields.clear();
+        value.serialize(Canonical(self)).is_ok()
+    }
+
+    fn put(&mut self, kind: u8, bytes: [u8; 8]) {
+        let mut tagged = [kind; 9];
+        tagged[1..].copy_from_slice(&bytes);
+        self.bytes.extend_from_slice(&tagged);
+    }
+
+    fn set_count(&mut self, start: usize, count: u64) {
+        self.bytes[start + 1..start + 9].copy_from_slice(&count.to_le_bytes());
+    }
+
+    /// Sorts the fields of the innermost map, which begin with the given one. Of a name that comes twice the last counts.
+    fn close_map(&mut self, start: usize, first: usize) {
+        let Self { bytes, fields, sorted } = self;
+        let name = |field: &Field| &bytes[field.start + 8..field.name_end];
+        let own = &mut fields[first..];
+        if !own.is_sorted_by(|a, b| name(a) < name(b)) {
+            own.sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.start.cmp(&b.start)));
+            sorted.clear();
+            let mut count = 0;
+            for (at, field) in own.iter().enumerate() {
+                if own.get(at + 1).is_none_or(|next| name(next) != name(field)) {
+                    sorted.extend_from_slice(&bytes[field.start..field.end]);
+                    count += 1;
+                }
             }
+            bytes.truncate(start + 9);
+            bytes.extend_from_slice(sorted);
+            fields.truncate(first);
+            return self.set_count(start, count);
         }
-        Value::Object(fields) => {
-            to.push(b'o');
-            to.extend_from_slice(&(fields.len() as u64).to_le_bytes());
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_unstable_by_key(|(name, _)| *name);
-            for (name, value) in fields {
-                sized(name, to);
-                canonical(value, to);
-            }
-        }
+        let count = own.len() as u64;
+        fields.truncate(first);
+        self.set_count(start, count);
     }
 }
 
-fn sized(text: &str, to: &mut Vec<u8>) {
-    to.extend_from_slice(&(text.len() as u64).to_le_bytes());
-    to.extend_from_slice(text.as_bytes());
+/// The form as a serializer of what records are made of: JSON's own shapes, and no others.
+struct Canonical<'f>(&'f mut Form);
+
+/// A value that is not of JSON's shapes.
+#[derive(Debug)]
+struct NotJson;
+
+impl fmt::Display for NotJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a value of JSON")
+    }
+}
+
+impl std::error::Error for NotJson {}
+
+impl ser::Error for NotJson {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self
+    }
+}
+
+type Done = Result<(), NotJson>;
+type Never = ser::Impossible<(), NotJson>;
+
+macro_rules! numbers {
+    ($($method:ident($type:ty) => $wider:ident;)*) => {
+        $(fn $method(self, value: $type) -> Done { self.$wider(value.into()) })*
+    };
+}
+
+impl<'f> ser::Serializer for Canonical<'f> {
+    type Ok = ();
+    type Error = NotJson;
+    type SerializeSeq = Open<'f>;
+    type SerializeTuple = Never;
+    type SerializeTupleStruct = Never;
+    type SerializeTupleVariant = Never;
+    type SerializeMap = Open<'f>;
+    type SerializeStruct = Never;
+    type SerializeStructVariant = Never;
+
+    numbers! {
+        serialize_i8(i8) => serialize_i64;
+        serialize_i16(i16) => serialize_i64;
+        serialize_i32(i32) => serialize_i64;
+        serialize_u8(u8) => serialize_i64;
+        serialize_u16(u16) => serialize_i64;
+        serialize_u32(u32) => serialize_i64;
+        serialize_f32(f32) => serialize_f64;
+    }
+
+    fn serialize_bool(self, value: bool) -> Done {
+        self.0.bytes.push(if value { b't' } else { b'f' });
+        Ok(())
+    }
+
+    fn serialize_i64(self, value: i64) -> Done {
+        self.0.put(b'i', value.to_le_bytes());
+        Ok(())
+    }
+
+    fn serialize_u64(self, value: u64) -> Done {
+        let kind = if i64::try_from(value).is_ok() { b'i' } else { b'u' };
+        self.0.put(kind, value.to_le_bytes());
+        Ok(())
+    }
+
+    fn serialize_f64(self, value: f64) -> Done {
+        if !value.is_finite() {
+            return self.serialize_unit();
+        }
+        self.0.put(b'd', value.to_le_bytes());
+        Ok(())
+    }
+
+    fn serialize_char(self, value: char) -> Done {
+        self.serialize_str(value.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, value: &str) -> Done {
+        self.0.put(b's', (value.len() as u64).to_le_bytes());
+        self.0.bytes.extend_from_slice(value.as_bytes());
+        Ok(())
+    }
+
+    fn serialize_unit(self) -> Done {
+        self.0.bytes.push(b'n');
+        Ok(())
+    }
+
+    fn serialize_none(self) -> Done {
+        self.serialize_unit()
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Done {
+        value.serialize(self)
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Open<'f>, NotJson> {
+        Ok(Open::new(self.0, b'a'))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Open<'f>, NotJson> {
+        Ok(Open::new(self.0, b'o'))
+    }
+
+    fn serialize_bytes(self, _: &[u8]) -> Done {
+        Err(NotJson)
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Done {
+        Err(NotJson)
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Done {
+        Err(NotJson)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, _: &T) -> Done {
+        Err(NotJson)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Done {
+        Err(NotJson)
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Never, NotJson> {
+        Err(NotJson)
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Never, NotJson> {
+        Err(NotJson)
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Never, NotJson> {
+        Err(NotJson)
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Never, NotJson> {
+        Err(NotJson)
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Never, NotJson> {
+        Err(NotJson)
+    }
+}
+
+/// A list or map under construction.
+struct Open<'f> {
+    form: &'f mut Form,
+    start: usize,
+    items: u64,
+    /// The first of the map's own fields.
+    first: usize,
+}
+
+impl<'f> Open<'f> {
+    fn new(form: &'f mut Form, kind: u8) -> Self {
+        let start = form.bytes.len();
+        form.put(kind, [0; 8]);
+        let first = form.fields.len();
+        Self { form, start, items: 0, first }
+    }
+}
+
+impl ser::SerializeSeq for Open<'_> {
+    type Ok = ();
+    type Error = NotJson;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
+        self.items += 1;
+        value.serialize(Canonical(self.form))
+    }
+
+    fn end(self) -> Done {
+        self.form.set_count(self.start, self.items);
+        Ok(())
+    }
+}
+
+impl ser::SerializeMap for Open<'_> {
+    type Ok = ();
+    type Error = NotJson;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
+        let start = self.form.bytes.len();
+        key.serialize(Canonical(self.form))?;
+        let bytes = &mut self.form.bytes;
+        if bytes[start] != b's' {
+            return Err(NotJson);
+        }
+        // Names need not say that they are text.
+        bytes.copy_within(start + 1.., start);
+        bytes.truncate(bytes.len() - 1);
+        let name_end = bytes.len();
+        self.form.fields.push(Field { start, name_end, end: name_end });
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
+        value.serialize(Canonical(self.form))?;
+        if let Some(field) = self.form.fields.last_mut() {
+            field.end = self.form.bytes.len();
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Done {
+        self.form.close_map(self.start, self.first);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_form_is_the_documented_one() {
+        let mut form = Form::default();
+        assert!(form.fill(&json!({"b": [true, null, -1], "a": {"y": 0.5, "x": u64::MAX}})));
+        let mut wanted = Vec::new();
+        let mut put = |kind: &[u8], number: [u8; 8], text: &str| {
+            wanted.extend_from_slice(kind);
+            wanted.extend_from_slice(&number);
+            wanted.extend_from_slice(text.as_bytes());
+        };
+        let count = u64::to_le_bytes;
+        put(b"o", count(2), "");
+        put(b"", count(1), "a");
+        put(b"o", count(2), "");
+        put(b"", count(1), "x");
+        put(b"u", count(u64::MAX), "");
+        put(b"", count(1), "y");
+        put(b"d", 0.5_f64.to_le_bytes(), "");
+        put(b"", count(1), "b");
+        put(b"a", count(3), "tn");
+        put(b"i", (-1_i64).to_le_bytes(), "");
+        assert_eq!(form.bytes, wanted);
+    }
+
+    #[test]
+    fn of_a_name_that_comes_twice_the_last_counts() {
+        struct Twice;
+        impl Serialize for Twice {
+            fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_map([("b", 1), ("a", 2), ("b", 3)])
+            }
+        }
+        let (mut twice, mut once) = (Form::default(), Form::default());
+        assert!(twice.fill(&Twice) && once.fill(&json!({"a": 2, "b": 3})));
+        assert_eq!(twice.bytes, once.bytes);
+    }
 }

@@ -1,7 +1,7 @@
 //! Reading a captured value back: as anything serde can write, or as text.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
@@ -117,6 +117,26 @@ pub(crate) struct Noting<'a, 'n> {
     notes: &'n Notes,
 }
 
+impl Serialize for Noting<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let start = Cursor(self.value.bytes);
+        let cursor = Cell::new(start);
+        Walk { cursor: &cursor, cut: start.is_cut(), path: self.path, notes: self.notes }
+            .serialize(serializer)
+    }
+}
+
+/// The value that a cursor stands before. Writing it moves the cursor behind it, so that a value is read once however
+/// deep it lies.
+#[derive(Clone, Copy)]
+struct Walk<'w, 'a> {
+    cursor: &'w Cell<Cursor<'a>>,
+    /// Whether a limit stopped the copying somewhere: only then is the end of a container looked for before its items.
+    cut: bool,
+    path: Path<'w>,
+    notes: &'w Notes,
+}
+
 #[derive(Clone, Copy)]
 enum Part<'n> {
     Fields(&'n [&'n str]),
@@ -149,7 +169,15 @@ impl Path<'_> {
     }
 }
 
-impl<'a> Noting<'a, '_> {
+impl<'a> Walk<'_, 'a> {
+    /// Reads something, and moves on behind it.
+    fn read<T>(&self, read: impl FnOnce(&mut Cursor<'a>) -> T) -> T {
+        let mut cursor = self.cursor.get();
+        let value = read(&mut cursor);
+        self.cursor.set(cursor);
+        value
+    }
+
     fn absent<S: Serializer>(&self, serializer: S, why: Absent) -> Result<S::Ok, S::Error> {
         let mut path = String::new();
         self.path.spell(&mut path);
@@ -174,33 +202,25 @@ impl<'a> Noting<'a, '_> {
         }
     }
 
-    fn at<'p>(&'p self, part: Part<'p>, value: ValueView<'a>) -> Noting<'a, 'p> {
-        Noting { value, path: Path { parent: Some(&self.path), part }, notes: self.notes }
+    fn at<'p>(&'p self, part: Part<'p>) -> Walk<'p, 'a> {
+        Walk { path: Path { parent: Some(&self.path), part }, ..*self }
     }
 
-    fn list<S: Serializer>(
-        &self,
-        serializer: S,
-        cursor: &mut Cursor<'a>,
-    ) -> Result<S::Ok, S::Error> {
+    fn list<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         let mut index = 0;
-        while !cursor.at_end() {
-            list.serialize_element(&self.at(Part::Item(index), cursor.value()))?;
+        while !self.read(Cursor::at_end) {
+            list.serialize_element(&self.at(Part::Item(index)))?;
             index += 1;
         }
         list.end()
     }
 
-    fn map<S: Serializer>(
-        &self,
-        serializer: S,
-        cursor: &mut Cursor<'a>,
-    ) -> Result<S::Ok, S::Error> {
+    fn map<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        while !cursor.at_end() {
-            let name = cursor.name();
-            map.serialize_entry(name, &self.at(Part::Field(name), cursor.value()))?;
+        while !self.read(Cursor::at_end) {
+            let name = self.read(Cursor::name);
+            map.serialize_entry(name, &self.at(Part::Field(name)))?;
         }
         map.end()
     }
@@ -221,85 +241,85 @@ impl<'a> Noting<'a, '_> {
         map.end()
     }
 
-    fn slice<S: Serializer>(
-        &self,
-        serializer: S,
-        cursor: &mut Cursor<'a>,
-    ) -> Result<S::Ok, S::Error> {
-        let kind = cursor.byte();
-        let length = cursor.u64();
-        cursor.take(16);
-        let not_numbers = cursor.u64();
+    fn slice<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let kind = self.read(Cursor::byte);
+        let length = self.read(Cursor::u64);
+        self.read(|cursor| _ = cursor.take(16));
+        let not_numbers = self.read(Cursor::u64);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("summary", slice::kind_name(kind))?;
         map.serialize_entry("len", &length)?;
         for name in ["min", "max", "mean"] {
-            map.serialize_entry(name, &self.at(Part::Field(name), cursor.value()))?;
+            map.serialize_entry(name, &self.at(Part::Field(name)))?;
         }
         if not_numbers > 0 {
             map.serialize_entry("nan", &not_numbers)?;
         }
-        map.serialize_entry("first", &self.at(Part::Field("first"), cursor.value()))?;
+        map.serialize_entry("first", &self.at(Part::Field("first")))?;
         map.end()
+    }
+
+    fn container<S: Serializer>(&self, serializer: S, tag: u8) -> Result<S::Ok, S::Error> {
+        let kind = if tag == tag::SEQ { "array" } else { "object" };
+        match self.cut.then(|| self.cursor.get().truncated_length(tag)).flatten() {
+            Some(length) => Self::truncated(serializer, kind, length, &Kept(self, tag)),
+            None => Kept(self, tag).serialize(serializer),
+        }
     }
 }
 
-impl Serialize for Noting<'_, '_> {
+impl Serialize for Walk<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut cursor = Cursor(self.value.bytes);
-        match cursor.byte() {
+        match self.read(Cursor::byte) {
             tag::FALSE => serializer.serialize_bool(false),
             tag::TRUE => serializer.serialize_bool(true),
-            tag::INT => serializer.serialize_i64(cursor.u64() as i64),
-            tag::UINT => serializer.serialize_u64(cursor.u64()),
-            tag::BIG => {
+            tag::INT => serializer.serialize_i64(self.read(Cursor::u64) as i64),
+            tag::UINT => serializer.serialize_u64(self.read(Cursor::u64)),
+            tag::BIG => serializer.serialize_str(self.read(|cursor| {
                 let length = cursor.byte();
-                serializer.serialize_str(cursor.text(usize::from(length)))
-            }
-            tag::F64 => self.float(serializer, f64::from_bits(cursor.u64()), None),
+                cursor.text(usize::from(length))
+            })),
+            tag::F64 => self.float(serializer, f64::from_bits(self.read(Cursor::u64)), None),
             tag::F32 => {
-                let short = f32::from_bits(cursor.u32());
+                let short = f32::from_bits(self.read(Cursor::u32));
                 self.float(serializer, f64::from(short), Some(short))
             }
-            tag::STR => serializer.serialize_str(cursor.sized_text()),
+            tag::STR => serializer.serialize_str(self.read(Cursor::sized_text)),
             tag::STR_CUT => {
-                let length = cursor.u64();
+                let length = self.read(Cursor::u64);
                 let length = (length != u64::MAX).then_some(length);
-                Self::truncated(serializer, "string", length, &cursor.sized_text())
+                Self::truncated(serializer, "string", length, &self.read(Cursor::sized_text))
             }
-            tag::BYTES => serializer.serialize_str(&base64(cursor.sized_bytes())),
+            tag::BYTES => serializer.serialize_str(&base64(self.read(Cursor::sized_bytes))),
             tag::BYTES_CUT => {
-                let length = cursor.u64();
-                cursor.take(16);
-                Self::truncated(serializer, "bytes", Some(length), &base64(cursor.sized_bytes()))
+                let length = self.read(Cursor::u64);
+                self.read(|cursor| _ = cursor.take(16));
+                let kept = base64(self.read(Cursor::sized_bytes));
+                Self::truncated(serializer, "bytes", Some(length), &kept)
             }
-            tag @ (tag::SEQ | tag::MAP) => match (Cursor(self.value.bytes).truncated_length(), tag)
-            {
-                (None, tag::SEQ) => self.list(serializer, &mut cursor),
-                (None, _) => self.map(serializer, &mut cursor),
-                (Some(length), tag::SEQ) => {
-                    Self::truncated(serializer, "array", length, &Kept(self))
-                }
-                (Some(length), _) => Self::truncated(serializer, "object", length, &Kept(self)),
-            },
+            tag @ (tag::SEQ | tag::MAP) => self.container(serializer, tag),
             tag::REDACTED => serializer.serialize_str(redact::REDACTED),
-            tag::TYPE_NAME => serializer.serialize_str(&format!("<{}>", cursor.sized_text())),
-            tag::ABSENT => self.absent(serializer, Absent::from_byte(cursor.byte())),
-            tag::SLICE => self.slice(serializer, &mut cursor),
+            tag::TYPE_NAME => {
+                serializer.serialize_str(&format!("<{}>", self.read(Cursor::sized_text)))
+            }
+            tag::ABSENT => {
+                let why = Absent::from_byte(self.read(Cursor::byte));
+                self.absent(serializer, why)
+            }
+            tag::SLICE => self.slice(serializer),
             _ => serializer.serialize_none(),
         }
     }
 }
 
-/// The kept items of a container whose end is missing.
-struct Kept<'s, 'a, 'n>(&'s Noting<'a, 'n>);
+/// The items of a container whose tag was read.
+struct Kept<'s, 'w, 'a>(&'s Walk<'w, 'a>, u8);
 
 impl Serialize for Kept<'_, '_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut cursor = Cursor(self.0.value.bytes);
-        match cursor.byte() {
-            tag::SEQ => self.0.list(serializer, &mut cursor),
-            _ => self.0.map(serializer, &mut cursor),
+        match self.1 {
+            tag::SEQ => self.0.list(serializer),
+            _ => self.0.map(serializer),
         }
     }
 }
@@ -381,8 +401,15 @@ impl<'a> Cursor<'a> {
         ValueView { bytes: &start[..start.len() - self.0.len()], whole: None }
     }
 
-    /// Steps over one value. Containers are stepped over with a counter, not with the stack.
+    /// Steps over one value.
     fn skip(&mut self) {
+        self.skip_noting(&mut false);
+    }
+
+    /// Steps over one value, and notes whether a container in it is cut. Containers are stepped over with a counter, not
+    /// with the stack.
+    #[inline]
+    fn skip_noting(&mut self, cut: &mut bool) {
         let mut open = 0_u32;
         loop {
             match self.byte() {
@@ -404,6 +431,7 @@ impl<'a> Cursor<'a> {
                 tag::SEQ | tag::MAP => open += 1,
                 tag::END => open = open.saturating_sub(1),
                 tag::END_CUT => {
+                    *cut = true;
                     self.take(8);
                     open = open.saturating_sub(1);
                 }
@@ -416,15 +444,25 @@ impl<'a> Cursor<'a> {
                 }
                 _ => {}
             }
-            if open == 0 || self.0.is_empty() {
+            if open == 0 {
+                return;
+            }
+            if self.0.is_empty() {
+                *cut = true;
                 return;
             }
         }
     }
 
-    /// For a container: `None` when it is whole, else its true length where that is known.
-    fn truncated_length(mut self) -> Option<Option<u64>> {
-        let is_map = self.byte() == tag::MAP;
+    /// Whether a container is cut somewhere in the value.
+    fn is_cut(mut self) -> bool {
+        let mut cut = false;
+        self.skip_noting(&mut cut);
+        cut
+    }
+
+    /// For a container whose tag was read: `None` when it is whole, else its true length where that is known.
+    fn truncated_length(mut self, tag: u8) -> Option<Option<u64>> {
         loop {
             match self.0.first() {
                 None => return Some(None),
@@ -434,7 +472,7 @@ impl<'a> Cursor<'a> {
                     return Some(Some(self.u64()));
                 }
                 Some(_) => {
-                    if is_map {
+                    if tag == tag::MAP {
                         self.name();
                     }
                     self.skip();

@@ -1,0 +1,3 @@
+//! Nobody watches.
+
+super::functions!();

@@ -1,0 +1,26 @@
+//! The rows of the table, one module each. To add one: write its module and name it here.
+
+mod row01_off;
+mod row02_one_record;
+mod row03_nested;
+mod row04_persisted;
+mod row08_hand_off;
+mod row09_argument;
+mod row10_throughput;
+mod row11_memory;
+mod row14_growth;
+
+use crate::row::Row;
+
+/// All rows, in the order of the table.
+pub(crate) const ALL: &[&Row] = &[
+    &row01_off::ROW,
+    &row02_one_record::ROW,
+    &row03_nested::ROW,
+    &row04_persisted::ROW,
+    &row08_hand_off::ROW,
+    &row09_argument::ROW,
+    &row10_throughput::ROW,
+    &row11_memory::ROW,
+    &row14_growth::ROW,
+];
