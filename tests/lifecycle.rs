@@ -5,13 +5,13 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runlore::record::{Status, TaskObject};
 use runlore::store::jsonl::{self, Loaded};
 use runlore::{carry, task, telemetry_task};
 
-use crate::support::{child, is_child};
+use crate::support::{child, finished_in_time, is_child};
 
 #[telemetry_task]
 fn work(n: u32) -> u32 {
@@ -29,20 +29,6 @@ fn outcome(name: &str) -> (Output, Loaded) {
     let folder = tempfile::tempdir().unwrap();
     let output = finished_in_time(scenario(name, folder.path()));
     (output, jsonl::load(folder.path()).unwrap())
-}
-
-/// Runs a command that must not hang.
-fn finished_in_time(mut command: Command) -> Output {
-    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let began = Instant::now();
-    while process.try_wait().unwrap().is_none() {
-        if began.elapsed() > Duration::from_secs(60) {
-            process.kill().unwrap();
-            panic!("it hangs: {command:?}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    process.wait_with_output().unwrap()
 }
 
 /// What the processes of these tests do.

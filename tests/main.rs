@@ -1,11 +1,14 @@
 //! One module a behaviour.
 
+mod dead_process;
 mod flowcept_reads_us;
 mod golden_flowcept;
+mod hostile_recovery;
 mod jsonl_reading;
 mod killed;
 mod lifecycle;
 mod macro_ui;
+mod mutations;
 mod parent_links;
 mod random_trees;
 mod record_round_trip;

@@ -9,6 +9,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,12 +23,15 @@ use super::{rings, view::Task};
 use crate::context::Number;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
+use crate::store::is_plain_folder;
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";
 pub(super) const LOG: &str = "log.jsonl";
 pub(super) const LOCK: &str = "lock";
 pub(super) const OPEN: &str = "open";
+/// What a session's name begins with once nothing in it is needed any more.
+pub(super) const DONE: &str = "done-";
 /// The form of the files; a reader leaves others alone.
 pub(super) const FORMAT: u32 = 1;
 
@@ -186,12 +190,21 @@ pub(super) fn remove() {
     // While the process ends another thread may hold the lock for ever.
     let Ok(mut session) = SESSION.try_lock() else { return };
     if let Some(session) = session.take() {
-        _ = fs::remove_dir_all(&session.folder);
+        _ = discard(&session.folder);
         if let Some(all) = session.folder.parent() {
             // Only when it is empty.
             _ = fs::remove_dir(all);
         }
     }
+}
+
+/// Removes a session that nothing is left to be done for. Under another name first, which is one step: a part of
+/// a session would look like one that cannot be recovered.
+pub(super) fn discard(folder: &Path) -> io::Result<()> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let done = folder.with_file_name(format!("{DONE}{name}"));
+    fs::rename(folder, &done)?;
+    fs::remove_dir_all(&done)
 }
 
 /// Whether a session of this id is this process's own.
@@ -227,8 +240,14 @@ impl Session {
         let folder = all.join(id.to_string());
         private_folder(&folder)?;
         let lock = create(&folder.join(LOCK))?;
-        if !lock::try_lock(&lock)? {
-            return Err(io::Error::other("its lock is taken"));
+        // Whoever looks for dead processes may have it for a moment, until it sees that there is no log yet.
+        let mut tries = 0;
+        while !lock::try_lock(&lock)? {
+            if tries == 100 {
+                return Err(io::Error::other("its lock is taken"));
+            }
+            tries += 1;
+            std::thread::sleep(Duration::from_millis(1));
         }
         let log = create(&folder.join(LOG))?;
         let mut session = Self { id, folder, log, open: None, rings: 0, _lock: lock };
@@ -266,7 +285,10 @@ fn private_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        // Not a link: the queue must not be kept where nobody said.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_plain_folder(path) => {
+            Ok(())
+        }
         result => result,
     }
 }

@@ -10,6 +10,10 @@ use super::slice;
 use super::tag::{self, Absent};
 use crate::record::redact;
 
+/// Levels of JSON that a value is written with, at most: more than the settings allow to copy, and fewer than a reader of
+/// JSON takes. Bytes recovered from a dead process may claim any depth, and each level takes stack.
+const MAX_DEPTH: u32 = 100;
+
 /// Why values are missing from a record: their path, and the reason.
 #[derive(Debug, Default)]
 pub(crate) struct Notes(RefCell<Vec<(String, Cow<'static, str>)>>);
@@ -92,7 +96,11 @@ impl<'a> ValueView<'a> {
 
     /// The value for a serializer; what is missing from it goes to `notes` under `path`.
     pub(crate) fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes) -> Noting<'a, 'n> {
-        Noting { value: self, path: Path { parent: None, part: Part::Fields(path) }, notes }
+        Noting {
+            value: self,
+            path: Path { parent: None, part: Part::Fields(path), depth: 0 },
+            notes,
+        }
     }
 
     /// The fields of a map, each with its name.
@@ -111,6 +119,7 @@ impl<'a> ValueView<'a> {
 }
 
 /// A value on its way into a serializer.
+#[derive(Clone, Copy)]
 pub(crate) struct Noting<'a, 'n> {
     value: ValueView<'a>,
     path: Path<'n>,
@@ -129,6 +138,7 @@ enum Part<'n> {
 struct Path<'n> {
     parent: Option<&'n Path<'n>>,
     part: Part<'n>,
+    depth: u32,
 }
 
 impl Path<'_> {
@@ -175,7 +185,13 @@ impl<'a> Noting<'a, '_> {
     }
 
     fn at<'p>(&'p self, part: Part<'p>, value: ValueView<'a>) -> Noting<'a, 'p> {
-        Noting { value, path: Path { parent: Some(&self.path), part }, notes: self.notes }
+        let depth = self.path.depth + 1;
+        Noting { value, path: Path { parent: Some(&self.path), part, depth }, notes: self.notes }
+    }
+
+    /// The same value, one level further down.
+    fn deeper(&self) -> Self {
+        Noting { path: Path { depth: self.path.depth + 1, ..self.path }, ..*self }
     }
 
     fn list<S: Serializer>(
@@ -248,6 +264,9 @@ impl Serialize for Noting<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut cursor = Cursor(self.value.bytes);
         match cursor.byte() {
+            tag::SEQ | tag::MAP | tag::SLICE if self.path.depth >= MAX_DEPTH => {
+                self.absent(serializer, Absent::TooDeep)
+            }
             tag::FALSE => serializer.serialize_bool(false),
             tag::TRUE => serializer.serialize_bool(true),
             tag::INT => serializer.serialize_i64(cursor.u64() as i64),
@@ -278,9 +297,11 @@ impl Serialize for Noting<'_, '_> {
                 (None, tag::SEQ) => self.list(serializer, &mut cursor),
                 (None, _) => self.map(serializer, &mut cursor),
                 (Some(length), tag::SEQ) => {
-                    Self::truncated(serializer, "array", length, &Kept(self))
+                    Self::truncated(serializer, "array", length, &Kept(self.deeper()))
                 }
-                (Some(length), _) => Self::truncated(serializer, "object", length, &Kept(self)),
+                (Some(length), _) => {
+                    Self::truncated(serializer, "object", length, &Kept(self.deeper()))
+                }
             },
             tag::REDACTED => serializer.serialize_str(redact::REDACTED),
             tag::TYPE_NAME => serializer.serialize_str(&format!("<{}>", cursor.sized_text())),
@@ -292,9 +313,9 @@ impl Serialize for Noting<'_, '_> {
 }
 
 /// The kept items of a container whose end is missing.
-struct Kept<'s, 'a, 'n>(&'s Noting<'a, 'n>);
+struct Kept<'a, 'n>(Noting<'a, 'n>);
 
-impl Serialize for Kept<'_, '_, '_> {
+impl Serialize for Kept<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut cursor = Cursor(self.0.value.bytes);
         match cursor.byte() {
@@ -383,6 +404,15 @@ impl<'a> Cursor<'a> {
 
     /// Steps over one value. Containers are stepped over with a counter, not with the stack.
     fn skip(&mut self) {
+        self.skip_inside(0);
+    }
+
+    /// Steps over one value that lies inside so many slices.
+    fn skip_inside(&mut self, slices: u32) {
+        if slices > 1 {
+            // A slice holds numbers: this is none.
+            self.0 = &[];
+        }
         let mut open = 0_u32;
         loop {
             match self.byte() {
@@ -411,7 +441,7 @@ impl<'a> Cursor<'a> {
                 tag::SLICE => {
                     self.take(33);
                     for _ in 0..4 {
-                        self.skip();
+                        self.skip_inside(slices + 1);
                     }
                 }
                 _ => {}
