@@ -14,7 +14,7 @@ use super::run::Lines;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
 use super::view::{Common, Task, TaskView};
-use super::{config::settings, lock, notice};
+use super::{config::settings, file_size, lock, notice};
 use crate::clock;
 use crate::context::Number;
 use crate::record::{Id, Status, WorkflowObject};
@@ -58,13 +58,17 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
     // Record locks hold between processes only.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let folder = folder.as_ref();
-    let mut recovered = Recovered::default();
     let all = folder.join(FOLDER);
     if !is_plain_folder(&all) {
-        return Ok(recovered);
+        return Ok(Recovered::default());
     }
-    let Ok(sessions) = fs::read_dir(&all) else { return Ok(recovered) };
+    let Ok(sessions) = fs::read_dir(&all) else { return Ok(Recovered::default()) };
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    file_size::without_signal(|| recover_all(folder, sessions))
+}
+
+fn recover_all(folder: &Path, sessions: fs::ReadDir) -> Result<Recovered> {
+    let mut recovered = Recovered::default();
     let mut failed = None;
     for entry in sessions.flatten() {
         let name = entry.file_name();
@@ -90,7 +94,7 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
         }
     }
     // Only when it is empty.
-    _ = fs::remove_dir(&all);
+    _ = fs::remove_dir(folder.join(FOLDER));
     match failed {
         None => Ok(recovered),
         Some((session, error)) => Err(Error::new(

@@ -6,7 +6,7 @@
 //! ends well.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::memory::Memory;
 use super::notice::notice;
 use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
-use super::{rings, view::Task};
+use super::{file_size, rings, view::Task};
 use crate::context::Number;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
@@ -73,6 +73,8 @@ pub(super) struct Session {
     id: Id,
     folder: PathBuf,
     log: File,
+    /// What the log would not take yet.
+    unlogged: Vec<u8>,
     open: Option<File>,
     rings: u32,
     /// Held as long as the process lives.
@@ -91,7 +93,9 @@ pub(super) fn admit(run: &RunSpec) {
         && settings().recorder.durability != Durability::Memory
     {
         // The sites first: whoever registers one locks in this order, too.
-        site::with_registered(|sites| admit_with(run, store, sites));
+        site::with_registered(|sites| {
+            file_size::without_signal(|| admit_with(run, store, sites));
+        });
     }
 }
 
@@ -132,6 +136,12 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
 /// Notes the file that a run's records go to.
 pub(super) fn note_file(run: Number, path: &Path) {
     if let Some(session) = &mut *session() {
+        if !session.folder.exists() {
+            notice(&format!(
+                "{} was deleted: if this process is killed, its last records are lost",
+                session.folder.display()
+            ));
+        }
         session.write(&Entry::File { run, path: path.to_owned() });
     }
 }
@@ -139,7 +149,7 @@ pub(super) fn note_file(run: Number, path: &Path) {
 /// Notes a site before its first event.
 pub(super) fn note_site(number: u32, site: &'static Site) {
     if let Some(session) = &mut *session() {
-        session.log_site(number, site);
+        file_size::without_signal(|| session.log_site(number, site));
     }
 }
 
@@ -149,7 +159,8 @@ pub(super) fn ring_memory(length: usize) -> Option<Memory> {
     let session = session.as_mut()?;
     let name = session.folder.join(format!("ring-{}", session.rings));
     session.rings += 1;
-    let mapped = create(&name).and_then(|file| Memory::of_file(&file, length));
+    let mapped =
+        file_size::without_signal(|| create(&name).and_then(|file| Memory::of_file(&file, length)));
     if let Err(error) = &mapped {
         _ = fs::remove_file(&name);
         notice(&format!(
@@ -172,7 +183,13 @@ pub(super) fn keep_open<'t>(tasks: impl Iterator<Item = &'t Task>) {
         session.open = create(&session.folder.join(OPEN)).ok();
     }
     if let Some(file) = &mut session.open {
-        _ = file.write_all(&bytes);
+        let length = file.stream_position();
+        if file.write_all(&bytes).is_err()
+            && let Ok(length) = length
+        {
+            // What follows half a task could not be found.
+            _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
+        }
     }
 }
 
@@ -250,7 +267,8 @@ impl Session {
             std::thread::sleep(Duration::from_millis(1));
         }
         let log = create(&folder.join(LOG))?;
-        let mut session = Self { id, folder, log, open: None, rings: 0, _lock: lock };
+        let mut session =
+            Self { id, folder, log, unlogged: Vec::new(), open: None, rings: 0, _lock: lock };
         session.write(&Entry::Session {
             format: FORMAT,
             pid: std::process::id(),
@@ -264,10 +282,18 @@ impl Session {
     }
 
     fn write(&mut self, entry: &Entry) {
-        if let Ok(mut line) = serde_json::to_vec(entry) {
-            line.push(b'\n');
-            // What is not in the log cannot be recovered after a crash; there is no one to tell now.
-            _ = self.log.write_all(&line);
+        if let Ok(line) = serde_json::to_vec(entry) {
+            self.unlogged.extend_from_slice(&line);
+            self.unlogged.push(b'\n');
+        }
+        // What is not in the log cannot be recovered after a crash: where the disk is full, the next entry tries again.
+        while !self.unlogged.is_empty() {
+            match self.log.write(&self.unlogged) {
+                Ok(0) => break,
+                Ok(written) => _ = self.unlogged.drain(..written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
         }
     }
 }
