@@ -9,6 +9,7 @@ mod killed;
 mod lifecycle;
 mod macro_ui;
 mod mutations;
+mod panic_abort;
 mod parent_links;
 mod power_loss;
 mod processes;
