@@ -16,7 +16,7 @@ use super::site::Site;
 use super::stats::{self, Totals};
 use super::thread::Thread;
 use super::view::Task;
-use super::{push, rings, session, signal};
+use super::{file_size, push, rings, session, signal};
 use crate::clock;
 use crate::context::Number;
 use crate::record::{ErrorObject, Id, Status};
@@ -152,6 +152,7 @@ fn start() -> Result<()> {
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
         rings::silence_thread();
+        file_size::never_signal_thread();
         Writer::new(received).run();
     });
     let thread = spawned.map_err(|error| {

@@ -92,7 +92,8 @@ impl<'a> ValueView<'a> {
 
     /// The value for a serializer; what is missing from it goes to `notes` under `path`.
     pub(crate) fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes) -> Noting<'a, 'n> {
-        Noting { value: self, path: Path { parent: None, part: Part::Fields(path) }, notes }
+        let path = Path { parent: None, part: Part::Fields(path), depth: 0 };
+        Noting { value: self, path, notes }
     }
 
     /// The fields of a map, each with its name.
@@ -149,7 +150,11 @@ enum Part<'n> {
 struct Path<'n> {
     parent: Option<&'n Path<'n>>,
     part: Part<'n>,
+    depth: u32,
 }
+
+/// Deeper than any limit that can be set. Bytes of a dead process may nest for ever; the stack does not.
+const MAX_DEPTH: u32 = 100;
 
 impl Path<'_> {
     fn spell(&self, text: &mut String) {
@@ -203,7 +208,8 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn at<'p>(&'p self, part: Part<'p>) -> Walk<'p, 'a> {
-        Walk { path: Path { parent: Some(&self.path), part }, ..*self }
+        let path = Path { parent: Some(&self.path), part, depth: self.path.depth + 1 };
+        Walk { path, ..*self }
     }
 
     fn list<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -270,6 +276,10 @@ impl<'a> Walk<'_, 'a> {
 
 impl Serialize for Walk<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.path.depth >= MAX_DEPTH {
+            self.read(Cursor::skip);
+            return self.absent(serializer, Absent::TooDeep);
+        }
         match self.read(Cursor::byte) {
             tag::FALSE => serializer.serialize_bool(false),
             tag::TRUE => serializer.serialize_bool(true),
@@ -403,13 +413,17 @@ impl<'a> Cursor<'a> {
 
     /// Steps over one value.
     fn skip(&mut self) {
-        self.skip_noting(&mut false);
+        self.skip_noting(&mut false, 0);
     }
 
-    /// Steps over one value, and notes whether a container in it is cut. Containers are stepped over with a counter, not
-    /// with the stack.
+    /// Steps over one value that lies inside so many slices, and notes whether a container in it is cut. Containers are
+    /// stepped over with a counter, not with the stack.
     #[inline]
-    fn skip_noting(&mut self, cut: &mut bool) {
+    fn skip_noting(&mut self, cut: &mut bool, slices: u32) {
+        if slices > 1 {
+            // A slice holds numbers: this is none.
+            self.0 = &[];
+        }
         let mut open = 0_u32;
         loop {
             match self.byte() {
@@ -439,7 +453,7 @@ impl<'a> Cursor<'a> {
                 tag::SLICE => {
                     self.take(33);
                     for _ in 0..4 {
-                        self.skip();
+                        self.skip_noting(cut, slices + 1);
                     }
                 }
                 _ => {}
@@ -457,7 +471,7 @@ impl<'a> Cursor<'a> {
     /// Whether a container is cut somewhere in the value.
     fn is_cut(mut self) -> bool {
         let mut cut = false;
-        self.skip_noting(&mut cut);
+        self.skip_noting(&mut cut, 0);
         cut
     }
 
