@@ -268,7 +268,12 @@ impl<'a> Walk<'_, 'a> {
     fn container<S: Serializer>(&self, serializer: S, tag: u8) -> Result<S::Ok, S::Error> {
         let kind = if tag == tag::SEQ { "array" } else { "object" };
         match self.cut.then(|| self.cursor.get().truncated_length(tag)).flatten() {
-            Some(length) => Self::truncated(serializer, kind, length, &Kept(self, tag)),
+            Some(length) => {
+                // The items stand one level of JSON further down.
+                let path = Path { depth: self.path.depth + 1, ..self.path };
+                let deeper = Walk { path, ..*self };
+                Self::truncated(serializer, kind, length, &Kept(&deeper, tag))
+            }
             None => Kept(self, tag).serialize(serializer),
         }
     }
