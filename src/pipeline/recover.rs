@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::event::{End, Kind, Start, id_at};
+use super::fork::ForkMutex;
 use super::ring::DeadRing;
 use super::run::Lines;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
@@ -56,14 +56,14 @@ pub struct Recovered {
 /// ```
 pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
     // Record locks hold between processes only.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    static ONE_AT_A_TIME: ForkMutex = ForkMutex::new();
     let folder = folder.as_ref();
     let all = folder.join(FOLDER);
     if !is_plain_folder(&all) {
         return Ok(Recovered::default());
     }
     let Ok(sessions) = fs::read_dir(&all) else { return Ok(Recovered::default()) };
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE_AT_A_TIME.lock();
     file_size::without_signal(|| recover_all(folder, sessions))
 }
 

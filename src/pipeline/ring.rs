@@ -185,14 +185,15 @@ impl Ring {
     }
 
     /// By the consumer: frees a closed ring that it has drained.
-    pub(crate) fn free_if_done(&self, read: u64) {
+    pub(crate) fn free_if_done(&self, read: u64) -> bool {
         let shared = self.shared();
-        if shared.state.load(Ordering::Acquire) == CLOSED
+        let done = shared.state.load(Ordering::Acquire) == CLOSED
             && shared.committed.load(Ordering::Acquire) == read
-            && shared.released.load(Ordering::Relaxed) == read
-        {
+            && shared.released.load(Ordering::Relaxed) == read;
+        if done {
             shared.state.store(FREE, Ordering::Release);
         }
+        done
     }
 
     /// Appends an event; by the owning thread only. `keep` bytes stay free besides what open tasks reserved.

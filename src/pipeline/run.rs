@@ -17,7 +17,7 @@ use super::writer;
 use crate::clock;
 use crate::context::Number;
 use crate::identity::Identity;
-use crate::record::{ErrorObject, Status, WorkflowObject};
+use crate::record::{ErrorObject, Id, Status, WorkflowObject};
 use crate::settings::Durability;
 use crate::store::{Batch, Store};
 use crate::{Error, ErrorKind, Result};
@@ -28,8 +28,8 @@ const SPARE: usize = 512;
 const MAX_KEPT: usize = 4 << 20;
 /// How long to wait before a store that failed is tried again: doubled each time, up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// How long the end of a run tries to get its last records stored.
-const LAST_TRY: Duration = Duration::from_secs(2);
+/// How long the end of a run tries to get its last records stored: less than anybody waits for it.
+const LAST_TRY: Duration = Duration::from_millis(800);
 
 /// What the writer is told of a run that starts.
 pub(crate) struct RunSpec {
@@ -356,6 +356,23 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Whether records wait for their store to come back.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// Adds to a task that has ended and is not written yet; `false` when there is none.
+    pub(super) fn add_items(&mut self, task: Id, items: &[u8]) -> bool {
+        let found = self.batch.iter_mut().rev().find(|known| known.start.id == task);
+        if let Some(task) = found {
+            let status = task.status();
+            task.items.extend_from_slice(items);
+            self.totals.recount(status, task.status());
+            return true;
+        }
+        false
     }
 
     /// Whether all that was added was handed to the store, or waits for it in the backlog.

@@ -52,6 +52,14 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// A task that was counted as finished has failed after all.
+    pub(super) fn recount(&mut self, before: Status, after: Status) {
+        if before == Status::Finished && after == Status::Error {
+            self.finished -= 1;
+            self.errors += 1;
+        }
+    }
+
     /// Counts a task.
     pub(super) fn count(&mut self, status: Status) {
         self.tasks += 1;
