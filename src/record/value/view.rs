@@ -90,6 +90,11 @@ impl<'a> ValueView<'a> {
         }
     }
 
+    /// The value as JSON.
+    pub(crate) fn to_json(self) -> serde_json::Value {
+        serde_json::to_value(self.noting(&[], &Notes::default())).unwrap_or_default()
+    }
+
     /// The value for a serializer; what is missing from it goes to `notes` under `path`.
     pub(crate) fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes) -> Noting<'a, 'n> {
         let path = Path { parent: None, part: Part::Fields(path), depth: 0 };
