@@ -15,7 +15,9 @@ const MAX_CHAIN: usize = 32;
 
 /// An error with what caused it, and what caused that.
 pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Error + '_)) {
-    push_text(items, ItemKind::ErrorType, type_name);
+    if !type_name.is_empty() {
+        push_text(items, ItemKind::ErrorType, type_name);
+    }
     push_message(items, error.to_string());
     let mut source = error.source();
     for _ in 0..MAX_CHAIN {

@@ -26,6 +26,12 @@ static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
 static OVERFLOW: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 static ANY_OVERFLOW: AtomicBool = AtomicBool::new(false);
 
+/// Sees to it that the calling thread has a ring, if it can have one.
+#[inline]
+pub(crate) fn prepare_thread() {
+    _ = rings::own();
+}
+
 /// Pushes a START; `false` when the task will not be recorded. With `reserve` room is kept for its END, which
 /// must then come from this thread.
 #[inline]

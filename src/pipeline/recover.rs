@@ -62,7 +62,14 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
     if !is_plain_folder(&all) {
         return Ok(Recovered::default());
     }
-    let Ok(sessions) = fs::read_dir(&all) else { return Ok(Recovered::default()) };
+    let sessions = match fs::read_dir(&all) {
+        Ok(sessions) => sessions,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Recovered::default()),
+        Err(error) => {
+            let text = format!("cannot look for what killed processes left in {}", all.display());
+            return Err(Error::new(ErrorKind::Store, text).with_source(error));
+        }
+    };
     let _one = ONE_AT_A_TIME.lock();
     file_size::without_signal(|| recover_all(folder, sessions))
 }
