@@ -182,7 +182,7 @@ fn no_mutation_of_records_breaks_the_reader_or_costs_another_line() {
 
 const SPOILS: &str = "mutations::spoils_and_recovers";
 /// A process does no more: what it recovers takes a little memory that is never given back.
-const AT_ONCE: u64 = 2000;
+const AT_ONCE: u64 = 500;
 
 #[cfg(unix)]
 #[test]
