@@ -201,6 +201,15 @@ fn assert_rest_counted(scenario: &str, outcome: &Outcome, stored: u64, all: u64)
     assert!(outcome.told.iter().any(|text| text == error), "{scenario}: {:?}", outcome.told);
 }
 
+/// Tries several things at once: most of their time they wait for a store to come back.
+fn all_at_once<T: Send>(cases: impl IntoIterator<Item = T>, attempt: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| attempt(case));
+        }
+    });
+}
+
 /// A folder that everybody may look into.
 fn shared_folder() -> TempDir {
     let folder = TempDir::new().unwrap();
@@ -210,7 +219,8 @@ fn shared_folder() -> TempDir {
 
 #[test]
 fn a_folder_that_may_not_be_written() {
-    for (mode, exists) in [(0o555, true), (0o000, true), (0o555, false)] {
+    let cases = [(0o555, true), (0o000, true), (0o555, false)];
+    all_at_once(cases, |(mode, exists)| {
         let folder = shared_folder();
         let barred = folder.path().join("barred");
         fs::create_dir(&barred).unwrap();
@@ -222,13 +232,13 @@ fn a_folder_that_may_not_be_written() {
         assert_rest_counted(scenario, &outcome, 0, RECORDS);
         assert!(outcome.told[0].contains("Permission denied"), "{:?}", outcome.told);
         assert_eq!(fs::read_dir(&barred).unwrap().count(), 0);
-    }
+    });
     tried("read-only folder, permission denied", "3 folders");
 }
 
 #[test]
 fn a_file_where_the_folder_should_be() {
-    for is_back in [false, true] {
+    all_at_once([false, true], |is_back| {
         let folder = TempDir::new().unwrap();
         let store = folder.path().join("store");
         fs::write(&store, "in the way").unwrap();
@@ -240,28 +250,28 @@ fn a_file_where_the_folder_should_be() {
             assert_rest_counted(scenario, &outcome, 0, RECORDS);
             assert_eq!(fs::read(&store).unwrap(), b"in the way");
         }
-    }
+    });
     tried("a file where the folder should be", "for ever, and for a while");
 }
 
 #[test]
 fn files_that_may_not_grow() {
-    for signal in ["ignores the signal", "leaves the signal"] {
-        for is_back in [false, true] {
-            let folder = TempDir::new().unwrap();
-            let store = folder.path().join("store");
-            let rest = if is_back { ", fails first, larger files later" } else { "" };
-            let scenario = format!("small files, {signal}{rest}");
-            let outcome = outcome(&scenario, command(&scenario, &store));
-            if is_back {
-                assert_all_stored(&scenario, &outcome, &store);
-            } else {
-                assert_rest_counted(&scenario, &outcome, lines(&store), RECORDS);
-                let stored = numbers(&store);
-                assert_eq!(stored, (0..stored.len() as u64).collect::<Vec<_>>(), "whole lines");
-            }
+    let (ignored, left) = ("ignores the signal", "leaves the signal");
+    let cases = [(ignored, false), (ignored, true), (left, false), (left, true)];
+    all_at_once(cases, |(signal, is_back)| {
+        let folder = TempDir::new().unwrap();
+        let store = folder.path().join("store");
+        let rest = if is_back { ", fails first, larger files later" } else { "" };
+        let scenario = format!("small files, {signal}{rest}");
+        let outcome = outcome(&scenario, command(&scenario, &store));
+        if is_back {
+            assert_all_stored(&scenario, &outcome, &store);
+        } else {
+            assert_rest_counted(&scenario, &outcome, lines(&store), RECORDS);
+            let stored = numbers(&store);
+            assert_eq!(stored, (0..stored.len() as u64).collect::<Vec<_>>(), "whole lines");
         }
-    }
+    });
     tried(
         "files that may not grow (RLIMIT_FSIZE)",
         "for ever, and for a while; SIGXFSZ ignored and not",
@@ -311,12 +321,9 @@ fn a_disk_without_room() {
             continue;
         }
         // With room for the queue of a thread, and without.
-        for (ballast, rest) in [
-            ("640000", ""),
-            ("640000", ", fails first, room later"),
-            ("880000", ""),
-            ("880000", ", fails first, room later"),
-        ] {
+        let later = ", fails first, room later";
+        let cases = [("640000", ""), ("640000", later), ("880000", ""), ("880000", later)];
+        all_at_once(cases, |(ballast, rest)| {
             let folder = TempDir::new().unwrap();
             let (disk, copy) = (folder.path().join("disk"), folder.path().join("copy"));
             fs::create_dir(&disk).unwrap();
@@ -333,7 +340,6 @@ fn a_disk_without_room() {
                 };
             }
             let outcome = outcome(&scenario, outer);
-            // Below the middle of the run there is room for all of it.
             if rest.is_empty() {
                 assert_rest_counted(&scenario, &outcome, lines(&copy), RECORDS);
                 let stored = numbers(&copy);
@@ -341,7 +347,7 @@ fn a_disk_without_room() {
             } else {
                 assert_all_stored(&scenario, &outcome, &copy);
             }
-        }
+        });
         tried(what, "for ever, and for a while; with and without a queue on it");
         return;
     }
