@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use runlore::record::Record;
-use runlore::store::jsonl;
+use runlore::store::{Batch, MemoryStore, Store, StoreChoice, jsonl};
 use runlore::telemetry_task;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{child, finished_in_time, is_child, skipped, tried};
+use crate::support::{child, expect_success, finished_in_time, is_child, skipped, tried};
 
 const WORKS: &str = "unwritable::works";
 /// Tasks before something happens to the store, and after it.
@@ -294,6 +294,62 @@ fn a_folder_that_is_deleted_meanwhile() {
     let gone = outcome(scenario, command(scenario, &store));
     assert_rest_counted(scenario, &gone, BEFORE + 1, RECORDS);
     tried("a folder deleted in the middle of the run", "and made again, and replaced by a file");
+}
+
+/// A store that is away for so many calls.
+struct Away {
+    calls: u32,
+    inner: MemoryStore,
+}
+
+impl Store for Away {
+    fn write(&mut self, batch: &Batch<'_>) -> runlore::Result<()> {
+        if self.calls > 0 {
+            self.calls -= 1;
+            return Err(runlore::Error::new(runlore::ErrorKind::Store, "away"));
+        }
+        self.inner.write(batch)
+    }
+}
+
+const AWAY: &str = "unwritable::a_store_that_was_away_for_long_gets_what_memory_could_hold";
+
+#[test]
+fn a_store_that_was_away_for_long_gets_what_memory_could_hold() {
+    const TASKS: u64 = 2000;
+    if !is_child(AWAY) {
+        all_at_once(["64KiB", "64MiB"], |memory| {
+            let mut command = child(AWAY);
+            command.env("RUNLORE_RECORDER__BACKLOG_BYTES", memory);
+            command.env("RUNLORE_RECORDER__FLUSH_RECORDS", "20");
+            // Only the store is slow here, whatever else the machine has to do.
+            command.env("RUNLORE_RECORDER__MAX_WAIT_MS", "60s");
+            let output = finished_in_time(command);
+            expect_success(&output);
+            let told = String::from_utf8(output.stderr).unwrap();
+            let dropped = told.matches("records are dropped until it works again").count();
+            assert_eq!(dropped, usize::from(memory == "64KiB"), "{memory}: {told}");
+        });
+        tried(
+            "a store that is away until the end of the run",
+            "with memory for all of it, and for less",
+        );
+        return;
+    }
+    let inner = MemoryStore::new();
+    // After so many calls the next would be made later than the end of the run waits.
+    const CALLS: u32 = 6;
+    let store = StoreChoice::custom(Away { calls: CALLS, inner: inner.clone() });
+    let run = runlore::workflow("away").store(store).start().unwrap();
+    (0..TASKS).for_each(|n| _ = work(n));
+    wait_until(|| runlore::stats().store_errors >= u64::from(CALLS));
+    let totals = run.finish().unwrap();
+    assert_eq!(totals.tasks + totals.dropped, TASKS, "{totals:?}");
+    assert_eq!(inner.tasks().len() as u64, totals.tasks, "{totals:?}");
+    assert_eq!(totals.finished, totals.tasks, "{totals:?}");
+    assert_eq!(runlore::stats().dropped, totals.dropped);
+    let is_small = std::env::var("RUNLORE_RECORDER__BACKLOG_BYTES").unwrap() == "64KiB";
+    assert_eq!(totals.dropped > 0, is_small, "{totals:?}");
 }
 
 /// Mounts a small file system at `$1`, runs the rest of the arguments, and copies what is in it to `$2`.
