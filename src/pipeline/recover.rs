@@ -316,6 +316,14 @@ fn finish_run(
     pid: u32,
     recovered: &mut Recovered,
 ) -> io::Result<()> {
+    let info = RunInfo::new(run.workflow_id.clone(), run.name.clone(), pid, settings());
+    let mut store = JsonlStore::in_folder(folder, &info);
+    let unnoted = [store.first_path()];
+    let files = match files {
+        // The process died between making its file and noting it.
+        [] if is_empty_file(&unnoted[0]) => &unnoted,
+        files => files,
+    };
     let ids: HashSet<String> = tasks.iter().map(|task| task.start.id.to_string()).collect();
     let mut has_end = false;
     // A run may have had several files; it goes on in the last.
@@ -362,9 +370,8 @@ fn finish_run(
     match &mut last {
         Some(last) => last.append(&lines.bytes)?,
         None => {
-            let info = RunInfo::new(run.workflow_id.clone(), run.name.clone(), pid, settings());
             let batch = Batch::new(&lines.bytes, &lines.ends);
-            JsonlStore::in_folder(folder, &info).write(&batch).map_err(io::Error::other)?;
+            store.write(&batch).map_err(io::Error::other)?;
         }
     }
     for file in files {
@@ -372,6 +379,10 @@ fn finish_run(
         _ = fs::remove_file(file.with_extension("open.jsonl"));
     }
     Ok(())
+}
+
+fn is_empty_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() == 0)
 }
 
 /// The last record of a workflow whose process died: nobody knows how it would have ended.
