@@ -69,6 +69,7 @@ mod clock;
 mod context;
 mod error;
 mod host;
+mod identity;
 mod instrument;
 mod pipeline;
 pub mod query;

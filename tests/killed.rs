@@ -65,7 +65,7 @@ const KILLED: &str = "killed::every_task_that_had_returned_is_recovered";
 
 /// How often each way to die is tried: a few times here, as the reliability command wants there.
 fn rounds() -> usize {
-    std::env::var("RUNLORE_RELIABILITY_ROUNDS").map_or(2, |rounds| rounds.parse().unwrap())
+    std::env::var("RUNLORE_RELIABILITY_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap())
 }
 
 #[cfg(unix)]

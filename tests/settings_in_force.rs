@@ -119,6 +119,20 @@ fn limits_hashes_and_names_are_as_set() {
 }
 
 #[test]
+fn the_place_in_a_larger_job_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = child("settings_in_force::child_process");
+    command.current_dir(folder.path()).env("SCENARIO", "workflow");
+    command.env("RANK", "2").env("WORLD_SIZE", "4").env("SLURM_JOB_ID", "j7");
+    expect_success(&command.output().unwrap());
+    let loaded = jsonl::load(folder.path().join("runlore")).unwrap();
+    let task = the_task(&loaded);
+    assert_eq!((task.rank, task.local_rank, task.world_size), (Some(2), Some(2), Some(4)));
+    assert_eq!(task.job_id.as_deref(), Some("j7"));
+    assert_eq!(loaded.workflows[0].extra["rank"], 2);
+}
+
+#[test]
 fn settings_can_be_made_in_code() {
     let task = recorded("configured", &[]);
     assert_eq!(

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::error::panic_message;
 use super::panics::{self, Since};
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
+use crate::identity::Identity;
 use crate::pipeline::{self, RunEnd, RunSpec, Totals};
 use crate::record::{ErrorObject, Id, Status, WorkflowObject, redact};
 use crate::settings::Settings;
@@ -361,7 +362,7 @@ fn extra_metadata(settings: &Settings) -> Option<Map<String, Value>> {
     extra.as_object().filter(|extra| !extra.is_empty()).cloned()
 }
 
-/// The names that the settings give the machine and its user.
+/// The names that the settings give the machine and its user, and the process's place in a larger job.
 fn machine_names(settings: &Settings) -> Map<String, Value> {
     let names = &settings.sys_metadata;
     [
@@ -372,7 +373,15 @@ fn machine_names(settings: &Settings) -> Map<String, Value> {
     ]
     .into_iter()
     .filter_map(|(key, name)| Some((key.to_owned(), Value::String(name.clone()?))))
+    .chain(serde_json::to_value(Identity::of_process()).ok().into_iter().flat_map(into_fields))
     .collect()
+}
+
+fn into_fields(object: Value) -> Map<String, Value> {
+    match object {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
 }
 
 fn panic_object(message: &str) -> ErrorObject {

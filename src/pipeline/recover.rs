@@ -6,11 +6,12 @@ use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use super::event::{End, Kind, Start, id_at};
 use super::ring::DeadRing;
 use super::run::Lines;
-use super::session::{self, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
+use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
 use super::view::{Common, Task, TaskView};
 use super::{config::settings, lock, notice};
@@ -28,6 +29,9 @@ inventory::submit! {
         }
     })
 }
+
+/// How long the making of a session may take.
+const UNFINISHED: Duration = Duration::from_secs(60);
 
 /// What [`recover`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,6 +72,10 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
         {
             continue;
         }
+        if is_leftover(&entry.path()) {
+            _ = fs::remove_dir_all(entry.path());
+            continue;
+        }
         match recover_session(folder, &entry.path(), &mut recovered) {
             Ok(()) => {}
             // Another process was faster, or it is being made.
@@ -87,16 +95,30 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
     }
 }
 
-fn recover_session(folder: &Path, session: &Path, recovered: &mut Recovered) -> io::Result<()> {
-    let owner = fs::OpenOptions::new().read(true).write(true).open(session.join(LOCK))?;
+/// Whether a session is done with, or was never begun: its process died on the way.
+fn is_leftover(session: &Path) -> bool {
+    let is_old = || {
+        let made = fs::metadata(session).and_then(|facts| facts.modified());
+        made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > UNFINISHED))
+    };
+    session.extension().is_some_and(|ending| ending == DONE)
+        || (!session.join(LOG).exists() && is_old())
+}
+
+fn recover_session(
+    folder: &Path,
+    session_folder: &Path,
+    recovered: &mut Recovered,
+) -> io::Result<()> {
+    let owner = fs::OpenOptions::new().read(true).write(true).open(session_folder.join(LOCK))?;
     if !lock::try_lock(&owner)? {
         return Ok(());
     }
-    let log = Log::read(&session.join(LOG))?;
+    let log = Log::read(&session_folder.join(LOG))?;
     if log.format != FORMAT {
         return Err(io::Error::other("it was written by another version of Runlore"));
     }
-    let tasks = left_tasks(session, &log)?;
+    let tasks = left_tasks(session_folder, &log)?;
     recovered.processes += 1;
     for run in log.runs.values() {
         let own: Vec<&Task> =
@@ -107,7 +129,8 @@ fn recover_session(folder: &Path, session: &Path, recovered: &mut Recovered) -> 
             files.iter().filter_map(|file| Some(folder.join(file.file_name()?))).collect();
         finish_run(folder, run, &files, own, log.pid, recovered)?;
     }
-    fs::remove_dir_all(session)
+    session::discard(session_folder);
+    Ok(())
 }
 
 /// What the log of a session says.
@@ -227,6 +250,7 @@ fn finish_run(
         campaign_id: run.campaign_id.clone(),
         hostname: run.hostname.clone(),
         pid,
+        identity: run.identity.clone(),
     };
     tasks.sort_unstable_by_key(|task| task.start.monotonic_ns);
     let mut lines = Lines::default();

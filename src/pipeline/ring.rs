@@ -179,6 +179,11 @@ impl Ring {
         self.shared().state.store(CLOSED, Ordering::Release);
     }
 
+    /// By the consumer: whether the owning thread has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared().state.load(Ordering::Acquire) == CLOSED
+    }
+
     /// By the consumer: frees a closed ring that it has drained.
     pub(crate) fn free_if_done(&self, read: u64) {
         let shared = self.shared();

@@ -16,6 +16,7 @@ use super::view::{Common, Task, TaskView};
 use super::writer;
 use crate::clock;
 use crate::context::Number;
+use crate::identity::Identity;
 use crate::record::{ErrorObject, Status, WorkflowObject};
 use crate::settings::Durability;
 use crate::store::{Batch, Store};
@@ -118,6 +119,7 @@ impl Run {
             campaign_id: spec.campaign_id,
             hostname: spec.hostname,
             pid: std::process::id(),
+            identity: Identity::of_process().clone(),
         };
         let mut run = Self {
             number: spec.number,

@@ -20,6 +20,7 @@ use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
 use super::{rings, view::Task};
 use crate::context::Number;
+use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
 
@@ -28,6 +29,8 @@ pub(super) const FOLDER: &str = ".rings";
 pub(super) const LOG: &str = "log.jsonl";
 pub(super) const LOCK: &str = "lock";
 pub(super) const OPEN: &str = "open";
+/// The ending of a session's name when it is done with.
+pub(super) const DONE: &str = "done";
 /// The form of the files; a reader leaves others alone.
 pub(super) const FORMAT: u32 = 1;
 
@@ -61,6 +64,8 @@ pub(super) struct RunEntry {
     pub(super) campaign_id: String,
     pub(super) hostname: String,
     pub(super) name: String,
+    #[serde(default)]
+    pub(super) identity: Identity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) workflow: Option<Box<WorkflowObject>>,
 }
@@ -120,6 +125,7 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
             campaign_id: run.campaign_id.clone(),
             hostname: run.hostname.clone(),
             name: run.name.clone(),
+            identity: Identity::of_process().clone(),
             workflow: run.workflow.clone(),
         }));
     }
@@ -172,6 +178,25 @@ pub(super) fn keep_open<'t>(tasks: impl Iterator<Item = &'t Task>) {
     }
 }
 
+/// Keeps the beginnings of these tasks and of no others.
+pub(super) fn keep_only<'t>(tasks: impl Iterator<Item = &'t Task>) {
+    let mut session = session();
+    let Some(session) = &mut *session else { return };
+    let mut bytes = Vec::new();
+    for task in tasks {
+        task.spill(&mut bytes);
+    }
+    let (new, old) = (session.folder.join("open.new"), session.folder.join(OPEN));
+    let replaced = create(&new).and_then(|mut file| {
+        file.write_all(&bytes)?;
+        fs::rename(&new, &old)?;
+        Ok(file)
+    });
+    if let Ok(file) = replaced {
+        session.open = Some(file);
+    }
+}
+
 /// Forgets the beginnings that were kept: none of their tasks is open any more.
 pub(super) fn forget_open() {
     if let Some(session) = &mut *session()
@@ -186,7 +211,7 @@ pub(super) fn remove() {
     // While the process ends another thread may hold the lock for ever.
     let Ok(mut session) = SESSION.try_lock() else { return };
     if let Some(session) = session.take() {
-        _ = fs::remove_dir_all(&session.folder);
+        discard(&session.folder);
         if let Some(all) = session.folder.parent() {
             // Only when it is empty.
             _ = fs::remove_dir(all);
@@ -251,6 +276,14 @@ impl Session {
             _ = self.log.write_all(&line);
         }
     }
+}
+
+/// Deletes a session that is done with. It gets another name first: one that is deleted in part must not look like one
+/// that is to be recovered.
+pub(super) fn discard(folder: &Path) {
+    let done = folder.with_extension(DONE);
+    let done = if fs::rename(folder, &done).is_ok() { &done } else { folder };
+    _ = fs::remove_dir_all(done);
 }
 
 fn create(path: &Path) -> io::Result<File> {

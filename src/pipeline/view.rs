@@ -11,6 +11,7 @@ use super::json::Ready;
 use super::site::Site;
 use super::thread::Thread;
 use crate::clock;
+use crate::identity::Identity;
 use crate::record::{Notes, Status, ValueView, hash};
 
 /// A task as the writer has it: open while `end` is missing.
@@ -85,6 +86,7 @@ pub(super) struct Common {
     pub(super) campaign_id: String,
     pub(super) hostname: String,
     pub(super) pid: u32,
+    pub(super) identity: Identity,
 }
 
 /// A task on its way into a store, as JSON: what many records share is made once.
@@ -152,6 +154,17 @@ impl Serialize for TaskView<'_> {
         }
         map.serialize_entry("hostname", &common.hostname)?;
         map.serialize_entry("pid", &common.pid)?;
+        let Identity { rank, local_rank, world_size, job_id } = &common.identity;
+        for (name, number) in
+            [("rank", rank), ("local_rank", local_rank), ("world_size", world_size)]
+        {
+            if let Some(number) = number {
+                map.serialize_entry(name, number)?;
+            }
+        }
+        if let Some(job) = job_id {
+            map.serialize_entry("job_id", job)?;
+        }
         map.serialize_entry("thread", &Ready::once(&task.thread.json, &*task.thread))?;
         let code = Code { task, site: task.site };
         match task.site {

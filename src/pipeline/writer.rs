@@ -23,9 +23,11 @@ use crate::record::{ErrorObject, Id, Status};
 use crate::{Error, ErrorKind, Result};
 
 /// The writer's sleep between two looks: short after work, longer and longer without.
-const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
+const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
 /// Bytes of a ring that are read in one go.
 const PART: u64 = 32 << 10;
+/// Beginnings that may be kept for nothing.
+const MAX_KEPT: usize = 4096;
 /// A task open for this long is shown as running.
 const SHOW_AFTER: u64 = 1_000_000_000;
 /// How long a caller waits for the writer's answer.
@@ -219,8 +221,8 @@ struct Writer {
     early: Vec<(u64, Vec<u8>)>,
     /// How many looks there were.
     looks: u64,
-    /// Whether the session keeps beginnings of tasks.
-    any_kept: bool,
+    /// How many beginnings of tasks the session keeps, those of ended tasks among them.
+    kept: usize,
     /// Buffers to use again.
     spare: Vec<Vec<u8>>,
     next_look_at_open: Instant,
@@ -238,7 +240,7 @@ impl Writer {
             open: ById::default(),
             early: Vec::new(),
             looks: 0,
-            any_kept: false,
+            kept: 0,
             spare: Vec::new(),
             next_look_at_open: now,
             next_anchor: now,
@@ -390,7 +392,8 @@ impl Writer {
         for cursor in &mut self.cursors {
             let is_needed =
                 |open: &ById<OpenTask>, id: &Id| open.get(id).is_some_and(|open| !open.kept);
-            if cursor.is_filling() {
+            // A ring whose thread has ended is wanted by others.
+            if cursor.is_filling() || cursor.ring.is_closed() {
                 let mut due = Vec::new();
                 for (_, id) in &cursor.beginnings {
                     if let Some(open) = open.get_mut(id).filter(|open| !open.kept) {
@@ -398,8 +401,11 @@ impl Writer {
                         due.push(*id);
                     }
                 }
-                session::keep_open(due.iter().filter_map(|id| open.get(id)).map(|open| &open.task));
-                self.any_kept |= !due.is_empty();
+                if !due.is_empty() {
+                    self.kept += due.len();
+                    let due = due.iter().filter_map(|id| open.get(id));
+                    session::keep_open(due.map(|open| &open.task));
+                }
             }
             while cursor.beginnings.front().is_some_and(|(_, id)| !is_needed(open, id)) {
                 cursor.beginnings.pop_front();
@@ -408,9 +414,15 @@ impl Writer {
             cursor.ring.release(done);
             cursor.ring.free_if_done(cursor.read);
         }
-        if self.any_kept && !any_open {
+        if self.kept > 0 && !any_open {
             session::forget_open();
-            self.any_kept = false;
+            self.kept = 0;
+        }
+        if self.kept > MAX_KEPT + 4 * open.len() {
+            // Most of what is kept belongs to tasks that have ended.
+            let still = open.values().filter(|open| open.kept);
+            self.kept = still.clone().count();
+            session::keep_only(still.map(|open| &open.task));
         }
     }
 
