@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::slice;
 use super::tag::{self, Absent};
+use super::{slice, text};
 use crate::record::redact;
 
 /// Why values are missing from a record: their path, and the reason.
@@ -83,16 +83,22 @@ impl<'a> ValueView<'a> {
 
     /// The value as the text of a map's key.
     pub(super) fn key_text(self) -> String {
-        match serde_json::to_value(self.noting(&[], &Notes::default())) {
+        match serde_json::to_value(self.noting(&[], &Notes::default(), true)) {
             Ok(serde_json::Value::String(text)) => text,
             Ok(value) => value.to_string(),
             Err(_) => String::new(),
         }
     }
 
-    /// The value for a serializer; what is missing from it goes to `notes` under `path`.
-    pub(crate) fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes) -> Noting<'a, 'n> {
-        Noting { value: self, path: Path { parent: None, part: Part::Fields(path) }, notes }
+    /// The value for a serializer; what is missing from it goes to `notes` under `path`. `cut` says that a limit may have
+    /// stopped the copying somewhere: only then is the end of a list or map looked for before its items are written.
+    pub(crate) fn noting<'n>(
+        self,
+        path: &'n [&'n str],
+        notes: &'n Notes,
+        cut: bool,
+    ) -> Noting<'a, 'n> {
+        Noting { value: self, path: Path { parent: None, part: Part::Fields(path) }, notes, cut }
     }
 
     /// The fields of a map, each with its name.
@@ -115,13 +121,13 @@ pub(crate) struct Noting<'a, 'n> {
     value: ValueView<'a>,
     path: Path<'n>,
     notes: &'n Notes,
+    cut: bool,
 }
 
 impl Serialize for Noting<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let start = Cursor(self.value.bytes);
-        let cursor = Cell::new(start);
-        Walk { cursor: &cursor, cut: start.is_cut(), path: self.path, notes: self.notes }
+        let cursor = Cell::new(Cursor(self.value.bytes));
+        Walk { cursor: &cursor, cut: self.cut, path: self.path, notes: self.notes }
             .serialize(serializer)
     }
 }
@@ -131,7 +137,6 @@ impl Serialize for Noting<'_, '_> {
 #[derive(Clone, Copy)]
 struct Walk<'w, 'a> {
     cursor: &'w Cell<Cursor<'a>>,
-    /// Whether a limit stopped the copying somewhere: only then is the end of a container looked for before its items.
     cut: bool,
     path: Path<'w>,
     notes: &'w Notes,
@@ -349,11 +354,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn text(&mut self, length: usize) -> &'a str {
-        let bytes = self.take(length);
-        match std::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
-        }
+        text::valid_start(self.take(length))
     }
 
     fn sized_bytes(&mut self) -> &'a [u8] {
@@ -401,15 +402,8 @@ impl<'a> Cursor<'a> {
         ValueView { bytes: &start[..start.len() - self.0.len()], whole: None }
     }
 
-    /// Steps over one value.
+    /// Steps over one value. Containers are stepped over with a counter, not with the stack.
     fn skip(&mut self) {
-        self.skip_noting(&mut false);
-    }
-
-    /// Steps over one value, and notes whether a container in it is cut. Containers are stepped over with a counter, not
-    /// with the stack.
-    #[inline]
-    fn skip_noting(&mut self, cut: &mut bool) {
         let mut open = 0_u32;
         loop {
             match self.byte() {
@@ -431,7 +425,6 @@ impl<'a> Cursor<'a> {
                 tag::SEQ | tag::MAP => open += 1,
                 tag::END => open = open.saturating_sub(1),
                 tag::END_CUT => {
-                    *cut = true;
                     self.take(8);
                     open = open.saturating_sub(1);
                 }
@@ -444,21 +437,10 @@ impl<'a> Cursor<'a> {
                 }
                 _ => {}
             }
-            if open == 0 {
-                return;
-            }
-            if self.0.is_empty() {
-                *cut = true;
+            if open == 0 || self.0.is_empty() {
                 return;
             }
         }
-    }
-
-    /// Whether a container is cut somewhere in the value.
-    fn is_cut(mut self) -> bool {
-        let mut cut = false;
-        self.skip_noting(&mut cut);
-        cut
     }
 
     /// For a container whose tag was read: `None` when it is whole, else its true length where that is known.
