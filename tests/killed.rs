@@ -11,7 +11,7 @@ use runlore::record::{Record, Status, TaskObject};
 use runlore::store::jsonl;
 use runlore::{carry, telemetry_task};
 
-use crate::support::{child, is_child};
+use crate::support::{self, child, is_child, tried};
 
 #[telemetry_task]
 fn returns(thread: usize, number: u64) -> u64 {
@@ -65,7 +65,7 @@ const KILLED: &str = "killed::every_task_that_had_returned_is_recovered";
 
 /// How often each way to die is tried: a few times here, as the reliability command wants there.
 fn rounds() -> usize {
-    std::env::var("RUNLORE_RELIABILITY_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap())
+    support::number("RUNLORE_TEST_ROUNDS").map_or(1, |rounds| rounds as usize)
 }
 
 #[cfg(unix)]
@@ -81,6 +81,7 @@ fn every_task_that_had_returned_is_recovered() {
             die_and_recover(how, after as u64);
         }
     }
+    tried("kill -9, abort, _exit, exec while 4 threads record", format!("{} deaths", 4 * rounds()));
 }
 
 fn die_and_recover(how: &str, after: u64) {

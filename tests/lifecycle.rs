@@ -5,13 +5,14 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use runlore::record::{Status, TaskObject};
 use runlore::store::jsonl::{self, Loaded};
 use runlore::{carry, task, telemetry_task};
 
-use crate::support::{child, is_child};
+use crate::support::{child, finished_in_time, is_child, tried};
 
 #[telemetry_task]
 fn work(n: u32) -> u32 {
@@ -29,20 +30,6 @@ fn outcome(name: &str) -> (Output, Loaded) {
     let folder = tempfile::tempdir().unwrap();
     let output = finished_in_time(scenario(name, folder.path()));
     (output, jsonl::load(folder.path()).unwrap())
-}
-
-/// Runs a command that must not hang.
-fn finished_in_time(mut command: Command) -> Output {
-    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let began = Instant::now();
-    while process.try_wait().unwrap().is_none() {
-        if began.elapsed() > Duration::from_secs(60) {
-            process.kill().unwrap();
-            panic!("it hangs: {command:?}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    process.wait_with_output().unwrap()
 }
 
 /// What the processes of these tests do.
@@ -144,6 +131,45 @@ fn child_process() {
             });
             std::process::exit(9);
         }
+        "a handler before" => {
+            handle_term();
+            exit_after_the_handler(start());
+        }
+        "a handler after" => {
+            let run = start();
+            handle_term();
+            exit_after_the_handler(run);
+        }
+        "a handler after that calls the one before" => {
+            let run = start();
+            let before = handle_term();
+            BEFORE.store(before, Ordering::Relaxed);
+            exit_after_the_handler(run);
+        }
+        "a handler that ends the process" => {
+            // As `ctrlc` does: the handler wakes a thread, and that one decides.
+            let _run = start();
+            handle_term();
+            std::thread::spawn(|| {
+                wait_for_the_handler();
+                std::process::exit(9);
+            });
+            work(1);
+            work(2);
+            println!("ready");
+            loop {
+                std::thread::park();
+            }
+        }
+        "the signal is ignored" => {
+            set_term(libc::SIG_IGN);
+            let run = start();
+            work(1);
+            raise_term();
+            work(2);
+            run.finish().unwrap();
+            std::process::exit(9);
+        }
         "forks" => fork_and_record(&start()),
         "forks many times" => fork_many_times(&start()),
         other => panic!("no scenario {other}"),
@@ -156,6 +182,61 @@ fn wait_for_signal(start: impl FnOnce() -> runlore::WorkflowRun) {
     let _open = task("open").start();
     println!("ready");
     std::thread::sleep(Duration::from_secs(60));
+}
+
+static HANDLED: AtomicBool = AtomicBool::new(false);
+/// The handler that ours calls, too.
+static BEFORE: AtomicUsize = AtomicUsize::new(0);
+
+#[allow(unsafe_code)]
+extern "C" fn handle(signal: libc::c_int) {
+    HANDLED.store(true, Ordering::Relaxed);
+    let before = BEFORE.load(Ordering::Relaxed);
+    if before > libc::SIG_IGN {
+        // SAFETY: what sigaction returned as a handler is one, and none here asks for more than the number.
+        let before: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(before) };
+        before(signal);
+    }
+}
+
+/// Installs a handler by plain `sigaction`; returns the one before.
+fn handle_term() -> usize {
+    set_term(handle as *const () as usize)
+}
+
+#[allow(unsafe_code)]
+fn set_term(handler: usize) -> usize {
+    // SAFETY: zeroed is a valid sigaction; the handler stores and calls what a handler may.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let mut before: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        assert_eq!(libc::sigaction(libc::SIGTERM, &raw const action, &raw mut before), 0);
+        before.sa_sigaction
+    }
+}
+
+#[allow(unsafe_code)]
+fn raise_term() {
+    // SAFETY: a signal to ourselves.
+    unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+}
+
+fn wait_for_the_handler() {
+    while !HANDLED.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn exit_after_the_handler(run: runlore::WorkflowRun) {
+    work(1);
+    println!("ready");
+    wait_for_the_handler();
+    // Whoever else heard of the signal has had time to do something about it.
+    std::thread::sleep(Duration::from_millis(50));
+    work(2);
+    run.finish().unwrap();
+    std::process::exit(9);
 }
 
 #[allow(unsafe_code)]
@@ -189,9 +270,9 @@ fn fork_and_record(_run: &runlore::WorkflowRun) {
 }
 
 fn fork_many_times(_run: &runlore::WorkflowRun) {
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let busy = carry(|| {
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) {
             work(7);
             drop(vec![0_u8; 1000]);
         }
@@ -206,7 +287,7 @@ fn fork_many_times(_run: &runlore::WorkflowRun) {
             }
             assert_eq!(wait_for(pid), 0);
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -294,7 +375,15 @@ fn a_signal_that_ends_the_process_is_told_and_still_ends_it() {
 
 #[test]
 fn a_handler_of_the_program_still_works() {
-    for scenario in ["tokio takes the signal", "tokio had the signal before"] {
+    let scenarios = [
+        "tokio takes the signal",
+        "tokio had the signal before",
+        "a handler before",
+        "a handler after",
+        "a handler after that calls the one before",
+        "a handler that ends the process",
+    ];
+    for scenario in scenarios {
         let folder = tempfile::tempdir().unwrap();
         let mut process = ready(scenario, folder.path());
         send(&process, libc::SIGTERM);
@@ -303,6 +392,14 @@ fn a_handler_of_the_program_still_works() {
         assert_eq!(names(&loaded), ["work"; 2], "{scenario}");
         assert_eq!(loaded.workflows[0].status, Some(Status::Finished), "{scenario}");
     }
+    tried("other handlers of SIGTERM, installed before and after us", scenarios.len());
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    let (output, loaded) = outcome("the signal is ignored");
+    assert_eq!(output.status.code(), Some(9), "{output:?}");
+    assert_eq!(names(&loaded), ["work"; 2]);
 }
 
 #[test]
@@ -339,4 +436,5 @@ fn many_forks_while_threads_record_hang_nothing() {
         .map(|task| task.used.as_ref().unwrap()["n"].as_u64().unwrap())
         .collect();
     assert_eq!(by_children, (0..20).collect());
+    tried("forks while threads record", "20 children");
 }

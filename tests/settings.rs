@@ -9,6 +9,8 @@ use runlore::settings::{
     Durability, HashKind, LoopMode, ModelScope, Origin, Search, Settings, Severity,
 };
 
+use crate::support::{Cases, Random, tried};
+
 fn of(text: &str) -> runlore::settings::Loaded {
     Search::nowhere().text("settings.yaml", text).load()
 }
@@ -437,19 +439,16 @@ fn the_schema_for_editors_is_current() {
 /// `RUNLORE_TEST_CASES=1000000` looks longer; `RUNLORE_TEST_SEED` looks elsewhere.
 #[test]
 fn no_mutation_breaks_the_reader() {
-    let number = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    let cases = number("RUNLORE_TEST_CASES", 10_000);
-    let mut random = Random(number("RUNLORE_TEST_SEED", 1) | 1);
+    let mut cases = Cases::new(10_000);
+    let mut random = Random::new();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept_settings.yaml");
     let seeds: Vec<String> =
         [runlore::settings::DEFAULT_YAML.to_owned(), fs::read_to_string(path).unwrap()]
             .into_iter()
             .chain(WRONG.iter().map(|(_, text)| (*text).to_owned()))
             .collect();
-    for case in 0..cases {
-        let text = random.mutated(&seeds);
+    for case in &mut cases {
+        let text = mutated(&mut random, &seeds);
         let began = Instant::now();
         let loaded = of(&text);
         let problems: Vec<String> = loaded.problems().iter().map(ToString::to_string).collect();
@@ -460,88 +459,78 @@ fn no_mutation_breaks_the_reader() {
         }
         assert!(began.elapsed() < Duration::from_secs(5), "case {case} hangs:\n{text}");
     }
+    tried("mutations of the settings", format!("{} files", cases.count()));
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
-    }
-
-    fn mutated(&mut self, seeds: &[String]) -> String {
-        const BITS: &[&str] = &[
-            ": ",
-            "\n",
-            "\n  ",
-            "- ",
-            "[",
-            "]",
-            "{",
-            "}",
-            "&a ",
-            "*a",
-            "<<: *a",
-            "!!int ",
-            "!x ",
-            "|",
-            ">-",
-            "\"",
-            "'",
-            "#",
-            "\t",
-            "%YAML 1.2\n",
-            "---\n",
-            "...\n",
-            "? ",
-            ", ",
-            "~",
-            "\0",
-            "\u{feff}",
-            "é",
-            "\u{85}",
-            "\u{2028}",
-            "0x",
-            "1e999",
-            "-.inf",
-            ".nan",
-            "99999999999999999999999999999999999999999",
-            "${",
-            "@",
-            "`",
-            "\\",
-            "\r",
-            "yes",
-            "\u{1b}[31m",
-        ];
-        let mut bytes = seeds[self.below(seeds.len())].clone().into_bytes();
-        for _ in 0..=self.below(8) {
-            let at = self.below(bytes.len() + 1);
-            let until = (at + self.below(40)).min(bytes.len());
-            match self.below(6) {
-                0 => bytes.truncate(at),
-                1 => _ = bytes.drain(at..until),
-                2 => {
-                    let part = bytes[at..until].to_vec();
-                    let to = self.below(bytes.len() + 1);
-                    bytes.splice(to..to, part);
-                }
-                3 if at < bytes.len() => bytes[at] = self.below(256) as u8,
-                4 => {
-                    let other = seeds[self.below(seeds.len())].as_bytes();
-                    let from = self.below(other.len() + 1);
-                    let to = (from + self.below(80)).min(other.len());
-                    bytes.splice(at..until, other[from..to].iter().copied());
-                }
-                _ => {
-                    let bit = BITS[self.below(BITS.len())].repeat(1 + self.below(3));
-                    bytes.splice(at..at, bit.into_bytes());
-                }
+fn mutated(random: &mut Random, seeds: &[String]) -> String {
+    const BITS: &[&str] = &[
+        ": ",
+        "\n",
+        "\n  ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a ",
+        "*a",
+        "<<: *a",
+        "!!int ",
+        "!x ",
+        "|",
+        ">-",
+        "\"",
+        "'",
+        "#",
+        "\t",
+        "%YAML 1.2\n",
+        "---\n",
+        "...\n",
+        "? ",
+        ", ",
+        "~",
+        "\0",
+        "\u{feff}",
+        "é",
+        "\u{85}",
+        "\u{2028}",
+        "0x",
+        "1e999",
+        "-.inf",
+        ".nan",
+        "99999999999999999999999999999999999999999",
+        "${",
+        "@",
+        "`",
+        "\\",
+        "\r",
+        "yes",
+        "\u{1b}[31m",
+    ];
+    let mut bytes = seeds[random.below(seeds.len())].clone().into_bytes();
+    for _ in 0..=random.below(8) {
+        let at = random.below(bytes.len() + 1);
+        let until = (at + random.below(40)).min(bytes.len());
+        match random.below(6) {
+            0 => bytes.truncate(at),
+            1 => _ = bytes.drain(at..until),
+            2 => {
+                let part = bytes[at..until].to_vec();
+                let to = random.below(bytes.len() + 1);
+                bytes.splice(to..to, part);
+            }
+            3 if at < bytes.len() => bytes[at] = random.below(256) as u8,
+            4 => {
+                let other = seeds[random.below(seeds.len())].as_bytes();
+                let from = random.below(other.len() + 1);
+                let to = (from + random.below(80)).min(other.len());
+                bytes.splice(at..until, other[from..to].iter().copied());
+            }
+            _ => {
+                let bit = BITS[random.below(BITS.len())].repeat(1 + random.below(3));
+                bytes.splice(at..at, bit.into_bytes());
             }
         }
-        String::from_utf8_lossy(&bytes).into_owned()
     }
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,6 +1,8 @@
 //! What the tests have in common.
 
-use std::process::{Command, Output};
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use runlore::query::Tree;
 use runlore::record::TaskObject;
@@ -59,4 +61,124 @@ pub(crate) fn expect_success(output: &Output) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// Runs a command that must not hang, and returns all it said.
+pub(crate) fn finished_in_time(mut command: Command) -> Output {
+    // Far beyond what any of them takes on a busy machine, so that only what hangs is caught.
+    const LIMIT: Duration = Duration::from_secs(120);
+    let mut process = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    // A full pipe would look like a process that hangs.
+    let mut pipes = (process.stdout.take().unwrap(), process.stderr.take().unwrap());
+    let stdout = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        _ = pipes.0.read_to_end(&mut bytes);
+        bytes
+    });
+    let stderr = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        _ = pipes.1.read_to_end(&mut bytes);
+        bytes
+    });
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = process.try_wait().unwrap() {
+            break status;
+        }
+        if began.elapsed() > LIMIT + minutes_of_cases() {
+            process.kill().unwrap();
+            panic!("it hangs: {command:?}");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+fn minutes_of_cases() -> Duration {
+    Duration::from_secs(number("RUNLORE_TEST_SECONDS").unwrap_or(0))
+}
+
+/// A number in the environment.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a whole number, not {text}")))
+}
+
+/// A line of the table that `tests/reliability` prints: what was tried, and how much of it.
+pub(crate) fn tried(what: &str, how_much: impl std::fmt::Display) {
+    println!("tried: {what} | {how_much}");
+}
+
+/// Says why something was not tried.
+pub(crate) fn skipped(what: &str, why: &str) {
+    println!("tried: {what} | SKIPPED: {why}");
+}
+
+/// The cases of a test with random input: `RUNLORE_TEST_CASES` of them, or as many as fit into `RUNLORE_TEST_SECONDS`.
+pub(crate) struct Cases {
+    next: u64,
+    end: u64,
+    until: Option<Instant>,
+}
+
+impl Cases {
+    pub(crate) fn new(default: u64) -> Self {
+        let seconds = number("RUNLORE_TEST_SECONDS");
+        let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let end = number("RUNLORE_TEST_CASES").or(until.map(|_| u64::MAX)).unwrap_or(default);
+        Self { next: 0, end, until }
+    }
+
+    /// How many there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.next
+    }
+}
+
+impl Iterator for &mut Cases {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        if self.next >= self.end || self.until.is_some_and(|until| Instant::now() >= until) {
+            return None;
+        }
+        self.next += 1;
+        Some(self.next - 1)
+    }
+}
+
+/// Numbers that look random, the same for the same seed.
+#[derive(Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// By `RUNLORE_TEST_SEED`.
+    pub(crate) fn new() -> Self {
+        Self::with_seed(number("RUNLORE_TEST_SEED").unwrap_or(1))
+    }
+
+    pub(crate) fn with_seed(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        // Seeds that are near each other begin alike.
+        for _ in 0..8 {
+            random.below(2);
+        }
+        random
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
+    }
+
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len())]
+    }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, RwLock};
 
-use runlore::record::{TaskObject, hash_of};
+use runlore::record::{Status, TaskObject, hash_of};
 use runlore::{task, telemetry_task};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -272,6 +272,30 @@ fn one_bad_value_costs_no_other() {
     let why = task.unavailable.unwrap();
     assert_eq!(why["used.x"], "its own Serialize or Debug panicked");
     assert_eq!(why["used.y"], "its own Serialize returned an error");
+}
+
+struct PanicsInDebug;
+
+impl fmt::Debug for PanicsInDebug {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("a value that panics");
+    }
+}
+
+#[test]
+fn a_panic_in_debug_or_in_what_a_task_gives_costs_that_value_only() {
+    #[telemetry_task(name = "t")]
+    fn f(a: i32, x: &dyn fmt::Debug, z: i32) -> Panics {
+        _ = (x, a, z);
+        Panics
+    }
+    let store = record(|| _ = f(1, &PanicsInDebug, 2));
+    let task = the(&store, "t");
+    assert_eq!(task.status, Some(Status::Finished), "the value panicked, not the task");
+    assert_eq!(serde_json::to_value(&task.used).unwrap(), json!({"a": 1, "x": null, "z": 2}));
+    let why = task.unavailable.unwrap();
+    assert_eq!(why["used.x"], "its own Serialize or Debug panicked");
+    assert_eq!(why["generated.value"], "its own Serialize or Debug panicked");
 }
 
 #[test]

@@ -280,3 +280,46 @@ fn an_unknown_store_says_which_there_are() {
     let error = runlore::workflow("x").store("mongo://host").start().unwrap_err();
     insta::assert_snapshot!(error, @r#"no store for `mongo://`: give a folder, or a URI that begins with one of jsonl://"#);
 }
+
+#[test]
+fn what_is_added_on_another_thread_is_not_lost() {
+    #[telemetry_task]
+    async fn fails_somewhere(n: u32) {
+        tokio::task::yield_now().await;
+        runlore::fail(&std::io::Error::other("told on whichever thread"));
+        runlore::generated("n", &n);
+        tokio::task::yield_now().await;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
+    let store = record(|| {
+        let here = runlore::current();
+        runtime.block_on(async {
+            let tasks: Vec<_> =
+                (0..2000).map(|n| tokio::spawn(fails_somewhere(n).in_context(here))).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+    });
+    let tasks = store.tasks();
+    assert_eq!(tasks.len(), 2000);
+    for task in tasks {
+        assert_eq!(task.status, Some(Status::Error));
+        assert_eq!(task.generated.unwrap()["n"], task.used.unwrap()["n"]);
+    }
+}
+
+#[test]
+fn tasks_open_in_each_other_without_end_hang_nothing() {
+    #[telemetry_task]
+    fn recurse(depth: u32) -> u32 {
+        if depth == 0 { 0 } else { 1 + recurse(depth - 1) }
+    }
+    let run = runlore::workflow("deep").store(MemoryStore::new()).start().unwrap();
+    let work = std::thread::Builder::new().stack_size(256 << 20);
+    let work = work.spawn(runlore::carry(|| assert_eq!(recurse(20_000), 20_000))).unwrap();
+    work.join().unwrap();
+    let totals = run.finish().unwrap();
+    assert_eq!(totals.tasks + totals.dropped, 20_001, "{totals:?}");
+    assert!(totals.tasks > 1000, "{totals:?}");
+}

@@ -68,9 +68,19 @@ fn resolve_anew(wanted: Context) -> Option<Context> {
     answer
 }
 
-/// True once in the life of the process, for the one who then looks whether it should record by itself.
-pub(crate) fn take_decision() -> bool {
-    STATE.compare_exchange(UNKNOWN, OFF, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+/// Whether nobody has looked yet if this process should record by itself.
+pub(crate) fn is_undecided() -> bool {
+    STATE.load(Ordering::Relaxed) == UNKNOWN
+}
+
+/// Somebody has looked; where no workflow runs now, nothing is recorded.
+pub(crate) fn decided() {
+    _ = STATE.compare_exchange(UNKNOWN, OFF, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// The process ends: no task begins any more.
+pub(crate) fn stop() {
+    STATE.store(OFF, Ordering::Relaxed);
 }
 
 /// Adds a workflow.

@@ -29,7 +29,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::process::Command;
 
-pub(crate) use active::{Active, Number, activate, deactivate, enabled, running, take_decision};
+pub(crate) use active::{
+    Active, Number, activate, deactivate, decided, enabled, is_undecided, running, stop,
+};
 #[cfg(unix)]
 pub(crate) use active::{Held, hold};
 pub(crate) use env::{Inherited, STORE};

@@ -1,6 +1,7 @@
 //! Workflows: what the tasks of one run have in common, from its start to its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
@@ -393,27 +394,28 @@ fn panic_object(message: &str) -> ErrorObject {
 }
 
 /// At the process's first task outside any workflow: joins the workflow that a parent process handed over, or starts
-/// one where the settings say so. Says whether it did.
+/// one where the settings say so. Says whether it is worth another look.
 #[cold]
 pub(super) fn join_inherited_once() -> bool {
-    if !context::take_decision() {
+    static DECIDED: Once = Once::new();
+    if !context::is_undecided() {
         return false;
     }
+    // Whoever comes while another thread decides waits for it: its task may be the first of the workflow.
+    DECIDED.call_once(|| {
+        if let Err(error) = join_inherited() {
+            pipeline::notice(&format!("nothing is recorded: {error}"));
+        }
+        context::decided();
+    });
+    true
+}
+
+fn join_inherited() -> Result<()> {
     let inherited = Inherited::from_env();
-    if inherited.is_none() && !pipeline::settings().instrumentation.implicit_workflow {
-        return false;
-    }
-    match workflow(host::program()).open(inherited) {
+    if inherited.is_some() || pipeline::settings().instrumentation.implicit_workflow {
         // It ends with the process.
-        Ok(run) => {
-            std::mem::forget(run);
-            true
-        }
-        Err(error) => {
-            pipeline::notice(&format!(
-                "the workflow of the parent process cannot be joined: {error}"
-            ));
-            false
-        }
+        std::mem::forget(workflow(host::program()).open(inherited)?);
     }
+    Ok(())
 }

@@ -5,7 +5,8 @@
 //! forgotten, never freed. Its first task makes new ones, with files of their own.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::run::RunSpec;
 use super::{config, writer};
@@ -21,6 +22,38 @@ static MARKED: AtomicBool = AtomicBool::new(false);
 #[inline]
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
+}
+
+/// A lock that nobody holds in a forked child, whoever held it in the parent: for work that takes too long to wait for
+/// its end before every fork.
+pub(super) struct ForkMutex {
+    /// The lock of the generation that last used it; leaked.
+    lock: AtomicPtr<(u32, Mutex<()>)>,
+}
+
+impl ForkMutex {
+    pub(super) const fn new() -> Self {
+        Self { lock: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    pub(super) fn lock(&'static self) -> MutexGuard<'static, ()> {
+        loop {
+            let current = self.lock.load(Ordering::Acquire);
+            // SAFETY: null, or a lock that was leaked below.
+            if let Some((generation, lock)) = unsafe { current.as_ref() }
+                && *generation == self::generation()
+            {
+                return lock.lock().unwrap_or_else(PoisonError::into_inner);
+            }
+            let new = Box::into_raw(Box::new((generation(), Mutex::new(()))));
+            let swapped =
+                self.lock.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+            if swapped.is_err() {
+                // SAFETY: nobody has seen it.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+    }
 }
 
 /// In a forked child, once: goes on recording for the workflows that were running, into files of its own.

@@ -8,6 +8,7 @@
 mod config;
 pub(crate) mod event;
 mod exit;
+mod file_size;
 mod fork;
 mod json;
 mod lock;

@@ -15,6 +15,9 @@ use crate::context::Number;
 use crate::record::Id;
 use crate::settings::WhenFull;
 
+/// How long a task waits for a writer that makes progress, but none for it.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
 /// Tasks that were not recorded, by workflow; the writer takes them.
 static DROPPED: Mutex<Vec<(Number, u64)>> = Mutex::new(Vec::new());
 static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
@@ -54,7 +57,7 @@ fn push_start_late(ring: &Ring, mut start: Start, mut items: &[u8], reserve: boo
         items = &[];
     }
     let attempt = || try_start(ring, start, items, reserve);
-    let pushed = attempt() || wait_for_room(ring, attempt);
+    let pushed = attempt() || wait_for_room(ring, items.len(), attempt);
     if !pushed {
         count_dropped(start.workflow);
     }
@@ -86,7 +89,7 @@ fn try_end(ring: &Ring, end: End, items: &[u8]) -> bool {
 #[inline(never)]
 fn push_end_late(ring: &Ring, end: End, items: &[u8], reserved: bool) {
     let fits = items.len() <= room_for_items(ring);
-    if fits && wait_for_room(ring, || try_end(ring, end, items)) {
+    if fits && wait_for_room(ring, items.len(), || try_end(ring, end, items)) {
         return;
     }
     let bare = End { lost_items: !items.is_empty(), ..end };
@@ -105,7 +108,7 @@ pub(crate) fn push_add(task: Id, items: &[u8]) {
         return;
     }
     if ring.push(Kind::Add, head, items, keep).is_err() {
-        wait_for_room(ring, || ring.push(Kind::Add, head, items, keep).is_ok());
+        wait_for_room(ring, items.len(), || ring.push(Kind::Add, head, items, keep).is_ok());
     }
     wake_if_filling(ring);
 }
@@ -181,10 +184,13 @@ fn wake_if_filling(ring: &Ring) {
 
 /// Tries until there is room, as long as the writer makes progress.
 #[cold]
-fn wait_for_room(ring: &Ring, mut attempt: impl FnMut() -> bool) -> bool {
+fn wait_for_room(ring: &Ring, items: usize, mut attempt: impl FnMut() -> bool) -> bool {
     let stalled = ring.stalled();
     let recorder = &settings().recorder;
-    if recorder.when_full == WhenFull::Drop {
+    // The writer makes room when a quarter of the ring is taken. What does not fit then, because so many tasks are open
+    // in each other, would wait for ever.
+    let never_fits = ring.reserved() + items > ring.capacity() / 2;
+    if recorder.when_full == WhenFull::Drop || never_fits {
         return false;
     }
     if stalled.get() {
@@ -192,15 +198,20 @@ fn wait_for_room(ring: &Ring, mut attempt: impl FnMut() -> bool) -> bool {
         return false;
     }
     stats::add(&stats::WAITS, 1);
-    let (mut progress, mut since) = (writer::progress(), clock::monotonic_ns());
+    let began = clock::monotonic_ns();
+    let (mut progress, mut since) = (writer::progress(), began);
     for round in 0_u32.. {
         writer::wake();
         if attempt() {
             return true;
         }
+        let now = clock::monotonic_ns();
         if writer::progress() != progress {
-            (progress, since) = (writer::progress(), clock::monotonic_ns());
-        } else if clock::monotonic_ns() - since > recorder.max_wait_ms.as_nanos() as u64 {
+            (progress, since) = (writer::progress(), now);
+        } else if now - since > recorder.max_wait_ms.as_nanos() as u64 {
+            break;
+        }
+        if now - began > LONGEST_WAIT.as_nanos() as u64 {
             break;
         }
         if round < 20 {

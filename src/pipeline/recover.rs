@@ -2,24 +2,24 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::{self, BufRead};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::event::{End, Kind, Start, id_at};
+use super::fork::ForkMutex;
 use super::ring::DeadRing;
 use super::run::Lines;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
 use super::view::{Common, Task, TaskView};
-use super::{config::settings, lock, notice};
+use super::{config::settings, file_size, lock, notice};
 use crate::clock;
 use crate::context::Number;
 use crate::record::{Id, Status, WorkflowObject};
-use crate::store::jsonl::{JsonlStore, Mended};
-use crate::store::{Batch, BeforeReading, RunInfo, Store};
+use crate::store::jsonl::{JsonlStore, LIMIT, Line, Lines as FileLines, Mended};
+use crate::store::{Batch, BeforeReading, RunInfo, Store, is_plain_folder, open_plain};
 use crate::{Error, ErrorKind, Result};
 
 inventory::submit! {
@@ -29,9 +29,6 @@ inventory::submit! {
         }
     })
 }
-
-/// How long the making of a session may take.
-const UNFINISHED: Duration = Duration::from_secs(60);
 
 /// What [`recover`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,27 +56,40 @@ pub struct Recovered {
 /// ```
 pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
     // Record locks hold between processes only.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    static ONE_AT_A_TIME: ForkMutex = ForkMutex::new();
     let folder = folder.as_ref();
+    let all = folder.join(FOLDER);
+    if !is_plain_folder(&all) {
+        return Ok(Recovered::default());
+    }
+    let Ok(sessions) = fs::read_dir(&all) else { return Ok(Recovered::default()) };
+    let _one = ONE_AT_A_TIME.lock();
+    file_size::without_signal(|| recover_all(folder, sessions))
+}
+
+fn recover_all(folder: &Path, sessions: fs::ReadDir) -> Result<Recovered> {
     let mut recovered = Recovered::default();
-    let Ok(sessions) = fs::read_dir(folder.join(FOLDER)) else { return Ok(recovered) };
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut failed = None;
     for entry in sessions.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
         // A link could lead out of the folder.
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir())
-            || session::is_own(&entry.file_name().to_string_lossy())
-        {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || session::is_own(&name) {
             continue;
         }
-        if is_leftover(&entry.path()) {
+        if name.starts_with(DONE) {
+            // Whoever was done with it died before it was gone.
             _ = fs::remove_dir_all(entry.path());
             continue;
         }
         match recover_session(folder, &entry.path(), &mut recovered) {
             Ok(()) => {}
-            // Another process was faster, or it is being made.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Another process was faster, or it is being made, unless its maker died over it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if was_never_made(&entry.path()) {
+                    _ = session::discard(&entry.path());
+                }
+            }
             Err(error) => failed = Some((entry.path(), error)),
         }
     }
@@ -95,93 +105,162 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
     }
 }
 
-/// Whether a session is done with, or was never begun: its process died on the way.
-fn is_leftover(session: &Path) -> bool {
-    let is_old = || {
-        let made = fs::metadata(session).and_then(|facts| facts.modified());
-        made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > UNFINISHED))
-    };
-    session.extension().is_some_and(|ending| ending == DONE)
-        || (!session.join(LOG).exists() && is_old())
-}
-
-fn recover_session(
-    folder: &Path,
-    session_folder: &Path,
-    recovered: &mut Recovered,
-) -> io::Result<()> {
-    let owner = fs::OpenOptions::new().read(true).write(true).open(session_folder.join(LOCK))?;
+fn recover_session(folder: &Path, session: &Path, recovered: &mut Recovered) -> io::Result<()> {
+    let lock = session.join(LOCK);
+    if has_other_names(&lock)? {
+        // It may be a lock that this process holds, which opening it would give up.
+        return Err(io::Error::other("its lock is a lock of something else too"));
+    }
+    let owner = open_plain(&lock, true)?;
     if !lock::try_lock(&owner)? {
         return Ok(());
     }
-    let log = Log::read(&session_folder.join(LOG))?;
-    if log.format != FORMAT {
-        return Err(io::Error::other("it was written by another version of Runlore"));
+    let log = Log::read(&session.join(LOG))?;
+    match log.format {
+        Some(FORMAT) => {}
+        // It died before it had written a word.
+        None if log.is_empty => return session::discard(session),
+        None => return Err(io::Error::other("the first line of its log is damaged")),
+        Some(_) => return Err(io::Error::other("it was written by another version of Runlore")),
     }
-    let tasks = left_tasks(session_folder, &log)?;
+    let tasks = left_tasks(session, &log)?;
     recovered.processes += 1;
+    let mut by_run: HashMap<Number, Vec<&Task>> = HashMap::new();
+    for task in tasks.values() {
+        by_run.entry(task.start.workflow).or_default().push(task);
+    }
     for run in log.runs.values() {
-        let own: Vec<&Task> =
-            tasks.values().filter(|task| task.start.workflow == run.number).collect();
-        // By its name only: the folder may have been moved, and nothing outside it is touched.
+        let own = by_run.remove(&run.number).unwrap_or_default();
         let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
-        let files: Vec<PathBuf> =
-            files.iter().filter_map(|file| Some(folder.join(file.file_name()?))).collect();
+        let mut files: Vec<PathBuf> =
+            files.iter().filter_map(|file| file_of_run(folder, file)).collect();
+        files.dedup();
         finish_run(folder, run, &files, own, log.pid, recovered)?;
     }
-    session::discard(session_folder);
-    Ok(())
+    let strangers: usize = by_run.values().map(Vec::len).sum();
+    // Tasks of a workflow whose store has no folder are nobody's; but here their workflow may have been lost.
+    if strangers > 0 && log.is_damaged {
+        return Err(io::Error::other(format!(
+            "its log is damaged, and {strangers} tasks belong to no workflow that it names"
+        )));
+    }
+    session::discard(session)
+}
+
+/// Whether a process died while it made the session: there is no log, and has been none for a while.
+fn was_never_made(session: &Path) -> bool {
+    const A_WHILE: Duration = Duration::from_secs(60);
+    let age = || fs::symlink_metadata(session).ok()?.modified().ok()?.elapsed().ok();
+    fs::symlink_metadata(session.join(LOG)).is_err() && age().is_some_and(|age| age > A_WHILE)
+}
+
+/// The file of a run in this folder. By its name only: the folder may have been moved, and nothing outside it is touched.
+fn file_of_run(folder: &Path, logged: &Path) -> Option<PathBuf> {
+    let path = folder.join(logged.file_name()?);
+    let is_ours = path.extension().is_some_and(|extension| extension == "jsonl")
+        && fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file());
+    is_ours.then_some(path)
+}
+
+#[cfg(unix)]
+fn has_other_names(path: &Path) -> io::Result<bool> {
+    Ok(std::os::unix::fs::MetadataExt::nlink(&fs::symlink_metadata(path)?) > 1)
+}
+
+#[cfg(not(unix))]
+fn has_other_names(_: &Path) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// What the log of a session says.
 #[derive(Default)]
 struct Log {
-    format: u32,
+    /// None where the log does not begin with it.
+    format: Option<u32>,
     pid: u32,
     runs: HashMap<Number, RunEntry>,
     files: HashMap<Number, Vec<PathBuf>>,
     sites: HashMap<u32, &'static Site>,
+    is_empty: bool,
+    /// Whether it has a whole line that says nothing.
+    is_damaged: bool,
 }
 
 impl Log {
     fn read(path: &Path) -> io::Result<Self> {
-        let mut log = Self::default();
-        for line in io::BufReader::new(fs::File::open(path)?).split(b'\n') {
-            // The last line may be half a line.
-            match serde_json::from_slice(&line?) {
-                Ok(Entry::Session { format, pid, .. }) => (log.format, log.pid) = (format, pid),
+        let mut log = Self { is_empty: true, ..Self::default() };
+        let mut lines = FileLines::new(io::BufReader::new(open_plain(path, false)?), LIMIT);
+        while let Some((_, line)) = lines.next()? {
+            let (text, is_whole) = match line {
+                Line::Text(text) => (text, true),
+                // The last line may be half a line.
+                Line::Unended(text) => (text, false),
+                Line::TooLong => (&[][..], true),
+            };
+            log.is_empty &= !is_whole;
+            match serde_json::from_slice(text) {
+                Ok(Entry::Session { format, pid, .. }) => {
+                    (log.format, log.pid) = (Some(format), pid);
+                }
                 Ok(Entry::Run(run)) => _ = log.runs.insert(run.number, run),
                 Ok(Entry::File { run, path }) => log.files.entry(run).or_default().push(path),
                 Ok(Entry::Site { number, site }) => _ = log.sites.insert(number, site.into_site()),
-                Err(_) => {}
+                Err(_) => log.is_damaged |= is_whole,
             }
         }
         Ok(log)
     }
 }
 
+/// The rings of a session.
+fn left_rings(session: &Path) -> io::Result<Vec<DeadRing>> {
+    let mut rings = Vec::new();
+    for entry in fs::read_dir(session)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with("ring-") {
+            continue;
+        }
+        let file = open_plain(&entry.path(), false)?;
+        let mut bytes = Vec::new();
+        file.take(DeadRing::MAX_FILE + 1).read_to_end(&mut bytes)?;
+        // One that was made and never used is all zeros.
+        let is_used = bytes.iter().any(|byte| *byte != 0);
+        match DeadRing::new(bytes) {
+            Some(ring) => rings.push(ring),
+            None if is_used => tell_of_damage(&entry.path()),
+            None => {}
+        }
+    }
+    Ok(rings)
+}
+
+fn tell_of_damage(path: &Path) {
+    notice::notice(&format!(
+        "{} is damaged: what cannot be read of this queue of a killed process is lost",
+        path.display()
+    ));
+}
+
 /// The tasks that the process's own writer was not done with.
 fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
     let site = |number: u32| log.sites.get(&number).copied();
     let mut tasks = HashMap::new();
-    let kept = fs::read(session.join(OPEN)).unwrap_or_default();
-    let mut rest = &kept[..];
-    while let Some((task, after)) = Task::unspill(rest, site) {
-        tasks.insert(task.start.id, task);
-        rest = after;
-    }
-    let mut rings = Vec::new();
-    for entry in fs::read_dir(session)? {
-        let entry = entry?;
-        let is_ring = entry.file_name().to_string_lossy().starts_with("ring-");
-        if is_ring && let Some(ring) = DeadRing::new(fs::read(entry.path())?) {
-            rings.push(ring);
+    match open_plain(&session.join(OPEN), false) {
+        Ok(file) => {
+            let mut left = file.metadata()?.len();
+            let mut file = io::BufReader::new(file);
+            while let Some(task) = Task::unspill(&mut file, &mut left, site) {
+                tasks.insert(task.start.id, task);
+            }
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
+    let rings = left_rings(session)?;
     // The beginnings of all rings first: a task may have ended on another thread than it began on.
     for ring in &rings {
         let thread = Rc::new(ring.owner());
-        ring.read(|_, kind, bytes| {
+        let damaged = ring.read(|_, kind, bytes| {
             if kind == Kind::Start
                 && let Some((start, items)) = Start::from_bytes(bytes)
             {
@@ -194,6 +273,9 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
                 });
             }
         });
+        if damaged > 0 {
+            tell_of_damage(session);
+        }
     }
     for wanted in [Kind::Add, Kind::End] {
         for ring in &rings {
@@ -231,7 +313,7 @@ fn finish_run(
     let mut has_end = false;
     // A run may have had several files; it goes on in the last.
     let mut last = None;
-    for file in files.iter().filter(|file| file.is_file()) {
+    for file in files {
         let mended = Mended::open(file, &ids)?;
         tasks.retain(|task| {
             let id = task.start.id.to_string();
@@ -290,7 +372,7 @@ fn lost_workflow(workflow: &WorkflowObject, tasks: &[&Task]) -> WorkflowObject {
     let last = tasks.iter().map(|task| match task.end {
         Some(end) => {
             let duration = end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
-            task.start.wall_ns + duration
+            task.start.wall_ns.saturating_add(duration)
         }
         None => task.start.wall_ns,
     });

@@ -185,14 +185,15 @@ impl Ring {
     }
 
     /// By the consumer: frees a closed ring that it has drained.
-    pub(crate) fn free_if_done(&self, read: u64) {
+    pub(crate) fn free_if_done(&self, read: u64) -> bool {
         let shared = self.shared();
-        if shared.state.load(Ordering::Acquire) == CLOSED
+        let done = shared.state.load(Ordering::Acquire) == CLOSED
             && shared.committed.load(Ordering::Acquire) == read
-            && shared.released.load(Ordering::Relaxed) == read
-        {
+            && shared.released.load(Ordering::Relaxed) == read;
+        if done {
             shared.state.store(FREE, Ordering::Release);
         }
+        done
     }
 
     /// Appends an event; by the owning thread only. `keep` bytes stay free besides what open tasks reserved.
@@ -308,7 +309,7 @@ impl Ring {
         // SAFETY: the producer committed the bytes up to `committed` and does not touch them until they are released.
         let bytes =
             |place, length| unsafe { std::slice::from_raw_parts(self.data().add(place), length) };
-        walk(bytes, self.capacity, read, until, some, each)
+        walk(bytes, self.capacity, read, until, some, each, |_| ())
     }
 
     /// By the consumer: how many bytes are taken.
@@ -322,7 +323,8 @@ impl Ring {
     }
 }
 
-/// Walks events from `read` to `until`, or past `some` bytes; `bytes` gives a part of the data.
+/// Walks events from `read` to `until`, or past `some` bytes; `bytes` gives a part of the data, and `damaged` hears how many
+/// bytes make no sense.
 fn walk<'a>(
     bytes: impl Fn(usize, usize) -> &'a [u8],
     capacity: usize,
@@ -330,6 +332,7 @@ fn walk<'a>(
     until: u64,
     some: u64,
     mut each: impl FnMut(u64, Kind, &[u8]),
+    damaged: impl FnOnce(u64),
 ) -> u64 {
     let enough = read.saturating_add(some).min(until);
     while read < enough {
@@ -337,8 +340,13 @@ fn walk<'a>(
         let head = bytes(place, HEAD);
         let length = u32_at(head, 0) as usize;
         let unused = usize::from(head[5]);
-        if length < HEAD + unused || length > capacity - place || !length.is_multiple_of(ALIGN) {
+        let is_event = length >= HEAD + unused
+            && length <= capacity - place
+            && length as u64 <= until - read
+            && length.is_multiple_of(ALIGN);
+        if !is_event {
             // Only a damaged ring has such an event: nothing after it can be found.
+            damaged(until - read);
             return until;
         }
         match Kind::from_byte(head[4]) {
@@ -350,19 +358,23 @@ fn walk<'a>(
     read
 }
 
-/// A ring that its process left behind, read from its file.
+/// A ring that its process left behind, read from its file. Nothing in it is to be trusted.
 #[derive(Debug)]
 pub(crate) struct DeadRing {
     bytes: Vec<u8>,
 }
 
 impl DeadRing {
+    /// No ring has a larger file: the settings allow no more.
+    pub(crate) const MAX_FILE: u64 = DATA as u64 + (64 << 20);
+
     /// The bytes of a file, if they are a ring.
     pub(crate) fn new(bytes: Vec<u8>) -> Option<Self> {
         let capacity = u64_at(&bytes, std::mem::offset_of!(Shared, capacity)) as usize;
         let is_ring = u64_at(&bytes, std::mem::offset_of!(Shared, magic)) == MAGIC
             && capacity.is_power_of_two()
-            && bytes.len() == DATA + capacity;
+            && capacity >= HEAD
+            && bytes.len().checked_sub(DATA) == Some(capacity);
         is_ring.then_some(Self { bytes })
     }
 
@@ -372,17 +384,21 @@ impl DeadRing {
         Thread::new(id, &self.bytes[name..name + 64])
     }
 
-    /// Hands out the events that the process's own writer was not done with.
-    pub(crate) fn read(&self, each: impl FnMut(u64, Kind, &[u8])) {
+    /// Hands out the events that the process's own writer was not done with; returns how many bytes are damaged.
+    pub(crate) fn read(&self, each: impl FnMut(u64, Kind, &[u8])) -> u64 {
         let data = &self.bytes[DATA..];
         let released = u64_at(&self.bytes, std::mem::offset_of!(Shared, released));
         let committed = u64_at(&self.bytes, std::mem::offset_of!(Shared, committed));
-        if committed.wrapping_sub(released) <= data.len() as u64
-            && released.is_multiple_of(ALIGN as u64)
-        {
-            let part = |place: usize, length: usize| &data[place..place + length];
-            walk(part, data.len(), released, committed, u64::MAX, each);
+        let is_possible = released <= committed
+            && committed - released <= data.len() as u64
+            && released.is_multiple_of(ALIGN as u64);
+        if !is_possible {
+            return data.len() as u64;
         }
+        let part = |place: usize, length: usize| &data[place..place + length];
+        let mut lost = 0;
+        walk(part, data.len(), released, committed, u64::MAX, each, |bytes| lost = bytes);
+        lost
     }
 }
 

@@ -128,6 +128,13 @@ fn allocate(generation: u32) -> Option<&'static Ring> {
     }
 }
 
+/// By the writer: a free ring that no thread will claim any more does not count against the budget.
+pub(crate) fn retire_if_old(ring: &Ring) {
+    if ring.generation != GENERATION.load(Ordering::Relaxed) && ring.claim() {
+        SPENT.fetch_sub(ring.capacity(), Ordering::Relaxed);
+    }
+}
+
 /// Every ring there is.
 #[allow(unsafe_code)]
 pub(crate) fn all() -> impl Iterator<Item = &'static Ring> {

@@ -17,7 +17,7 @@ use super::writer;
 use crate::clock;
 use crate::context::Number;
 use crate::identity::Identity;
-use crate::record::{ErrorObject, Status, WorkflowObject};
+use crate::record::{ErrorObject, Id, Status, WorkflowObject};
 use crate::settings::Durability;
 use crate::store::{Batch, Store};
 use crate::{Error, ErrorKind, Result};
@@ -28,8 +28,8 @@ const SPARE: usize = 512;
 const MAX_KEPT: usize = 4 << 20;
 /// How long to wait before a store that failed is tried again: doubled each time, up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// How long the end of a run tries to get its last records stored.
-const LAST_TRY: Duration = Duration::from_secs(2);
+/// How long the end of a run tries to get its last records stored: less than anybody waits for it.
+const LAST_TRY: Duration = Duration::from_millis(800);
 
 /// What the writer is told of a run that starts.
 pub(crate) struct RunSpec {
@@ -72,6 +72,8 @@ pub(super) struct Run {
     retry_at: Option<(Instant, Duration)>,
     totals: Totals,
     last_error: Option<Error>,
+    /// Records that were dropped because too many waited for the store.
+    lost: usize,
     /// The workflow has ended; the run is kept for tasks that outlive it.
     pub(super) ended: bool,
     closing: Option<Closing>,
@@ -88,6 +90,8 @@ struct Closing {
 pub(super) struct Lines {
     pub(super) bytes: Vec<u8>,
     pub(super) ends: Vec<usize>,
+    /// The tasks among them.
+    tasks: Totals,
 }
 
 impl Lines {
@@ -135,6 +139,7 @@ impl Run {
             retry_at: None,
             totals: Totals::default(),
             last_error: None,
+            lost: 0,
             ended: false,
             closing: None,
         };
@@ -148,12 +153,7 @@ impl Run {
 
     /// Adds a task that has ended.
     pub(super) fn add(&mut self, task: Task) {
-        self.totals.tasks += 1;
-        match task.status() {
-            Status::Finished => self.totals.finished += 1,
-            Status::Error => self.totals.errors += 1,
-            _ => self.totals.running += 1,
-        }
+        self.totals.count(task.status());
         self.batch.push(task);
         self.batch_since.get_or_insert_with(Instant::now);
     }
@@ -183,6 +183,7 @@ impl Run {
         let mut lines = std::mem::take(&mut self.lines);
         for task in &self.batch {
             lines.push(&TaskView { task, common: &self.common });
+            lines.tasks.count(task.status());
             writer::made_progress();
         }
         for mut task in self.batch.drain(..) {
@@ -226,10 +227,10 @@ impl Run {
     ) {
         self.write_batch(spare);
         let mut lines = Lines::default();
-        self.totals.tasks += open.len() as u64;
-        self.totals.running += open.len() as u64;
         for task in open {
             lines.push(&TaskView { task, common: &self.common });
+            lines.tasks.count(task.status());
+            self.totals.count(task.status());
         }
         if let Some(mut workflow) = self.workflow.take() {
             let (monotonic, wall) = self.started;
@@ -280,10 +281,11 @@ impl Run {
     /// Drops what the store would not take, and says so.
     fn give_up(&mut self) -> Error {
         let lost: usize = self.backlog.drain(..).map(|lines| lines.ends.len()).sum();
+        let all = lost + self.lost;
         self.backlog_bytes = 0;
         stats::add(&stats::DROPPED, lost as u64);
         stats::WAITING.fetch_sub(lost as u64, std::sync::atomic::Ordering::Relaxed);
-        let error = Error::new(ErrorKind::Store, format!("{lost} records were not stored"));
+        let error = Error::new(ErrorKind::Store, format!("{all} records were not stored"));
         match self.last_error.take() {
             Some(cause) => error.with_source(cause),
             None => error,
@@ -297,9 +299,15 @@ impl Run {
         }
         let size = lines.bytes.len();
         if (self.backlog_bytes + size) as u64 > settings().recorder.backlog_bytes.get() {
-            let lost = lines.ends.len() as u64;
-            stats::add(&stats::DROPPED, lost);
-            self.totals.dropped += lost;
+            notice("a store fails for too long: records are dropped until it works again");
+            stats::add(&stats::DROPPED, lines.ends.len() as u64);
+            self.lost += lines.ends.len();
+            let of = lines.tasks;
+            self.totals.tasks -= of.tasks;
+            self.totals.finished -= of.finished;
+            self.totals.errors -= of.errors;
+            self.totals.running -= of.running;
+            self.totals.dropped += of.tasks;
             return Some(lines);
         }
         stats::add(&stats::WAITING, lines.ends.len() as u64);
@@ -338,10 +346,33 @@ impl Run {
         }
         guarded(|| store.write(&lines.batch()))?;
         if settings().recorder.durability == Durability::System {
-            guarded(|| store.sync())?;
-            stats::add(&stats::SYNCED, lines.ends.len() as u64);
+            match guarded(|| store.sync()) {
+                Ok(()) => stats::add(&stats::SYNCED, lines.ends.len() as u64),
+                // They are written: to write them again would double them.
+                Err(error) => {
+                    stats::add(&stats::STORE_ERRORS, 1);
+                    notice(&format!("{error}; if the machine goes down, records may be lost"));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Whether records wait for their store to come back.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// Adds to a task that has ended and is not written yet; `false` when there is none.
+    pub(super) fn add_items(&mut self, task: Id, items: &[u8]) -> bool {
+        let found = self.batch.iter_mut().rev().find(|known| known.start.id == task);
+        if let Some(task) = found {
+            let status = task.status();
+            task.items.extend_from_slice(items);
+            self.totals.recount(status, task.status());
+            return true;
+        }
+        false
     }
 
     /// Whether all that was added was handed to the store, or waits for it in the backlog.

@@ -6,9 +6,10 @@
 //! ends well.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,19 +19,20 @@ use super::memory::Memory;
 use super::notice::notice;
 use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
-use super::{rings, view::Task};
+use super::{file_size, rings, view::Task};
 use crate::context::Number;
 use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
+use crate::store::is_plain_folder;
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";
 pub(super) const LOG: &str = "log.jsonl";
 pub(super) const LOCK: &str = "lock";
 pub(super) const OPEN: &str = "open";
-/// The ending of a session's name when it is done with.
-pub(super) const DONE: &str = "done";
+/// What a session's name begins with once nothing in it is needed any more.
+pub(super) const DONE: &str = "done-";
 /// The form of the files; a reader leaves others alone.
 pub(super) const FORMAT: u32 = 1;
 
@@ -74,6 +76,8 @@ pub(super) struct Session {
     id: Id,
     folder: PathBuf,
     log: File,
+    /// What the log would not take yet.
+    unlogged: Vec<u8>,
     open: Option<File>,
     rings: u32,
     /// Held as long as the process lives.
@@ -92,7 +96,9 @@ pub(super) fn admit(run: &RunSpec) {
         && settings().recorder.durability != Durability::Memory
     {
         // The sites first: whoever registers one locks in this order, too.
-        site::with_registered(|sites| admit_with(run, store, sites));
+        site::with_registered(|sites| {
+            file_size::without_signal(|| admit_with(run, store, sites));
+        });
     }
 }
 
@@ -134,6 +140,12 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
 /// Notes the file that a run's records go to.
 pub(super) fn note_file(run: Number, path: &Path) {
     if let Some(session) = &mut *session() {
+        if !session.folder.exists() {
+            notice(&format!(
+                "{} was deleted: if this process is killed, its last records are lost",
+                session.folder.display()
+            ));
+        }
         session.write(&Entry::File { run, path: path.to_owned() });
     }
 }
@@ -141,7 +153,7 @@ pub(super) fn note_file(run: Number, path: &Path) {
 /// Notes a site before its first event.
 pub(super) fn note_site(number: u32, site: &'static Site) {
     if let Some(session) = &mut *session() {
-        session.log_site(number, site);
+        file_size::without_signal(|| session.log_site(number, site));
     }
 }
 
@@ -151,7 +163,8 @@ pub(super) fn ring_memory(length: usize) -> Option<Memory> {
     let session = session.as_mut()?;
     let name = session.folder.join(format!("ring-{}", session.rings));
     session.rings += 1;
-    let mapped = create(&name).and_then(|file| Memory::of_file(&file, length));
+    let mapped =
+        file_size::without_signal(|| create(&name).and_then(|file| Memory::of_file(&file, length)));
     if let Err(error) = &mapped {
         _ = fs::remove_file(&name);
         notice(&format!(
@@ -174,7 +187,13 @@ pub(super) fn keep_open<'t>(tasks: impl Iterator<Item = &'t Task>) {
         session.open = create(&session.folder.join(OPEN)).ok();
     }
     if let Some(file) = &mut session.open {
-        _ = file.write_all(&bytes);
+        let length = file.stream_position();
+        if file.write_all(&bytes).is_err()
+            && let Ok(length) = length
+        {
+            // What follows half a task could not be found.
+            _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
+        }
     }
 }
 
@@ -211,12 +230,21 @@ pub(super) fn remove() {
     // While the process ends another thread may hold the lock for ever.
     let Ok(mut session) = SESSION.try_lock() else { return };
     if let Some(session) = session.take() {
-        discard(&session.folder);
+        _ = discard(&session.folder);
         if let Some(all) = session.folder.parent() {
             // Only when it is empty.
             _ = fs::remove_dir(all);
         }
     }
+}
+
+/// Removes a session that nothing is left to be done for. Under another name first, which is one step: a part of
+/// a session would look like one that cannot be recovered.
+pub(super) fn discard(folder: &Path) -> io::Result<()> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let done = folder.with_file_name(format!("{DONE}{name}"));
+    fs::rename(folder, &done)?;
+    fs::remove_dir_all(&done)
 }
 
 /// Whether a session of this id is this process's own.
@@ -252,11 +280,18 @@ impl Session {
         let folder = all.join(id.to_string());
         private_folder(&folder)?;
         let lock = create(&folder.join(LOCK))?;
-        if !lock::try_lock(&lock)? {
-            return Err(io::Error::other("its lock is taken"));
+        // Whoever looks for dead processes may have it for a moment, until it sees that there is no log yet.
+        let mut tries = 0;
+        while !lock::try_lock(&lock)? {
+            if tries == 100 {
+                return Err(io::Error::other("its lock is taken"));
+            }
+            tries += 1;
+            std::thread::sleep(Duration::from_millis(1));
         }
         let log = create(&folder.join(LOG))?;
-        let mut session = Self { id, folder, log, open: None, rings: 0, _lock: lock };
+        let mut session =
+            Self { id, folder, log, unlogged: Vec::new(), open: None, rings: 0, _lock: lock };
         session.write(&Entry::Session {
             format: FORMAT,
             pid: std::process::id(),
@@ -270,20 +305,20 @@ impl Session {
     }
 
     fn write(&mut self, entry: &Entry) {
-        if let Ok(mut line) = serde_json::to_vec(entry) {
-            line.push(b'\n');
-            // What is not in the log cannot be recovered after a crash; there is no one to tell now.
-            _ = self.log.write_all(&line);
+        if let Ok(line) = serde_json::to_vec(entry) {
+            self.unlogged.extend_from_slice(&line);
+            self.unlogged.push(b'\n');
+        }
+        // What is not in the log cannot be recovered after a crash: where the disk is full, the next entry tries again.
+        while !self.unlogged.is_empty() {
+            match self.log.write(&self.unlogged) {
+                Ok(0) => break,
+                Ok(written) => _ = self.unlogged.drain(..written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
         }
     }
-}
-
-/// Deletes a session that is done with. It gets another name first: one that is deleted in part must not look like one
-/// that is to be recovered.
-pub(super) fn discard(folder: &Path) {
-    let done = folder.with_extension(DONE);
-    let done = if fs::rename(folder, &done).is_ok() { &done } else { folder };
-    _ = fs::remove_dir_all(done);
 }
 
 fn create(path: &Path) -> io::Result<File> {
@@ -299,7 +334,10 @@ fn private_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        // Not a link: the queue must not be kept where nobody said.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_plain_folder(path) => {
+            Ok(())
+        }
         result => result,
     }
 }

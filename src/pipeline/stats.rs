@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::Status;
+
 /// What the recorder has done in this process so far, over all workflows.
 ///
 /// ```
@@ -47,6 +49,26 @@ pub struct Totals {
     pub dropped: u64,
     /// Bytes of JSON.
     pub bytes_written: u64,
+}
+
+impl Totals {
+    /// A task that was counted as finished has failed after all.
+    pub(super) fn recount(&mut self, before: Status, after: Status) {
+        if before == Status::Finished && after == Status::Error {
+            self.finished -= 1;
+            self.errors += 1;
+        }
+    }
+
+    /// Counts a task.
+    pub(super) fn count(&mut self, status: Status) {
+        self.tasks += 1;
+        match status {
+            Status::Finished => self.finished += 1,
+            Status::Error => self.errors += 1,
+            _ => self.running += 1,
+        }
+    }
 }
 
 pub(super) static WRITTEN: AtomicU64 = AtomicU64::new(0);

@@ -1,5 +1,6 @@
 //! A paired START and END as a record, written field by field into any format.
 
+use std::io::Read;
 use std::rc::Rc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -39,19 +40,25 @@ impl Task {
         to.extend_from_slice(&self.items);
     }
 
-    /// Reads what `spill` wrote; returns the rest too. `site` finds a call site by its number.
+    /// Reads the next task that `spill` wrote, of at most `left` bytes; none where there is no whole one. `site` finds a
+    /// call site by its number.
     pub(super) fn unspill(
-        bytes: &[u8],
+        from: &mut impl Read,
+        left: &mut u64,
         site: impl FnOnce(u32) -> Option<&'static Site>,
-    ) -> Option<(Self, &[u8])> {
-        let length = usize::try_from(u64_at(bytes, 0)).ok()?;
-        let (own, rest) = bytes.split_at_checked(length)?;
-        let name_length = usize::from(*own.get(16)?);
-        let (name, event) = own.get(17..)?.split_at_checked(name_length)?;
+    ) -> Option<Self> {
+        let mut length = [0; 8];
+        from.read_exact(&mut length).ok()?;
+        let length = u64::from_le_bytes(length);
+        // Only what the file really has is made room for.
+        *left = left.checked_sub(length)?;
+        let mut own = vec![0; usize::try_from(length.checked_sub(8)?).ok()?];
+        from.read_exact(&mut own).ok()?;
+        let name_length = usize::from(*own.get(8)?);
+        let (name, event) = own.get(9..)?.split_at_checked(name_length)?;
         let (start, items) = Start::from_bytes(event)?;
-        let thread = Rc::new(Thread::new(u64_at(own, 8), name));
-        let task = Self { start, end: None, items: items.to_vec(), thread, site: site(start.site) };
-        Some((task, rest))
+        let thread = Rc::new(Thread::new(u64_at(&own, 0), name));
+        Some(Self { start, end: None, items: items.to_vec(), thread, site: site(start.site) })
     }
 
     fn items(&self) -> Items<'_> {
@@ -138,7 +145,10 @@ impl Serialize for TaskView<'_> {
         map.serialize_entry("started_at", &clock::seconds(task.start.wall_ns))?;
         if let Some(end) = task.end {
             let duration = end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
-            map.serialize_entry("ended_at", &clock::seconds(task.start.wall_ns + duration))?;
+            map.serialize_entry(
+                "ended_at",
+                &clock::seconds(task.start.wall_ns.saturating_add(duration)),
+            )?;
             map.serialize_entry("duration_ns", &duration)?;
         }
         map.serialize_entry("status", &task.status())?;

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -10,15 +11,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::event::{End, Kind, Start, id_at};
+use super::fork::ForkMutex;
 use super::ring::Ring;
 use super::run::{Run, RunEnd, RunSpec};
 use super::site::Site;
 use super::stats::{self, Totals};
 use super::thread::Thread;
 use super::view::Task;
-use super::{push, rings, session, signal};
+use super::{file_size, fork, push, rings, session, signal};
 use crate::clock;
-use crate::context::Number;
+use crate::context::{self, Number};
 use crate::record::{ErrorObject, Id, Status};
 use crate::{Error, ErrorKind, Result};
 
@@ -91,6 +93,7 @@ pub(super) fn wake() {
 /// Starts to record for a run.
 pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
     clock::anchor();
+    fork::rearm_if_marked();
     session::admit(&spec);
     start()?;
     send(Command::Open(spec))
@@ -115,6 +118,7 @@ pub fn flush() -> Result<()> {
 /// At the end of the process: stores everything and ends all runs, within a bounded time. What other threads still do
 /// after that stays in their rings, to be recovered.
 pub(super) fn end_process(patience: Duration) {
+    context::stop();
     if is_running() && signal::END_ALL.ask(patience) && rings::all().all(|ring| ring.waiting() == 0)
     {
         session::remove();
@@ -144,14 +148,15 @@ fn send(command: Command) -> Result<()> {
 
 /// Starts the writer, if there is none.
 fn start() -> Result<()> {
-    static STARTING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    static STARTING: ForkMutex = ForkMutex::new();
+    let _one_at_a_time = STARTING.lock();
     if is_running() {
         return Ok(());
     }
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
         rings::silence_thread();
+        file_size::never_signal_thread();
         Writer::new(received).run();
     });
     let thread = spawned.map_err(|error| {
@@ -218,9 +223,11 @@ struct Writer {
     open: ById<OpenTask>,
     /// ENDs whose START has not been seen: it lies in a ring that was read before this END came.
     /// Each with the number of the look that found it.
-    early: Vec<(u64, Vec<u8>)>,
+    early: Vec<(u64, Kind, Vec<u8>)>,
     /// How many looks there were.
     looks: u64,
+    /// The process ends: nothing needs to stay in the rings.
+    ending: bool,
     /// How many beginnings of tasks the session keeps, those of ended tasks among them.
     kept: usize,
     /// Buffers to use again.
@@ -240,6 +247,7 @@ impl Writer {
             open: ById::default(),
             early: Vec::new(),
             looks: 0,
+            ending: false,
             kept: 0,
             spare: Vec::new(),
             next_look_at_open: now,
@@ -251,7 +259,8 @@ impl Writer {
         let mut sleep = SLEEP.0;
         loop {
             WOKEN.store(false, Ordering::Relaxed);
-            let worked = self.turn();
+            // Nothing of ours panics; should it, the next look may still find everything in its place.
+            let worked = catch_unwind(AssertUnwindSafe(|| self.turn())).unwrap_or(false);
             if signal::END_ALL.was_answered() {
                 // The process is ending: a write that the end cuts in two would tear a line.
                 loop {
@@ -282,7 +291,7 @@ impl Writer {
             self.write_due(Instant::now());
         }
         // A START that this look did not find for an END of the last one belongs to no run.
-        self.early.retain(|(look, _)| *look == self.looks);
+        self.early.retain(|(look, ..)| *look == self.looks);
         for command in asked {
             match command {
                 Command::Open(_) => {}
@@ -296,6 +305,7 @@ impl Writer {
         }
         if end_all.is_asked() {
             self.end_all();
+            self.ending = true;
         }
         flush.answer();
         let now = Instant::now();
@@ -328,8 +338,11 @@ impl Writer {
             }
             run.tick(now, &mut self.spare);
         }
-        // An END that waits for its START is in nobody's hands but ours.
-        if self.early.is_empty() && !self.runs.values().any(Run::has_batch) {
+        // An END that waits for its START is in nobody's hands but ours. What its store would not take stays in the rings,
+        // too, as long as they have room: memory does not outlive the process.
+        let any_batch = self.runs.values().any(Run::has_batch);
+        let any_backlog = self.runs.values().any(Run::has_backlog);
+        if self.early.is_empty() && !any_batch && (filling || !any_backlog) {
             self.release();
         }
     }
@@ -358,25 +371,40 @@ impl Writer {
             let read =
                 cursor.ring.read(cursor.read, cursor.until, PART, |at, kind, bytes| match kind {
                     Kind::Start => beginnings.extend(self.start(bytes, thread).map(|id| (at, id))),
-                    Kind::End => self.end_or_hold(bytes),
-                    Kind::Add => beginnings.extend(self.add(bytes).map(|id| (at, id))),
+                    Kind::Add if self.add(bytes) => {
+                        beginnings.extend(id_at(bytes, 0).map(|id| (at, id)))
+                    }
+                    Kind::End if self.end(bytes) => {}
+                    Kind::Add | Kind::End => self.early.push((self.looks, kind, bytes.to_vec())),
                     Kind::Pad => {}
                 });
-            worked |= read != cursor.read;
-            cursor.read = read;
-            made_progress();
+            if read != cursor.read {
+                worked = true;
+                cursor.read = read;
+                made_progress();
+            }
         }
         self.cursors = cursors;
         for bytes in overflow {
             worked = true;
-            self.end_or_hold(&bytes);
+            self.early.push((self.looks, Kind::End, bytes));
         }
-        for (look, bytes) in std::mem::take(&mut self.early) {
-            if !self.end(&bytes) {
-                self.early.push((look, bytes));
+        let early = std::mem::take(&mut self.early);
+        // What was added to a task before its end.
+        let (adds, ends): (Vec<_>, Vec<_>) =
+            early.into_iter().partition(|(_, kind, _)| *kind == Kind::Add);
+        for (look, kind, bytes) in adds.into_iter().chain(ends) {
+            let found = if kind == Kind::Add { self.add(&bytes) } else { self.end(&bytes) };
+            if !found {
+                self.early.push((look, kind, bytes));
             }
         }
-        for (number, count) in push::take_dropped() {
+        let dropped = push::take_dropped();
+        if !dropped.is_empty() {
+            // Their run may have been opened since this look began.
+            self.receive();
+        }
+        for (number, count) in dropped {
             if let Some(run) = self.runs.get_mut(&number) {
                 run.count_dropped(count);
             }
@@ -393,7 +421,7 @@ impl Writer {
             let is_needed =
                 |open: &ById<OpenTask>, id: &Id| open.get(id).is_some_and(|open| !open.kept);
             // A ring whose thread has ended is wanted by others.
-            if cursor.is_filling() || cursor.ring.is_closed() {
+            if cursor.is_filling() || cursor.ring.is_closed() || self.ending {
                 let mut due = Vec::new();
                 for (_, id) in &cursor.beginnings {
                     if let Some(open) = open.get_mut(id).filter(|open| !open.kept) {
@@ -412,7 +440,9 @@ impl Writer {
             }
             let done = cursor.beginnings.front().map_or(cursor.read, |(at, _)| *at);
             cursor.ring.release(done);
-            cursor.ring.free_if_done(cursor.read);
+            if cursor.ring.free_if_done(cursor.read) {
+                rings::retire_if_old(cursor.ring);
+            }
         }
         if self.kept > 0 && !any_open {
             session::forget_open();
@@ -462,20 +492,18 @@ impl Writer {
         Some(start.id)
     }
 
-    fn add(&mut self, bytes: &[u8]) -> Option<Id> {
-        let id = id_at(bytes, 0)?;
-        let open = self.open.get_mut(&id)?;
-        open.task.items.extend_from_slice(&bytes[16..]);
+    /// Adds to a task that is open, or whose END was read before this from another ring; `false` when it is neither.
+    fn add(&mut self, bytes: &[u8]) -> bool {
+        let Some(id) = id_at(bytes, 0) else { return true };
+        let items = &bytes[16..];
+        let Some(open) = self.open.get_mut(&id) else {
+            return self.runs.values_mut().any(|run| run.add_items(id, items));
+        };
+        open.task.items.extend_from_slice(items);
         // What was shown or kept of it is not all any more.
         open.shown = false;
         open.kept = false;
-        Some(id)
-    }
-
-    fn end_or_hold(&mut self, bytes: &[u8]) {
-        if !self.end(bytes) {
-            self.early.push((self.looks, bytes.to_vec()));
-        }
+        true
     }
 
     /// Ends a task; `false` when its START has not been seen.
@@ -522,7 +550,10 @@ impl Writer {
 
     /// Forgets an ended run when no task of it is open any more.
     fn forget_if_done(&mut self, number: Number) {
-        let ended = self.runs.get(&number).is_some_and(|run| run.ended && !run.is_closing());
+        let ended = self
+            .runs
+            .get(&number)
+            .is_some_and(|run| run.ended && !run.is_closing() && !run.has_backlog());
         if ended && !self.open.values().any(|open| open.task.start.workflow == number) {
             self.runs.remove(&number);
         }

@@ -16,10 +16,12 @@
 
 pub mod jsonl;
 mod memory;
+mod plain;
 
 use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
+pub(crate) use plain::{is_plain_folder, open_plain};
 
 use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};

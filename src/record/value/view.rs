@@ -98,7 +98,8 @@ impl<'a> ValueView<'a> {
         notes: &'n Notes,
         cut: bool,
     ) -> Noting<'a, 'n> {
-        Noting { value: self, path: Path { parent: None, part: Part::Fields(path) }, notes, cut }
+        let path = Path { parent: None, part: Part::Fields(path), depth: 0 };
+        Noting { value: self, path, notes, cut }
     }
 
     /// The fields of a map, each with its name.
@@ -154,7 +155,11 @@ enum Part<'n> {
 struct Path<'n> {
     parent: Option<&'n Path<'n>>,
     part: Part<'n>,
+    depth: u32,
 }
+
+/// Deeper than any limit that can be set. Bytes of a dead process may nest for ever; the stack does not.
+const MAX_DEPTH: u32 = 100;
 
 impl Path<'_> {
     fn spell(&self, text: &mut String) {
@@ -208,7 +213,8 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn at<'p>(&'p self, part: Part<'p>) -> Walk<'p, 'a> {
-        Walk { path: Path { parent: Some(&self.path), part }, ..*self }
+        let path = Path { parent: Some(&self.path), part, depth: self.path.depth + 1 };
+        Walk { path, ..*self }
     }
 
     fn list<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -267,7 +273,12 @@ impl<'a> Walk<'_, 'a> {
     fn container<S: Serializer>(&self, serializer: S, tag: u8) -> Result<S::Ok, S::Error> {
         let kind = if tag == tag::SEQ { "array" } else { "object" };
         match self.cut.then(|| self.cursor.get().truncated_length(tag)).flatten() {
-            Some(length) => Self::truncated(serializer, kind, length, &Kept(self, tag)),
+            Some(length) => {
+                // The items stand one level of JSON further down.
+                let path = Path { depth: self.path.depth + 1, ..self.path };
+                let deeper = Walk { path, ..*self };
+                Self::truncated(serializer, kind, length, &Kept(&deeper, tag))
+            }
             None => Kept(self, tag).serialize(serializer),
         }
     }
@@ -275,6 +286,10 @@ impl<'a> Walk<'_, 'a> {
 
 impl Serialize for Walk<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.path.depth >= MAX_DEPTH {
+            self.read(Cursor::skip);
+            return self.absent(serializer, Absent::TooDeep);
+        }
         match self.read(Cursor::byte) {
             tag::FALSE => serializer.serialize_bool(false),
             tag::TRUE => serializer.serialize_bool(true),
@@ -404,6 +419,15 @@ impl<'a> Cursor<'a> {
 
     /// Steps over one value. Containers are stepped over with a counter, not with the stack.
     fn skip(&mut self) {
+        self.skip_inside(0);
+    }
+
+    /// Steps over one value that lies inside so many slices.
+    fn skip_inside(&mut self, slices: u32) {
+        if slices > 1 {
+            // A slice holds numbers: this is none.
+            self.0 = &[];
+        }
         let mut open = 0_u32;
         loop {
             match self.byte() {
@@ -432,7 +456,7 @@ impl<'a> Cursor<'a> {
                 tag::SLICE => {
                     self.take(33);
                     for _ in 0..4 {
-                        self.skip();
+                        self.skip_inside(slices + 1);
                     }
                 }
                 _ => {}

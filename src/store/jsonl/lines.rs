@@ -3,22 +3,24 @@
 use std::io::{self, BufRead, Read};
 
 /// The longest line that is read: far above any record, far below any machine's memory.
-pub(super) const LIMIT: usize = 64 * 1024 * 1024;
+pub(crate) const LIMIT: usize = 64 * 1024 * 1024;
 
 /// A buffer that a long line made larger than this is given back after it.
 const KEEP: usize = 1024 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     from: R,
     buffer: Vec<u8>,
     limit: usize,
     number: u64,
+    /// Where the line that was read last begins, and where the next one does.
+    place: (u64, u64),
 }
 
 /// What a line turned out to be.
 #[derive(Debug, PartialEq)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     /// A line, without its end and without blanks around it.
     Text(&'a [u8]),
     /// The last line, which has no end: perhaps torn.
@@ -28,23 +30,30 @@ pub(super) enum Line<'a> {
 }
 
 impl<R: BufRead> Lines<R> {
-    pub(super) fn new(from: R, limit: usize) -> Self {
-        Self { from, buffer: Vec::new(), limit, number: 0 }
+    pub(crate) fn new(from: R, limit: usize) -> Self {
+        Self { from, buffer: Vec::new(), limit, number: 0, place: (0, 0) }
+    }
+
+    /// Where the line that was read last begins.
+    pub(crate) fn start(&self) -> u64 {
+        self.place.0
     }
 
     /// The next line that is not blank, with its number.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
         loop {
             self.buffer.clear();
             self.buffer.shrink_to(KEEP);
             let limit = self.limit as u64 + 1;
-            if self.from.by_ref().take(limit).read_until(b'\n', &mut self.buffer)? == 0 {
+            let length = self.from.by_ref().take(limit).read_until(b'\n', &mut self.buffer)?;
+            if length == 0 {
                 return Ok(None);
             }
+            self.place = (self.place.1, self.place.1 + length as u64);
             self.number += 1;
             let has_end = self.buffer.last() == Some(&b'\n');
             if !has_end && self.buffer.len() > self.limit {
-                self.from.skip_until(b'\n')?;
+                self.place.1 += self.from.skip_until(b'\n')? as u64;
                 return Ok(Some((self.number, Line::TooLong)));
             }
             // Split in two steps, for the borrow checker: a blank line must leave the buffer free.

@@ -1,11 +1,14 @@
 //! A file that its process could not finish: made whole, so that it can be gone on with.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use serde::Deserialize;
+
+use super::lines::{LIMIT, Line, Lines};
+use crate::store::open_plain;
 
 /// A file whose last line is whole, open at its end.
 #[derive(Debug)]
@@ -17,10 +20,12 @@ pub(crate) struct Mended {
     pub(crate) running: HashSet<String>,
     /// Whether it says how its workflow ended.
     pub(crate) has_end: bool,
+    /// Whether its last line lacks nothing but its end.
+    lacks_end: bool,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct Known {
     r#type: Option<String>,
     task_id: Option<String>,
     status: Option<String>,
@@ -29,42 +34,64 @@ struct Line {
 impl Mended {
     /// Cuts off half a line, and looks which of these tasks are in the file.
     pub(crate) fn open(path: &Path, tasks: &HashSet<String>) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let mut reader = BufReader::new(file);
-        let mut mended = (HashSet::new(), HashSet::new(), false);
-        let (mut line, mut whole) = (Vec::new(), 0);
-        loop {
-            line.clear();
-            let length = reader.read_until(b'\n', &mut line)?;
-            if length == 0 || line.last() != Some(&b'\n') {
-                break;
-            }
-            whole += length as u64;
-            let Ok(Line { r#type, task_id, status }) = serde_json::from_slice(&line) else {
+        let mut mended = Self {
+            file: open_plain(path, true)?,
+            ended: HashSet::new(),
+            running: HashSet::new(),
+            has_end: false,
+            lacks_end: false,
+        };
+        let mut lines = Lines::new(BufReader::new(&mended.file), LIMIT);
+        let mut torn = false;
+        while let Some((_, line)) = lines.next()? {
+            let (text, is_last) = match line {
+                Line::Text(text) => (text, false),
+                Line::Unended(text) => (text, true),
+                Line::TooLong => continue,
+            };
+            let Ok(known) = serde_json::from_slice::<Known>(text) else {
+                torn = is_last;
                 continue;
             };
+            let Known { r#type, task_id, status } = known;
             let ended = matches!(status.as_deref(), Some("FINISHED" | "ERROR"));
-            mended.2 |=
+            mended.has_end |=
                 r#type.as_deref() == Some("workflow") && status.as_deref() != Some("RUNNING");
             if let Some(id) = task_id.filter(|id| tasks.contains(id)) {
                 if ended {
-                    mended.0.insert(id)
+                    mended.ended.insert(id)
                 } else {
-                    mended.1.insert(id)
+                    mended.running.insert(id)
                 };
             }
         }
-        let mut file = reader.into_inner();
-        file.set_len(whole)?;
-        file.seek(SeekFrom::Start(whole))?;
-        let (ended, running, has_end) = mended;
-        Ok(Self { file, ended, running, has_end })
+        if torn {
+            let whole = lines.start();
+            mended.file.set_len(whole)?;
+        }
+        // A record that is whole stays, whether its line has an end or not.
+        mended.lacks_end = !ends_with_a_line(&mut mended.file)?;
+        Ok(mended)
     }
 
     /// Appends whole lines.
     pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if std::mem::take(&mut self.lacks_end) {
+            self.file.write_all(b"\n")?;
+        }
         self.file.write_all(lines)
     }
+}
+
+/// Goes to the end of a file; whether the last line has its end.
+fn ends_with_a_line(file: &mut File) -> io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }
 
 #[cfg(test)]
@@ -87,5 +114,20 @@ mod tests {
         assert!(!mended.has_end);
         mended.append(b"{}\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{whole}{{}}\n"));
+    }
+
+    #[test]
+    fn a_whole_record_without_a_line_end_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        std::fs::write(&path, "{\"task_id\":\"a\",\"status\":\"FINISHED\"}").unwrap();
+        let mut mended = Mended::open(&path, &["a".to_owned()].into()).unwrap();
+        assert_eq!(mended.ended, ["a".to_owned()].into());
+        mended.append(b"{}\n").unwrap();
+        mended.append(b"{}\n").unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "{\"task_id\":\"a\",\"status\":\"FINISHED\"}\n{}\n{}\n"
+        );
     }
 }

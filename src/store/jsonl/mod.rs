@@ -31,6 +31,7 @@ mod summary;
 mod workflows;
 mod write;
 
+pub(crate) use lines::{LIMIT, Line, Lines};
 pub use load::{Loaded, load, load_with};
 pub(crate) use mend::Mended;
 pub use read::{Reader, read};

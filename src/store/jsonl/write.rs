@@ -48,6 +48,12 @@ impl Store for JsonlStore {
             let limit = self.settings.rotate_bytes.as_ref();
             file.length > 0 && limit.is_some_and(|limit| file.length + bytes > limit.get())
         };
+        if let Some(file) = self.file.take_if(|file| file.is_deleted()) {
+            // What is written to it now nobody would ever see. The next try makes a new one.
+            self.open = None;
+            let text = format!("{} was deleted while it was written to", file.path.display());
+            return Err(Error::new(ErrorKind::Store, text));
+        }
         if self.file.as_ref().is_some_and(|file| !full(file)) {
             return Ok(None);
         }
@@ -57,7 +63,9 @@ impl Store for JsonlStore {
     }
 
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
-        self.prepare(0)?;
+        if self.file.is_none() {
+            self.prepare(0)?;
+        }
         match &mut self.file {
             Some(file) => file.append(batch.json_lines()),
             None => Ok(()),
@@ -65,8 +73,8 @@ impl Store for JsonlStore {
     }
 
     fn sync(&mut self) -> Result<()> {
-        match &self.file {
-            Some(file) => file.file.sync_data().map_err(|error| file.problem("sync", error)),
+        match &mut self.file {
+            Some(file) => file.sync().map_err(|error| file.problem("sync", error)),
             None => Ok(()),
         }
     }
@@ -82,9 +90,12 @@ impl Store for JsonlStore {
 
     fn close(&mut self) -> Result<()> {
         match self.open.take() {
-            Some(open) => {
-                fs::remove_file(&open.path).map_err(|error| open.problem("remove", error))
-            }
+            Some(open) => match fs::remove_file(&open.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(open.problem("remove", error))
+                }
+                _ => Ok(()),
+            },
             None => Ok(()),
         }
     }
@@ -104,6 +115,8 @@ struct LineFile {
     path: PathBuf,
     file: File,
     length: u64,
+    /// Whether its name would survive the machine, too.
+    is_name_synced: bool,
 }
 
 impl LineFile {
@@ -128,7 +141,7 @@ impl LineFile {
 
     fn open(path: PathBuf) -> Result<Self> {
         match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(file) => Ok(Self { path, file, length: 0 }),
+            Ok(file) => Ok(Self { path, file, length: 0, is_name_synced: false }),
             Err(error) => {
                 Err(Error::new(ErrorKind::Store, format!("cannot make {}", path.display()))
                     .with_source(error))
@@ -152,6 +165,36 @@ impl LineFile {
                 Err(self.problem("write to", error))
             }
         }
+    }
+
+    /// Whether the file is in no folder any more.
+    #[cfg(unix)]
+    fn is_deleted(&self) -> bool {
+        let links = self.file.metadata().map(|facts| std::os::unix::fs::MetadataExt::nlink(&facts));
+        links.is_ok_and(|links| links == 0)
+    }
+
+    #[cfg(not(unix))]
+    fn is_deleted(&self) -> bool {
+        false
+    }
+
+    /// Sees to it that the lines, and the file's own name, survive the machine.
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        #[cfg(unix)]
+        if !self.is_name_synced {
+            let mut folders = self.path.ancestors().skip(1);
+            if let Some(folder) = folders.next() {
+                File::open(folder)?.sync_all()?;
+            }
+            // The folder may be new as well; one above it that we may not open is old.
+            if let Some(Ok(above)) = folders.next().map(File::open) {
+                above.sync_all()?;
+            }
+        }
+        self.is_name_synced = true;
+        Ok(())
     }
 
     fn problem(&self, what: &str, error: io::Error) -> Error {
