@@ -61,9 +61,9 @@ pub(super) fn resolve(wanted: Context) -> Option<Context> {
 fn resolve_anew(wanted: Context) -> Option<Context> {
     let active = lock();
     let state = STATE.load(Ordering::Relaxed);
-    let named = active.iter().find(|run| run.number == wanted.workflow);
-    let found = if wanted.loose { named.or(active.first()) } else { named };
-    let answer = found.map(|run| Context { task: run.root, workflow: run.number, loose: false });
+    let named = active.iter().find(|run| run.number == wanted.workflow());
+    let found = if wanted.is_loose() { named.or(active.first()) } else { named };
+    let answer = found.map(|run| Context::new(run.root, run.number));
     RESOLVED.set((state, wanted, answer));
     answer
 }

@@ -41,7 +41,7 @@ pub(super) fn variables(context: Context) -> Vec<(&'static str, String)> {
         None => active::resolve(context),
     };
     let Some((context, run)) =
-        resolved.and_then(|context| Some((context, active::get(context.workflow)?)))
+        resolved.and_then(|context| Some((context, active::get(context.workflow())?)))
     else {
         return Vec::new();
     };

@@ -46,12 +46,13 @@ use crate::record::Id;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {
     pub(crate) task: Option<Id>,
-    /// The number of the workflow; 0 for whichever is the process's own.
-    pub(crate) workflow: Number,
-    /// Whether the process's own workflow takes over when this one has ended: so for the thread that started it, which
-    /// goes on to other things.
-    pub(crate) loose: bool,
+    /// The number of the workflow, and above it whether the context is loose. One word, so that a context that was just
+    /// written is read back as it was written: in parts, the processor waits for it at every task.
+    bound: u64,
 }
+
+/// Marks a context as loose.
+const LOOSE: u64 = 1 << 32;
 
 thread_local! {
     static CURRENT: Cell<Context> = const { Cell::new(Context::NONE) };
@@ -64,15 +65,15 @@ pub fn current() -> Context {
         return context;
     }
     // Bind to the workflow of the moment: another may have started when the context is entered.
-    let workflow = active::resolve(context).map_or(context.workflow, |base| base.workflow);
-    Context { task: None, workflow, loose: false }
+    let workflow = active::resolve(context).map_or(context.workflow(), Context::workflow);
+    Context::new(None, workflow)
 }
 
 /// The task and the running workflow around the calling code, where it is inside one by itself and not only because
 /// the process has one.
 pub(crate) fn around() -> Option<(Option<Id>, Active)> {
     let context = CURRENT.get();
-    Some((context.task, active::get(context.workflow)?))
+    Some((context.task, active::get(context.workflow())?))
 }
 
 /// The id of the task around the calling code.
@@ -105,7 +106,29 @@ pub fn carry<R>(work: impl FnOnce() -> R) -> impl FnOnce() -> R {
 }
 
 impl Context {
-    pub(crate) const NONE: Self = Self { task: None, workflow: 0, loose: true };
+    pub(crate) const NONE: Self = Self { task: None, bound: LOOSE };
+
+    /// A place in a workflow, by its number; 0 for whichever is the process's own.
+    #[inline]
+    pub(crate) const fn new(task: Option<Id>, workflow: Number) -> Self {
+        Self { task, bound: workflow as u64 }
+    }
+
+    /// The same, but the process's own workflow takes over when this one has ended: so for the thread that started it,
+    /// which goes on to other things.
+    pub(crate) const fn loosely(self) -> Self {
+        Self { bound: self.bound | LOOSE, ..self }
+    }
+
+    /// The number of the workflow; 0 for whichever is the process's own.
+    #[inline]
+    pub(crate) const fn workflow(self) -> Number {
+        self.bound as Number
+    }
+
+    pub(crate) const fn is_loose(self) -> bool {
+        self.bound & LOOSE != 0
+    }
 
     /// Runs a closure in this context.
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
@@ -171,7 +194,7 @@ impl Context {
     /// The calling thread's workflow, where it is bound to one that has ended.
     pub(crate) fn ended_workflow() -> Option<Number> {
         let context = CURRENT.get();
-        (context.workflow != 0 && !context.loose).then_some(context.workflow)
+        (context.workflow() != 0 && !context.is_loose()).then_some(context.workflow())
     }
 }
 

@@ -115,7 +115,8 @@ impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
     }
 
     #[inline(never)]
-    fn poll_begun(&mut self, begun: Begun, waker: &mut Waker<'_>) -> Poll<B::Output> {
+    fn poll_begun(&mut self, waker: &mut Waker<'_>) -> Poll<B::Output> {
+        let Some(begun) = self.task.begun else { return Poll::Pending };
         let before = begun.inside().replace();
         let polled = catch_unwind(AssertUnwindSafe(|| self.body.as_mut().poll(waker)));
         if matches!(polled, Ok(Poll::Pending)) {
@@ -151,10 +152,12 @@ impl<B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>) + Unpin> Future for Task
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, waker: &mut Waker<'_>) -> Poll<B::Output> {
-        match self.task.begun {
-            None => self.body.as_mut().poll(waker),
-            Some(begun) => self.poll_begun(begun, waker),
+        // Only whether there is a task is looked at here: it was not written where there is none, and reading what was
+        // not written is slow.
+        if self.task.begun.is_none() {
+            return self.body.as_mut().poll(waker);
         }
+        self.poll_begun(waker)
     }
 }
 

@@ -42,9 +42,9 @@ use crate::record::Id;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
     id: Id,
-    workflow: u32,
-    /// A forked child does not end what its parent began.
-    generation: u32,
+    /// The workflow's number, and above it the generation of the process: a forked child does not end what its parent
+    /// began. One word, see [`Context`].
+    place: u64,
 }
 
 impl Begun {
@@ -63,25 +63,26 @@ impl Begun {
             id,
             parent: context.task,
             site,
-            workflow: context.workflow,
+            workflow: context.workflow(),
             monotonic_ns,
             wall_ns,
             lost_items: false,
         };
-        let begun = Self { id, workflow: context.workflow, generation: generation() };
+        let place = u64::from(context.workflow()) | u64::from(generation()) << 32;
+        let begun = Self { id, place };
         push_start(start, items, reserve).then_some(begun)
     }
 
     /// The context inside the task.
     #[inline]
     pub(crate) fn inside(&self) -> Context {
-        Context { task: Some(self.id), workflow: self.workflow, loose: false }
+        Context::new(Some(self.id), self.place as u32)
     }
 
     /// Ends the task at a clock reading taken before anything else was done.
     #[inline(never)]
     pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8], reserved: bool) {
-        if self.generation == generation() {
+        if (self.place >> 32) as u32 == generation() {
             let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
             push_end(end, items, reserved);
         }

@@ -111,7 +111,7 @@ impl WorkflowBuilder {
     /// written, a full disk or a server that is away are told on standard error, and are tried again.
     pub fn start(self) -> Result<WorkflowRun> {
         let mut run = self.open(None)?;
-        let context = Context { loose: true, ..run.context() };
+        let context = run.context().loosely();
         run.before = Some(context.replace());
         Ok(run)
     }
@@ -290,7 +290,7 @@ impl WorkflowRun {
 
     /// The workflow as a context, for threads and futures that do not have one.
     pub fn context(&self) -> Context {
-        Context { task: None, workflow: self.number, loose: false }
+        Context::new(None, self.number)
     }
 
     /// Marks the workflow as failed.

@@ -116,7 +116,7 @@ impl End {
             id as u64,
             (id >> 64) as u64,
             self.monotonic_ns,
-            u64::from(self.ending as u8) | u64::from(self.lost_items) << 8,
+            u64::from(self.ending as u8) | u64::from(self.lost_items) << 32,
         ]
     }
 
@@ -126,7 +126,7 @@ impl End {
             id: Id::from_bits(u128_at(head, 0))?,
             monotonic_ns: u64_at(head, 16),
             ending: Ending::from_byte(head[24]),
-            lost_items: head[25] != 0,
+            lost_items: head[28] != 0,
         };
         Some((end, items))
     }

@@ -275,7 +275,10 @@ impl Serialize for Section<'_> {
         let mut map = serializer.serialize_map(Some(self.entries.len()))?;
         for entry in self.entries {
             let path = [self.path, entry.name];
-            map.serialize_entry(entry.name, &entry.value.noting(&path, self.notes))?;
+            map.serialize_entry(
+                entry.name,
+                &entry.value.noting(&path, self.notes, entry.marks.cut),
+            )?;
         }
         map.end()
     }

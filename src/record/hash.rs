@@ -60,7 +60,7 @@ pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> O
     if value.is_scalar() {
         return None;
     }
-    if !form.fill(&value.noting(&[], &Notes::default())) {
+    if !form.fill(&value.noting(&[], &Notes::default(), cut)) {
         return None;
     }
     (form.bytes.len() >= MIN_HASHED_BYTES).then(|| text(XxHash3_128::oneshot(&form.bytes), cut))

@@ -66,15 +66,11 @@ impl Id {
 
     fn text(self, buffer: &mut [u8; 36]) -> &str {
         const HEX: &[u8; 16] = b"0123456789abcdef";
-        let mut at = 0;
-        for (index, byte) in self.to_bits().to_be_bytes().into_iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                buffer[at] = b'-';
-                at += 1;
-            }
+        const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+        *buffer = [b'-'; 36];
+        for (byte, at) in self.to_bits().to_be_bytes().into_iter().zip(PLACES) {
             buffer[at] = HEX[usize::from(byte >> 4)];
             buffer[at + 1] = HEX[usize::from(byte & 15)];
-            at += 2;
         }
         std::str::from_utf8(buffer).unwrap_or_default()
     }

@@ -57,7 +57,7 @@ fn fastrace(report: &mut Report) {
     let reported = fastrace::start();
     // A hundred calls a root: whole hundreds, so that the calls counted are the calls made.
     let calls = Cases::queued()
-        .batch(NESTED, 300, |calls| fastrace::under_roots(calls, fastrace::nested))
+        .batch(NESTED, 200, |calls| fastrace::under_roots(calls, fastrace::nested))
         .measure(report);
     ::fastrace::flush();
     let reported = reported.load(std::sync::atomic::Ordering::Relaxed);

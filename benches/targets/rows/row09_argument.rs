@@ -93,7 +93,7 @@ fn numbers(count: usize) -> Vec<f64> {
 }
 
 /// Tasks a batch.
-const CALLS: u32 = 400;
+const CALLS: u32 = 200;
 
 fn ours(report: &mut Report) {
     let data = numbers(1_000);

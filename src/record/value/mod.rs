@@ -10,6 +10,7 @@ mod serialize;
 mod simd;
 mod slice;
 mod tag;
+mod text;
 mod view;
 
 pub use encode::{CaptureValue, Encoder};

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::slice;
 use super::tag::{self, Absent};
+use super::{slice, text};
 use crate::record::redact;
 
 /// Why values are missing from a record: their path, and the reason.
@@ -83,7 +83,7 @@ impl<'a> ValueView<'a> {
 
     /// The value as the text of a map's key.
     pub(super) fn key_text(self) -> String {
-        match serde_json::to_value(self.noting(&[], &Notes::default())) {
+        match serde_json::to_value(self.noting(&[], &Notes::default(), true)) {
             Ok(serde_json::Value::String(text)) => text,
             Ok(value) => value.to_string(),
             Err(_) => String::new(),
@@ -92,13 +92,19 @@ impl<'a> ValueView<'a> {
 
     /// The value as JSON.
     pub(crate) fn to_json(self) -> serde_json::Value {
-        serde_json::to_value(self.noting(&[], &Notes::default())).unwrap_or_default()
+        serde_json::to_value(self.noting(&[], &Notes::default(), true)).unwrap_or_default()
     }
 
-    /// The value for a serializer; what is missing from it goes to `notes` under `path`.
-    pub(crate) fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes) -> Noting<'a, 'n> {
+    /// The value for a serializer; what is missing from it goes to `notes` under `path`. `cut` says that a limit may have
+    /// stopped the copying somewhere: only then is the end of a list or map looked for before its items are written.
+    pub(crate) fn noting<'n>(
+        self,
+        path: &'n [&'n str],
+        notes: &'n Notes,
+        cut: bool,
+    ) -> Noting<'a, 'n> {
         let path = Path { parent: None, part: Part::Fields(path), depth: 0 };
-        Noting { value: self, path, notes }
+        Noting { value: self, path, notes, cut }
     }
 
     /// The fields of a map, each with its name.
@@ -121,13 +127,13 @@ pub(crate) struct Noting<'a, 'n> {
     value: ValueView<'a>,
     path: Path<'n>,
     notes: &'n Notes,
+    cut: bool,
 }
 
 impl Serialize for Noting<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let start = Cursor(self.value.bytes);
-        let cursor = Cell::new(start);
-        Walk { cursor: &cursor, cut: start.is_cut(), path: self.path, notes: self.notes }
+        let cursor = Cell::new(Cursor(self.value.bytes));
+        Walk { cursor: &cursor, cut: self.cut, path: self.path, notes: self.notes }
             .serialize(serializer)
     }
 }
@@ -137,7 +143,6 @@ impl Serialize for Noting<'_, '_> {
 #[derive(Clone, Copy)]
 struct Walk<'w, 'a> {
     cursor: &'w Cell<Cursor<'a>>,
-    /// Whether a limit stopped the copying somewhere: only then is the end of a container looked for before its items.
     cut: bool,
     path: Path<'w>,
     notes: &'w Notes,
@@ -369,11 +374,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn text(&mut self, length: usize) -> &'a str {
-        let bytes = self.take(length);
-        match std::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
-        }
+        text::valid_start(self.take(length))
     }
 
     fn sized_bytes(&mut self) -> &'a [u8] {
@@ -421,15 +422,13 @@ impl<'a> Cursor<'a> {
         ValueView { bytes: &start[..start.len() - self.0.len()], whole: None }
     }
 
-    /// Steps over one value.
+    /// Steps over one value. Containers are stepped over with a counter, not with the stack.
     fn skip(&mut self) {
-        self.skip_noting(&mut false, 0);
+        self.skip_inside(0);
     }
 
-    /// Steps over one value that lies inside so many slices, and notes whether a container in it is cut. Containers are
-    /// stepped over with a counter, not with the stack.
-    #[inline]
-    fn skip_noting(&mut self, cut: &mut bool, slices: u32) {
+    /// Steps over one value that lies inside so many slices.
+    fn skip_inside(&mut self, slices: u32) {
         if slices > 1 {
             // A slice holds numbers: this is none.
             self.0 = &[];
@@ -455,7 +454,6 @@ impl<'a> Cursor<'a> {
                 tag::SEQ | tag::MAP => open += 1,
                 tag::END => open = open.saturating_sub(1),
                 tag::END_CUT => {
-                    *cut = true;
                     self.take(8);
                     open = open.saturating_sub(1);
                 }
@@ -463,26 +461,15 @@ impl<'a> Cursor<'a> {
                 tag::SLICE => {
                     self.take(33);
                     for _ in 0..4 {
-                        self.skip_noting(cut, slices + 1);
+                        self.skip_inside(slices + 1);
                     }
                 }
                 _ => {}
             }
-            if open == 0 {
-                return;
-            }
-            if self.0.is_empty() {
-                *cut = true;
+            if open == 0 || self.0.is_empty() {
                 return;
             }
         }
-    }
-
-    /// Whether a container is cut somewhere in the value.
-    fn is_cut(mut self) -> bool {
-        let mut cut = false;
-        self.skip_noting(&mut cut, 0);
-        cut
     }
 
     /// For a container whose tag was read: `None` when it is whole, else its true length where that is known.
