@@ -18,11 +18,11 @@ pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Erro
     if !type_name.is_empty() {
         push_text(items, ItemKind::ErrorType, type_name);
     }
-    push_message(items, error.to_string());
+    push_message(items, &error.to_string());
     let mut source = error.source();
     for _ in 0..MAX_CHAIN {
         let Some(error) = source else { break };
-        push_message(items, error.to_string());
+        push_message(items, &error.to_string());
         source = error.source();
     }
 }
@@ -30,7 +30,7 @@ pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Erro
 /// An error that is known by its text only.
 pub(super) fn push_text_error(items: &mut Vec<u8>, type_name: &str, message: impl fmt::Display) {
     push_text(items, ItemKind::ErrorType, type_name);
-    push_message(items, message.to_string());
+    push_message(items, &message.to_string());
 }
 
 /// A panic, by its payload.
@@ -40,7 +40,7 @@ pub(super) fn push_panic(items: &mut Vec<u8>, payload: &(dyn Any + Send)) {
 
 /// A panic, by what it said.
 pub(super) fn push_panic_text(items: &mut Vec<u8>, message: &str) {
-    push_message(items, message.to_owned());
+    push_message(items, message);
 }
 
 /// The message of a panic, by its payload.
@@ -52,7 +52,7 @@ pub(super) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
     }
 }
 
-fn push_message(items: &mut Vec<u8>, message: String) {
+fn push_message(items: &mut Vec<u8>, message: &str) {
     // Scrubbed before it is cut: a secret may lie across the limit. What is far past it is not worth the time.
     let near =
         (0..=message.len().min(2 * MAX_MESSAGE)).rev().find(|&at| message.is_char_boundary(at));

@@ -250,7 +250,7 @@ fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?S
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, Limits::current(), is_secret_name(name));
     let copied = catch_unwind(AssertUnwindSafe(|| encoder.serialize(value))).is_ok();
-    let value = copied.then(|| ValueView::new(&bytes).to_json()).unwrap_or_default();
+    let value = if copied { ValueView::new(&bytes).to_json() } else { Value::Null };
     map.insert(name.to_owned(), value);
 }
 
