@@ -15,7 +15,6 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 /// let error = runlore::store::jsonl::read("no/such/folder").err().unwrap();
 /// assert_eq!(error.kind(), runlore::ErrorKind::Store);
 /// ```
-#[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: Cow<'static, str>,
@@ -52,6 +51,13 @@ impl Error {
     /// What the error is about.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+}
+
+/// The same sentence: it is what a `main` that returns the error prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -108,6 +108,20 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 
 #[cfg(unix)]
 #[test]
+fn a_file_that_was_made_and_not_noted_is_gone_on_with() {
+    let folder = folder();
+    let log = session(folder.path()).join("log.jsonl");
+    let lines = fs::read_to_string(&log).unwrap();
+    let kept = lines.lines().filter(|line| !line.starts_with("{\"file\":"));
+    fs::write(log, kept.flat_map(|line| [line, "\n"]).collect::<String>()).unwrap();
+    fs::write(records(folder.path()), "").unwrap();
+    assert_eq!(runlore::recover(folder.path()).unwrap().tasks, QUEUED as u64);
+    let lines = fs::read_to_string(records(folder.path())).unwrap();
+    assert_eq!(lines.lines().count(), QUEUED + OPEN + 1);
+}
+
+#[cfg(unix)]
+#[test]
 fn it_is_recovered_whole_when_nobody_spoils_it() {
     let folder = folder();
     let session = session(folder.path());

@@ -98,7 +98,13 @@ fn child_process() {
             drop(runtime);
             run.finish().unwrap();
         }
-        "waits for a signal" => wait_for_signal(start),
+        "waits for a signal" => {
+            // A shell that starts the tests in the background has them ignore SIGINT.
+            for signal in [libc::SIGINT, libc::SIGTERM] {
+                set_handler(signal, libc::SIG_DFL);
+            }
+            wait_for_signal(start);
+        }
         "tokio takes the signal" => {
             let run = start();
             let runtime =
@@ -162,7 +168,7 @@ fn child_process() {
             }
         }
         "the signal is ignored" => {
-            set_term(libc::SIG_IGN);
+            set_handler(libc::SIGTERM, libc::SIG_IGN);
             let run = start();
             work(1);
             raise_term();
@@ -201,17 +207,17 @@ extern "C" fn handle(signal: libc::c_int) {
 
 /// Installs a handler by plain `sigaction`; returns the one before.
 fn handle_term() -> usize {
-    set_term(handle as *const () as usize)
+    set_handler(libc::SIGTERM, handle as *const () as usize)
 }
 
 #[allow(unsafe_code)]
-fn set_term(handler: usize) -> usize {
+fn set_handler(signal: libc::c_int, handler: usize) -> usize {
     // SAFETY: zeroed is a valid sigaction; the handler stores and calls what a handler may.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut before: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
-        assert_eq!(libc::sigaction(libc::SIGTERM, &raw const action, &raw mut before), 0);
+        assert_eq!(libc::sigaction(signal, &raw const action, &raw mut before), 0);
         before.sa_sigaction
     }
 }

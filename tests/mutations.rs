@@ -141,7 +141,7 @@ fn spoilt_file(random: &mut Random, seeds: &[Vec<u8>]) -> (Vec<u8>, Vec<String>)
 
 #[test]
 fn no_mutation_of_records_breaks_the_reader_or_costs_another_line() {
-    let mut cases = Cases::new(400);
+    let mut cases = Cases::new(200);
     let mut random = Random::new();
     let seeds = seeds();
     let folder = TempDir::new().unwrap();
@@ -182,13 +182,13 @@ fn no_mutation_of_records_breaks_the_reader_or_costs_another_line() {
 
 const SPOILS: &str = "mutations::spoils_and_recovers";
 /// A process does no more: what it recovers takes a little memory that is never given back.
-const AT_ONCE: u64 = 2000;
+const AT_ONCE: u64 = 500;
 
 #[cfg(unix)]
 #[test]
 fn no_mutation_of_what_a_dead_process_left_breaks_its_recovery() {
     let template = dead_process::folder();
-    let mut cases = Cases::new(200);
+    let mut cases = Cases::new(100);
     let mut random = Random::new();
     // In processes of their own: an overflow of the stack is no panic.
     loop {

@@ -4,7 +4,7 @@ use std::thread;
 
 use async_trait::async_trait;
 use rayon::prelude::*;
-use runlore::{FutureExt as _, carry, current, task, telemetry_task};
+use runlore::{FutureExt as _, TaskGuard, carry, current, task, telemetry_task};
 
 use crate::support::{child, expect_success, is_child, record, the, tree};
 
@@ -79,6 +79,11 @@ fn returns_a_future(place: &'static str) -> impl Future<Output = usize> {
     async move { leaf_async(place).await }
 }
 
+#[telemetry_task(skip(guard))]
+fn takes(guard: TaskGuard) {
+    guard.finish();
+}
+
 #[test]
 fn on_one_thread_and_across_threads() {
     let store = record(|| {
@@ -151,6 +156,8 @@ fn a_parent_is_restored_however_a_task_ends() {
             drop(outer);
             drop(inner);
             assert_eq!(runlore::current_task_id(), root);
+            takes(task("handed over").start());
+            assert_eq!(runlore::current_task_id(), root);
             leaf("after");
         });
     });
@@ -160,6 +167,8 @@ fn a_parent_is_restored_however_a_task_ends() {
     ├─ fails  ERROR  invalid digit found in string
     ├─ outer  FINISHED  (ended early)
     │  └─ inner  FINISHED  (ended early)
+    ├─ handed over  FINISHED
+    │  └─ takes  FINISHED
     └─ leaf  FINISHED  place="after" → value=5
     "#);
 }

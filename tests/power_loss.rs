@@ -53,7 +53,11 @@ fn runs_until_the_power_fails() {
     let store = StoreChoice::custom(Machine { memory: Vec::new(), disk });
     std::mem::forget(runlore::workflow("power").store(store).start().unwrap());
     for thread in 0..2 {
-        std::thread::spawn(carry(move || (0..).for_each(|number| step(thread, number))));
+        std::thread::spawn(carry(move || {
+            for number in 0.. {
+                step(thread, number);
+            }
+        }));
     }
     // The ledger: the number that was reported, one after the other, each a line.
     let ledger = OpenOptions::new().create(true).append(true).open(folder.join("ledger"));

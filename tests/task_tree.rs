@@ -63,7 +63,7 @@ fn a_task_without_its_parent_says_so() {
     ]);
     insta::assert_snapshot!(tree, @r#"
     run
-    └─ orphan  (its parent gone was not recorded)
+    └─ orphan  (its parent gone is not in the records)
        └─ child
     no workflow
     "#);
@@ -116,7 +116,7 @@ fn a_sub_workflow_stands_under_the_task_that_started_it() {
           ├─ first
           └─ second
              └─ handed over
-    not started here  (its parent gone was not recorded)
+    not started here  (its parent gone is not in the records)
     "#);
 }
 

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use runlore::record::Record;
-use runlore::store::jsonl;
+use runlore::store::{Batch, MemoryStore, Store, StoreChoice, jsonl};
 use runlore::telemetry_task;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{child, finished_in_time, is_child, skipped, tried};
+use crate::support::{child, expect_success, finished_in_time, is_child, skipped, tried};
 
 const WORKS: &str = "unwritable::works";
 /// Tasks before something happens to the store, and after it.
@@ -201,6 +201,15 @@ fn assert_rest_counted(scenario: &str, outcome: &Outcome, stored: u64, all: u64)
     assert!(outcome.told.iter().any(|text| text == error), "{scenario}: {:?}", outcome.told);
 }
 
+/// Tries several things at once: most of their time they wait for a store to come back.
+fn all_at_once<T: Send>(cases: impl IntoIterator<Item = T>, attempt: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| attempt(case));
+        }
+    });
+}
+
 /// A folder that everybody may look into.
 fn shared_folder() -> TempDir {
     let folder = TempDir::new().unwrap();
@@ -210,7 +219,8 @@ fn shared_folder() -> TempDir {
 
 #[test]
 fn a_folder_that_may_not_be_written() {
-    for (mode, exists) in [(0o555, true), (0o000, true), (0o555, false)] {
+    let cases = [(0o555, true), (0o000, true), (0o555, false)];
+    all_at_once(cases, |(mode, exists)| {
         let folder = shared_folder();
         let barred = folder.path().join("barred");
         fs::create_dir(&barred).unwrap();
@@ -222,13 +232,13 @@ fn a_folder_that_may_not_be_written() {
         assert_rest_counted(scenario, &outcome, 0, RECORDS);
         assert!(outcome.told[0].contains("Permission denied"), "{:?}", outcome.told);
         assert_eq!(fs::read_dir(&barred).unwrap().count(), 0);
-    }
+    });
     tried("read-only folder, permission denied", "3 folders");
 }
 
 #[test]
 fn a_file_where_the_folder_should_be() {
-    for is_back in [false, true] {
+    all_at_once([false, true], |is_back| {
         let folder = TempDir::new().unwrap();
         let store = folder.path().join("store");
         fs::write(&store, "in the way").unwrap();
@@ -240,28 +250,28 @@ fn a_file_where_the_folder_should_be() {
             assert_rest_counted(scenario, &outcome, 0, RECORDS);
             assert_eq!(fs::read(&store).unwrap(), b"in the way");
         }
-    }
+    });
     tried("a file where the folder should be", "for ever, and for a while");
 }
 
 #[test]
 fn files_that_may_not_grow() {
-    for signal in ["ignores the signal", "leaves the signal"] {
-        for is_back in [false, true] {
-            let folder = TempDir::new().unwrap();
-            let store = folder.path().join("store");
-            let rest = if is_back { ", fails first, larger files later" } else { "" };
-            let scenario = format!("small files, {signal}{rest}");
-            let outcome = outcome(&scenario, command(&scenario, &store));
-            if is_back {
-                assert_all_stored(&scenario, &outcome, &store);
-            } else {
-                assert_rest_counted(&scenario, &outcome, lines(&store), RECORDS);
-                let stored = numbers(&store);
-                assert_eq!(stored, (0..stored.len() as u64).collect::<Vec<_>>(), "whole lines");
-            }
+    let (ignored, left) = ("ignores the signal", "leaves the signal");
+    let cases = [(ignored, false), (ignored, true), (left, false), (left, true)];
+    all_at_once(cases, |(signal, is_back)| {
+        let folder = TempDir::new().unwrap();
+        let store = folder.path().join("store");
+        let rest = if is_back { ", fails first, larger files later" } else { "" };
+        let scenario = format!("small files, {signal}{rest}");
+        let outcome = outcome(&scenario, command(&scenario, &store));
+        if is_back {
+            assert_all_stored(&scenario, &outcome, &store);
+        } else {
+            assert_rest_counted(&scenario, &outcome, lines(&store), RECORDS);
+            let stored = numbers(&store);
+            assert_eq!(stored, (0..stored.len() as u64).collect::<Vec<_>>(), "whole lines");
         }
-    }
+    });
     tried(
         "files that may not grow (RLIMIT_FSIZE)",
         "for ever, and for a while; SIGXFSZ ignored and not",
@@ -284,6 +294,62 @@ fn a_folder_that_is_deleted_meanwhile() {
     let gone = outcome(scenario, command(scenario, &store));
     assert_rest_counted(scenario, &gone, BEFORE + 1, RECORDS);
     tried("a folder deleted in the middle of the run", "and made again, and replaced by a file");
+}
+
+/// A store that is away for so many calls.
+struct Away {
+    calls: u32,
+    inner: MemoryStore,
+}
+
+impl Store for Away {
+    fn write(&mut self, batch: &Batch<'_>) -> runlore::Result<()> {
+        if self.calls > 0 {
+            self.calls -= 1;
+            return Err(runlore::Error::new(runlore::ErrorKind::Store, "away"));
+        }
+        self.inner.write(batch)
+    }
+}
+
+const AWAY: &str = "unwritable::a_store_that_was_away_for_long_gets_what_memory_could_hold";
+
+#[test]
+fn a_store_that_was_away_for_long_gets_what_memory_could_hold() {
+    const TASKS: u64 = 2000;
+    if !is_child(AWAY) {
+        all_at_once(["64KiB", "64MiB"], |memory| {
+            let mut command = child(AWAY);
+            command.env("RUNLORE_RECORDER__BACKLOG_BYTES", memory);
+            command.env("RUNLORE_RECORDER__FLUSH_RECORDS", "20");
+            // Only the store is slow here, whatever else the machine has to do.
+            command.env("RUNLORE_RECORDER__MAX_WAIT_MS", "60s");
+            let output = finished_in_time(command);
+            expect_success(&output);
+            let told = String::from_utf8(output.stderr).unwrap();
+            let dropped = told.matches("records are dropped until it works again").count();
+            assert_eq!(dropped, usize::from(memory == "64KiB"), "{memory}: {told}");
+        });
+        tried(
+            "a store that is away until the end of the run",
+            "with memory for all of it, and for less",
+        );
+        return;
+    }
+    let inner = MemoryStore::new();
+    // After so many calls the next would be made later than the end of the run waits.
+    const CALLS: u32 = 6;
+    let store = StoreChoice::custom(Away { calls: CALLS, inner: inner.clone() });
+    let run = runlore::workflow("away").store(store).start().unwrap();
+    (0..TASKS).for_each(|n| _ = work(n));
+    wait_until(|| runlore::stats().store_errors >= u64::from(CALLS));
+    let totals = run.finish().unwrap();
+    assert_eq!(totals.tasks + totals.dropped, TASKS, "{totals:?}");
+    assert_eq!(inner.tasks().len() as u64, totals.tasks, "{totals:?}");
+    assert_eq!(totals.finished, totals.tasks, "{totals:?}");
+    assert_eq!(runlore::stats().dropped, totals.dropped);
+    let is_small = std::env::var("RUNLORE_RECORDER__BACKLOG_BYTES").unwrap() == "64KiB";
+    assert_eq!(totals.dropped > 0, is_small, "{totals:?}");
 }
 
 /// Mounts a small file system at `$1`, runs the rest of the arguments, and copies what is in it to `$2`.
@@ -311,12 +377,9 @@ fn a_disk_without_room() {
             continue;
         }
         // With room for the queue of a thread, and without.
-        for (ballast, rest) in [
-            ("640000", ""),
-            ("640000", ", fails first, room later"),
-            ("880000", ""),
-            ("880000", ", fails first, room later"),
-        ] {
+        let later = ", fails first, room later";
+        let cases = [("640000", ""), ("640000", later), ("880000", ""), ("880000", later)];
+        all_at_once(cases, |(ballast, rest)| {
             let folder = TempDir::new().unwrap();
             let (disk, copy) = (folder.path().join("disk"), folder.path().join("copy"));
             fs::create_dir(&disk).unwrap();
@@ -333,7 +396,6 @@ fn a_disk_without_room() {
                 };
             }
             let outcome = outcome(&scenario, outer);
-            // Below the middle of the run there is room for all of it.
             if rest.is_empty() {
                 assert_rest_counted(&scenario, &outcome, lines(&copy), RECORDS);
                 let stored = numbers(&copy);
@@ -341,7 +403,7 @@ fn a_disk_without_room() {
             } else {
                 assert_all_stored(&scenario, &outcome, &copy);
             }
-        }
+        });
         tried(what, "for ever, and for a while; with and without a queue on it");
         return;
     }

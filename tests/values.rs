@@ -196,6 +196,7 @@ fn secrets_are_hidden() {
         password: String,
         nested: BTreeMap<String, Option<String>>,
         tokens_per_sec: f64,
+        private_key: Vec<u8>,
     }
     let login = || Login {
         user: "ann".into(),
@@ -205,6 +206,7 @@ fn secrets_are_hidden() {
             ("url".into(), Some("pg://ann:hunter2@db/x".into())),
         ]),
         tokens_per_sec: 3.0,
+        private_key: b"hunter2".to_vec(),
     };
     #[telemetry_task]
     fn connect(api_token: &str, login: &Login, secret: Login, url: &str) -> Result<(), String> {
@@ -230,6 +232,7 @@ fn secrets_are_hidden() {
     assert_eq!(values["api_token"], "[redacted]");
     assert_eq!(values["login"]["user"], "ann");
     assert_eq!(values["login"]["tokens_per_sec"], 3.0);
+    assert_eq!(values["login"]["private_key"], "[redacted]");
     assert_eq!(values["login"]["nested"]["url"], "pg://ann:[redacted]@db/x");
     assert_eq!(values["secret"]["user"], "[redacted]", "everything under a secret name is one");
     let hashes = task.hashes.unwrap_or_default();
@@ -462,4 +465,32 @@ fn the_arguments_of_the_attribute_do_what_they_say() {
         Value::Object(the(&store, "spread").generated.unwrap()),
         json!({"loss": 1.0, "accuracy": 2.0})
     );
+}
+
+#[test]
+fn limits_of_any_size_and_chains_of_any_length_hold() {
+    #[derive(Serialize)]
+    struct Chain(Option<Box<Chain>>);
+    let mut chain = Chain(None);
+    for _ in 0..100_000 {
+        chain = Chain(Some(Box::new(chain)));
+    }
+    let task = stored(&chain);
+    assert_eq!(*used(&task), Value::Null);
+    // A derived drop of so many levels is the test's own affair.
+    std::mem::forget(chain);
+
+    let store = runlore::store::MemoryStore::new();
+    let run = runlore::workflow("odd").store(store.clone()).used("x", &Panics).used("y", &1);
+    run.start().unwrap().finish().unwrap();
+    let used = store.workflows()[0].used.clone().unwrap();
+    assert_eq!((&used["x"], &used["y"]), (&Value::Null, &json!(1)));
+}
+
+#[test]
+fn short_floats_hash_as_they_are_stored() {
+    let values = vec![0.1_f32, 2.5];
+    let task = stored(&values);
+    assert_eq!(*used(&task), json!([0.1, 2.5]));
+    assert_eq!(task.hashes.as_ref().unwrap()["used"]["x"], hash_of(used(&task)));
 }

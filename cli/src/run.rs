@@ -34,7 +34,12 @@ pub(crate) struct Args {
     json: bool,
 
     /// The command with its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
 }
 

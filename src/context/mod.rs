@@ -22,6 +22,7 @@
 //! ```
 
 mod active;
+mod ended;
 mod env;
 mod future;
 
@@ -170,7 +171,17 @@ impl Context {
     /// Makes this the calling thread's context again.
     #[inline]
     pub(crate) fn restore(self) {
-        CURRENT.set(self);
+        CURRENT.set(ended::skip(self));
+    }
+
+    /// Leaves a task that may not be the current one: then the others inside it go on, and this context comes back after
+    /// them.
+    pub(crate) fn restore_after(self, task: Id) {
+        if current_task_id() == Some(task) {
+            self.restore();
+        } else {
+            ended::remember(task, self);
+        }
     }
 
     /// The calling thread's context, for a task that begins: its parent, and the workflow it belongs to.
@@ -196,6 +207,6 @@ pub struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        CURRENT.set(self.before);
+        self.before.restore();
     }
 }

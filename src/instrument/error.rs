@@ -15,7 +15,9 @@ const MAX_CHAIN: usize = 32;
 
 /// An error with what caused it, and what caused that.
 pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Error + '_)) {
-    push_text(items, ItemKind::ErrorType, type_name);
+    if !type_name.is_empty() {
+        push_text(items, ItemKind::ErrorType, type_name);
+    }
     push_message(items, error.to_string());
     let mut source = error.source();
     for _ in 0..MAX_CHAIN {
@@ -50,11 +52,15 @@ pub(super) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
     }
 }
 
-fn push_message(items: &mut Vec<u8>, mut message: String) {
+fn push_message(items: &mut Vec<u8>, message: String) {
+    // Scrubbed before it is cut: a secret may lie across the limit. What is far past it is not worth the time.
+    let near =
+        (0..=message.len().min(2 * MAX_MESSAGE)).rev().find(|&at| message.is_char_boundary(at));
+    let mut message = redact::scrub(&message[..near.unwrap_or(0)]);
     if message.len() > MAX_MESSAGE {
         let end = (0..=MAX_MESSAGE).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
         message.truncate(end);
         message.push('…');
     }
-    push_text(items, ItemKind::ErrorMessage, &redact::scrub(&message));
+    push_text(items, ItemKind::ErrorMessage, &message);
 }

@@ -1,6 +1,5 @@
 //! Tasks without the macro: a block, a closure or a future.
 
-use std::cell::RefCell;
 use std::error::Error;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -288,7 +287,7 @@ impl TaskGuard {
 
     fn end(&mut self, monotonic_ns: u64, ending: Ending) {
         let Some((begun, before)) = self.begun.take() else { return };
-        leave(begun.id, before);
+        before.restore_after(begun.id);
         begun.end(monotonic_ns, ending, &self.items, true);
     }
 }
@@ -304,34 +303,5 @@ impl Drop for TaskGuard {
             error::push_panic_text(&mut self.items, &message);
         }
         self.end(ended, if panicked { Ending::Panicked } else { Ending::Dropped });
-    }
-}
-
-/// The most guards that may be dropped before those inside them, and still be remembered.
-const MAX_OUT_OF_ORDER: usize = 64;
-
-thread_local! {
-    /// Tasks that ended while another inside them was current, and the context around each.
-    static OUT_OF_ORDER: RefCell<Vec<(Id, Context)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Leaves a task: the context around it comes back, or the one around that where a guard ended before its time.
-fn leave(task: Id, mut before: Context) {
-    let is_current = context::current_task_id() == Some(task);
-    let looked = OUT_OF_ORDER.try_with(|ended| {
-        let mut ended = ended.borrow_mut();
-        if !is_current {
-            if ended.len() == MAX_OUT_OF_ORDER {
-                ended.remove(0);
-            }
-            ended.push((task, before));
-            return;
-        }
-        while let Some(at) = ended.iter().position(|(id, _)| before.task == Some(*id)) {
-            before = ended.swap_remove(at).1;
-        }
-    });
-    if is_current || looked.is_err() {
-        before.restore();
     }
 }

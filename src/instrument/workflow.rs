@@ -12,9 +12,11 @@ use super::panics::{self, Since};
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::identity::Identity;
 use crate::pipeline::{self, RunEnd, RunSpec, Totals};
-use crate::record::{ErrorObject, Id, Status, WorkflowObject, redact};
+use crate::record::{
+    Encoder, ErrorObject, Id, Limits, Status, ValueView, WorkflowObject, is_secret_name, redact,
+};
 use crate::settings::Settings;
-use crate::store::{RunInfo, StoreChoice};
+use crate::store::{RunInfo, Store, StoreChoice};
 use crate::{Result, clock, host};
 
 /// A workflow: tasks are recorded while one runs.
@@ -174,11 +176,12 @@ impl WorkflowBuilder {
         };
         let campaign = self.campaign.or(campaign).unwrap_or_else(|| Id::at(wall_ns).to_string());
         let info = RunInfo::new(id.clone(), self.name.clone(), std::process::id(), settings);
-        let store = self
-            .store
-            .or_else(|| Some(std::env::var(context::STORE).ok()?.into()))
-            .unwrap_or_else(|| default_store(settings))
-            .open(&info)?;
+        let store = match self.store {
+            Some(chosen) => chosen.open(&info)?,
+            None => {
+                inherited_store(&info).map_or_else(|| default_store(settings).open(&info), Ok)?
+            }
+        };
         if let Some(folder) = store.folder() {
             // What it finds is told when someone looks; a run must start whatever is wrong there.
             _ = pipeline::recover(folder);
@@ -242,9 +245,13 @@ impl WorkflowBuilder {
     }
 }
 
+/// Adds a value within the limits; one that panics or refuses is null.
 fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?Sized)) {
-    let value = serde_json::to_value(value).unwrap_or_default();
-    map.insert(name.to_owned(), redact::hidden(name, value));
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, Limits::current(), is_secret_name(name));
+    let copied = catch_unwind(AssertUnwindSafe(|| encoder.serialize(value))).is_ok();
+    let value = copied.then(|| ValueView::new(&bytes).to_json()).unwrap_or_default();
+    map.insert(name.to_owned(), value);
 }
 
 /// A workflow that is running; made by [`WorkflowBuilder::start`].
@@ -342,6 +349,18 @@ impl Drop for WorkflowRun {
         }
         // Nobody is there to hear of an error; the writer told it on standard error.
         _ = self.end(!panicked);
+    }
+}
+
+/// The store that a parent process handed over. One that this program cannot open must not keep it from running.
+fn inherited_store(info: &RunInfo) -> Option<Box<dyn Store>> {
+    let uri = std::env::var(context::STORE).ok().filter(|uri| !uri.is_empty())?;
+    match StoreChoice::from(uri).open(info) {
+        Ok(store) => Some(store),
+        Err(error) => {
+            pipeline::notice(&format!("{error} (from ${})", context::STORE));
+            None
+        }
     }
 }
 

@@ -16,6 +16,9 @@ pub(crate) fn settings() -> &'static Settings {
         for problem in loaded.problems() {
             notice(&problem.to_string());
         }
+        for unheard in not_in_force(&loaded.settings) {
+            notice(&format!("{unheard} is not in this version: the setting has no effect"));
+        }
         apply(&loaded.settings);
         loaded.settings
     })
@@ -47,6 +50,19 @@ pub fn configure(settings: Settings) -> Result<()> {
         ErrorKind::Settings,
         "settings are in use already: call `configure` before the first workflow or task",
     ))
+}
+
+/// What is set and does nothing yet: better said than found out.
+fn not_in_force(settings: &Settings) -> Vec<&'static str> {
+    [
+        (settings.instrumentation.backtrace, "instrumentation.backtrace"),
+        (settings.databases.sqlite.enabled, "databases.sqlite"),
+        (settings.databases.mongodb.enabled, "databases.mongodb"),
+        (!settings.databases.jsonl.enabled, "databases.jsonl.enabled: false"),
+    ]
+    .into_iter()
+    .filter_map(|(is_set, name)| is_set.then_some(name))
+    .collect()
 }
 
 /// Tells the modules above what they cannot ask for.

@@ -130,6 +130,7 @@ mod unix {
         rings::forget_all();
         writer::forget();
         session::disown();
+        push::forget_adds();
         signal::FLUSH.reset();
         signal::END_ALL.reset();
         Id::reseed_thread();

@@ -35,10 +35,19 @@ impl Memory {
         let size = libc::off_t::try_from(length).map_err(io::Error::other)?;
         // Room is taken now: a page that the disk has no room for would otherwise end the program when it is
         // first written to.
-        // SAFETY: the descriptor is open for writing.
-        let refused = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size) };
-        if refused != 0 {
-            return Err(io::Error::from_raw_os_error(refused));
+        #[cfg(not(target_vendor = "apple"))]
+        {
+            // SAFETY: the descriptor is open for writing.
+            let refused = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size) };
+            if refused != 0 {
+                return Err(io::Error::from_raw_os_error(refused));
+            }
+        }
+        #[cfg(target_vendor = "apple")]
+        {
+            // No call there takes room for sure; zeros that were written have it.
+            _ = size;
+            io::Write::write_all(&mut &*file, &vec![0; length])?;
         }
         Self::map(length, libc::MAP_SHARED, file.as_raw_fd())
     }

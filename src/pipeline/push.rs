@@ -2,7 +2,7 @@
 
 #[cfg(unix)]
 use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +25,12 @@ static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
 /// ENDs of tasks that began on another thread and found no room here. There are never more than open tasks.
 static OVERFLOW: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 static ANY_OVERFLOW: AtomicBool = AtomicBool::new(false);
+
+/// Sees to it that the calling thread has a ring, if it can have one.
+#[inline]
+pub(crate) fn prepare_thread() {
+    _ = rings::own();
+}
 
 /// Pushes a START; `false` when the task will not be recorded. With `reserve` room is kept for its END, which
 /// must then come from this thread.
@@ -107,10 +113,27 @@ pub(crate) fn push_add(task: Id, items: &[u8]) {
     if items.len() > room_for_items(ring) {
         return;
     }
-    if ring.push(Kind::Add, head, items, keep).is_err() {
-        wait_for_room(ring, items.len(), || ring.push(Kind::Add, head, items, keep).is_ok());
+    // Counted before it is there: whoever sees the task's END knows that there is something to be read first.
+    ADDS.fetch_add(1, Ordering::Relaxed);
+    let attempt = || ring.push(Kind::Add, head, items, keep).is_ok();
+    if !attempt() && !wait_for_room(ring, items.len(), attempt) {
+        ADDS.fetch_sub(1, Ordering::Relaxed);
     }
     wake_if_filling(ring);
+}
+
+/// How many times something was added to a task.
+static ADDS: AtomicU64 = AtomicU64::new(0);
+
+/// In a forked child: nothing was added yet.
+#[cfg(unix)]
+pub(super) fn forget_adds() {
+    ADDS.store(0, Ordering::Relaxed);
+}
+
+/// By the writer: how many times something was added to a task so far.
+pub(super) fn adds() -> u64 {
+    ADDS.load(Ordering::Relaxed)
 }
 
 /// Several events must fit a ring, or one could wait for ever.

@@ -62,7 +62,14 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
     if !is_plain_folder(&all) {
         return Ok(Recovered::default());
     }
-    let Ok(sessions) = fs::read_dir(&all) else { return Ok(Recovered::default()) };
+    let sessions = match fs::read_dir(&all) {
+        Ok(sessions) => sessions,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Recovered::default()),
+        Err(error) => {
+            let text = format!("cannot look for what killed processes left in {}", all.display());
+            return Err(Error::new(ErrorKind::Store, text).with_source(error));
+        }
+    };
     let _one = ONE_AT_A_TIME.lock();
     file_size::without_signal(|| recover_all(folder, sessions))
 }
@@ -309,6 +316,14 @@ fn finish_run(
     pid: u32,
     recovered: &mut Recovered,
 ) -> io::Result<()> {
+    let info = RunInfo::new(run.workflow_id.clone(), run.name.clone(), pid, settings());
+    let mut store = JsonlStore::in_folder(folder, &info);
+    let unnoted = [store.first_path()];
+    let files = match files {
+        // The process died between making its file and noting it.
+        [] if is_empty_file(&unnoted[0]) => &unnoted,
+        files => files,
+    };
     let ids: HashSet<String> = tasks.iter().map(|task| task.start.id.to_string()).collect();
     let mut has_end = false;
     // A run may have had several files; it goes on in the last.
@@ -355,9 +370,8 @@ fn finish_run(
     match &mut last {
         Some(last) => last.append(&lines.bytes)?,
         None => {
-            let info = RunInfo::new(run.workflow_id.clone(), run.name.clone(), pid, settings());
             let batch = Batch::new(&lines.bytes, &lines.ends);
-            JsonlStore::in_folder(folder, &info).write(&batch).map_err(io::Error::other)?;
+            store.write(&batch).map_err(io::Error::other)?;
         }
     }
     for file in files {
@@ -365,6 +379,10 @@ fn finish_run(
         _ = fs::remove_file(file.with_extension("open.jsonl"));
     }
     Ok(())
+}
+
+fn is_empty_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() == 0)
 }
 
 /// The last record of a workflow whose process died: nobody knows how it would have ended.

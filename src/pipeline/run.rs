@@ -225,6 +225,12 @@ impl Run {
         answer: Option<SyncSender<Result<Totals>>>,
         spare: &mut Vec<Vec<u8>>,
     ) {
+        // The next try may be due later than there is time.
+        self.ended = true;
+        if !self.backlog.is_empty() {
+            self.retry_at = None;
+            self.drain_backlog();
+        }
         self.write_batch(spare);
         let mut lines = Lines::default();
         for task in open {
@@ -246,8 +252,7 @@ impl Run {
             }
             lines.push(&workflow);
         }
-        self.send(lines);
-        self.ended = true;
+        self.send_last(lines);
         self.closing = Some(Closing { until: Instant::now() + LAST_TRY, answer });
         self.try_to_close();
     }
@@ -297,8 +302,8 @@ impl Run {
         if lines.ends.is_empty() || self.backlog.is_empty() && self.try_write(&lines) {
             return Some(lines);
         }
-        let size = lines.bytes.len();
-        if (self.backlog_bytes + size) as u64 > settings().recorder.backlog_bytes.get() {
+        let all = self.backlog_bytes + lines.bytes.len();
+        if all as u64 > settings().recorder.backlog_bytes.get() {
             notice("a store fails for too long: records are dropped until it works again");
             stats::add(&stats::DROPPED, lines.ends.len() as u64);
             self.lost += lines.ends.len();
@@ -310,10 +315,22 @@ impl Run {
             self.totals.dropped += of.tasks;
             return Some(lines);
         }
-        stats::add(&stats::WAITING, lines.ends.len() as u64);
-        self.backlog_bytes += size;
-        self.backlog.push_back(lines);
+        self.keep(lines);
         None
+    }
+
+    /// Hands the last records to the store, or keeps them: what is waiting is of no use without its end.
+    fn send_last(&mut self, lines: Lines) {
+        let is_empty = lines.ends.is_empty();
+        if !is_empty && !(self.backlog.is_empty() && self.try_write(&lines)) {
+            self.keep(lines);
+        }
+    }
+
+    fn keep(&mut self, lines: Lines) {
+        stats::add(&stats::WAITING, lines.ends.len() as u64);
+        self.backlog_bytes += lines.bytes.len();
+        self.backlog.push_back(lines);
     }
 
     fn try_write(&mut self, lines: &Lines) -> bool {

@@ -66,7 +66,7 @@ mod unix {
     extern "C" fn on_signal(signal: libc::c_int) {
         // SAFETY: only functions that a signal handler may call, on a descriptor that is never closed.
         unsafe {
-            let error = *libc::__errno_location();
+            let error = *errno();
             if libc::getpid() == OWNER.load(Ordering::Relaxed) {
                 let byte = signal as u8;
                 libc::write(PIPE.load(Ordering::Relaxed), (&raw const byte).cast(), 1);
@@ -74,7 +74,23 @@ mod unix {
                 libc::signal(signal, libc::SIG_DFL);
                 libc::raise(signal);
             }
-            *libc::__errno_location() = error;
+            *errno() = error;
+        }
+    }
+
+    /// The place of the thread's last error, which a handler must leave as it was.
+    ///
+    /// # Safety
+    /// None of its own; the pointer is good for the calling thread.
+    unsafe fn errno() -> *mut libc::c_int {
+        // SAFETY: each of these returns a place that lives as long as the thread.
+        unsafe {
+            #[cfg(any(target_os = "linux", target_os = "emscripten", target_os = "hurd"))]
+            return libc::__errno_location();
+            #[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "dragonfly"))]
+            return libc::__error();
+            #[cfg(any(target_os = "android", target_os = "netbsd", target_os = "openbsd"))]
+            return libc::__errno();
         }
     }
 
@@ -97,9 +113,15 @@ mod unix {
     fn pipe() -> Option<(OwnedFd, OwnedFd)> {
         let mut ends = [-1; 2];
         // SAFETY: room for two descriptors.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
             return None;
         }
+        for end in ends {
+            // SAFETY: just opened, and ours.
+            unsafe { libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+        // SAFETY: as above. A handler must not wait for a pipe that is full.
+        unsafe { libc::fcntl(ends[1], libc::F_SETFL, libc::O_NONBLOCK) };
         // SAFETY: both are open and nobody else's.
         unsafe { Some((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))) }
     }

@@ -212,6 +212,8 @@ struct OpenTask {
     shown: bool,
     /// Whether the session keeps its beginning, so that its ring need not.
     kept: bool,
+    /// Whether its END was read and is held back.
+    ending: bool,
 }
 
 struct Writer {
@@ -224,6 +226,8 @@ struct Writer {
     /// ENDs whose START has not been seen: it lies in a ring that was read before this END came.
     /// Each with the number of the look that found it.
     early: Vec<(u64, Kind, Vec<u8>)>,
+    /// How many times something was added to a task, as far as it was read.
+    adds: u64,
     /// How many looks there were.
     looks: u64,
     /// The process ends: nothing needs to stay in the rings.
@@ -246,6 +250,7 @@ impl Writer {
             runs: HashMap::new(),
             open: ById::default(),
             early: Vec::new(),
+            adds: 0,
             looks: 0,
             ending: false,
             kept: 0,
@@ -272,26 +277,19 @@ impl Writer {
         }
     }
 
-    /// One look at everything; whether there was something.
+    /// Looks at everything and does what was asked for; whether there was something.
     fn turn(&mut self) -> bool {
         self.receive();
-        // What was asked before this look at the rings is answered after it.
+        // What was asked before the look at the rings is answered after it.
         let flush = signal::FLUSH.take();
         let end_all = signal::END_ALL.take();
         let asked = std::mem::take(&mut self.asked);
-        self.find_new_rings();
-        let mut worked = !asked.is_empty();
-        // Only what is there now: under a steady load there would be no end.
-        for cursor in &mut self.cursors {
-            cursor.until = cursor.ring.committed();
-        }
-        self.looks += 1;
-        while self.drain_some() {
+        let mut worked = self.look();
+        if !asked.is_empty() || flush.is_asked() || end_all.is_asked() {
+            // The first look may have left an END to wait for what belongs before it.
             worked = true;
-            self.write_due(Instant::now());
+            self.look();
         }
-        // A START that this look did not find for an END of the last one belongs to no run.
-        self.early.retain(|(look, ..)| *look == self.looks);
         for command in asked {
             match command {
                 Command::Open(_) => {}
@@ -329,6 +327,32 @@ impl Writer {
         worked
     }
 
+    /// Reads what is in the rings now; whether there was anything.
+    fn look(&mut self) -> bool {
+        self.find_new_rings();
+        // Only what is there now: under a steady load there would be no end.
+        for cursor in &mut self.cursors {
+            cursor.until = cursor.ring.committed();
+        }
+        self.looks += 1;
+        let mut worked = false;
+        while self.drain_some() {
+            worked = true;
+            self.write_due(Instant::now());
+        }
+        // This look has read all that was there when the last one ended. What it did not find belongs to no run.
+        let (new, old): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.early).into_iter().partition(|(look, ..)| *look == self.looks);
+        self.early = new;
+        for (_, kind, bytes) in old {
+            _ = match kind {
+                Kind::Add => self.add(&bytes),
+                _ => self.end(&bytes),
+            };
+        }
+        worked
+    }
+
     /// Writes batches that are due, and gives room back to the rings.
     fn write_due(&mut self, now: Instant) {
         let filling = self.cursors.iter().any(Cursor::is_filling);
@@ -338,11 +362,10 @@ impl Writer {
             }
             run.tick(now, &mut self.spare);
         }
-        // An END that waits for its START is in nobody's hands but ours. What its store would not take stays in the rings,
-        // too, as long as they have room: memory does not outlive the process.
+        // What a store would not take stays in the rings as long as they have room: memory does not outlive the process.
         let any_batch = self.runs.values().any(Run::has_batch);
         let any_backlog = self.runs.values().any(Run::has_backlog);
-        if self.early.is_empty() && !any_batch && (filling || !any_backlog) {
+        if !any_batch && (filling || !any_backlog) && !self.holds_strangers() {
             self.release();
         }
     }
@@ -371,11 +394,19 @@ impl Writer {
             let read =
                 cursor.ring.read(cursor.read, cursor.until, PART, |at, kind, bytes| match kind {
                     Kind::Start => beginnings.extend(self.start(bytes, thread).map(|id| (at, id))),
-                    Kind::Add if self.add(bytes) => {
-                        beginnings.extend(id_at(bytes, 0).map(|id| (at, id)))
+                    Kind::Add => {
+                        self.adds += 1;
+                        match self.add(bytes) {
+                            true => beginnings.extend(id_at(bytes, 0).map(|id| (at, id))),
+                            false => self.early.push((self.looks, kind, bytes.to_vec())),
+                        }
                     }
-                    Kind::End if self.end(bytes) => {}
-                    Kind::Add | Kind::End => self.early.push((self.looks, kind, bytes.to_vec())),
+                    // What another thread added to it may not have been read yet.
+                    Kind::End if self.adds == push::adds() && self.end(bytes) => {}
+                    Kind::End => {
+                        beginnings.extend(self.await_end(bytes).map(|id| (at, id)));
+                        self.early.push((self.looks, kind, bytes.to_vec()));
+                    }
                     Kind::Pad => {}
                 });
             if read != cursor.read {
@@ -394,7 +425,10 @@ impl Writer {
         let (adds, ends): (Vec<_>, Vec<_>) =
             early.into_iter().partition(|(_, kind, _)| *kind == Kind::Add);
         for (look, kind, bytes) in adds.into_iter().chain(ends) {
-            let found = if kind == Kind::Add { self.add(&bytes) } else { self.end(&bytes) };
+            let found = match kind {
+                Kind::Add => self.add(&bytes),
+                _ => self.adds == push::adds() && self.end(&bytes),
+            };
             if !found {
                 self.early.push((look, kind, bytes));
             }
@@ -418,8 +452,9 @@ impl Writer {
         let any_open = !self.open.is_empty();
         let open = &mut self.open;
         for cursor in &mut self.cursors {
-            let is_needed =
-                |open: &ById<OpenTask>, id: &Id| open.get(id).is_some_and(|open| !open.kept);
+            let is_needed = |open: &ById<OpenTask>, id: &Id| {
+                open.get(id).is_some_and(|open| !open.kept || open.ending)
+            };
             // A ring whose thread has ended is wanted by others.
             if cursor.is_filling() || cursor.ring.is_closed() || self.ending {
                 let mut due = Vec::new();
@@ -488,7 +523,7 @@ impl Writer {
         buffer.extend_from_slice(items);
         let site = Site::of(start.site);
         let task = Task { start, end: None, items: buffer, thread: Rc::clone(thread), site };
-        self.open.insert(start.id, OpenTask { task, shown: false, kept: false });
+        self.open.insert(start.id, OpenTask { task, shown: false, kept: false, ending: false });
         Some(start.id)
     }
 
@@ -504,6 +539,20 @@ impl Writer {
         open.shown = false;
         open.kept = false;
         true
+    }
+
+    /// An END is held back. While its task is known, the END's ring keeps it.
+    fn await_end(&mut self, bytes: &[u8]) -> Option<Id> {
+        let id = id_at(bytes, 0)?;
+        self.open.get_mut(&id)?.ending = true;
+        Some(id)
+    }
+
+    /// Whether an event that is held back is in nobody's hands but ours: its task is not known.
+    fn holds_strangers(&self) -> bool {
+        self.early.iter().any(|(_, _, bytes)| {
+            id_at(bytes, 0).is_none_or(|id| !self.open.get(&id).is_some_and(|open| open.ending))
+        })
     }
 
     /// Ends a task; `false` when its START has not been seen.

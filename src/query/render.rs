@@ -136,7 +136,9 @@ impl<'a> Render<'a> {
             }
         }
         // A text that somebody printed to stderr is not a failure.
-        if let Some(error) = error.filter(|_| status == Some(Status::Error)) {
+        if let Some(error) =
+            error.filter(|_| matches!(status, Some(Status::Error | Status::Unknown)))
+        {
             f.write_str("  ")?;
             self.style.write(f, Part::Error, &printable(error.trim()).at_most(ERROR_LENGTH))?;
         }
@@ -186,7 +188,7 @@ impl Display for Why<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parent = printable(self.node.parent_id().unwrap_or("?")).at_most(64);
         match self.why {
-            Detached::ParentMissing => write!(f, "(its parent {parent} was not recorded)"),
+            Detached::ParentMissing => write!(f, "(its parent {parent} is not in the records)"),
             Detached::Circle => write!(f, "(its parent {parent} is also below it)"),
         }
     }

@@ -182,7 +182,6 @@ impl<'f> ser::Serializer for Canonical<'f> {
         serialize_u8(u8) => serialize_i64;
         serialize_u16(u16) => serialize_i64;
         serialize_u32(u32) => serialize_i64;
-        serialize_f32(f32) => serialize_f64;
     }
 
     fn serialize_bool(self, value: bool) -> Done {
@@ -199,6 +198,12 @@ impl<'f> ser::Serializer for Canonical<'f> {
         let kind = if i64::try_from(value).is_ok() { b'i' } else { b'u' };
         self.0.put(kind, value.to_le_bytes());
         Ok(())
+    }
+
+    fn serialize_f32(self, value: f32) -> Done {
+        // A reader of the record sees the shortest text of a short float, and not the same number as the float itself.
+        let text = if value.is_finite() { value.to_string().parse() } else { Ok(f64::NAN) };
+        self.serialize_f64(text.unwrap_or(f64::from(value)))
     }
 
     fn serialize_f64(self, value: f64) -> Done {

@@ -5,6 +5,8 @@
 //! hidden while `tokens_per_sec` and `primary_key` are left alone. Redaction happens on the caller's side: a
 //! secret never reaches a queue, a file or another thread.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use serde_json::Value;
@@ -100,48 +102,79 @@ fn segments_match(name: &[u8], mut at: usize, wanted: &[impl AsRef<str>]) -> boo
     true
 }
 
-/// The byte range of a password inside the first URL at or after `from`.
-fn url_secret(text: &str, from: usize) -> Option<(usize, usize)> {
-    let mut search = from;
+/// What is secret in the URLs of a text, as byte ranges in order: passwords, long user names (tokens), and the values of
+/// secret names in a query.
+fn url_secrets(text: &str) -> Vec<Range<usize>> {
+    let mut secrets = Vec::new();
+    let mut search = 0;
     while let Some(found) = text[search..].find("://") {
         let start = search + found + 3;
-        let authority = &text[start..];
-        let end = authority
-            .find(|c: char| {
-                matches!(c, '/' | '?' | '#' | '"' | '\'' | '<' | '>') || c.is_whitespace()
-            })
-            .unwrap_or(authority.len());
-        if let Some(at) = authority[..end].rfind('@') {
-            let colon = authority[..at].find(':').map_or(at, |colon| colon + 1);
-            if colon < at {
-                return Some((start + colon, start + at));
+        let rest = &text[start..];
+        let end = rest.find(|c: char| matches!(c, '"' | '\'' | '<' | '>') || c.is_whitespace());
+        let url = &rest[..end.unwrap_or(rest.len())];
+        secrets.extend(userinfo(url).map(|secret| start + secret.start..start + secret.end));
+        if let Some(query) = url.find('?') {
+            let mut at = query + 1;
+            for pair in url[query + 1..].split(['&', ';', '#']) {
+                if let Some((name, value)) = pair.split_once('=')
+                    && is_secret_name(name)
+                {
+                    let value_at = start + at + name.len() + 1;
+                    secrets.push(value_at..value_at + value.len());
+                }
+                at += pair.len() + 1;
             }
         }
         search = start;
     }
-    None
+    secrets
 }
 
-/// Whether a string holds a URL with a password.
-pub(crate) fn has_url_secret(text: &str) -> bool {
-    url_secret(text, 0).is_some()
+/// The secret part of what stands before the `@` of a URL.
+fn userinfo(url: &str) -> Option<Range<usize>> {
+    /// A user name this long is a token.
+    const TOKEN: usize = 20;
+    let authority = url.find(['/', '?', '#']).unwrap_or(url.len());
+    let at = match url[..authority].rfind('@') {
+        Some(at) => at,
+        // A password may hold a slash by mistake; a port is a number.
+        None => {
+            let (_, after) = url[..authority].split_once(':')?;
+            let is_port = after.bytes().all(|byte| byte.is_ascii_digit());
+            if is_port { None } else { url.rfind('@') }?
+        }
+    };
+    match url[..at].find(':') {
+        Some(colon) if colon + 1 < at => Some(colon + 1..at),
+        None if at >= TOKEN => Some(0..at),
+        _ => None,
+    }
 }
 
-/// The text with passwords in URLs hidden.
-pub(crate) fn hide_url_secrets(text: &str) -> String {
+/// The text with secrets in URLs hidden.
+pub(crate) fn hide_url_secrets(text: &str) -> Cow<'_, str> {
+    if !text.contains("://") {
+        return Cow::Borrowed(text);
+    }
+    let secrets = url_secrets(text);
+    if secrets.is_empty() {
+        return Cow::Borrowed(text);
+    }
     let mut clean = String::with_capacity(text.len());
     let mut copied = 0;
-    while let Some((start, end)) = url_secret(text, copied) {
-        clean.push_str(&text[copied..start]);
-        clean.push_str(REDACTED);
-        copied = end;
+    for secret in secrets {
+        if secret.start >= copied {
+            clean.push_str(&text[copied..secret.start]);
+            clean.push_str(REDACTED);
+            copied = secret.end;
+        }
     }
     clean.push_str(&text[copied..]);
-    clean
+    Cow::Owned(clean)
 }
 
-/// Text made for people (`Debug` output, messages, command lines) with secrets hidden: URL passwords,
-/// and what follows a secret name and `:` or `=`.
+/// Text made for people (`Debug` output, messages, command lines) with secrets hidden: those in URLs, and what follows
+/// a secret name and `:` or `=`.
 ///
 /// ```
 /// use runlore::record::scrub;
@@ -164,55 +197,79 @@ pub fn scrub(text: &str) -> String {
         let name_start = text[..name_end]
             .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')))
             .map_or(0, |found| found + text[found..].chars().next().map_or(1, char::len_utf8));
-        if name_start < copied || !is_secret_name(&text[name_start..name_end]) {
+        let name = &text[name_start..name_end];
+        if name_start < copied || !is_secret_name(name) {
             continue;
         }
-        let (start, end) = secret_value(&text, at);
-        if start < end {
-            clean.push_str(&text[copied..start]);
+        let secret = secret_value(&text, at, name, text.as_bytes()[sign] == b':');
+        if !secret.is_empty() {
+            clean.push_str(&text[copied..secret.start]);
             clean.push_str(REDACTED);
-            copied = end;
-            at = end;
+            copied = secret.end;
+            at = secret.end;
         }
     }
     clean.push_str(&text[copied..]);
     clean
 }
 
-/// The range of the value that begins after a name: a quoted text, else up to the next separator.
-fn secret_value(text: &str, from: usize) -> (usize, usize) {
-    let mut start = from + (text[from..].len() - text[from..].trim_start().len());
-    // `Some("x")`, `Secret("x")`: the quoted part is the secret.
-    let wrapper = text[start..].find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(0);
-    if text[start + wrapper..].starts_with("(\"") {
-        start += wrapper + 1;
+/// The value that begins after a secret name: a quoted text, a group in brackets, else up to the next separator.
+fn secret_value(text: &str, from: usize, name: &str, after_colon: bool) -> Range<usize> {
+    let start = from + (text[from..].len() - text[from..].trim_start_matches(' ').len());
+    // A header's value has several words, of which the last is the secret.
+    if name.to_ascii_lowercase().ends_with("authorization") && !text[start..].starts_with('"') {
+        let line = text[start..].find(['\n', '\r', '"', '\'']).unwrap_or(text.len() - start);
+        return start..start + line;
     }
-    // `Authorization: Bearer x`: the scheme is not the secret, what follows is.
-    for scheme in ["Bearer ", "Basic ", "bearer ", "basic "] {
-        if text[start..].starts_with(scheme) {
-            start += scheme.len();
+    // `Some("x")`, `Inner { value: "x" }`: the name of the type is none.
+    let word = text[start..].find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(0);
+    let opened = start + word + usize::from(text[start + word..].starts_with(" {"));
+    match text[opened..].chars().next() {
+        Some(quote @ ('"' | '\'')) if word == 0 => start + 1..end_of_quoted(text, start + 1, quote),
+        Some('(' | '[' | '{') => opened + 1..end_of_group(text, opened),
+        _ => {
+            let end = text[start..]
+                .find(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&' | ')' | '}' | ']'))
+                .unwrap_or(text.len() - start);
+            let value = &text[start..start + end];
+            // In `Debug` output a bare word is a number, a truth value or a variant: no text.
+            let is_plain =
+                value.parse::<f64>().is_ok() || matches!(value, "None" | "null" | "true" | "false");
+            if after_colon && is_plain { start..start } else { start..start + end }
         }
     }
-    if text[start..].starts_with('"') {
-        let mut escaped = false;
-        for (offset, c) in text[start + 1..].char_indices() {
-            match c {
-                '"' if !escaped => return (start + 1, start + 1 + offset),
-                '\\' => escaped = !escaped,
-                _ => escaped = false,
+}
+
+fn end_of_quoted(text: &str, from: usize, quote: char) -> usize {
+    let mut escaped = false;
+    for (offset, c) in text[from..].char_indices() {
+        match c {
+            _ if c == quote && !escaped => return from + offset,
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    text.len()
+}
+
+/// The place of the bracket that closes the one at `from`.
+fn end_of_group(text: &str, from: usize) -> usize {
+    let (mut depth, mut quoted, mut escaped) = (0_u32, false, false);
+    for (offset, c) in text[from..].char_indices() {
+        match c {
+            '"' if !escaped => quoted = !quoted,
+            '(' | '[' | '{' if !quoted => depth += 1,
+            ')' | ']' | '}' if !quoted => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return from + offset;
+                }
             }
+            _ => {}
         }
-        return (start + 1, text.len());
+        escaped = c == '\\' && !escaped;
     }
-    let end = text[start..]
-        .find(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&' | ')' | '}' | ']'))
-        .unwrap_or(text.len() - start);
-    let value = &text[start..start + end];
-    // Numbers and words such as `None` are not what the name promises to hide.
-    if value.parse::<f64>().is_ok() || matches!(value, "None" | "null" | "true" | "false") {
-        return (start, start);
-    }
-    (start, start + end)
+    text.len()
 }
 
 /// A value as it may be stored under a name: strings under secret names, and passwords in URLs, are hidden.
@@ -223,7 +280,7 @@ pub(crate) fn hidden(name: &str, value: Value) -> Value {
 fn hide(value: Value, secret: bool) -> Value {
     match value {
         Value::String(_) if secret => Value::String(REDACTED.to_owned()),
-        Value::String(text) => Value::String(hide_url_secrets(&text)),
+        Value::String(text) => Value::String(hide_url_secrets(&text).into_owned()),
         Value::Array(items) => items.into_iter().map(|item| hide(item, secret)).collect(),
         Value::Object(fields) => fields
             .into_iter()
@@ -274,28 +331,49 @@ mod tests {
     }
 
     #[test]
-    fn url_passwords_are_hidden_and_nothing_else() {
-        assert_eq!(
-            hide_url_secrets("mongodb://ann:s3cr:et@host/db and http://x/y"),
-            "mongodb://ann:[redacted]@host/db and http://x/y"
-        );
-        assert_eq!(hide_url_secrets("https://host:80/a@b"), "https://host:80/a@b");
-        assert!(!has_url_secret("user:pass@host"));
+    fn secrets_in_urls_are_hidden_and_nothing_else() {
+        for (text, clean) in [
+            (
+                "mongodb://ann:s3cr:et@host/db and http://x/y",
+                "mongodb://ann:[redacted]@host/db and http://x/y",
+            ),
+            ("https://host:80/a@b", "https://host:80/a@b"),
+            ("https://ann@host/", "https://ann@host/"),
+            ("https://ghp_0123456789abcdef0123@git.host/", "https://[redacted]@git.host/"),
+            ("pg://ann:pa/ss@h/db", "pg://ann:[redacted]@h/db"),
+            (
+                "https://h/p?user=ann&api_key=x&n=1#f",
+                "https://h/p?user=ann&api_key=[redacted]&n=1#f",
+            ),
+            ("user:pass@host", "user:pass@host"),
+            ("é://ü:ö@ä", "é://ü:[redacted]@ä"),
+        ] {
+            assert_eq!(hide_url_secrets(text), clean);
+        }
     }
 
     #[test]
-    fn debug_text_is_scrubbed() {
-        assert_eq!(
-            scrub(r#"Config { user: "ann", password: "a\"b", token: Some("t"), port: 1 }"#),
-            r#"Config { user: "ann", password: "[redacted]", token: Some("[redacted]"), port: 1 }"#
-        );
-        assert_eq!(
-            scrub("login failed: password=hunter2, user=ann"),
-            "login failed: password=[redacted], user=ann"
-        );
-        assert_eq!(scrub("Authorization: Bearer abc.def"), "Authorization: Bearer [redacted]");
-        assert_eq!(scrub(r#"{"api_key":"k","n":1}"#), r#"{"api_key":"[redacted]","n":1}"#);
-        assert_eq!(scrub("token: 17, tokens_per_sec: 3"), "token: 17, tokens_per_sec: 3");
-        assert_eq!(scrub("std::secret::Token"), "std::secret::Token");
+    fn text_for_people_is_scrubbed() {
+        for (text, clean) in [
+            (
+                r#"Config { user: "ann", password: "a\"b", token: Some("t"), port: 1 }"#,
+                r#"Config { user: "ann", password: "[redacted]", token: Some([redacted]), port: 1 }"#,
+            ),
+            ("failed: password=hunter2, user=ann", "failed: password=[redacted], user=ann"),
+            ("password=20240101", "password=[redacted]"),
+            ("password='my secret pass' next", "password='[redacted]' next"),
+            ("Authorization: Bearer abc.def\nHost: x", "Authorization: [redacted]\nHost: x"),
+            (r#"{"authorization": "token ghp"}"#, r#"{"authorization": "[redacted]"}"#),
+            (r#"{"api_key":"k","n":1}"#, r#"{"api_key":"[redacted]","n":1}"#),
+            (r#"credentials: Inner { value: "X" }, n: 1"#, "credentials: Inner {[redacted]}, n: 1"),
+            (r#"auth_token: ["a", "b]"], n: 1"#, "auth_token: [[redacted]], n: 1"),
+            ("token: 17, tokens_per_sec: 3", "token: 17, tokens_per_sec: 3"),
+            ("token: None", "token: None"),
+            ("std::secret::Token", "std::secret::Token"),
+            ("password:", "password:"),
+            ("pässword=ü token=é", "pässword=ü token=[redacted]"),
+        ] {
+            assert_eq!(scrub(text), clean, "{text}");
+        }
     }
 }

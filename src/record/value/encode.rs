@@ -44,6 +44,8 @@ pub struct Encoder<'b> {
     /// Where in the buffer the value's own bytes end at the latest.
     pub(super) end: usize,
     pub(super) depth: u32,
+    /// Values around this one that leave no trace in the record.
+    pub(super) nesting: u32,
     /// Whether strings are secrets here.
     pub(super) secret: bool,
     /// Whether a limit stopped the walk somewhere.
@@ -57,7 +59,17 @@ pub struct Encoder<'b> {
 impl<'b> Encoder<'b> {
     pub(crate) fn new(buffer: &'b mut Vec<u8>, limits: Limits, secret: bool) -> Self {
         let end = buffer.len() + limits.bytes as usize;
-        Self { buffer, limits, end, depth: 0, secret, cut: false, redacted: false, whole: false }
+        Self {
+            buffer,
+            limits,
+            end,
+            depth: 0,
+            nesting: 0,
+            secret,
+            cut: false,
+            redacted: false,
+            whole: false,
+        }
     }
 
     /// Asks for the hash of the whole value where a limit stops the copying.
@@ -76,7 +88,7 @@ impl<'b> Encoder<'b> {
         self.redacted
     }
 
-    fn redact(&mut self) {
+    pub(super) fn redact(&mut self) {
         self.redacted = true;
         self.tag(tag::REDACTED);
     }
@@ -176,16 +188,12 @@ impl<'b> Encoder<'b> {
         if self.secret {
             return self.redact();
         }
-        let kept = floor_char_boundary(text, self.room());
-        // What lies past the limit is never stored, so a secret there needs no hiding.
-        let shown = &text[..kept.min(text.len())];
-        if shown.contains("://")
-            && redact::has_url_secret(text.get(..shown.len() + 512).unwrap_or(text))
-        {
-            let clean = redact::hide_url_secrets(shown);
-            return self.text(&clean, text.len() as u64, kept < text.len());
-        }
-        self.text(shown, text.len() as u64, kept < text.len());
+        // A secret that begins before the limit may end after it.
+        let window = &text[..floor_char_boundary(text, self.room() + 1024)];
+        let clean = redact::hide_url_secrets(window);
+        let kept = floor_char_boundary(&clean, self.room());
+        let cut = window.len() < text.len() || kept < clean.len();
+        self.text(&clean[..kept], text.len() as u64, cut);
     }
 
     fn text(&mut self, shown: &str, true_length: u64, cut: bool) {
@@ -222,13 +230,15 @@ impl<'b> Encoder<'b> {
         if self.secret {
             return self.redact();
         }
-        let mut text = Bounded { text: String::new(), room: self.room(), cut: false };
+        // Scrubbed before it is cut: a secret may lie across the limit.
+        let mut text = Bounded { text: String::new(), room: self.room() + 1024, cut: false };
         let failed = write!(text, "{value:?}").is_err();
         if failed && !text.cut {
             return self.absent(Absent::Refused);
         }
         let clean = redact::scrub(&text.text);
-        self.text(&clean, u64::MAX, text.cut);
+        let kept = floor_char_boundary(&clean, self.room());
+        self.text(&clean[..kept], u64::MAX, text.cut || kept < clean.len());
     }
 
     /// The name of a type that offers nothing else.

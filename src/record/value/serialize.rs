@@ -14,6 +14,9 @@ use crate::record::redact;
 /// How many items past the limit are passed over, for the sake of the fields that follow them.
 const PASSED_OVER: u64 = 4096;
 
+/// How many values without a trace in the record may lie in each other.
+const MAX_NESTING: u32 = 128;
+
 pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value: &T) {
     let start = encoder.buffer.len();
     match value.serialize(Walk(encoder)) {
@@ -108,7 +111,7 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Done {
-        value.serialize(self)
+        self.nested(value)
     }
 
     fn serialize_unit(self) -> Done {
@@ -130,7 +133,7 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Done {
-        value.serialize(self)
+        self.nested(value)
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -200,13 +203,30 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     }
 }
 
+impl Walk<'_, '_> {
+    /// A value inside another that leaves no trace in the record, such as `Some`. A chain of them takes stack all the
+    /// same.
+    fn nested<T: Serialize + ?Sized>(self, value: &T) -> Done {
+        let encoder = self.0;
+        if encoder.nesting == MAX_NESTING {
+            encoder.cut = true;
+            encoder.absent(Absent::TooDeep);
+            return Ok(());
+        }
+        encoder.nesting += 1;
+        let done = value.serialize(Walk(&mut *encoder));
+        encoder.nesting -= 1;
+        done
+    }
+}
+
 /// A list or map under construction.
 struct Container<'e, 'b> {
     encoder: &'e mut Encoder<'b>,
     seen: u64,
     length: Option<u64>,
-    /// Set when the container lies below the depth limit, where nothing is encoded any more.
-    too_deep: bool,
+    /// Set when nothing inside is encoded: it lies below the depth limit, or is a secret.
+    silent: bool,
     /// Whether this is the inside of `{variant: …}`, whose outer map must be closed too.
     in_variant: bool,
     /// Whether the strings around a secret field were secrets.
@@ -217,8 +237,12 @@ struct Container<'e, 'b> {
 
 impl<'e, 'b> Container<'e, 'b> {
     fn open(encoder: &'e mut Encoder<'b>, tag: u8, length: Option<usize>) -> Self {
-        let too_deep = encoder.depth >= encoder.limits.depth;
-        if too_deep {
+        // The bytes of a key are a secret, too, as a list of numbers.
+        let secret = encoder.secret && tag == tag::SEQ;
+        let silent = secret || encoder.depth >= encoder.limits.depth;
+        if secret {
+            encoder.redact();
+        } else if silent {
             encoder.cut = true;
             encoder.absent(Absent::TooDeep);
         } else {
@@ -227,34 +251,27 @@ impl<'e, 'b> Container<'e, 'b> {
         }
         let outer_secret = encoder.secret;
         let length = length.map(|length| length as u64);
-        Self {
-            encoder,
-            seen: 0,
-            length,
-            too_deep,
-            in_variant: false,
-            outer_secret,
-            admitted: false,
-        }
+        Self { encoder, seen: 0, length, silent, in_variant: false, outer_secret, admitted: false }
     }
 
     fn open_variant(encoder: &'e mut Encoder<'b>, variant: &str, tag: u8, length: usize) -> Self {
         let outer = Self::open(encoder, tag::MAP, Some(1));
-        if outer.too_deep {
+        if outer.silent {
             return outer;
         }
+        let outer_secret = outer.outer_secret;
         let encoder = outer.encoder;
         encoder.name(variant);
-        Self { in_variant: true, ..Self::open(encoder, tag, Some(length)) }
+        Self { in_variant: true, outer_secret, ..Self::open(encoder, tag, Some(length)) }
     }
 
     /// Whether the next item is encoded; gives the walk up where too many would be passed over.
     fn admits(&mut self) -> Result<bool, Stopped> {
-        let admitted = !self.too_deep && self.encoder.admits(self.seen);
+        let admitted = !self.silent && self.encoder.admits(self.seen);
         self.seen += 1;
         let items = u64::from(self.encoder.limits.items);
         if !admitted && self.seen > items + PASSED_OVER {
-            if !self.too_deep {
+            if !self.silent {
                 self.end();
             }
             return Err(Stopped::AtLimit);
@@ -300,7 +317,7 @@ impl<'e, 'b> Container<'e, 'b> {
 
     fn close(mut self) -> Done {
         self.encoder.secret = self.outer_secret;
-        if !self.too_deep {
+        if !self.silent {
             self.end();
         }
         if self.in_variant {

@@ -55,6 +55,9 @@ pub(super) fn kind_name(kind: u8) -> &'static str {
 
 /// Writes a slice: all its items where they fit the limit, else its summary.
 pub(crate) fn numeric_slice<T: Number>(items: &[T], to: &mut Encoder<'_>) {
+    if to.secret {
+        return to.redact();
+    }
     if items.len() <= to.limits.items as usize {
         to.tag(tag::SEQ);
         for item in items {
@@ -73,7 +76,7 @@ pub(crate) fn numeric_slice<T: Number>(items: &[T], to: &mut Encoder<'_>) {
     summary.max.encode(to);
     to.f64(summary.mean);
     to.tag(tag::SEQ);
-    for item in &items[..FIRST] {
+    for item in &items[..FIRST.min(items.len())] {
         item.encode(to);
     }
     to.tag(tag::END);

@@ -90,6 +90,11 @@ impl<'a> ValueView<'a> {
         }
     }
 
+    /// The value as JSON.
+    pub(crate) fn to_json(self) -> serde_json::Value {
+        serde_json::to_value(self.noting(&[], &Notes::default(), true)).unwrap_or_default()
+    }
+
     /// The value for a serializer; what is missing from it goes to `notes` under `path`. `cut` says that a limit may have
     /// stopped the copying somewhere: only then is the end of a list or map looked for before its items are written.
     pub(crate) fn noting<'n>(

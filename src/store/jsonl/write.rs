@@ -36,6 +36,11 @@ impl JsonlStore {
         Self { folder, stem, settings: &run.settings.databases.jsonl, file: None, open: None }
     }
 
+    /// The file that the run makes first.
+    pub(crate) fn first_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.jsonl", self.stem))
+    }
+
     /// The file of the run, once there is one.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
