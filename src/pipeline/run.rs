@@ -111,6 +111,14 @@ impl Lines {
         }
     }
 
+    /// Empties them, and keeps their room.
+    fn clear(&mut self) {
+        let Self { bytes, ends, tasks } = self;
+        bytes.clear();
+        ends.clear();
+        *tasks = Default::default();
+    }
+
     fn batch(&self) -> Batch<'_> {
         Batch::new(&self.bytes, &self.ends)
     }
@@ -195,8 +203,7 @@ impl Run {
         if let Some(mut lines) = self.send(lines)
             && lines.bytes.capacity() <= MAX_KEPT
         {
-            lines.bytes.clear();
-            lines.ends.clear();
+            lines.clear();
             self.lines = lines;
         }
     }
