@@ -95,6 +95,13 @@ pub(super) struct Lines {
 }
 
 impl Lines {
+    /// Empties it, and keeps its room.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.tasks = Totals::default();
+    }
+
     pub(super) fn push(&mut self, record: &impl Serialize) {
         let start = self.bytes.len();
         match json::write(&mut self.bytes, record) {
