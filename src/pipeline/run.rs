@@ -118,14 +118,6 @@ impl Lines {
         }
     }
 
-    /// Empties them, and keeps their room.
-    fn clear(&mut self) {
-        let Self { bytes, ends, tasks } = self;
-        bytes.clear();
-        ends.clear();
-        *tasks = Default::default();
-    }
-
     fn batch(&self) -> Batch<'_> {
         Batch::new(&self.bytes, &self.ends)
     }
