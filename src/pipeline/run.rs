@@ -309,10 +309,10 @@ impl Run {
 
     /// Hands the last records to the store, or keeps them: what is waiting is of no use without its end.
     fn send_last(&mut self, lines: Lines) {
-        let is_empty = lines.ends.is_empty();
-        if !is_empty && !(self.backlog.is_empty() && self.try_write(&lines)) {
-            self.keep(lines);
+        if lines.ends.is_empty() || (self.backlog.is_empty() && self.try_write(&lines)) {
+            return;
         }
+        self.keep(lines);
     }
 
     fn keep(&mut self, lines: Lines) {
