@@ -331,6 +331,7 @@ impl Run {
         if !is_done {
             self.keep(lines);
         }
+        self.keep(lines);
     }
 
     fn keep(&mut self, lines: Lines) {
