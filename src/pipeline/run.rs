@@ -327,9 +327,8 @@ impl Run {
 
     /// Hands the last records to the store, or keeps them: what is waiting is of no use without its end.
     fn send_last(&mut self, lines: Lines) {
-        let is_done = lines.ends.is_empty() || self.backlog.is_empty() && self.try_write(&lines);
-        if !is_done {
-            self.keep(lines);
+        if lines.ends.is_empty() || (self.backlog.is_empty() && self.try_write(&lines)) {
+            return;
         }
         self.keep(lines);
     }
