@@ -31,7 +31,7 @@ macro_rules! __value {
     ($to:ident, $value:expr) => {{
         #[allow(unused_imports)]
         use $crate::__private::value_levels::*;
-        (&&&&&&&&Wrap(&$value)).encode($to)
+        (&&&&&&&&Wrap(&$value)).runlore_encode($to)
     }};
 }
 
@@ -69,7 +69,7 @@ macro_rules! __outcome {
     ($outputs:ident, $returned:expr) => {{
         #[allow(unused_imports)]
         use $crate::__private::outcome_levels::*;
-        (&&&&&&Returned($returned)).judge($outputs)
+        (&&&&&&Returned($returned)).runlore_judge($outputs)
     }};
 }
 
@@ -80,6 +80,6 @@ macro_rules! __success {
     ($returned:expr) => {{
         #[allow(unused_imports)]
         use $crate::__private::outcome_levels::*;
-        (&&Returned($returned)).success()
+        (&&Returned($returned)).runlore_success()
     }};
 }

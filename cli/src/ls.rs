@@ -45,10 +45,12 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 fn row(run: &RunSummary, id: &str) -> Vec<Cell> {
     let workflow = &run.workflow;
     let status = workflow.status.map_or("", |status| status.as_str());
+    let early = if workflow.ended_early == Some(true) { " (early)" } else { "" };
+    let status = format!("{status}{early}");
     vec![
         Cell::new(if id.is_empty() { "(none)" } else { id }),
         Cell::new(workflow.name.as_deref().unwrap_or_default()),
-        Cell::styled(status, paint(workflow.status)),
+        Cell::styled(&status, paint(workflow.status)),
         Cell::new(&workflow.started_at.map(local_time).unwrap_or_default()),
         Cell::new(&workflow.duration().map(human_duration).unwrap_or_default()),
         Cell::new(&run.tasks.to_string()),

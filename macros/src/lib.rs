@@ -126,7 +126,8 @@ use proc_macro2::{Ident, TokenStream};
 ///
 /// * The body runs in a closure or an `async` block: inside a `#[track_caller]` function, `Location::caller()` is the
 ///   attribute's line.
-/// * Arguments the body does not use are dropped after the task has ended.
+/// * Arguments are dropped in the order in which the body first uses them, and those it does not use after the task has
+///   ended. Where the order matters, as between two locks, take them over by name: `let guard = guard;`.
 /// * `#[async_trait]` gives parameters written as patterns names of its own (`__arg1`); these are recorded.
 /// * Without the feature `capture` of `runlore` the arguments are checked and the function is left as it is.
 #[proc_macro_attribute]

@@ -1,6 +1,6 @@
 //! How a value is recorded: by the best its type offers, chosen at compile time, with no bound on it.
 //!
-//! The macro calls `(&&&&&&&&Wrap(value)).encode(to)` with every trait below in scope. The compiler takes the first
+//! The macro calls `(&&&&&&&&Wrap(value)).runlore_encode(to)` with every trait below in scope. The compiler takes the first
 //! implementation that fits while it strips one reference after the other, so the number of references in front
 //! of `Wrap` in an implementation is its rank.
 
@@ -30,12 +30,12 @@ macro_rules! level {
         $(#[$doc])*
         pub trait $trait {
             /// Writes the value.
-            fn encode(&self, to: &mut Encoder<'_>);
+            fn runlore_encode(&self, to: &mut Encoder<'_>);
         }
 
         impl<$($generics)*> $trait for $($refs)* Wrap<'_, $type> {
             #[inline]
-            fn encode(&self, $to: &mut Encoder<'_>) {
+            fn runlore_encode(&self, $to: &mut Encoder<'_>) {
                 let $value = self.0;
                 $body
             }

@@ -1,6 +1,6 @@
 //! Whether a returned value is a failure, and what its error says: chosen as values are, by what the type offers.
 //!
-//! The macro calls `(&&&&&&Returned(value)).judge(outputs)`, see [`super::dispatch`].
+//! The macro calls `(&&&&&&Returned(value)).runlore_judge(outputs)`, see [`super::dispatch`].
 
 use std::error::Error;
 use std::fmt::{Debug, Display};
@@ -26,11 +26,11 @@ macro_rules! judge {
         $(#[$doc])*
         pub trait $trait {
             /// Marks the task as failed if it is.
-            fn judge(&self, outputs: &mut Outputs<'_>);
+            fn runlore_judge(&self, outputs: &mut Outputs<'_>);
         }
 
         impl<T, E: $($bound)*> $trait for $($refs)* Returned<'_, Result<T, E>> {
-            fn judge(&self, outputs: &mut Outputs<'_>) {
+            fn runlore_judge(&self, outputs: &mut Outputs<'_>) {
                 if let Err($error) = self.0 {
                     outputs.fail(|$items| $body);
                 }
@@ -93,11 +93,11 @@ impl<E: Error + ?Sized> Error for Dereferenced<'_, E> {
 /// Anything that is not a `Result` is no failure.
 pub trait JudgeAny {
     /// Does nothing.
-    fn judge(&self, outputs: &mut Outputs<'_>);
+    fn runlore_judge(&self, outputs: &mut Outputs<'_>);
 }
 
 impl<T: ?Sized> JudgeAny for Returned<'_, T> {
-    fn judge(&self, _: &mut Outputs<'_>) {}
+    fn runlore_judge(&self, _: &mut Outputs<'_>) {}
 }
 
 /// What a `Result` holds when it is `Ok`.
@@ -105,12 +105,12 @@ pub trait OfResult<'a> {
     /// The type of the `Ok`.
     type Success: 'a;
     /// The `Ok`.
-    fn success(&self) -> Option<&'a Self::Success>;
+    fn runlore_success(&self) -> Option<&'a Self::Success>;
 }
 
 impl<'a, T, E> OfResult<'a> for &Returned<'a, Result<T, E>> {
     type Success = T;
-    fn success(&self) -> Option<&'a T> {
+    fn runlore_success(&self) -> Option<&'a T> {
         self.0.as_ref().ok()
     }
 }
@@ -120,12 +120,12 @@ pub trait Always<'a> {
     /// The type returned.
     type Success: ?Sized + 'a;
     /// The value.
-    fn success(&self) -> Option<&'a Self::Success>;
+    fn runlore_success(&self) -> Option<&'a Self::Success>;
 }
 
 impl<'a, T: ?Sized> Always<'a> for Returned<'a, T> {
     type Success = T;
-    fn success(&self) -> Option<&'a T> {
+    fn runlore_success(&self) -> Option<&'a T> {
         Some(self.0)
     }
 }

@@ -138,6 +138,10 @@ fn recover_session(folder: &Path, session: &Path, recovered: &mut Recovered) -> 
     }
     for run in log.runs.values() {
         let own = by_run.remove(&run.number).unwrap_or_default();
+        if own.is_empty() && log.ended.contains(&run.number) {
+            // Its file may have been deleted since; it is not ours to make again.
+            continue;
+        }
         let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
         let mut files: Vec<PathBuf> =
             files.iter().filter_map(|file| file_of_run(folder, file)).collect();
@@ -187,6 +191,7 @@ struct Log {
     pid: u32,
     runs: HashMap<Number, RunEntry>,
     files: HashMap<Number, Vec<PathBuf>>,
+    ended: HashSet<Number>,
     sites: HashMap<u32, &'static Site>,
     is_empty: bool,
     /// Whether it has a whole line that says nothing.
@@ -210,6 +215,7 @@ impl Log {
                     (log.format, log.pid) = (Some(format), pid);
                 }
                 Ok(Entry::Run(run)) => _ = log.runs.insert(run.number, run),
+                Ok(Entry::Ended { run }) => _ = log.ended.insert(run),
                 Ok(Entry::File { run, path }) => log.files.entry(run).or_default().push(path),
                 Ok(Entry::Site { number, site }) => _ = log.sites.insert(number, site.into_site()),
                 Err(_) => log.is_damaged |= is_whole,

@@ -276,6 +276,9 @@ impl Run {
         }
         let store = &mut self.store;
         let closed = guarded(|| store.close());
+        if self.backlog.is_empty() {
+            session::note_end(self.number);
+        }
         let result = match self.backlog.is_empty() {
             true => closed.map(|()| self.totals),
             false => Err(self.give_up()),

@@ -52,6 +52,10 @@ pub(super) enum Entry {
         run: Number,
         path: PathBuf,
     },
+    /// A run whose last record is stored.
+    Ended {
+        run: Number,
+    },
     Site {
         number: u32,
         site: SiteRecord,
@@ -134,6 +138,13 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
             identity: Identity::of_process().clone(),
             workflow: run.workflow.clone(),
         }));
+    }
+}
+
+/// Notes that a run is stored to its end: only tasks that outlive it are left to be recovered.
+pub(super) fn note_end(run: Number) {
+    if let Some(session) = &mut *session() {
+        session.write(&Entry::Ended { run });
     }
 }
 
