@@ -127,7 +127,8 @@ fn what_was_recorded_is_read_by_flowcept() {
         runlore::task("panics").run(|| std::panic::resume_unwind(Box::new("no data")))
     });
     run.finish().unwrap();
-    let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let mut files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+    let file = files.find(|file| file.extension().is_some_and(|kind| kind == "jsonl")).unwrap();
     let ids: Vec<String> =
         jsonl::load(&file).unwrap().tasks.into_iter().map(|t| t.task_id).collect();
     assert_eq!(ids.len(), 3 + 6 + 2);

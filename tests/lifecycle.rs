@@ -5,7 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use runlore::record::{Status, TaskObject};
@@ -53,14 +54,18 @@ fn child_process() {
         }
         "threads outlive main" => {
             std::mem::forget(start());
+            let done = Arc::new(AtomicU32::new(0));
             for _ in 0..2 {
-                std::thread::spawn(carry(|| {
+                let done = Arc::clone(&done);
+                std::thread::spawn(carry(move || {
                     loop {
-                        work(1);
+                        done.fetch_add(work(0), Ordering::Relaxed);
                     }
                 }));
             }
-            std::thread::sleep(Duration::from_millis(50));
+            while done.load(Ordering::Relaxed) < 100 {
+                std::thread::yield_now();
+            }
             std::process::exit(0);
         }
         "thread-local destructors" => {
