@@ -35,7 +35,7 @@ pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::{End, Ending, Start};
-use crate::pipeline::{count_dropped, generation, prepare_thread, push_end, push_start};
+use crate::pipeline::{count_dropped, generation, push_end, push_start, queue};
 use crate::record::Id;
 
 /// A task that was recorded to have begun.
@@ -55,7 +55,7 @@ impl Begun {
     #[inline(never)]
     pub(crate) fn start(context: Context, site: u32, items: &[u8], reserve: bool) -> Option<Self> {
         // A thread's first task makes its queue, which is no part of its duration.
-        prepare_thread();
+        let queue = queue();
         let monotonic_ns = clock::monotonic_ns();
         let wall_ns = clock::wall_ns(monotonic_ns);
         let id = Id::at(wall_ns);
@@ -70,7 +70,7 @@ impl Begun {
         };
         let place = u64::from(context.workflow()) | u64::from(generation()) << 32;
         let begun = Self { id, place };
-        push_start(start, items, reserve).then_some(begun)
+        push_start(queue, start, items, reserve).then_some(begun)
     }
 
     /// The context inside the task.

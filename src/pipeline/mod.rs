@@ -33,7 +33,7 @@ pub(crate) use config::settings;
 pub(crate) use exit::end_by_panic;
 pub(crate) use fork::generation;
 pub(crate) use notice::notice;
-pub(crate) use push::{count_dropped, prepare_thread, push_add, push_end, push_start};
+pub(crate) use push::{count_dropped, push_add, push_end, push_start, queue};
 pub use recover::{Recovered, recover};
 pub(crate) use run::{RunEnd, RunSpec};
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};

@@ -26,17 +26,21 @@ static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
 static OVERFLOW: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 static ANY_OVERFLOW: AtomicBool = AtomicBool::new(false);
 
-/// Sees to it that the calling thread has a ring, if it can have one.
+/// The calling thread's queue, made if need be; none where it can have none.
 #[inline]
-pub(crate) fn prepare_thread() {
-    _ = rings::own();
+pub(crate) fn queue() -> Queue {
+    Queue(rings::own())
 }
+
+/// A thread's queue, taken before the clock of a task starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queue(Option<&'static Ring>);
 
 /// Pushes a START; `false` when the task will not be recorded. With `reserve` room is kept for its END, which
 /// must then come from this thread.
 #[inline]
-pub(crate) fn push_start(start: Start, items: &[u8], reserve: bool) -> bool {
-    let Some(ring) = rings::own() else { return no_ring(start.workflow) };
+pub(crate) fn push_start(queue: Queue, start: Start, items: &[u8], reserve: bool) -> bool {
+    let Some(ring) = queue.0 else { return no_ring(start.workflow) };
     if items.len() > room_for_items(ring) || !try_start(ring, start, items, reserve) {
         return push_start_late(ring, start, items, reserve);
     }
