@@ -187,13 +187,6 @@ impl Hasher for IdHasher {
 
 type ById<T> = HashMap<Id, T, BuildHasherDefault<IdHasher>>;
 
-impl Cursor {
-    /// Whether so much of the ring is taken that room must be made.
-    fn is_filling(&self) -> bool {
-        self.ring.waiting() > self.ring.capacity() as u64 / 4
-    }
-}
-
 /// How far the writer has read a ring, and whose it is.
 struct Cursor {
     ring: &'static Ring,
@@ -205,6 +198,13 @@ struct Cursor {
     /// Where tasks began, or were added to, that may still be open: their events must stay until another place has
     /// them.
     beginnings: VecDeque<(u64, Id)>,
+}
+
+impl Cursor {
+    /// Whether so much of the ring is taken that room must be made.
+    fn is_filling(&self) -> bool {
+        self.ring.waiting() > self.ring.capacity() as u64 / 4
+    }
 }
 
 struct OpenTask {
