@@ -13,7 +13,7 @@ use super::ring::DeadRing;
 use super::run::Lines;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
-use super::view::{Common, Task, TaskView};
+use super::view::{Common, Task};
 use super::{config::settings, file_size, lock, notice};
 use crate::clock;
 use crate::context::Number;
@@ -348,22 +348,16 @@ fn finish_run(
     if tasks.is_empty() && has_end {
         return Ok(());
     }
-    let common = Common {
-        workflow_id: run.workflow_id.clone(),
-        campaign_id: run.campaign_id.clone(),
-        hostname: run.hostname.clone(),
-        pid,
-        identity: run.identity.clone(),
-    };
+    let common = Common::new(&run.workflow_id, &run.campaign_id, &run.hostname, pid, &run.identity);
     tasks.sort_unstable_by_key(|task| task.start.monotonic_ns);
     let mut lines = Lines::default();
     if last.is_none()
         && let Some(workflow) = &run.workflow
     {
-        lines.push(workflow);
+        lines.push_workflow(workflow);
     }
     for task in &tasks {
-        lines.push(&TaskView { task, common: &common });
+        lines.push_task(task, &common);
         if task.end.is_some() {
             recovered.tasks += 1;
         } else {
@@ -371,7 +365,7 @@ fn finish_run(
         }
     }
     if !has_end && let Some(workflow) = &run.workflow {
-        lines.push(&lost_workflow(workflow, &tasks));
+        lines.push_workflow(&lost_workflow(workflow, &tasks));
     }
     match &mut last {
         Some(last) => last.append(&lines.bytes)?,
