@@ -272,7 +272,7 @@ impl Writer {
                     thread::park();
                 }
             }
-            sleep = if worked { SLEEP.0 } else { (sleep * 2).min(SLEEP.1) };
+            sleep = if worked { SLEEP.0 } else { (sleep * 4).min(SLEEP.1) };
             thread::park_timeout(sleep);
         }
     }

@@ -94,6 +94,7 @@ impl<'b> Encoder<'b> {
     }
 
     /// How many more bytes fit.
+    #[inline]
     pub(super) fn room(&self) -> usize {
         self.end.saturating_sub(self.buffer.len())
     }
