@@ -25,6 +25,7 @@ mod active;
 mod ended;
 mod env;
 mod future;
+pub(crate) mod handed;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -33,8 +34,6 @@ use std::process::Command;
 pub(crate) use active::{
     Active, Number, activate, deactivate, decided, enabled, is_undecided, running, stop,
 };
-#[cfg(unix)]
-pub(crate) use active::{Held, hold};
 pub(crate) use env::{Inherited, STORE};
 pub use future::{FutureExt, InContext};
 
@@ -46,13 +45,15 @@ use crate::record::Id;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {
     pub(crate) task: Option<Id>,
-    /// The number of the workflow, and above it whether the context is loose. One word, so that a context that was just
+    /// The number of the workflow, and above it whether the context is loose and its task measured. One word, so that a context that was just
     /// written is read back as it was written: in parts, the processor waits for it at every task.
     bound: u64,
 }
 
 /// Marks a context as loose.
 const LOOSE: u64 = 1 << 32;
+/// Marks a context whose task is measured.
+const MEASURED: u64 = 1 << 33;
 
 thread_local! {
     static CURRENT: Cell<Context> = const { Cell::new(Context::NONE) };
@@ -61,7 +62,10 @@ thread_local! {
 /// The context of the calling code.
 pub fn current() -> Context {
     let context = CURRENT.get();
-    if context.task.is_some() {
+    if let Some(task) = context.task {
+        if context.bound & MEASURED != 0 {
+            handed::expect(task);
+        }
         return context;
     }
     // Bind to the workflow of the moment: another may have started when the context is entered.
@@ -118,6 +122,11 @@ impl Context {
     /// which goes on to other things.
     pub(crate) const fn loosely(self) -> Self {
         Self { bound: self.bound | LOOSE, ..self }
+    }
+
+    /// The same, inside a task that is measured.
+    pub(crate) const fn measured(self) -> Self {
+        Self { bound: self.bound | MEASURED, ..self }
     }
 
     /// The number of the workflow; 0 for whichever is the process's own.
@@ -196,6 +205,15 @@ impl Context {
         let context = CURRENT.get();
         (context.workflow() != 0 && !context.is_loose()).then_some(context.workflow())
     }
+}
+
+/// The locks of this module, held while the process forks.
+#[cfg(unix)]
+pub(crate) type Held = (active::Held, handed::Held);
+
+#[cfg(unix)]
+pub(crate) fn hold() -> Held {
+    (active::hold(), handed::hold())
 }
 
 /// Restores the context that was before; made by [`Context::enter`].

@@ -5,11 +5,13 @@ use std::pin::Pin;
 use std::task::{Context as Waker, Poll};
 
 use super::inputs::{Inputs, Outputs, Scratch};
+use super::meter::Meter;
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::Site;
 use crate::pipeline::event::Ending;
+use crate::telemetry::TelemetryChoice;
 
 /// A task in a future. Dropped before its body has ended, it was cancelled.
 #[derive(Debug)]
@@ -52,7 +54,8 @@ impl AsyncTask {
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         self.site = Some(site);
-        self.begun = Begun::start(context, site.number(), &scratch, false);
+        let meter = Meter::begin(site.spec.telemetry, context, &mut scratch);
+        self.begun = Begun::start(context, site.number(), &scratch, meter, false);
     }
 
     /// Begins the task with what was copied when the future was made.
@@ -61,13 +64,17 @@ impl AsyncTask {
         let Some(captured) = captured else { return };
         let Some(context) = context_of_new_task() else { return };
         self.site = Some(captured.site);
-        self.begun = Begun::start(context, captured.site.number(), &captured.items, false);
+        let mut items = Scratch::holding(captured.items);
+        let meter = Meter::begin(captured.site.spec.telemetry, context, &mut items);
+        self.begun = Begun::start(context, captured.site.number(), &items, meter, false);
     }
 
     /// Begins a task of the builder.
-    pub(super) fn begin_with(&mut self, items: &[u8]) {
+    pub(super) fn begin_with(&mut self, items: Vec<u8>, telemetry: TelemetryChoice) {
         if let Some(context) = context_of_new_task() {
-            self.begun = Begun::start(context, 0, items, false);
+            let mut items = Scratch::holding(items);
+            let meter = Meter::begin(telemetry, context, &mut items);
+            self.begun = Begun::start(context, 0, &items, meter, false);
         }
     }
 }
@@ -84,7 +91,7 @@ impl Drop for AsyncTask {
 impl AsyncTask {
     #[cold]
     fn cancel(&mut self) {
-        let Some(begun) = self.begun.take() else { return };
+        let Some(mut begun) = self.begun.take() else { return };
         let ended = match self.dropping.take() {
             Some((ended, before)) => {
                 before.restore();
@@ -92,7 +99,9 @@ impl AsyncTask {
             }
             None => clock::monotonic_ns(),
         };
-        begun.end(ended, Ending::Cancelled, &[], false);
+        let mut scratch = Scratch::empty();
+        begun.measure(&mut scratch);
+        begun.end(ended, Ending::Cancelled, &scratch, false);
     }
 }
 
@@ -116,17 +125,20 @@ impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
 
     #[inline(never)]
     fn poll_begun(&mut self, waker: &mut Waker<'_>) -> Poll<B::Output> {
-        let Some(begun) = self.task.begun else { return Poll::Pending };
+        let Some(begun) = &mut self.task.begun else { return Poll::Pending };
         let before = begun.inside().replace();
+        begun.resume();
         let polled = catch_unwind(AssertUnwindSafe(|| self.body.as_mut().poll(waker)));
         if matches!(polled, Ok(Poll::Pending)) {
+            begun.pause();
             before.restore();
             return Poll::Pending;
         }
         let ended = clock::monotonic_ns();
         before.restore();
-        self.task.begun = None;
+        let Some(mut begun) = self.task.begun.take() else { return Poll::Pending };
         let mut scratch = Scratch::empty();
+        begun.measure(&mut scratch);
         match polled {
             Ok(Poll::Ready(value)) => {
                 let mut ending = Ending::Finished;
@@ -165,7 +177,7 @@ impl<B, O> Drop for Tasked<'_, B, O> {
     #[inline]
     fn drop(&mut self) {
         // The body is dropped next: what its destructors do belongs to the task.
-        if let Some(begun) = self.task.begun {
+        if let Some(begun) = &self.task.begun {
             self.task.dropping = Some((clock::monotonic_ns(), begun.inside().replace()));
         }
     }

@@ -39,11 +39,16 @@ impl Scratch {
 
     /// Makes sure that there is a buffer before something is copied.
     #[inline]
-    fn fetch(&mut self) {
+    pub(crate) fn fetch(&mut self) {
         if self.0.capacity() == 0 {
             // While the thread's destructors run there may be none any more.
             self.0 = SCRATCH.try_with(Cell::take).unwrap_or_default();
         }
+    }
+
+    /// Bytes that were kept.
+    pub(crate) const fn holding(bytes: Vec<u8>) -> Self {
+        Self(bytes)
     }
 
     /// The bytes, for whoever keeps them.

@@ -18,6 +18,7 @@ mod dispatch;
 mod error;
 mod future;
 mod inputs;
+mod meter;
 mod outcome;
 mod panics;
 mod scope;
@@ -32,6 +33,9 @@ pub use scope::{TaskBuilder, TaskGuard, fail, generated, task};
 pub use slot::TaskSlot;
 pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
 
+use inputs::Scratch;
+use meter::Meter;
+
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::{End, Ending, Start};
@@ -39,12 +43,14 @@ use crate::pipeline::{count_dropped, generation, push_end, push_start, queue};
 use crate::record::Id;
 
 /// A task that was recorded to have begun.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Begun {
     id: Id,
     /// The workflow's number, and above it the generation of the process: a forked child does not end what its parent
     /// began. One word, see [`Context`].
     place: u64,
+    /// None for a task that is not measured.
+    meter: Option<Box<Meter>>,
 }
 
 impl Begun {
@@ -53,7 +59,13 @@ impl Begun {
     /// One function for all sites, with everything up to the ring inside: the head of the event is then put together in
     /// registers.
     #[inline(never)]
-    pub(crate) fn start(context: Context, site: u32, items: &[u8], reserve: bool) -> Option<Self> {
+    pub(crate) fn start(
+        context: Context,
+        site: u32,
+        items: &[u8],
+        meter: Option<Box<Meter>>,
+        reserve: bool,
+    ) -> Option<Self> {
         // A thread's first task makes its queue, which is no part of its duration.
         let queue = queue();
         let monotonic_ns = clock::monotonic_ns();
@@ -69,20 +81,57 @@ impl Begun {
             lost_items: false,
         };
         let place = u64::from(context.workflow()) | u64::from(generation()) << 32;
-        let begun = Self { id, place };
-        push_start(queue, start, items, reserve).then_some(begun)
+        if !push_start(queue, start, items, reserve) {
+            return None;
+        }
+        let mut begun = Self { id, place, meter };
+        if let Some(meter) = &mut begun.meter {
+            meter.enter(id);
+        }
+        Some(begun)
     }
 
     /// The context inside the task.
     #[inline]
     pub(crate) fn inside(&self) -> Context {
-        Context::new(Some(self.id), self.place as u32)
+        let inside = Context::new(Some(self.id), self.place as u32);
+        if self.meter.is_some() { inside.measured() } else { inside }
+    }
+
+    /// The task goes on, on this thread.
+    #[inline]
+    pub(crate) fn resume(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            meter.resume();
+        }
+    }
+
+    /// The task does not run for a while.
+    #[inline]
+    pub(crate) fn pause(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            meter.pause();
+        }
+    }
+
+    /// Reads the sensors once more, after the clock was read and before anything else is done.
+    #[inline]
+    pub(crate) fn measure(&mut self, items: &mut Scratch) {
+        if let Some(meter) = self.meter.take()
+            && self.is_of_this_process()
+        {
+            meter.end(items);
+        }
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        (self.place >> 32) as u32 == generation()
     }
 
     /// Ends the task at a clock reading taken before anything else was done.
     #[inline(never)]
     pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8], reserved: bool) {
-        if (self.place >> 32) as u32 == generation() {
+        if self.is_of_this_process() {
             let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
             push_end(end, items, reserved);
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::future::{AsyncTask, Tasked};
 use super::inputs::{Outputs, Scratch, push_value};
+use super::meter::Meter;
 use super::panics::Since;
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
@@ -17,6 +18,7 @@ use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::push_add;
 use crate::record::{Encoder, Id, is_secret_name};
+use crate::telemetry::TelemetryChoice;
 
 /// A task for a part of a function.
 ///
@@ -39,7 +41,7 @@ use crate::record::{Encoder, Id, is_secret_name};
 /// ```
 #[track_caller]
 pub fn task(name: &str) -> TaskBuilder {
-    let mut builder = TaskBuilder { items: None };
+    let mut builder = TaskBuilder { items: None, telemetry: TelemetryChoice::Default };
     if context::enabled() {
         let mut items = Vec::with_capacity(128);
         push_text(&mut items, ItemKind::Activity, name);
@@ -109,6 +111,7 @@ fn push_error(items: &mut Vec<u8>, error: &dyn Error) {
 pub struct TaskBuilder {
     /// None when nothing is recorded.
     items: Option<Vec<u8>>,
+    telemetry: TelemetryChoice,
 }
 
 impl TaskBuilder {
@@ -149,6 +152,20 @@ impl TaskBuilder {
         self.with(|items| push_text(items, ItemKind::Group, group))
     }
 
+    /// Says what is measured around the task, instead of what the settings say.
+    ///
+    /// ```
+    /// use runlore::telemetry::{TelemetryChoice, TelemetryType};
+    ///
+    /// runlore::task("step").telemetry(TelemetryChoice::Light).run(|| { /* a tight loop's body */ });
+    /// let types = TelemetryChoice::Types(&[TelemetryType::Disk]);
+    /// runlore::task("dump").telemetry(types).run(|| { /* … */ });
+    /// ```
+    pub fn telemetry(mut self, choice: TelemetryChoice) -> Self {
+        self.telemetry = choice;
+        self
+    }
+
     /// Begins the task; it ends with the guard.
     ///
     /// Say [`finish`](TaskGuard::finish) at the end: a guard that is dropped without it was left by `break`,
@@ -156,8 +173,11 @@ impl TaskBuilder {
     pub fn start(self) -> TaskGuard {
         let begun = self.items.and_then(|items| {
             let context = context_of_new_task()?;
-            let begun = Begun::start(context, 0, &items, true)?;
-            Some((begun, begun.inside().replace()))
+            let mut items = Scratch::holding(items);
+            let meter = Meter::begin(self.telemetry, context, &mut items);
+            let begun = Begun::start(context, 0, &items, meter, true)?;
+            let before = begun.inside().replace();
+            Some((begun, before))
         });
         TaskGuard { begun, items: Vec::new(), since: Since::now(), _not_send: PhantomData }
     }
@@ -228,10 +248,9 @@ impl TaskBuilder {
         look: impl FnOnce(&F::Output, &mut Outputs<'_>) + Unpin,
     ) -> F::Output {
         let mut task = AsyncTask::new();
-        if let Some(items) = &self.items {
-            task.begin_with(items);
+        if let Some(items) = self.items {
+            task.begin_with(items, self.telemetry);
         }
-        drop(self);
         let body = pin!(future);
         Tasked::new(&mut task, body, look).await
     }
@@ -251,7 +270,7 @@ pub struct TaskGuard {
 impl TaskGuard {
     /// The task's id; none when it is not recorded.
     pub fn id(&self) -> Option<Id> {
-        self.begun.map(|(begun, _)| begun.id)
+        self.begun.as_ref().map(|(begun, _)| begun.id)
     }
 
     /// Adds to what the task gives, by its `Serialize`.
@@ -286,9 +305,11 @@ impl TaskGuard {
     }
 
     fn end(&mut self, monotonic_ns: u64, ending: Ending) {
-        let Some((begun, before)) = self.begun.take() else { return };
+        let Some((mut begun, before)) = self.begun.take() else { return };
         before.restore_after(begun.id);
-        begun.end(monotonic_ns, ending, &self.items, true);
+        let mut items = Scratch::holding(std::mem::take(&mut self.items));
+        begun.measure(&mut items);
+        begun.end(monotonic_ns, ending, &items, true);
     }
 }
 

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::inputs::{Inputs, Outputs, Scratch};
+use super::meter::Meter;
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
 use crate::context::Context;
@@ -35,8 +36,10 @@ impl TaskSlot {
         let Some(context) = context_of_new_task() else { return };
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
-        if let Some(begun) = Begun::start(context, site.number(), &scratch, true) {
-            self.begun.write((begun, begun.inside().replace(), site));
+        let meter = Meter::begin(site.spec.telemetry, context, &mut scratch);
+        if let Some(begun) = Begun::start(context, site.number(), &scratch, meter, true) {
+            let before = begun.inside().replace();
+            self.begun.write((begun, before, site));
             self.armed = true;
         }
     }
@@ -53,11 +56,12 @@ impl TaskSlot {
         if !self.armed {
             return body();
         }
-        let (begun, before, site) = self.begun();
+        let (mut begun, before, site) = self.begun();
         let result = catch_unwind(AssertUnwindSafe(body));
         let ended = clock::monotonic_ns();
         before.restore();
         let mut scratch = Scratch::empty();
+        begun.measure(&mut scratch);
         match result {
             Ok(value) => {
                 let mut outputs = Outputs::new(&mut scratch, Some(site));
@@ -74,7 +78,7 @@ impl TaskSlot {
     }
 
     #[allow(unsafe_code)]
-    fn begun(&self) -> (Begun, Context, &'static Site) {
+    fn begun(self) -> (Begun, Context, &'static Site) {
         debug_assert!(self.armed);
         // SAFETY: the slot is armed, so `begin` has written the task.
         unsafe { self.begun.assume_init_read() }

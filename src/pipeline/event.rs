@@ -4,6 +4,7 @@
 //! A call site is known by its number in the table of sites, a workflow by its number in this process.
 
 use crate::record::Id;
+use crate::usage::Usage;
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +158,11 @@ pub(crate) enum ItemKind {
     ErrorMessage = 10,
     /// Why something is missing: the key is what, the payload the reason.
     Unavailable = 11,
+    /// What the machine was doing, as a snapshot.
+    TelemetryAtStart = 12,
+    TelemetryAtEnd = 13,
+    /// What the task used, see [`Measured`].
+    Measured = 14,
 }
 
 impl ItemKind {
@@ -173,9 +179,75 @@ impl ItemKind {
             Self::ErrorType,
             Self::ErrorMessage,
             Self::Unavailable,
+            Self::TelemetryAtStart,
+            Self::TelemetryAtEnd,
+            Self::Measured,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// What a measured task used, and what measuring it cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// What it used itself.
+    pub(crate) own: Usage,
+    /// What it and its children used.
+    pub(crate) inclusive: Usage,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) nested_ns: u64,
+    /// Whether the system counts what a thread uses.
+    pub(crate) is_counted: bool,
+    /// Whether other tasks than those inside and around it ran at the same time.
+    pub(crate) is_shared: bool,
+    /// Whether that is so of one of its children.
+    pub(crate) children_are_shared: bool,
+}
+
+impl Measured {
+    const NUMBERS: usize = 13;
+
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
+        for used in [self.own, self.inclusive] {
+            let numbers = [
+                used.cpu_ns,
+                used.minor_faults,
+                used.major_faults,
+                used.voluntary_switches,
+                used.involuntary_switches,
+            ];
+            numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+        }
+        for number in [self.start_ns, self.end_ns, self.nested_ns] {
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+        let flags = [self.is_shared, self.children_are_shared, self.is_counted];
+        to.push(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag)));
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let (numbers, flags) = bytes.split_at_checked(Self::NUMBERS * 8)?;
+        let usage = |at: usize| {
+            let mut used = Usage::NONE;
+            used.cpu_ns = u64_at(numbers, at);
+            used.minor_faults = u64_at(numbers, at + 8);
+            used.major_faults = u64_at(numbers, at + 16);
+            used.voluntary_switches = u64_at(numbers, at + 24);
+            used.involuntary_switches = u64_at(numbers, at + 32);
+            used
+        };
+        Some(Self {
+            own: usage(0),
+            inclusive: usage(40),
+            start_ns: u64_at(numbers, 80),
+            end_ns: u64_at(numbers, 88),
+            nested_ns: u64_at(numbers, 96),
+            is_shared: flags.first()? & 1 != 0,
+            children_are_shared: flags.first()? & 2 != 0,
+            is_counted: flags.first()? & 4 != 0,
+        })
     }
 }
 

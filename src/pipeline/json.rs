@@ -31,6 +31,22 @@ impl<'j> Object<'j> {
         quoted(self.to, text);
     }
 
+    /// Adds a field whose JSON `write` appends, unless that fails.
+    pub(super) fn written(
+        &mut self,
+        name: &'static str,
+        write: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) -> bool {
+        let (length, was_empty) = (self.to.len(), self.is_empty);
+        self.name(name);
+        let written = write(self.to);
+        if !written {
+            self.to.truncate(length);
+            self.is_empty = was_empty;
+        }
+        written
+    }
+
     /// Adds fields that were written before; see [`fields`].
     pub(super) fn ready(&mut self, fields: &str) {
         if !fields.is_empty() {

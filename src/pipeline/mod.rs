@@ -16,6 +16,7 @@ mod memory;
 mod notice;
 mod push;
 mod recover;
+mod resources;
 mod ring;
 mod rings;
 mod run;

@@ -283,6 +283,7 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
                     items: items.to_vec(),
                     thread: Rc::clone(&thread),
                     site: site(start.site),
+                    by_children: None,
                 });
             }
         });

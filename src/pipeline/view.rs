@@ -6,14 +6,17 @@ use std::rc::Rc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::event::{
-    End, Ending, Item, ItemKind, Items, Key, Marks, Start, bytes_of, u32_at, u64_at,
+    End, Ending, Item, ItemKind, Items, Key, Marks, Measured, Start, bytes_of, u32_at, u64_at,
 };
 use super::json::{self, Done, Object};
+use super::resources::{ProcessUse, Resources};
 use super::site::Site;
 use super::thread::Thread;
 use crate::clock;
 use crate::identity::Identity;
 use crate::record::{Notes, Status, ValueView, hash};
+use crate::telemetry::Snapshot;
+use crate::usage;
 
 /// A task as the writer has it: open while `end` is missing.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(super) struct Task {
     pub(super) thread: Rc<Thread>,
     /// None for a task without the macro.
     pub(super) site: Option<&'static Site>,
+    /// What its children changed in the process; none where not all of them are known.
+    pub(super) by_children: Option<ProcessUse>,
 }
 
 impl Task {
@@ -58,7 +63,14 @@ impl Task {
         let (name, event) = own.get(9..)?.split_at_checked(name_length)?;
         let (start, items) = Start::from_bytes(event)?;
         let thread = Rc::new(Thread::new(u64_at(&own, 0), name));
-        Some(Self { start, end: None, items: items.to_vec(), thread, site: site(start.site) })
+        Some(Self {
+            start,
+            end: None,
+            items: items.to_vec(),
+            thread,
+            site: site(start.site),
+            by_children: None,
+        })
     }
 
     fn items(&self) -> Items<'_> {
@@ -71,6 +83,22 @@ impl Task {
 
     fn text(&self, kind: ItemKind) -> Option<&str> {
         self.all(kind).next().map(|item| item.text())
+    }
+
+    /// What it used; none for a task that was not measured, or is still open.
+    pub(super) fn measured(&self) -> Option<Measured> {
+        self.all(ItemKind::Measured).next().and_then(|item| Measured::read(item.payload))
+    }
+
+    /// What changed in the process while it ran.
+    pub(super) fn process_use(&self) -> Option<ProcessUse> {
+        let counters = |kind| {
+            let item = self.all(kind).next()?;
+            Snapshot(item.payload).process_counters()
+        };
+        let before = counters(ItemKind::TelemetryAtStart)?;
+        let after = counters(ItemKind::TelemetryAtEnd)?;
+        Some(ProcessUse::between(&before, &after))
     }
 
     pub(super) fn status(&self) -> Status {
@@ -188,6 +216,26 @@ impl TaskView<'_> {
                 record.field("error", &failure)?;
             }
         }
+        for (name, kind) in [
+            ("telemetry_at_start", ItemKind::TelemetryAtStart),
+            ("telemetry_at_end", ItemKind::TelemetryAtEnd),
+        ] {
+            if let Some(item) = task.all(kind).next()
+                && !record.written(name, |to| Snapshot(item.payload).write_json(to))
+            {
+                notes.add(name.to_owned(), "it was damaged on its way to the store".into());
+            }
+        }
+        if let Some(measured) = task.measured() {
+            let Measured { start_ns, end_ns, nested_ns, is_counted, .. } = measured;
+            record.field("capture", &Capture { start_ns, end_ns, nested_ns })?;
+            if !is_counted {
+                notes.add("resources".to_owned(), usage::UNAVAILABLE.into());
+            }
+            let process = task.process_use();
+            let by_children = task.by_children;
+            record.field("resources", &Resources { measured: &measured, process, by_children })?;
+        }
         record.ready(&common.process);
         let thread = &task.thread;
         record.ready(thread.json.get_or_init(|| json::fields(|it| it.field("thread", &**thread))));
@@ -218,6 +266,14 @@ impl TaskView<'_> {
         record.end();
         Ok(())
     }
+}
+
+/// What measuring a task cost.
+#[derive(serde::Serialize)]
+struct Capture {
+    start_ns: u64,
+    end_ns: u64,
+    nested_ns: u64,
 }
 
 /// A value under its name.

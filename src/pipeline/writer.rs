@@ -14,6 +14,7 @@ use super::event::{End, Kind, Start, id_at};
 use super::fork::ForkMutex;
 use super::ring::Ring;
 use super::run::{Run, RunEnd, RunSpec};
+use super::resources::ProcessUse;
 use super::site::Site;
 use super::stats::{self, Totals};
 use super::thread::Thread;
@@ -522,7 +523,14 @@ impl Writer {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.extend_from_slice(items);
         let site = Site::of(start.site);
-        let task = Task { start, end: None, items: buffer, thread: Rc::clone(thread), site };
+        let task = Task {
+            start,
+            end: None,
+            items: buffer,
+            thread: Rc::clone(thread),
+            site,
+            by_children: Some(ProcessUse::default()),
+        };
         self.open.insert(start.id, OpenTask { task, shown: false, kept: false, ending: false });
         Some(start.id)
     }
@@ -561,6 +569,7 @@ impl Writer {
         let Some(OpenTask { mut task, .. }) = self.open.remove(&end.id) else { return false };
         task.end = Some(end);
         task.items.extend_from_slice(items);
+        self.tell_parent(&task);
         if let Some(run) = self.runs.get_mut(&task.start.workflow) {
             run.add(task);
             if run.ended {
@@ -568,6 +577,17 @@ impl Writer {
             }
         }
         true
+    }
+
+    /// What a task changed in the process is no part of what its parent did itself.
+    fn tell_parent(&mut self, task: &Task) {
+        if let Some(parent) = task.start.parent
+            && task.measured().is_some_and(|measured| !measured.is_shared)
+            && let Some(used) = task.process_use()
+            && let Some(sum) = self.open.get_mut(&parent).and_then(|open| open.task.by_children.as_mut())
+        {
+            sum.add(used);
+        }
     }
 
     fn end_all(&mut self) {

@@ -1,0 +1,51 @@
+//! What tasks used that a context was handed to, kept for the task that it came from.
+//!
+//! A task sees what is used on its own thread. What its children use on others reaches it here: an entry is made when its
+//! context is handed over, and taken when it ends. Children that end later are not part of it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::record::Id;
+use crate::usage::Usage;
+
+/// Whether a context of any task was ever handed over: most programs need not lock anything.
+static ANY: AtomicBool = AtomicBool::new(false);
+static HANDED: Mutex<Option<HashMap<Id, Usage>>> = Mutex::new(None);
+
+/// Notes that a task's context is handed over.
+pub(super) fn expect(task: Id) {
+    ANY.store(true, Ordering::Relaxed);
+    lock().get_or_insert_default().entry(task).or_default();
+}
+
+/// Adds what a child on another thread used, if its parent is open.
+pub(crate) fn add(parent: Id, used: Usage) {
+    if ANY.load(Ordering::Relaxed)
+        && let Some(sum) = lock().as_mut().and_then(|handed| handed.get_mut(&parent))
+    {
+        *sum += used;
+    }
+}
+
+/// What the children of a task that ends used on other threads.
+pub(crate) fn take(task: Id) -> Usage {
+    if !ANY.load(Ordering::Relaxed) {
+        return Usage::NONE;
+    }
+    lock().as_mut().and_then(|handed| handed.remove(&task)).unwrap_or_default()
+}
+
+/// The entries, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = MutexGuard<'static, Option<HashMap<Id, Usage>>>;
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    lock()
+}
+
+fn lock() -> MutexGuard<'static, Option<HashMap<Id, Usage>>> {
+    HANDED.lock().unwrap_or_else(PoisonError::into_inner)
+}

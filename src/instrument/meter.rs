@@ -1,0 +1,250 @@
+//! What is measured around a task: the machine before and after it, and what the task itself used.
+//!
+//! Sensors are read before the task's clock starts and after it stopped. What a thread uses while a task runs on it is the
+//! task's own, less what other measured tasks used in between; what a task and all its children used is summed up as they
+//! end. A capture's own time is nobody's: it is taken off the tasks around it.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::inputs::Scratch;
+use crate::clock;
+use crate::context::{Context, handed};
+use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
+use crate::pipeline::settings;
+use crate::record::Id;
+use crate::telemetry::{TelemetryCapture, TelemetryChoice, Types};
+use crate::usage::{self, Usage};
+
+/// How many measured tasks are open in this process, and how many have begun: whether a task was alone.
+static OPEN: AtomicU64 = AtomicU64::new(0);
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The measured tasks that run on this thread, each inside the one before.
+    static RUNNING: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A measured task while it runs on a thread.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    task: Id,
+    /// What the thread had used when the task went on.
+    since: Usage,
+    /// What others used on this thread meanwhile.
+    nested: Usage,
+    sums: Sums,
+}
+
+/// What is summed up of a task's children, and their children.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    used: Usage,
+    /// How many there are.
+    count: u64,
+    /// Whether one of them had others beside it.
+    is_shared: bool,
+    /// How long captures took on this task's thread.
+    capture_ns: u64,
+}
+
+/// Looks at the tasks that run on this thread. While its destructors run there may be none any more.
+fn running<R: Default>(look: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
+    RUNNING.try_with(|running| look(&mut running.borrow_mut())).unwrap_or_default()
+}
+
+/// Takes a capture's time off the task around it.
+fn leave_out(capture_ns: u64) {
+    running(|running| {
+        if let Some(around) = running.last_mut() {
+            around.nested.cpu_ns += capture_ns;
+            around.sums.capture_ns += capture_ns;
+        }
+    });
+}
+
+/// The measurement of one task.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    types: Types,
+    task: Option<Id>,
+    parent: Option<Id>,
+    /// What the thread had used when the task went on.
+    since: Usage,
+    own: Usage,
+    sums: Sums,
+    start_ns: u64,
+    /// Whether the system counts what a thread uses.
+    is_counted: bool,
+    /// How many tasks had begun when this one had.
+    begun: u64,
+    /// Whether the tasks open when it began were those around it.
+    is_alone: bool,
+    is_running: bool,
+}
+
+/// The source of all captures.
+fn source() -> &'static TelemetryCapture {
+    static SOURCE: OnceLock<TelemetryCapture> = OnceLock::new();
+    SOURCE.get_or_init(|| TelemetryCapture::from_settings(&settings().telemetry_capture))
+}
+
+/// Takes the first readings, which percentages are counted from, before the first task needs them.
+pub(super) fn prepare() {
+    if !Types::from_settings(&settings().telemetry_capture).is_empty() {
+        source();
+    }
+}
+
+impl Meter {
+    /// Reads the sensors for a task that is about to begin, into its items; none for one that is not measured.
+    #[inline]
+    pub(super) fn begin(
+        choice: TelemetryChoice,
+        context: Context,
+        items: &mut Scratch,
+    ) -> Option<Box<Self>> {
+        match choice {
+            TelemetryChoice::None => None,
+            _ => Self::begin_chosen(choice, context, items),
+        }
+    }
+
+    fn begin_chosen(
+        choice: TelemetryChoice,
+        context: Context,
+        items: &mut Scratch,
+    ) -> Option<Box<Self>> {
+        let types = source().types().chosen(choice);
+        if types.is_empty() && choice != TelemetryChoice::Light {
+            return None;
+        }
+        items.fetch();
+        let start_ns = capture(types, ItemKind::TelemetryAtStart, items);
+        leave_out(start_ns);
+        let used = usage::thread();
+        Some(Box::new(Self {
+            types,
+            task: None,
+            parent: context.task,
+            since: used.unwrap_or_default(),
+            is_counted: used.is_some(),
+            own: Usage::NONE,
+            sums: Sums::default(),
+            start_ns,
+            begun: 0,
+            is_alone: false,
+            is_running: false,
+        }))
+    }
+
+    /// The task has begun.
+    pub(super) fn enter(&mut self, task: Id) {
+        self.task = Some(task);
+        let open = OPEN.fetch_add(1, Ordering::Relaxed);
+        self.begun = BEGUN.fetch_add(1, Ordering::Relaxed) + 1;
+        self.is_alone = running(|running| {
+            running.len() as u64 == open && running.last().map(|around| around.task) == self.parent
+        });
+        self.run();
+    }
+
+    /// The task goes on, on this thread.
+    pub(super) fn resume(&mut self) {
+        if !self.is_running {
+            self.since = usage::thread().unwrap_or_default();
+            self.run();
+        }
+    }
+
+    fn run(&mut self) {
+        if let Some(task) = self.task {
+            self.is_running = true;
+            let frame =
+                Frame { task, since: self.since, nested: Usage::NONE, sums: self.sums };
+            running(|running| running.push(frame));
+        }
+    }
+
+    /// The task does not run for a while, or has ended.
+    pub(super) fn pause(&mut self) {
+        if !std::mem::take(&mut self.is_running) {
+            return;
+        }
+        running(|running| {
+            let place = running.iter().rposition(|frame| Some(frame.task) == self.task);
+            let Some(place) = place else { return };
+            let frame = running.remove(place);
+            let now = match running.get(place) {
+                // A guard that is dropped before others inside it: since the next one began all is that one's.
+                Some(inner) => inner.since,
+                None => usage::thread().unwrap_or_default(),
+            };
+            let used = now.since(frame.since);
+            self.own += used.since(frame.nested);
+            if let Some(around) = place.checked_sub(1).and_then(|place| running.get_mut(place)) {
+                around.nested += used;
+                around.sums.capture_ns += frame.sums.capture_ns - self.sums.capture_ns;
+            }
+            self.sums = frame.sums;
+        });
+    }
+
+    /// The task has ended, and its clock is read: what it used and what the machine does now go into its items.
+    pub(super) fn end(mut self, items: &mut Scratch) {
+        self.pause();
+        items.fetch();
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+        let end_ns = capture(self.types, ItemKind::TelemetryAtEnd, items);
+        leave_out(end_ns);
+        let elsewhere = self.task.map_or(Usage::NONE, handed::take);
+        let inclusive = self.own + self.sums.used + elsewhere;
+        let begun_since = BEGUN.load(Ordering::Relaxed) - self.begun;
+        let is_shared = !self.is_alone || begun_since != self.sums.count;
+        self.tell_parent(inclusive, is_shared);
+        let measured = Measured {
+            own: self.own,
+            inclusive,
+            start_ns: self.start_ns,
+            end_ns,
+            nested_ns: self.sums.capture_ns,
+            is_counted: self.is_counted,
+            is_shared,
+            children_are_shared: self.sums.is_shared,
+        };
+        push_item(items, ItemKind::Measured, Key::Index(0), |items| {
+            measured.write(items);
+            Marks::default()
+        });
+    }
+
+    fn tell_parent(&self, inclusive: Usage, is_shared: bool) {
+        let Some(parent) = self.parent else { return };
+        let is_here = running(|running| {
+            let Some(around) = running.last_mut().filter(|around| around.task == parent) else {
+                return false;
+            };
+            around.sums.used += inclusive;
+            around.sums.count += 1 + self.sums.count;
+            around.sums.is_shared |= is_shared;
+            true
+        });
+        if !is_here {
+            handed::add(parent, inclusive);
+        }
+    }
+}
+
+/// Reads the sensors into an item; how long that took.
+fn capture(types: Types, kind: ItemKind, items: &mut Vec<u8>) -> u64 {
+    if types.is_empty() {
+        return 0;
+    }
+    let before = clock::monotonic_ns();
+    push_item(items, kind, Key::Index(0), |items| {
+        source().capture_into(types, items);
+        Marks::default()
+    });
+    clock::monotonic_ns() - before
+}

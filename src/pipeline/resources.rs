@@ -1,0 +1,101 @@
+//! What a task used, as its record says it.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::event::Measured;
+use crate::telemetry::usage::ProcessUsage;
+use crate::usage::Usage;
+
+/// `resources`: each figure with what the task used itself, and what it and its children used.
+pub(super) struct Resources<'a> {
+    pub(super) measured: &'a Measured,
+    pub(super) process: Option<ProcessUse>,
+    /// What the children changed in the process; none where not all of them are known.
+    pub(super) by_children: Option<ProcessUse>,
+}
+
+impl Serialize for Resources<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let figures: [(&str, fn(&Usage) -> u64); 5] = [
+            ("cpu_ns", |used| used.cpu_ns),
+            ("minor_faults", |used| used.minor_faults),
+            ("major_faults", |used| used.major_faults),
+            ("voluntary_switches", |used| used.voluntary_switches),
+            ("involuntary_switches", |used| used.involuntary_switches),
+        ];
+        if self.measured.is_counted {
+            for (name, figure) in figures {
+                let own = figure(&self.measured.own);
+                let inclusive = figure(&self.measured.inclusive);
+                map.serialize_entry(name, &Threads { own, inclusive })?;
+            }
+        }
+        if let Some(process) = &self.process {
+            let figures: [(&str, fn(&ProcessUse) -> Option<i64>); 3] = [
+                ("read_bytes", |used| used.read_bytes),
+                ("write_bytes", |used| used.write_bytes),
+                ("rss_bytes", |used| used.rss_bytes),
+            ];
+            for (name, figure) in figures {
+                if let Some(inclusive) = figure(process) {
+                    let is_divisible =
+                        !self.measured.is_shared && !self.measured.children_are_shared;
+                    let by_children = self.by_children.filter(|_| is_divisible);
+                    let own =
+                        by_children.map(|used| inclusive - figure(&used).unwrap_or_default());
+                    let figure = Process { inclusive, own, overlap: self.measured.is_shared };
+                    map.serialize_entry(name, &figure)?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+/// What changed in the process while a task ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ProcessUse {
+    pub(super) read_bytes: Option<i64>,
+    pub(super) write_bytes: Option<i64>,
+    pub(super) rss_bytes: Option<i64>,
+}
+
+impl ProcessUse {
+    pub(super) fn between(before: &ProcessUsage, after: &ProcessUsage) -> Self {
+        let change = |before: Option<u64>, after: Option<u64>| {
+            Some(after?.wrapping_sub(before?) as i64)
+        };
+        Self {
+            read_bytes: change(before.read_bytes, after.read_bytes),
+            write_bytes: change(before.write_bytes, after.write_bytes),
+            rss_bytes: change(before.rss, after.rss),
+        }
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        let sum = |one: Option<i64>, other: Option<i64>| {
+            other.map_or(one, |other| Some(one.unwrap_or(0).wrapping_add(other)))
+        };
+        self.read_bytes = sum(self.read_bytes, other.read_bytes);
+        self.write_bytes = sum(self.write_bytes, other.write_bytes);
+        self.rss_bytes = sum(self.rss_bytes, other.rss_bytes);
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Threads {
+    #[serde(rename = "self")]
+    own: u64,
+    inclusive: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Process {
+    #[serde(rename = "self", skip_serializing_if = "Option::is_none")]
+    own: Option<i64>,
+    inclusive: i64,
+    /// Whether other tasks ran at the same time: then not all of it is this task's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    overlap: bool,
+}

@@ -1,0 +1,110 @@
+//! What a thread has used so far, at the price of two system calls.
+
+use std::ops::{Add, AddAssign};
+
+/// What a thread used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Nanoseconds on a processor.
+    pub cpu_ns: u64,
+    /// Pages that were mapped without a disk.
+    pub minor_faults: u64,
+    /// Pages that had to be read from a disk.
+    pub major_faults: u64,
+    /// How often it waited for something.
+    pub voluntary_switches: u64,
+    /// How often it made room for others.
+    pub involuntary_switches: u64,
+}
+
+impl Usage {
+    pub(crate) const NONE: Self = Self {
+        cpu_ns: 0,
+        minor_faults: 0,
+        major_faults: 0,
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+    };
+
+    /// What was used since an earlier reading of the same thread.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            cpu_ns: combine(self.cpu_ns, other.cpu_ns),
+            minor_faults: combine(self.minor_faults, other.minor_faults),
+            major_faults: combine(self.major_faults, other.major_faults),
+            voluntary_switches: combine(self.voluntary_switches, other.voluntary_switches),
+            involuntary_switches: combine(self.involuntary_switches, other.involuntary_switches),
+        }
+    }
+}
+
+impl Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+/// Why [`thread`] gives nothing.
+pub const UNAVAILABLE: &str = "this system does not count what a thread uses";
+
+/// What the calling thread has used so far; none where the system does not count it.
+///
+/// The time is that of the thread's own clock, which is exact: that of `getrusage` is brought up to date only at a tick
+/// or a switch.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub fn thread() -> Option<Usage> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut used = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: both places are valid for what is written there.
+    let failed = unsafe {
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now)
+            | libc::getrusage(libc::RUSAGE_THREAD, used.as_mut_ptr())
+    };
+    if failed != 0 {
+        return None;
+    }
+    // SAFETY: zeros are a valid rusage, and it was filled.
+    let used = unsafe { used.assume_init() };
+    Some(Usage {
+        cpu_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
+        minor_faults: used.ru_minflt as u64,
+        major_faults: used.ru_majflt as u64,
+        voluntary_switches: used.ru_nvcsw as u64,
+        involuntary_switches: used.ru_nivcsw as u64,
+    })
+}
+
+/// What the calling thread has used so far; none, because this system does not count it.
+#[cfg(not(target_os = "linux"))]
+pub fn thread() -> Option<Usage> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_shows() {
+        let before = thread().unwrap();
+        let pages = std::hint::black_box(vec![1_u8; 8 << 20]);
+        let used = thread().unwrap().since(before);
+        assert!(used.cpu_ns > 0, "{used:?}");
+        assert!(used.minor_faults > 0, "{used:?} for {} bytes", pages.len());
+    }
+}
