@@ -257,10 +257,14 @@ section! {
         pub path: PathBuf,
         /// A file that has grown to this size is followed by another; none for one file, however long.
         pub rotate_bytes: Option<Bytes>,
+        /// A file that is this old is followed by another; none for one file, however old.
+        pub rotate_age: Option<Duration>,
         /// The oldest files beyond this many are deleted; none keeps all.
         pub keep_files: Option<u32>,
         /// Files older than this many days are deleted; none keeps all.
         pub keep_days: Option<u32>,
+        /// The oldest files are deleted while all together are larger; none keeps all.
+        pub keep_bytes: Option<Bytes>,
     }
 }
 
