@@ -16,6 +16,11 @@ fn work(items: Vec<String>, pin: &str) -> usize {
     items.len()
 }
 
+#[telemetry_task(summarise = "full")]
+fn values(numbers: &[f64], bytes: &[u8], text: &str, whole: Vec<bool>) {
+    _ = (numbers, bytes, text, whole);
+}
+
 fn call() -> usize {
     work(vec!["item".to_owned(); 10], "hunter2")
 }
@@ -47,6 +52,12 @@ fn child_process() {
         "workflow" => {
             let run = runlore::workflow("set").start().unwrap();
             assert_eq!(call(), 10);
+            run.finish().unwrap();
+        }
+        "values" => {
+            let run = runlore::workflow("set").start().unwrap();
+            let numbers: Vec<f64> = (0..65).map(f64::from).collect();
+            values(&numbers, &[b'x'; 200], &"long ".repeat(100), vec![true; 100]);
             run.finish().unwrap();
         }
         "configured" => {
@@ -130,6 +141,25 @@ fn the_place_in_a_larger_job_is_told() {
     assert_eq!((task.rank, task.local_rank, task.world_size), (Some(2), Some(2), Some(4)));
     assert_eq!(task.job_id.as_deref(), Some("j7"));
     assert_eq!(loaded.workflows[0].extra["rank"], 2);
+}
+
+#[cfg(feature = "blake3")]
+#[test]
+fn values_are_hashed_with_blake3() {
+    let settings =
+        [("INSTRUMENTATION__HASH", "blake3"), ("INSTRUMENTATION__LIMITS__VALUE_BYTES", "100")];
+    let loaded = recorded("values", &settings);
+    let task = the_task(&loaded);
+    let hashes = &task.hashes.as_ref().unwrap()["used"];
+    // A byte for `f64`, then the numbers; the bytes as such: as another implementation computes them.
+    let numbers = "blake3:e7541beb8936bba7523c126cdd250d2fc770c9039d6cff1a053d1c9ab0878d34";
+    assert_eq!(hashes["numbers"], numbers);
+    let bytes = "blake3:41f27fa4b0ad47675bc00d81795d312523d20ddab8e84cbb3907ea57e3500d44";
+    assert_eq!(hashes["bytes"], bytes);
+    let stored = runlore::record::blake3_of(&task.used.as_ref().unwrap()["text"]);
+    assert_eq!(hashes["text"], stored.replace("blake3:", "blake3/prefix:"));
+    let whole = runlore::record::blake3_of(&serde_json::json!(vec![true; 100]));
+    assert_eq!(hashes["whole"], whole.as_str());
 }
 
 #[test]

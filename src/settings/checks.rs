@@ -118,9 +118,11 @@ impl Check<'_> {
     }
 }
 
-/// What to say of a hash that is not in this version.
+/// What to say of a hash that this program was built without.
 pub(super) fn hash_notice(settings: &Settings) -> Option<&'static str> {
-    (settings.instrumentation.hash == HashKind::Blake3).then_some(
-        "instrumentation.hash: `blake3` is not in this version, values are hashed with `xxh3`",
+    let is_lacking = settings.instrumentation.hash == HashKind::Blake3 && !cfg!(feature = "blake3");
+    is_lacking.then_some(
+        "instrumentation.hash: this program is built without `blake3`, values are hashed with `xxh3`; add the feature \
+         `blake3` of the crate `runlore` to change that",
     )
 }

@@ -132,7 +132,8 @@ choice! {
     pub enum HashKind {
         /// XXH3, 128 bits: fast, not made to withstand forgery.
         Xxh3 = "xxh3",
-        /// BLAKE3. Not in this version: XXH3 is used, and a notice says so.
+        /// BLAKE3: slower, and nobody can make another value of the same hash. Needs the feature `blake3`; without it XXH3 is
+        /// used, and a notice says so.
         Blake3 = "blake3",
         /// Not at all.
         None = "none",
