@@ -21,6 +21,17 @@ fn values(numbers: &[f64], bytes: &[u8], text: &str, whole: Vec<bool>) {
     _ = (numbers, bytes, text, whole);
 }
 
+#[telemetry_task]
+#[inline(never)]
+fn panics(items: &[u32]) -> u32 {
+    items[std::hint::black_box(3)]
+}
+
+#[inline(never)]
+fn panics_by_itself() {
+    panic!("by itself");
+}
+
 fn call() -> usize {
     work(vec!["item".to_owned(); 10], "hunter2")
 }
@@ -58,6 +69,22 @@ fn child_process() {
             let run = runlore::workflow("set").start().unwrap();
             let numbers: Vec<f64> = (0..65).map(f64::from).collect();
             values(&numbers, &[b'x'; 200], &"long ".repeat(100), vec![true; 100]);
+            run.finish().unwrap();
+        }
+        "panics" => {
+            let run = runlore::workflow("set").start().unwrap();
+            let outer = runlore::task("outer");
+            let panicked = std::panic::catch_unwind(|| outer.run(|| panics(&[1, 2, 3])));
+            assert!(panicked.is_err());
+            // One of another thread: this one has not heard it.
+            let other = std::thread::spawn(|| panic!("elsewhere")).join().unwrap_err();
+            let resumes = || task("resumes").run(|| std::panic::resume_unwind(other));
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(resumes)).is_err());
+            let guarded = || {
+                let _guard = task("guarded").start();
+                panics_by_itself();
+            };
+            assert!(std::panic::catch_unwind(guarded).is_err());
             run.finish().unwrap();
         }
         "configured" => {
@@ -160,6 +187,29 @@ fn values_are_hashed_with_blake3() {
     assert_eq!(hashes["text"], stored.replace("blake3:", "blake3/prefix:"));
     let whole = runlore::record::blake3_of(&serde_json::json!(vec![true; 100]));
     assert_eq!(hashes["whole"], whole.as_str());
+}
+
+#[test]
+fn panics_tell_where_they_came_from_if_asked() {
+    let loaded = recorded("panics", &[("INSTRUMENTATION__BACKTRACE", "yes")]);
+    let frames = |name: &str| {
+        let task = loaded.tasks.iter().find(|task| task.name() == name).unwrap();
+        let error = task.error.as_ref().unwrap();
+        assert_eq!(error.kind.as_deref(), Some("panic"));
+        error.backtrace.clone()
+    };
+    let inner = frames("panics");
+    assert!(inner[0].starts_with("suite::settings_in_force::panics"), "{inner:#?}");
+    assert!(inner[0].contains("tests/settings_in_force.rs:"), "{inner:#?}");
+    assert!(inner.len() > 1, "{inner:#?}");
+    let is_foreign = |frame: &String| frame.contains("/rustc/") || frame.starts_with("runlore::");
+    assert!(!inner.iter().any(is_foreign), "{inner:#?}");
+    assert!(frames("outer").is_empty(), "it is told once");
+    assert!(frames("resumes").is_empty(), "it was another thread's");
+    assert!(frames("guarded")[0].contains("panics_by_itself"), "{:#?}", frames("guarded"));
+
+    let loaded = recorded("panics", &[]);
+    assert!(loaded.tasks.iter().all(|task| task.error.as_ref().unwrap().backtrace.is_empty()));
 }
 
 #[test]

@@ -55,7 +55,6 @@ pub fn configure(settings: Settings) -> Result<()> {
 /// What is set and does nothing yet: better said than found out.
 fn not_in_force(settings: &Settings) -> Vec<&'static str> {
     [
-        (settings.instrumentation.backtrace, "instrumentation.backtrace"),
         (settings.databases.sqlite.enabled, "databases.sqlite"),
         (settings.databases.mongodb.enabled, "databases.mongodb"),
         (!settings.databases.jsonl.enabled, "databases.jsonl.enabled: false"),

@@ -108,7 +108,7 @@ section! {
         pub redact: Vec<String>,
         /// Whether SIGINT and SIGTERM end the run well, where the program does not handle them.
         pub signals: bool,
-        /// Whether panics and errors are recorded with a backtrace.
+        /// Whether panics are recorded with where they came from.
         pub backtrace: bool,
         /// What is recorded of training loops and models.
         pub torch: TorchSettings,
