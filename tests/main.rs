@@ -15,6 +15,7 @@ mod power_loss;
 mod processes;
 mod random_trees;
 mod record_round_trip;
+mod retention;
 mod settings;
 mod settings_in_force;
 mod support;
