@@ -17,6 +17,7 @@ use super::config::settings;
 use super::lock;
 use super::memory::Memory;
 use super::notice::notice;
+use super::owner::Owner;
 use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
 use super::{file_size, rings, view::Task};
@@ -43,8 +44,8 @@ pub(super) enum Entry {
     /// The first line.
     Session {
         format: u32,
-        pid: u32,
-        hostname: String,
+        #[serde(flatten)]
+        owner: Owner,
     },
     Run(RunEntry),
     /// The file that the records of a run go to.
@@ -303,11 +304,7 @@ impl Session {
         let log = create(&folder.join(LOG))?;
         let mut session =
             Self { id, folder, log, unlogged: Vec::new(), open: None, rings: 0, _lock: lock };
-        session.write(&Entry::Session {
-            format: FORMAT,
-            pid: std::process::id(),
-            hostname: crate::host::name(),
-        });
+        session.write(&Entry::Session { format: FORMAT, owner: Owner::this_process() });
         Ok(session)
     }
 
@@ -356,7 +353,7 @@ fn private_folder(path: &Path) -> io::Result<()> {
 /// Whether a folder is on a file system of another machine, where shared mappings are slow or lie.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
-fn is_remote(folder: &Path) -> bool {
+pub(super) fn is_remote(folder: &Path) -> bool {
     use std::os::fd::AsRawFd as _;
     const REMOTE: [u32; 9] = [
         0x6969,      // NFS
@@ -381,6 +378,6 @@ fn is_remote(folder: &Path) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_remote(_: &Path) -> bool {
+pub(super) fn is_remote(_: &Path) -> bool {
     false
 }
