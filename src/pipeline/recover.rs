@@ -15,7 +15,7 @@ use super::run::Lines;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
 use super::view::{Common, Task, TaskView};
-use super::{config::settings, file_size, lock, notice};
+use super::{config::settings, file_size, file_system, lock, notice};
 use crate::clock;
 use crate::context::Number;
 use crate::record::{Id, Status, WorkflowObject};
@@ -197,7 +197,7 @@ fn may_be_alive(owner: &Owner, folder: &Path, lock: &Path) -> Option<String> {
         return Some(format!("process {pid} is alive, although something in it gave up its lock"));
     }
     // On a disk of this machine, it was this machine, perhaps under another name.
-    (owner.ran_elsewhere() && session::is_remote(folder)).then(|| {
+    (owner.ran_elsewhere() && !file_system::is_local(folder)).then(|| {
         format!(
             "process {pid} of the machine {hostname} may be alive, and locks cannot tell on this file system; \
              recover the folder there, or a copy of it on a local disk"
