@@ -14,9 +14,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::config::settings;
+use super::file_system::{self, Treatment};
 use super::lock;
 use super::memory::Memory;
 use super::notice::notice;
+use super::owner::Owner;
 use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
 use super::{file_size, rings, view::Task};
@@ -43,8 +45,8 @@ pub(super) enum Entry {
     /// The first line.
     Session {
         format: u32,
-        pid: u32,
-        hostname: String,
+        #[serde(flatten)]
+        owner: Owner,
     },
     Run(RunEntry),
     /// The file that the records of a run go to.
@@ -84,6 +86,8 @@ pub(super) struct Session {
     unlogged: Vec<u8>,
     open: Option<File>,
     rings: u32,
+    /// What a file needs before it can be a ring.
+    treatment: Treatment,
     /// Held as long as the process lives.
     _lock: File,
 }
@@ -114,7 +118,8 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
             Err(error) => {
                 *current = None;
                 notice(&format!(
-                    "the queue cannot be kept in {}: {error}; if this process is killed, its last records are lost",
+                    "the queue cannot be kept in {}: {error}; if this process is killed, its last records are lost \
+                     (`recorder.durability: memory` accepts that)",
                     store.display()
                 ));
                 return;
@@ -174,8 +179,11 @@ pub(super) fn ring_memory(length: usize) -> Option<Memory> {
     let session = session.as_mut()?;
     let name = session.folder.join(format!("ring-{}", session.rings));
     session.rings += 1;
-    let mapped =
-        file_size::without_signal(|| create(&name).and_then(|file| Memory::of_file(&file, length)));
+    let mapped = file_size::without_signal(|| {
+        let file = create(&name)?;
+        session.treatment.apply(&file)?;
+        Memory::of_file(&file, length)
+    });
     if let Err(error) = &mapped {
         _ = fs::remove_file(&name);
         notice(&format!(
@@ -282,9 +290,7 @@ pub(super) fn disown() {
 impl Session {
     fn create(store: &Path) -> io::Result<Self> {
         fs::create_dir_all(store)?;
-        if is_remote(store) {
-            return Err(io::Error::other("it is on a network file system"));
-        }
+        let treatment = file_system::treatment(store)?;
         let all = store.join(FOLDER);
         private_folder(&all)?;
         let id = Id::new();
@@ -301,13 +307,17 @@ impl Session {
             std::thread::sleep(Duration::from_millis(1));
         }
         let log = create(&folder.join(LOG))?;
-        let mut session =
-            Self { id, folder, log, unlogged: Vec::new(), open: None, rings: 0, _lock: lock };
-        session.write(&Entry::Session {
-            format: FORMAT,
-            pid: std::process::id(),
-            hostname: crate::host::name(),
-        });
+        let mut session = Self {
+            id,
+            folder,
+            log,
+            unlogged: Vec::new(),
+            open: None,
+            rings: 0,
+            treatment,
+            _lock: lock,
+        };
+        session.write(&Entry::Session { format: FORMAT, owner: Owner::this_process() });
         Ok(session)
     }
 
