@@ -151,8 +151,9 @@ fn usable(root: &Root) -> Option<u64> {
 
 fn clock(cpu: &mut Cpu, root: &Root, info: &CpuInfo, base_hz: Option<u64>) {
     const CPUFREQ: &str = "/sys/devices/system/cpu/cpu0/cpufreq";
-    let from_kernel =
-        |name: &str| root.value::<u64>(&format!("{CPUFREQ}/{name}")).map(|khz| khz * 1000);
+    let from_kernel = |name: &str| {
+        root.value::<u64>(&format!("{CPUFREQ}/{name}")).and_then(|khz| khz.checked_mul(1000))
+    };
     let said = info.get(&["cpu MHz", "cpu MHz dynamic", "clock"]);
     let said = said.and_then(|mhz| mhz.trim_end_matches("MHz").parse::<f64>().ok());
     let said = said.filter(|mhz| *mhz > 0.0).map(|mhz| (mhz * 1e6).round() as u64);
@@ -188,7 +189,8 @@ fn sizes(cpu: &mut Cpu, caches: &[Cache]) {
         let mut sum = None;
         for cache in caches {
             if cache.level == level && kinds.contains(&cache.kind.as_str()) {
-                sum = Some(sum.unwrap_or(0) + cache.size? * cache.instances);
+                sum =
+                    Some(cache.size?.checked_mul(cache.instances)?.checked_add(sum.unwrap_or(0))?);
             }
         }
         sum

@@ -1,6 +1,6 @@
 //! Space on the disk that holds the root folder.
 
-use super::facts::{Reasons, facts};
+use super::facts::{ONLY_LIVE, Reasons, facts};
 use crate::telemetry::root::Root;
 
 facts! {
@@ -21,9 +21,8 @@ facts! {
 pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Disk {
     use super::{memory, system};
 
-    let space = root.is_live().then(|| system::space(c"/")).flatten();
-    let Some((total, unused, free)) = space else {
-        reasons.note("disk", "the system does not tell how much room `/` has");
+    let asked = if root.is_live() { system::space(c"/") } else { Err(ONLY_LIVE.to_owned()) };
+    let Some((total, unused, free)) = reasons.unless_ok("disk", asked) else {
         return Disk::default();
     };
     let used = total.saturating_sub(unused);

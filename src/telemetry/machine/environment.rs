@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::Reasons;
+use super::facts::{ONLY_LIVE, Reasons};
 use super::secrets;
 use crate::telemetry::root::Root;
 
@@ -16,7 +16,7 @@ pub(super) fn read(
         return found;
     }
     if !root.is_live() {
-        reasons.note("environment", "only the machine itself can be asked");
+        reasons.note("environment", ONLY_LIVE);
         return found;
     }
     for (name, value) in std::env::vars_os() {

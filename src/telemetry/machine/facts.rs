@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// Why a folder that looks like a machine lacks what only system calls tell.
+pub(super) const ONLY_LIVE: &str = "only the machine itself can be asked";
+
 /// Why facts are missing, by their paths.
 #[derive(Debug, Default)]
 pub(super) struct Reasons(BTreeMap<String, String>);

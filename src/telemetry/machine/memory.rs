@@ -88,7 +88,7 @@ fn virtual_memory(text: &str) -> Virtual {
         active: of("Active"),
         inactive: of("Inactive"),
         buffers: of("Buffers"),
-        cached: of("Cached").map(|cached| cached + of("SReclaimable").unwrap_or(0)),
+        cached: of("Cached").and_then(|cached| cached.checked_add(of("SReclaimable").unwrap_or(0))),
         shared: of("Shmem"),
         slab: of("Slab"),
     }
@@ -104,8 +104,7 @@ fn swap(text: &str, root: &Root) -> Swap {
         counters
             .lines()
             .find_map(count)
-            .zip(system::page_size())
-            .map(|(n, page): (u64, u64)| n * page)
+            .and_then(|pages: u64| pages.checked_mul(system::page_size()?))
     };
     let bytes = |kilobytes: Option<u64>| kilobytes?.checked_mul(1024);
     Swap {

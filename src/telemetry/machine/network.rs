@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::Reasons;
+use super::facts::{ONLY_LIVE, Reasons};
 use crate::telemetry::root::Root;
 
 /// An address of a network interface, as psutil tells it. What an interface does not have is null.
@@ -25,8 +25,7 @@ pub struct Address {
 }
 
 pub(super) fn read(root: &Root, reasons: &mut Reasons) -> BTreeMap<String, Vec<Address>> {
-    let asked =
-        if root.is_live() { ask() } else { Err("only the machine itself can be asked".into()) };
+    let asked = if root.is_live() { ask() } else { Err(ONLY_LIVE.to_owned()) };
     let mut interfaces = reasons.unless_ok("network", asked).unwrap_or_default();
     for addresses in interfaces.values_mut() {
         addresses.sort_by_key(|address| address.family);

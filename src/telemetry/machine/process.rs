@@ -1,6 +1,6 @@
 //! The process that records.
 
-use super::facts::{Reasons, facts};
+use super::facts::{ONLY_LIVE, Reasons, facts};
 use super::{kernel, secrets, system};
 use crate::telemetry::root::Root;
 
@@ -27,7 +27,7 @@ facts! {
 
 pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Process {
     if !root.is_live() {
-        reasons.note("process", "only the machine itself can be asked");
+        reasons.note("process", ONLY_LIVE);
         return Process::default();
     }
     let mut arguments = std::env::args_os().map(|word| word.to_string_lossy().into_owned());

@@ -61,7 +61,7 @@ mod tests {
             (&["-Ddb.password=a b, c"], &["-Ddb.password=[redacted]"]),
             (&["PASSWORD=two words"], &["PASSWORD=[redacted]"]),
             (&["--url", "pg://ann:x@h/db"], &["--url", "pg://ann:[redacted]@h/db"]),
-            (&["--url=https://h/?token=x&n=1"], &["--url=https://h/?token=[redacted]&n=1"]),
+            (&["--url=pg://ann:x@h/db"], &["--url=pg://ann:[redacted]@h/db"]),
             (&["-H", "Authorization: Bearer x y"], &["-H", "Authorization: [redacted]"]),
             (&["token", "password", "--tokens=3"], &["token", "password", "--tokens=3"]),
             (&["--token"], &["--token"]),

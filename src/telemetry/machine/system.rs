@@ -70,16 +70,16 @@ fn ask_names() -> Names {
 /// Bytes of the file system that holds a path: all, free, and free for this user.
 #[cfg(unix)]
 #[allow(unsafe_code, clippy::unnecessary_cast, reason = "the types differ between systems")]
-pub(super) fn space(path: &std::ffi::CStr) -> Option<(u64, u64, u64)> {
+pub(super) fn space(path: &std::ffi::CStr) -> Result<(u64, u64, u64), String> {
     // SAFETY: the struct is made of numbers, for which zeros are valid.
     let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends with a zero, and `told` is a valid place for what the call writes.
     if unsafe { libc::statvfs(path.as_ptr(), &raw mut told) } != 0 {
-        return None;
+        return Err(format!("statvfs: {}", std::io::Error::last_os_error()));
     }
     let block = told.f_frsize as u64;
     let bytes = |blocks: u64| blocks.saturating_mul(block);
-    Some((bytes(told.f_blocks as u64), bytes(told.f_bfree as u64), bytes(told.f_bavail as u64)))
+    Ok((bytes(told.f_blocks as u64), bytes(told.f_bfree as u64), bytes(told.f_bavail as u64)))
 }
 
 /// The user that the process belongs to.
