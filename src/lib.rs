@@ -69,6 +69,7 @@
 mod clock;
 mod context;
 mod error;
+mod file_system;
 mod host;
 mod identity;
 mod instrument;

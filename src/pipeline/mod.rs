@@ -9,7 +9,6 @@ mod config;
 pub(crate) mod event;
 mod exit;
 mod file_size;
-mod file_system;
 mod fork;
 mod json;
 mod lock;

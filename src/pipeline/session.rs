@@ -14,7 +14,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::config::settings;
-use super::file_system::{self, Treatment};
 use super::lock;
 use super::memory::Memory;
 use super::notice::notice;
@@ -23,10 +22,11 @@ use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
 use super::{file_size, rings, view::Task};
 use crate::context::Number;
+use crate::file_system::{self, Treatment};
 use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
-use crate::store::{is_plain_folder, is_remote};
+use crate::store::is_plain_folder;
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";

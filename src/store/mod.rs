@@ -17,13 +17,11 @@
 pub mod jsonl;
 mod memory;
 mod plain;
-mod remote;
 
 use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
-pub(crate) use remote::is_remote;
 
 use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};

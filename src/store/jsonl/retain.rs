@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::in_use;
+use crate::file_system;
 use crate::settings::JsonlSettings;
-use crate::store::is_remote;
 
 /// Where locks do not tell whether a file is in use, one written to so recently is taken to be.
 const QUIET: Duration = Duration::from_secs(10 * 60);
@@ -17,7 +17,7 @@ pub(super) fn retain(folder: &Path, settings: &JsonlSettings) {
     if keep_files.is_none() && keep_days.is_none() && settings.keep_bytes.is_none() {
         return;
     }
-    let locks_tell = !is_remote(folder);
+    let locks_tell = file_system::is_local(folder);
     let now = SystemTime::now();
     let mut bytes = 0;
     for (index, file) in newest_first(folder).into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Where a queue may be mapped.
+//! What a file system promises: whether a queue may be mapped on it, and whether its locks hold.
 //!
 //! A write into a shared mapping that finds no room on the disk ends the program. So room is taken when the queue is made,
 //! and queues are kept only where that room stays the queue's: on file systems that write a page back to its place.
@@ -22,7 +22,7 @@ enum Kind {
 
 /// How a file must be treated, before anything is in it, to hold a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Treatment {
+pub(crate) enum Treatment {
     None,
     /// Mark it to be written in place, where that is possible.
     TryToMark,
@@ -58,7 +58,7 @@ const KNOWN: [(u32, &str, Kind); 20] = [
 const MARKS_HOLD_SINCE: (u32, u32) = (6, 17);
 
 /// How files in a folder must be treated to hold queues; an error where they cannot.
-pub(super) fn treatment(folder: &Path) -> io::Result<Treatment> {
+pub(crate) fn treatment(folder: &Path) -> io::Result<Treatment> {
     match system::number(folder)? {
         Some(number) => treatment_on(number, system::release()).map_err(io::Error::other),
         None => Ok(Treatment::None),
@@ -87,7 +87,7 @@ fn too_old() -> String {
 }
 
 /// Whether a folder is on a disk of this machine, or in its memory.
-pub(super) fn is_local(folder: &Path) -> bool {
+pub(crate) fn is_local(folder: &Path) -> bool {
     match system::number(folder) {
         Ok(Some(number)) => KNOWN
             .iter()
@@ -100,7 +100,7 @@ pub(super) fn is_local(folder: &Path) -> bool {
 
 impl Treatment {
     /// Treats a file that has nothing in it.
-    pub(super) fn apply(self, file: &File) -> io::Result<()> {
+    pub(crate) fn apply(self, file: &File) -> io::Result<()> {
         match self {
             Self::None => Ok(()),
             // What lies below refuses it where it does not need it.
