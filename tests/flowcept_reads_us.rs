@@ -1,16 +1,16 @@
 //! Flowcept's own reader and report accept our files and show every task exactly once.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use runlore::record::{Record, Status};
 use runlore::store::jsonl;
 use runlore::telemetry_task;
 use serde_json::{Value, json};
 
-const FLOWCEPT: &str = "flowcept==1.0.3";
+use crate::python;
 
 /// Lets Flowcept read the file, and fails unless it finds each of these tasks once, in the buffer and in
 /// the report. Where there is no Python, says so and passes, except under `CI=true`. Passes too where
@@ -21,12 +21,7 @@ fn check(file: &Path, expected_task_ids: &[&str]) {
         eprintln!("flowcept_reads_us: skipped, unchanged since it last passed");
         return;
     }
-    let Some(python) = python_with_flowcept() else {
-        let notice = "flowcept_reads_us: skipped, for there is no Python 3.11 or newer on PATH";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{notice}");
-        eprintln!("{notice}");
-        return;
-    };
+    let Some(python) = python::with("flowcept-1.0.3", &["flowcept==1.0.3"]) else { return };
     let scratch = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept/read_ours.py");
     let output = Command::new(python)
@@ -39,7 +34,7 @@ fn check(file: &Path, expected_task_ids: &[&str]) {
         .current_dir(scratch.path())
         .output()
         .unwrap();
-    let found: Value = serde_json::from_str(&succeeded("Flowcept", &output)).unwrap();
+    let found: Value = serde_json::from_str(&python::succeeded("Flowcept", &output)).unwrap();
 
     let mut expected = expected_task_ids.to_vec();
     let mut read: Vec<&str> =
@@ -62,44 +57,6 @@ fn activities(file: &Path) -> Value {
         }
     }
     json!(counts)
-}
-
-/// A Python that can import Flowcept: a virtual environment under the target folder, made on first use.
-fn python_with_flowcept() -> Option<PathBuf> {
-    let system = system_python()?;
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let home = target.join("flowcept-1.0.3");
-    let python = home.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    let is_ready = home.join("is-ready");
-
-    // Test processes run side by side; one of them makes it, the others wait. The system takes the lock
-    // back however a process ends.
-    fs::create_dir_all(target).unwrap();
-    let lock = File::create(target.join("flowcept-1.0.3.lock")).unwrap();
-    lock.lock().unwrap();
-    if !is_ready.exists() {
-        let mut venv = Command::new(system);
-        venv.args(["-m", "venv", "--clear"]).arg(&home);
-        succeeded("python -m venv", &venv.output().unwrap());
-        let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", FLOWCEPT]);
-        succeeded("pip install", &pip.output().unwrap());
-        fs::write(&is_ready, FLOWCEPT).unwrap();
-    }
-    Some(python)
-}
-
-fn system_python() -> Option<&'static str> {
-    ["python3", "python3.13", "python3.12", "python3.11", "python"].into_iter().find(|name| {
-        let test = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
-        Command::new(name).args(["-c", test]).output().is_ok_and(|output| output.status.success())
-    })
-}
-
-fn succeeded(what: &str, output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what} failed: {said}");
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[telemetry_task]

@@ -1,5 +1,6 @@
 //! One module a behaviour.
 
+mod container;
 mod dead_process;
 mod flowcept_reads_us;
 mod golden_flowcept;
@@ -7,14 +8,17 @@ mod hostile_recovery;
 mod jsonl_reading;
 mod killed;
 mod lifecycle;
+mod machine_info;
 mod macro_ui;
 mod mutations;
 mod panic_abort;
 mod parent_links;
 mod power_loss;
 mod processes;
+mod python;
 mod random_trees;
 mod record_round_trip;
+mod retention;
 mod settings;
 mod settings_in_force;
 mod support;

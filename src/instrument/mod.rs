@@ -14,6 +14,7 @@
 //! # Ok::<(), runlore::Error>(())
 //! ```
 
+mod backtrace;
 mod dispatch;
 mod error;
 mod future;

@@ -158,11 +158,13 @@ pub(crate) enum ItemKind {
     ErrorMessage = 10,
     /// Why something is missing: the key is what, the payload the reason.
     Unavailable = 11,
+    /// A frame of the backtrace of a panic, the innermost first.
+    Backtrace = 12,
     /// What the machine was doing, as a snapshot.
-    TelemetryAtStart = 12,
-    TelemetryAtEnd = 13,
+    TelemetryAtStart = 13,
+    TelemetryAtEnd = 14,
     /// What the task used, see [`Measured`].
-    Measured = 14,
+    Measured = 15,
 }
 
 impl ItemKind {
@@ -179,6 +181,7 @@ impl ItemKind {
             Self::ErrorType,
             Self::ErrorMessage,
             Self::Unavailable,
+            Self::Backtrace,
             Self::TelemetryAtStart,
             Self::TelemetryAtEnd,
             Self::Measured,

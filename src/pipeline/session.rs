@@ -17,10 +17,12 @@ use super::config::settings;
 use super::lock;
 use super::memory::Memory;
 use super::notice::notice;
+use super::owner::Owner;
 use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
 use super::{file_size, rings, view::Task};
 use crate::context::Number;
+use crate::file_system::{self, Treatment};
 use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
@@ -43,8 +45,8 @@ pub(super) enum Entry {
     /// The first line.
     Session {
         format: u32,
-        pid: u32,
-        hostname: String,
+        #[serde(flatten)]
+        owner: Owner,
     },
     Run(RunEntry),
     /// The file that the records of a run go to.
@@ -84,6 +86,8 @@ pub(super) struct Session {
     unlogged: Vec<u8>,
     open: Option<File>,
     rings: u32,
+    /// What a file needs before it can be a ring.
+    treatment: Treatment,
     /// Held as long as the process lives.
     _lock: File,
 }
@@ -114,7 +118,8 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
             Err(error) => {
                 *current = None;
                 notice(&format!(
-                    "the queue cannot be kept in {}: {error}; if this process is killed, its last records are lost",
+                    "the queue cannot be kept in {}: {error}; if this process is killed, its last records are lost \
+                     (`recorder.durability: memory` accepts that)",
                     store.display()
                 ));
                 return;
@@ -174,8 +179,11 @@ pub(super) fn ring_memory(length: usize) -> Option<Memory> {
     let session = session.as_mut()?;
     let name = session.folder.join(format!("ring-{}", session.rings));
     session.rings += 1;
-    let mapped =
-        file_size::without_signal(|| create(&name).and_then(|file| Memory::of_file(&file, length)));
+    let mapped = file_size::without_signal(|| {
+        let file = create(&name)?;
+        session.treatment.apply(&file)?;
+        Memory::of_file(&file, length)
+    });
     if let Err(error) = &mapped {
         _ = fs::remove_file(&name);
         notice(&format!(
@@ -282,9 +290,7 @@ pub(super) fn disown() {
 impl Session {
     fn create(store: &Path) -> io::Result<Self> {
         fs::create_dir_all(store)?;
-        if is_remote(store) {
-            return Err(io::Error::other("it is on a network file system"));
-        }
+        let treatment = file_system::treatment(store)?;
         let all = store.join(FOLDER);
         private_folder(&all)?;
         let id = Id::new();
@@ -301,13 +307,17 @@ impl Session {
             std::thread::sleep(Duration::from_millis(1));
         }
         let log = create(&folder.join(LOG))?;
-        let mut session =
-            Self { id, folder, log, unlogged: Vec::new(), open: None, rings: 0, _lock: lock };
-        session.write(&Entry::Session {
-            format: FORMAT,
-            pid: std::process::id(),
-            hostname: crate::host::name(),
-        });
+        let mut session = Self {
+            id,
+            folder,
+            log,
+            unlogged: Vec::new(),
+            open: None,
+            rings: 0,
+            treatment,
+            _lock: lock,
+        };
+        session.write(&Entry::Session { format: FORMAT, owner: Owner::this_process() });
         Ok(session)
     }
 
@@ -351,36 +361,4 @@ fn private_folder(path: &Path) -> io::Result<()> {
         }
         result => result,
     }
-}
-
-/// Whether a folder is on a file system of another machine, where shared mappings are slow or lie.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-fn is_remote(folder: &Path) -> bool {
-    use std::os::fd::AsRawFd as _;
-    const REMOTE: [u32; 9] = [
-        0x6969,      // NFS
-        0xFF53_4D42, // CIFS
-        0xFE53_4D42, // SMB2
-        0x517B,      // SMB
-        0x6573_5546, // FUSE
-        0x0102_1997, // 9P
-        0x00C3_6400, // Ceph
-        0x0BD0_0BD0, // Lustre
-        0x5346_414F, // AFS
-    ];
-    let Ok(file) = File::open(folder) else { return false };
-    let mut facts = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the descriptor is open and the buffer is one statfs long.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), facts.as_mut_ptr()) } != 0 {
-        return false;
-    }
-    // SAFETY: fstatfs filled it.
-    let kind = unsafe { facts.assume_init() }.f_type;
-    REMOTE.contains(&(kind as u32))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_remote(_: &Path) -> bool {
-    false
 }

@@ -444,6 +444,10 @@ impl Serialize for Failure<'_> {
         if messages.len() > 1 {
             map.serialize_entry("chain", &messages[1..])?;
         }
+        let frames: Vec<_> = self.task.all(ItemKind::Backtrace).map(|item| item.text()).collect();
+        if !frames.is_empty() {
+            map.serialize_entry("backtrace", &frames)?;
+        }
         map.end()
     }
 }

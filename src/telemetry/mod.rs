@@ -1,5 +1,15 @@
 //! What the machine was doing: the types of telemetry, and which of them a task asks for.
 
+mod container;
+pub mod machine;
+mod root;
+
+pub use container::{
+    Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,
+    ContainerReader,
+};
+pub use machine::MachineInfo;
+
 /// A type of telemetry that can be captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
