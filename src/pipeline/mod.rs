@@ -39,6 +39,7 @@ pub(crate) use push::{count_dropped, push_add, push_end, push_start, queue};
 pub(crate) use recover::recover_quietly;
 pub use recover::{Recovered, recover};
 pub(crate) use run::{RunEnd, RunSpec};
+pub(crate) use site::annotated_crates;
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 pub use stats::{Stats, Totals, stats};
 pub use writer::flush;

@@ -1,5 +1,6 @@
 //! Call sites: what is known of an annotated function at compile time.
 
+use std::collections::BTreeSet;
 #[cfg(unix)]
 use std::sync::RwLockWriteGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session;
 use crate::telemetry::TelemetryChoice;
+use crate::telemetry::machine::AnnotatedCrate;
 
 /// What the macro knows of an annotated function.
 #[derive(Debug)]
@@ -201,6 +203,18 @@ pub struct Annotated {
     /// Its tags.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub tags: &'static [&'static str],
+}
+
+/// The crates of the program that have annotated functions.
+pub(crate) fn annotated_crates() -> Vec<AnnotatedCrate> {
+    let crates: BTreeSet<AnnotatedCrate> = inventory::iter::<SiteEntry>()
+        .map(|SiteEntry(Site { spec, .. })| AnnotatedCrate {
+            name: spec.crate_name.to_owned(),
+            version: spec.crate_version.to_owned(),
+            commit: spec.commit.map(str::to_owned),
+        })
+        .collect();
+    crates.into_iter().collect()
 }
 
 /// Every annotated function of the program, by name: the plan, beside what really ran.
