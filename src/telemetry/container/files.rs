@@ -1,7 +1,7 @@
 //! The files of a container, found once, and what they say now.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::find::{Group, Groups};
 use super::held::Held;
@@ -221,7 +221,7 @@ impl Files {
 impl MemoryFiles {
     fn open(group: &Group, buffer: &mut Vec<u8>) -> Self {
         let of = |v1: &str, v2: &str| innermost(group, if group.version == 1 { v1 } else { v2 });
-        let mut limits = |name: &str| limits(group, name, |text| limit(text).is_some(), buffer);
+        let mut limits = |name: &str| limits(group, name, buffer);
         Self {
             current: of("memory.usage_in_bytes", "memory.current"),
             peak: of("memory.max_usage_in_bytes", "memory.peak"),
@@ -315,10 +315,7 @@ impl QuotaFiles {
 
 impl PidsFiles {
     fn open(group: &Group, buffer: &mut Vec<u8>) -> Self {
-        Self {
-            current: innermost(group, "pids.current"),
-            max: limits(group, "pids.max", |text| limit(text).is_some(), buffer),
-        }
+        Self { current: innermost(group, "pids.current"), max: limits(group, "pids.max", buffer) }
     }
 
     fn read(&self, buffer: &mut Vec<u8>) -> ContainerPids {
@@ -338,23 +335,19 @@ fn innermost(group: &Group, name: &str) -> Option<Held> {
     group.levels.iter().find_map(|folder| Held::open(&folder.join(name)))
 }
 
-/// The files of the group itself and of those around it that set a limit.
-fn limits(
-    group: &Group,
-    name: &str,
-    sets_limit: impl Fn(&[u8]) -> bool,
-    buffer: &mut Vec<u8>,
-) -> Vec<Held> {
-    let mut open = |(index, folder): (usize, &std::path::PathBuf)| {
+/// The files of the group itself, and of those around it that set a limit.
+fn limits(group: &Group, name: &str, buffer: &mut Vec<u8>) -> Vec<Held> {
+    let mut open = |(index, folder): (usize, &PathBuf)| {
         let file = Held::open(&folder.join(name))?;
-        (index == 0 || sets_limit(file.read(buffer)?)).then_some(file)
+        (index == 0 || limit(file.read(buffer)?).is_some()).then_some(file)
     };
     group.levels.iter().enumerate().filter_map(&mut open).collect()
 }
 
 fn open_cpuset(group: &Group) -> Option<Held> {
-    let folders = || group.levels.iter().map(|level| level.as_path()).chain([group.own.as_path()]);
-    let open = |name: &str| folders().find_map(|folder: &Path| Held::open(&folder.join(name)));
+    // Even the root says which processors there are.
+    let folders = || group.levels.iter().chain([&group.own]);
+    let open = |name: &str| folders().find_map(|folder| Held::open(&folder.join(name)));
     match group.version {
         1 => open("cpuset.effective_cpus").or_else(|| open("cpuset.cpus")),
         _ => open("cpuset.cpus.effective"),

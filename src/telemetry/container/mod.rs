@@ -21,7 +21,7 @@ mod files;
 mod find;
 #[cfg(target_os = "linux")]
 mod held;
-#[cfg(any(target_os = "linux", test))]
+#[cfg(target_os = "linux")]
 mod kind;
 mod reader;
 #[cfg(all(test, target_os = "linux"))]
