@@ -2,6 +2,7 @@
 
 mod container;
 mod dead_process;
+mod drop_order;
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod hostile_recovery;
