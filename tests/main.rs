@@ -17,6 +17,7 @@ mod random_trees;
 mod record_round_trip;
 mod settings;
 mod settings_in_force;
+mod several_folders;
 mod support;
 mod task_endings;
 mod task_tree;
