@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -49,18 +49,20 @@ fn kill_itself() -> ! {
 
 /// The tasks in a folder, each by its workflow's name and number; each is there once.
 fn tasks(folder: &Path) -> Vec<(String, Option<u64>, Option<Status>)> {
-    let workflows = jsonl::load(folder).unwrap().workflows;
+    let names: HashMap<String, Option<String>> = jsonl::load(folder)
+        .unwrap()
+        .workflows
+        .into_iter()
+        .map(|workflow| (workflow.workflow_id, workflow.name))
+        .collect();
     let mut seen = HashSet::new();
     let mut tasks = Vec::new();
     for record in jsonl::read(folder).unwrap() {
         if let Record::Task(task) = record.unwrap() {
             assert!(seen.insert(task.task_id.clone()), "{} twice", task.task_id);
-            let of = |id: &Option<String>| {
-                let mut found = workflows.iter().filter(|w| Some(&w.workflow_id) == id.as_ref());
-                found.next().unwrap().name.clone().unwrap()
-            };
+            let workflow = names[task.workflow_id.as_ref().unwrap()].clone().unwrap();
             let number = task.used.as_ref().and_then(|used| used.get("n")?.as_u64());
-            tasks.push((of(&task.workflow_id), number, task.status));
+            tasks.push((workflow, number, task.status));
         }
     }
     tasks
@@ -230,4 +232,49 @@ fn fork() -> i32 {
 fn wait_for(child: i32) {
     // SAFETY: the child is ours, and nobody asks for its status.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+}
+
+const OFTEN: &str = "several_folders::the_log_of_many_workflows_in_one_folder_stays_short";
+
+#[test]
+fn the_log_of_many_workflows_in_one_folder_stays_short() {
+    const THREADS: usize = 4;
+    const RUNS: usize = 300;
+    let workflows = |log: &Path| fs::read_to_string(log).unwrap().matches("{\"run\":{").count();
+    if is_child(OFTEN) {
+        let store = folder("all");
+        let server = runlore::workflow("server").store(&*store).start().unwrap();
+        server.context().run(|| std::mem::forget(task("open").start()));
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for n in 0..RUNS {
+                        let request = runlore::workflow("request").store(&*store).start().unwrap();
+                        request.context().run(|| step(n));
+                        server.context().run(|| step(n));
+                        assert_eq!(request.finish().unwrap().tasks, 1);
+                    }
+                });
+            }
+        });
+        let last = runlore::workflow("last").store(&*store).start().unwrap();
+        last.context().run(|| step(RUNS));
+        std::mem::forget(last);
+        kill_itself();
+    }
+    let all = TempDir::new().unwrap();
+    let output = recorder(OFTEN, all.path()).output().unwrap();
+    assert!(!output.status.success());
+    let store = all.path().join("all");
+    let session = crate::dead_process::session(&store);
+    let told = workflows(&session.join("log.jsonl"));
+    assert!(told < THREADS * RUNS / 2, "{told}: {}", String::from_utf8_lossy(&output.stderr));
+
+    let recovered = runlore::recover(&store).unwrap();
+    assert_eq!(recovered.processes, 1);
+    let tasks = tasks(&store);
+    let of = |name: &str| tasks.iter().filter(|(workflow, ..)| workflow == name).count();
+    assert_eq!(of("request"), THREADS * RUNS);
+    assert_eq!(of("server"), THREADS * RUNS + 1);
+    assert_eq!(of("last"), 1);
 }

@@ -7,12 +7,13 @@
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::config::settings;
@@ -28,7 +29,8 @@ use crate::context::Number;
 use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
-use crate::store::is_plain_folder;
+use crate::store::jsonl::{LIMIT, Line, Lines};
+use crate::store::{is_plain_folder, open_plain};
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";
@@ -66,6 +68,29 @@ pub(super) enum Entry {
     },
 }
 
+/// What a line of the log is about.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum About {
+    Run { number: Number },
+    File { run: Number },
+    Ended { run: Number },
+    Session(IgnoredAny),
+    Site(IgnoredAny),
+}
+
+impl About {
+    /// Whether it is about one of these runs, or about all.
+    fn is_of(&self, runs: &HashSet<Number>) -> bool {
+        match self {
+            Self::Run { number: run } | Self::File { run } | Self::Ended { run } => {
+                runs.contains(run)
+            }
+            Self::Session(_) | Self::Site(_) => true,
+        }
+    }
+}
+
 /// A run, as far as another process needs it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RunEntry {
@@ -92,6 +117,9 @@ const MOST_IDLE: usize = 4;
 /// Sessions in all: each has files open, of which a process may not have many.
 const MOST: usize = 64;
 
+/// Runs that the log may speak of for nothing.
+const MOST_PAST_RUNS: usize = 1000;
+
 pub(super) struct Session {
     home: Home,
     id: Id,
@@ -100,6 +128,8 @@ pub(super) struct Session {
     folder: PathBuf,
     /// The runs that may still have something to be recorded.
     runs: HashSet<Number>,
+    /// How many others its log speaks of.
+    past_runs: usize,
     log: File,
     /// What the log would not take yet.
     unlogged: Vec<u8>,
@@ -214,7 +244,7 @@ pub(super) fn note_end(run: Number) {
 pub(super) fn forget_run(run: Number) {
     let mut sessions = sessions();
     let Some(at) = sessions.iter().position(|session| session.runs.contains(&run)) else { return };
-    sessions[at].runs.remove(&run);
+    sessions[at].leave(run);
     if !sessions[at].runs.is_empty() {
         return;
     }
@@ -364,6 +394,7 @@ impl Session {
             store,
             folder,
             runs: HashSet::new(),
+            past_runs: 0,
             log,
             unlogged: Vec::new(),
             open: None,
@@ -373,6 +404,41 @@ impl Session {
         };
         session.write(&Entry::Session { format: FORMAT, owner: Owner::this_process() });
         Ok(session)
+    }
+
+    /// All that is known of a run is stored. Its part of the log goes when most of the log is of such runs: what the rings
+    /// still hold of it, recovery passes over.
+    fn leave(&mut self, run: Number) {
+        self.runs.remove(&run);
+        self.past_runs += 1;
+        if self.past_runs > MOST_PAST_RUNS.max(self.runs.len()) {
+            let new = self.folder.join("log.new");
+            if self.shorten_log(&new).is_err() {
+                _ = fs::remove_file(new);
+            }
+            // Where it failed, the next try is as far away.
+            self.past_runs = 0;
+        }
+    }
+
+    fn shorten_log(&mut self, new: &Path) -> io::Result<()> {
+        if !self.unlogged.is_empty() {
+            return Err(io::Error::other("the log is not whole"));
+        }
+        let old = self.folder.join(LOG);
+        let mut lines = Lines::new(BufReader::new(open_plain(&old, false)?), LIMIT);
+        let mut to = BufWriter::new(create(new)?);
+        while let Some((_, line)) = lines.next()? {
+            let Line::Text(text) = line else { continue };
+            if serde_json::from_slice(text).is_ok_and(|about: About| about.is_of(&self.runs)) {
+                to.write_all(text)?;
+                to.write_all(b"\n")?;
+            }
+        }
+        let log = to.into_inner()?;
+        fs::rename(new, old)?;
+        self.log = log;
+        Ok(())
     }
 
     /// Removes what is on disk. The lock is given up last, or another process would think that this one died.
