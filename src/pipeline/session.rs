@@ -152,12 +152,16 @@ fn of_run(sessions: &mut [Session], run: Number) -> Option<&mut Session> {
     sessions.iter_mut().find(|session| session.runs.contains(&run))
 }
 
-/// The homes of the runs that began last: a run's number above, its home below. A thread that works for several runs in
-/// turn looks them up here, without a lock.
+/// The homes of the runs that were asked for last: a run's number above, its home below. A thread that works for several
+/// runs in turn looks them up here, without a lock.
 static HOMES: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 
 fn place_of(run: Number) -> &'static AtomicU64 {
     &HOMES[run as usize % HOMES.len()]
+}
+
+fn remember(run: Number, home: Home) {
+    place_of(run).store(u64::from(run) << 32 | u64::from(home), Ordering::Relaxed);
 }
 
 /// The session that the events of a run go to.
@@ -166,7 +170,9 @@ pub(super) fn home_of(run: Number) -> Home {
     if (entry >> 32) as Number == run {
         return entry as Home;
     }
-    of_run(&mut sessions(), run).map_or(NO_HOME, |session| session.home)
+    let home = of_run(&mut sessions(), run).map_or(NO_HOME, |session| session.home);
+    remember(run, home);
+    home
 }
 
 /// Sees to it that what is recorded for a run outlives the process, if its store has a folder.
@@ -180,7 +186,7 @@ pub(super) fn admit(run: &RunSpec) {
             home = file_size::without_signal(|| admit_with(run, store, sites));
         });
     }
-    place_of(run.number).store(u64::from(run.number) << 32 | u64::from(home), Ordering::Relaxed);
+    remember(run.number, home);
 }
 
 fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) -> Home {
@@ -218,19 +224,20 @@ fn session_for<'s>(
     // The process may go to another folder.
     let store = std::path::absolute(store)?;
     let is_it = |session: &Session| session.store == store && session.folder.exists();
-    if let Some(at) = sessions.iter().position(is_it) {
-        return Ok(&mut sessions[at]);
+    let known = sessions.iter().position(is_it);
+    let at = known.unwrap_or(sessions.len());
+    if known.is_none() {
+        if sessions.len() == MOST {
+            return Err(io::Error::other(format!("there are queues in {MOST} folders already")));
+        }
+        let mut session = Session::create(store)?;
+        // Sites known by now must be in its log.
+        for (index, site) in sites.iter().enumerate() {
+            session.log_site(index as u32 + 1, site);
+        }
+        sessions.push(session);
     }
-    if sessions.len() == MOST {
-        return Err(io::Error::other(format!("there are queues in {MOST} folders already")));
-    }
-    let mut session = Session::create(store)?;
-    // Sites known by now must be in its log.
-    for (index, site) in sites.iter().enumerate() {
-        session.log_site(index as u32 + 1, site);
-    }
-    sessions.push(session);
-    Ok(sessions.last_mut().expect("it was pushed just now"))
+    Ok(&mut sessions[at])
 }
 
 /// Notes that a run is stored to its end: only tasks that outlive it are left to be recovered.
@@ -309,10 +316,10 @@ pub(super) fn keep_open<'t>(home: Home, tasks: impl Iterator<Item = &'t Task>) {
 }
 
 /// Keeps the beginnings of these tasks and of no others.
-pub(super) fn keep_only<'t>(tasks: impl Iterator<Item = &'t Task> + Clone) {
+pub(super) fn keep_only(tasks: &[&Task]) {
     for session in sessions().iter_mut().filter(|session| session.open.is_some()) {
         let of_session = |task: &&Task| session.runs.contains(&task.start.workflow);
-        let bytes = spilled(tasks.clone().filter(of_session));
+        let bytes = spilled(tasks.iter().copied().filter(of_session));
         session.keep_only(&bytes);
     }
 }

@@ -495,9 +495,10 @@ impl Writer {
         }
         if self.kept > MAX_KEPT + 4 * open.len() {
             // Most of what is kept belongs to tasks that have ended.
-            let still = open.values().filter(|open| open.kept);
-            self.kept = still.clone().count();
-            session::keep_only(still.map(|open| &open.task));
+            let still = open.values().filter(|open| open.kept).map(|open| &open.task);
+            let still: Vec<&Task> = still.collect();
+            self.kept = still.len();
+            session::keep_only(&still);
         }
     }
 
