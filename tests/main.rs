@@ -22,6 +22,7 @@ mod record_round_trip;
 mod retention;
 mod settings;
 mod settings_in_force;
+mod several_folders;
 mod support;
 mod task_endings;
 mod task_tree;
