@@ -21,13 +21,13 @@ pub(super) struct Files {
     unavailable: BTreeMap<String, String>,
     /// What the machine has.
     memory_total: Option<u64>,
-    memory: MemoryFiles,
+    memory: Option<MemoryFiles>,
     cpu: CpuFiles,
     pids: PidsFiles,
     cpuset: Option<Held>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct MemoryFiles {
     current: Option<Held>,
     peak: Option<Held>,
@@ -107,7 +107,7 @@ impl Files {
             kind: kind.unwrap_or(ContainerKind::Unknown),
             unavailable: BTreeMap::new(),
             memory_total: memory_total(root),
-            memory: memory.unwrap_or_default(),
+            memory,
             cpu: cpu.unwrap_or_default(),
             pids: pids.unwrap_or_default(),
             cpuset,
@@ -135,7 +135,7 @@ impl Files {
             kind: ContainerKind::Unknown,
             unavailable: BTreeMap::from([("container".to_owned(), why)]),
             memory_total: None,
-            memory: MemoryFiles::default(),
+            memory: None,
             cpu: CpuFiles::default(),
             pids: PidsFiles::default(),
             cpuset: None,
@@ -145,7 +145,10 @@ impl Files {
     /// What the files say now.
     pub(super) fn numbers(&self, buffer: &mut Vec<u8>) -> ContainerNumbers {
         ContainerNumbers {
-            memory: self.memory.read(self.memory_total, buffer),
+            memory: match &self.memory {
+                Some(files) => files.read(self.memory_total, buffer),
+                None => ContainerMemory::default(),
+            },
             cpu: self.cpu.read(buffer),
             pids: self.pids.read(buffer),
         }
@@ -169,19 +172,18 @@ impl Files {
 
     /// How many descriptors are held open.
     pub(super) fn descriptors(&self) -> usize {
-        let memory = &self.memory;
-        let quota = |quota: &QuotaFiles| {
-            1 + usize::from(quota.period.is_some()) + usize::from(quota.stat.is_some())
-        };
-        [&memory.current, &memory.peak, &memory.events, &self.pids.current, &self.cpuset]
-            .iter()
-            .filter(|file| file.is_some())
-            .count()
-            + memory.max.len()
-            + memory.high.len()
+        let count = |files: &[&Option<Held>]| files.iter().filter(|file| file.is_some()).count();
+        let memory = self.memory.as_ref().map_or(0, |files| {
+            count(&[&files.current, &files.peak, &files.events])
+                + files.max.len()
+                + files.high.len()
+        });
+        let quotas = self.cpu.quotas.iter().map(|quota| 1 + count(&[&quota.period, &quota.stat]));
+        memory
             + usize::from(self.cpu.usage.is_some())
-            + self.cpu.quotas.iter().map(quota).sum::<usize>()
+            + quotas.sum::<usize>()
             + self.pids.max.len()
+            + count(&[&self.pids.current, &self.cpuset])
     }
 
     /// Whether a file that could be read once can be no more: somebody closed its descriptor, or the group is gone.
@@ -189,8 +191,11 @@ impl Files {
         let lost = |file: bool, value: Option<u64>, name: &str| {
             file && value.is_none() && !self.unavailable.contains_key(name)
         };
-        lost(self.memory.current.is_some(), numbers.memory.current, "memory.current")
-            || lost(self.cpu.usage.is_some(), numbers.cpu.usage_us, "cpu.usage_us")
+        lost(
+            self.memory.as_ref().is_some_and(|files| files.current.is_some()),
+            numbers.memory.current,
+            "memory.current",
+        ) || lost(self.cpu.usage.is_some(), numbers.cpu.usage_us, "cpu.usage_us")
             || lost(self.pids.current.is_some(), numbers.pids.current, "pids.current")
     }
 
@@ -239,7 +244,7 @@ impl MemoryFiles {
             high: smallest(&self.high, buffer),
             peak: self.peak.as_ref().and_then(|file| number(file.read(buffer)?)),
             oom_kills: self.events.as_ref().and_then(|file| line(file.read(buffer)?, "oom_kill")),
-            limit_is_host: max.is_none_or(|max| total.is_some_and(|total| max >= total)),
+            limit_is_host: max.map_or(Some(true), |max| total.map(|total| max >= total)),
         }
     }
 }
@@ -328,10 +333,6 @@ impl PidsFiles {
 
 /// A file of the group, or of the nearest one around it for which the controller is on: that is where the kernel counts.
 fn innermost(group: &Group, name: &str) -> Option<Held> {
-    // If the group itself is hidden, what can be seen is not its own.
-    if group.levels.first() != Some(&group.own) {
-        return None;
-    }
     group.levels.iter().find_map(|folder| Held::open(&folder.join(name)))
 }
 
