@@ -76,7 +76,7 @@ pub mod query;
 pub mod record;
 pub mod settings;
 pub mod store;
-mod telemetry;
+pub mod telemetry;
 
 pub use context::{Context, Entered, FutureExt, InContext, carry, current, current_task_id};
 pub use error::{Error, ErrorKind, Result};

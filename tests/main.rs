@@ -20,6 +20,7 @@ mod settings_in_force;
 mod support;
 mod task_endings;
 mod task_tree;
+mod telemetry;
 mod unwritable;
 mod values;
 mod workflows;
