@@ -26,6 +26,7 @@ mod several_folders;
 mod support;
 mod task_endings;
 mod task_tree;
+mod telemetry;
 mod unwritable;
 mod values;
 mod workflows;
