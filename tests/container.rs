@@ -42,7 +42,7 @@ fn folder_of(controller: &str) -> Option<(u8, PathBuf)> {
             let mut words = system.split(' ');
             words.next() == Some(kind)
                 && words
-                    .last()
+                    .next_back()
                     .is_some_and(|o| option.is_empty() || o.split(',').any(|o| o == option))
         })?;
         let mut words = line.split(' ').skip(3);
@@ -79,7 +79,8 @@ fn join_and_tell() {
     }
     let reader = ContainerReader::open().unwrap();
     let buffer = &mut Vec::new();
-    while reader.numbers(buffer).cpu.throttled_periods == Some(0) {
+    // The time is counted when the group may go on, after the period.
+    while reader.numbers(buffer).cpu.throttled_us == Some(0) {
         std::hint::black_box((0..1_000_000_u64).sum::<u64>());
     }
     let said = serde_json::to_string(&reader.read(buffer)).unwrap();
@@ -125,8 +126,9 @@ fn limits_of_a_real_group_are_seen() {
     if version == 2 {
         assert!(container.path.contains("runlore-test-"), "{container:?}");
         assert_eq!(container.memory.max, Some(256 << 20));
-        assert!(container.memory.current.unwrap() > 0 && !container.memory.limit_is_host);
+        assert!(
+            container.memory.current.unwrap() > 0 && container.memory.limit_is_host == Some(false)
+        );
         assert!(container.cpu.usage_us.unwrap() > 0);
     }
-    support::tried(WHAT, format!("version {version}"));
 }

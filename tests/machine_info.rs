@@ -117,6 +117,7 @@ const CPU_EXCEPTIONS: &[(&str, &str)] = &[
     ("python_version", "of Python"),
     ("cpuinfo_version", "of Python"),
     ("cpuinfo_version_string", "of Python"),
+    ("hardware_raw", "of some ARM boards"),
     ("hz_actual", "the clock changes"),
     ("hz_actual_friendly", "the clock changes"),
     ("hz_advertised", "where the brand names no clock, the one of that moment is taken"),

@@ -2,6 +2,7 @@
 
 mod container;
 mod dead_process;
+mod drop_order;
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod hostile_recovery;
@@ -21,9 +22,11 @@ mod record_round_trip;
 mod retention;
 mod settings;
 mod settings_in_force;
+mod several_folders;
 mod support;
 mod task_endings;
 mod task_tree;
+mod telemetry;
 mod unwritable;
 mod values;
 mod workflows;

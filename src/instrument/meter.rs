@@ -161,8 +161,7 @@ impl Meter {
     fn run(&mut self) {
         if let Some(task) = self.task {
             self.is_running = true;
-            let frame =
-                Frame { task, since: self.since, nested: Usage::NONE, sums: self.sums };
+            let frame = Frame { task, since: self.since, nested: Usage::NONE, sums: self.sums };
             running(|running| running.push(frame));
         }
     }

@@ -72,7 +72,7 @@ fn listen(info: &PanicHookInfo<'_>) {
     if !cfg!(panic = "abort") {
         return;
     }
-    if let Some(task) = context::current_task_id() {
+    if let Some((task, workflow)) = context::current_task() {
         let mut items = Vec::new();
         push_panic_text(&mut items, message);
         let end = End {
@@ -81,7 +81,7 @@ fn listen(info: &PanicHookInfo<'_>) {
             ending: Ending::Panicked,
             lost_items: false,
         };
-        push_end(end, &items, false);
+        push_end(workflow, end, &items, false);
     }
     end_by_panic();
 }

@@ -181,7 +181,7 @@ fn recover_session(
         finish_run(folder, run, &files, own, log.owner.pid, recovered)?;
     }
     let strangers: usize = by_run.values().map(Vec::len).sum();
-    // Tasks of a workflow whose store has no folder are nobody's; but here their workflow may have been lost.
+    // Of a run that the log does not name everything is stored; but here its name may have been lost.
     if strangers > 0 && log.is_damaged {
         return Err(io::Error::other(format!(
             "its log is damaged, and {strangers} tasks belong to no workflow that it names"

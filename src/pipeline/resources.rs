@@ -42,8 +42,7 @@ impl Serialize for Resources<'_> {
                     let is_divisible =
                         !self.measured.is_shared && !self.measured.children_are_shared;
                     let by_children = self.by_children.filter(|_| is_divisible);
-                    let own =
-                        by_children.map(|used| inclusive - figure(&used).unwrap_or_default());
+                    let own = by_children.map(|used| inclusive - figure(&used).unwrap_or_default());
                     let figure = Process { inclusive, own, overlap: self.measured.is_shared };
                     map.serialize_entry(name, &figure)?;
                 }
@@ -63,9 +62,8 @@ pub(super) struct ProcessUse {
 
 impl ProcessUse {
     pub(super) fn between(before: &ProcessUsage, after: &ProcessUsage) -> Self {
-        let change = |before: Option<u64>, after: Option<u64>| {
-            Some(after?.wrapping_sub(before?) as i64)
-        };
+        let change =
+            |before: Option<u64>, after: Option<u64>| Some(after?.wrapping_sub(before?) as i64);
         Self {
             read_bytes: change(before.read_bytes, after.read_bytes),
             write_bytes: change(before.write_bytes, after.write_bytes),

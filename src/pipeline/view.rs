@@ -94,7 +94,7 @@ impl Task {
     pub(super) fn process_use(&self) -> Option<ProcessUse> {
         let counters = |kind| {
             let item = self.all(kind).next()?;
-            Snapshot(item.payload).process_counters()
+            Snapshot(item.payload).process_usage()
         };
         let before = counters(ItemKind::TelemetryAtStart)?;
         let after = counters(ItemKind::TelemetryAtEnd)?;

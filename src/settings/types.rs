@@ -64,7 +64,7 @@ section! {
         pub max_age: Duration,
         /// Above this share of the run time the dearest types are read less often; none sets no bound.
         pub max_overhead_percent: Option<f64>,
-        /// Names of environment variables to record.
+        /// Environment variables to record: names, or patterns such as `SLURM_*`.
         pub environment: Vec<String>,
     }
 }

@@ -1,4 +1,36 @@
-//! What the machine was doing: the types of telemetry, and which of them a task asks for.
+//! What the machine was doing: captures of processors, memory, disks, network and this process.
+//!
+//! Every task carries one from when it began and one from when it ended. To take one by hand, see [`TelemetryCapture`];
+//! for what a thread has used, [`usage`]. The guide with every field, its unit and its source is `docs/telemetry.md`.
+
+mod capture;
+mod command;
+#[cfg(target_os = "linux")]
+mod linux;
+mod parts;
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+mod portable;
+mod reasons;
+mod rolling;
+mod snapshot;
+mod space;
+mod types;
+pub mod usage;
+
+pub use capture::TelemetryCapture;
+pub use parts::{
+    Cpu, CpuTimes, Disk, DiskIo, DiskUsage, IoCounters, Memory, NetIo, Network, Process,
+    ProcessMemory, ProcessTimes, Swap, Switches, Telemetry, VirtualMemory,
+};
+pub use snapshot::{Named, Snapshot};
+pub use types::Types;
+
+/// Says that this process is a forked child, whose captures must open their files anew. Only marks: it may be called from
+/// a handler of `pthread_atfork`.
+pub fn forget_after_fork() {
+    #[cfg(target_os = "linux")]
+    linux::forget_after_fork();
+}
 
 mod container;
 pub mod machine;

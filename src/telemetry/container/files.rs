@@ -1,7 +1,7 @@
 //! The files of a container, found once, and what they say now.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::find::{Group, Groups};
 use super::held::Held;
@@ -21,13 +21,13 @@ pub(super) struct Files {
     unavailable: BTreeMap<String, String>,
     /// What the machine has.
     memory_total: Option<u64>,
-    memory: MemoryFiles,
+    memory: Option<MemoryFiles>,
     cpu: CpuFiles,
     pids: PidsFiles,
     cpuset: Option<Held>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct MemoryFiles {
     current: Option<Held>,
     peak: Option<Held>,
@@ -107,7 +107,7 @@ impl Files {
             kind: kind.unwrap_or(ContainerKind::Unknown),
             unavailable: BTreeMap::new(),
             memory_total: memory_total(root),
-            memory: memory.unwrap_or_default(),
+            memory,
             cpu: cpu.unwrap_or_default(),
             pids: pids.unwrap_or_default(),
             cpuset,
@@ -135,7 +135,7 @@ impl Files {
             kind: ContainerKind::Unknown,
             unavailable: BTreeMap::from([("container".to_owned(), why)]),
             memory_total: None,
-            memory: MemoryFiles::default(),
+            memory: None,
             cpu: CpuFiles::default(),
             pids: PidsFiles::default(),
             cpuset: None,
@@ -145,7 +145,10 @@ impl Files {
     /// What the files say now.
     pub(super) fn numbers(&self, buffer: &mut Vec<u8>) -> ContainerNumbers {
         ContainerNumbers {
-            memory: self.memory.read(self.memory_total, buffer),
+            memory: match &self.memory {
+                Some(files) => files.read(self.memory_total, buffer),
+                None => ContainerMemory::default(),
+            },
             cpu: self.cpu.read(buffer),
             pids: self.pids.read(buffer),
         }
@@ -169,19 +172,18 @@ impl Files {
 
     /// How many descriptors are held open.
     pub(super) fn descriptors(&self) -> usize {
-        let memory = &self.memory;
-        let quota = |quota: &QuotaFiles| {
-            1 + usize::from(quota.period.is_some()) + usize::from(quota.stat.is_some())
-        };
-        [&memory.current, &memory.peak, &memory.events, &self.pids.current, &self.cpuset]
-            .iter()
-            .filter(|file| file.is_some())
-            .count()
-            + memory.max.len()
-            + memory.high.len()
+        let count = |files: &[&Option<Held>]| files.iter().filter(|file| file.is_some()).count();
+        let memory = self.memory.as_ref().map_or(0, |files| {
+            count(&[&files.current, &files.peak, &files.events])
+                + files.max.len()
+                + files.high.len()
+        });
+        let quotas = self.cpu.quotas.iter().map(|quota| 1 + count(&[&quota.period, &quota.stat]));
+        memory
             + usize::from(self.cpu.usage.is_some())
-            + self.cpu.quotas.iter().map(quota).sum::<usize>()
+            + quotas.sum::<usize>()
             + self.pids.max.len()
+            + count(&[&self.pids.current, &self.cpuset])
     }
 
     /// Whether a file that could be read once can be no more: somebody closed its descriptor, or the group is gone.
@@ -189,8 +191,11 @@ impl Files {
         let lost = |file: bool, value: Option<u64>, name: &str| {
             file && value.is_none() && !self.unavailable.contains_key(name)
         };
-        lost(self.memory.current.is_some(), numbers.memory.current, "memory.current")
-            || lost(self.cpu.usage.is_some(), numbers.cpu.usage_us, "cpu.usage_us")
+        lost(
+            self.memory.as_ref().is_some_and(|files| files.current.is_some()),
+            numbers.memory.current,
+            "memory.current",
+        ) || lost(self.cpu.usage.is_some(), numbers.cpu.usage_us, "cpu.usage_us")
             || lost(self.pids.current.is_some(), numbers.pids.current, "pids.current")
     }
 
@@ -221,7 +226,7 @@ impl Files {
 impl MemoryFiles {
     fn open(group: &Group, buffer: &mut Vec<u8>) -> Self {
         let of = |v1: &str, v2: &str| innermost(group, if group.version == 1 { v1 } else { v2 });
-        let mut limits = |name: &str| limits(group, name, |text| limit(text).is_some(), buffer);
+        let mut limits = |name: &str| limits(group, name, buffer);
         Self {
             current: of("memory.usage_in_bytes", "memory.current"),
             peak: of("memory.max_usage_in_bytes", "memory.peak"),
@@ -239,7 +244,7 @@ impl MemoryFiles {
             high: smallest(&self.high, buffer),
             peak: self.peak.as_ref().and_then(|file| number(file.read(buffer)?)),
             oom_kills: self.events.as_ref().and_then(|file| line(file.read(buffer)?, "oom_kill")),
-            limit_is_host: max.is_none_or(|max| total.is_some_and(|total| max >= total)),
+            limit_is_host: max.map_or(Some(true), |max| total.map(|total| max >= total)),
         }
     }
 }
@@ -315,10 +320,7 @@ impl QuotaFiles {
 
 impl PidsFiles {
     fn open(group: &Group, buffer: &mut Vec<u8>) -> Self {
-        Self {
-            current: innermost(group, "pids.current"),
-            max: limits(group, "pids.max", |text| limit(text).is_some(), buffer),
-        }
+        Self { current: innermost(group, "pids.current"), max: limits(group, "pids.max", buffer) }
     }
 
     fn read(&self, buffer: &mut Vec<u8>) -> ContainerPids {
@@ -331,30 +333,22 @@ impl PidsFiles {
 
 /// A file of the group, or of the nearest one around it for which the controller is on: that is where the kernel counts.
 fn innermost(group: &Group, name: &str) -> Option<Held> {
-    // If the group itself is hidden, what can be seen is not its own.
-    if group.levels.first() != Some(&group.own) {
-        return None;
-    }
     group.levels.iter().find_map(|folder| Held::open(&folder.join(name)))
 }
 
-/// The files of the group itself and of those around it that set a limit.
-fn limits(
-    group: &Group,
-    name: &str,
-    sets_limit: impl Fn(&[u8]) -> bool,
-    buffer: &mut Vec<u8>,
-) -> Vec<Held> {
-    let mut open = |(index, folder): (usize, &std::path::PathBuf)| {
+/// The files of the group itself, and of those around it that set a limit.
+fn limits(group: &Group, name: &str, buffer: &mut Vec<u8>) -> Vec<Held> {
+    let mut open = |(index, folder): (usize, &PathBuf)| {
         let file = Held::open(&folder.join(name))?;
-        (index == 0 || sets_limit(file.read(buffer)?)).then_some(file)
+        (index == 0 || limit(file.read(buffer)?).is_some()).then_some(file)
     };
     group.levels.iter().enumerate().filter_map(&mut open).collect()
 }
 
 fn open_cpuset(group: &Group) -> Option<Held> {
-    let folders = || group.levels.iter().map(|level| level.as_path()).chain([group.own.as_path()]);
-    let open = |name: &str| folders().find_map(|folder: &Path| Held::open(&folder.join(name)));
+    // Even the root says which processors there are.
+    let folders = || group.levels.iter().chain([&group.own]);
+    let open = |name: &str| folders().find_map(|folder| Held::open(&folder.join(name)));
     match group.version {
         1 => open("cpuset.effective_cpus").or_else(|| open("cpuset.cpus")),
         _ => open("cpuset.cpus.effective"),

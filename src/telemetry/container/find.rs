@@ -81,15 +81,17 @@ impl Groups {
         let shown = mounts
             .filter_map(|mount| Some((mount, below(path, &mount.root)?)))
             .max_by_key(|(_, inside)| inside.len());
-        let Some((mount, inside)) = shown else {
-            return Err(format!("the control group `{path}` is not mounted where it can be seen"));
-        };
+        let hidden = || format!("the control group `{path}` is not mounted where it can be seen");
+        let (mount, inside) = shown.ok_or_else(hidden)?;
 
         let point = root.at(&mount.point);
         let own = point.join(inside);
+        if !own.is_dir() {
+            return Err(hidden());
+        }
         let folders = own.ancestors().take_while(|folder| folder.starts_with(&point));
         let levels: Vec<PathBuf> = folders
-            .filter(|folder| folder.is_dir() && !is_root_of_hierarchy(folder, version))
+            .filter(|folder| !is_root_of_hierarchy(folder, version))
             .map(Path::to_owned)
             .collect();
         Ok(Group { version, path: path.clone(), levels, own })

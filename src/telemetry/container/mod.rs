@@ -21,7 +21,7 @@ mod files;
 mod find;
 #[cfg(target_os = "linux")]
 mod held;
-#[cfg(any(target_os = "linux", test))]
+#[cfg(target_os = "linux")]
 mod kind;
 mod reader;
 #[cfg(all(test, target_os = "linux"))]
@@ -93,7 +93,8 @@ pub struct ContainerMemory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<u64>,
     /// Whether the machine's own memory is what limits it: there is no limit, or one that is not smaller.
-    pub limit_is_host: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_is_host: Option<bool>,
 }
 
 /// Processor time of a container.

@@ -148,12 +148,15 @@ fn a_mount_may_show_only_the_group_itself_or_more() {
         (format!("{all}{own}"), Some(200)),
         (format!("{around}{own}"), Some(300)),
         (around.to_owned(), None),
+        (own.replace("/sys/fs/cgroup", "/nowhere"), None),
     ] {
         let container = open(&files(&mounts)).unwrap().read(&mut Vec::new());
         assert_eq!(container.memory.max, max, "{mounts}");
         assert_eq!(container.kind, ContainerKind::Kubernetes);
         assert_eq!(container.path, group);
         assert_eq!(container.unavailable.contains_key("memory"), max.is_none(), "{mounts}");
+        // The machine's memory is not known here.
+        assert_eq!(container.memory.limit_is_host, None, "{mounts}");
     }
 }
 
@@ -214,7 +217,7 @@ fn version_1_has_a_hierarchy_for_each_controller() {
     write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "25000");
     let numbers = reader.numbers(&mut Vec::new());
     assert_eq!(numbers.memory.max, Some(16 << 30));
-    assert!(numbers.memory.limit_is_host, "the machine has no more");
+    assert_eq!(numbers.memory.limit_is_host, Some(true), "the machine has no more");
     assert_eq!((numbers.cpu.quota_us, numbers.cpu.quota_cpus), (Some(25_000), Some(0.25)));
 }
 

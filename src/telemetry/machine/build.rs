@@ -38,6 +38,9 @@ pub struct AnnotatedCrate {
     pub commit: Option<String>,
 }
 
+/// The path of the crates.
+pub(super) const CRATES: &str = "build.crates";
+
 pub(super) fn facts(reasons: &mut Reasons) -> Build {
     let known = |fact: Option<&str>| fact.map(str::to_owned);
     let build = Build {
@@ -49,7 +52,7 @@ pub(super) fn facts(reasons: &mut Reasons) -> Build {
         runlore: known(option_env!("CARGO_PKG_VERSION")),
         crates: None,
     };
-    reasons.note("build.crates", "only a workflow knows the annotated functions of its program");
+    reasons.note(CRATES, "only a workflow knows the annotated functions of its program");
     build.explain("build", reasons, |_| "the library was not built by cargo, which tells it");
     build
 }

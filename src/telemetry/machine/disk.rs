@@ -1,6 +1,7 @@
 //! Space on the disk that holds the root folder.
 
 use super::facts::{ONLY_LIVE, Reasons, facts};
+use super::{memory, system};
 use crate::telemetry::root::Root;
 
 facts! {
@@ -17,11 +18,8 @@ facts! {
     }
 }
 
-#[cfg(unix)]
 pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Disk {
-    use super::{memory, system};
-
-    let asked = if root.is_live() { system::space(c"/") } else { Err(ONLY_LIVE.to_owned()) };
+    let asked = if root.is_live() { system::space_of_root() } else { Err(ONLY_LIVE.to_owned()) };
     let Some((total, unused, free)) = reasons.unless_ok("disk", asked) else {
         return Disk::default();
     };
@@ -34,10 +32,4 @@ pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Disk {
     };
     disk.explain("disk", reasons, |_| "`/` has no room at all");
     disk
-}
-
-#[cfg(not(unix))]
-pub(super) fn read(_: &Root, reasons: &mut Reasons) -> Disk {
-    reasons.note("disk", "the room of a disk is read on Unix only");
-    Disk::default()
 }

@@ -63,13 +63,27 @@ facts! {
 }
 
 pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Memory {
-    let Some(text) = reasons.unless_ok("memory", root.read("/proc/meminfo")) else {
-        return Memory::default();
+    let text = match root.read("/proc/meminfo") {
+        Ok(text) => text,
+        Err(why) => return without_files(root, why, reasons),
     };
     let memory = Memory { virtual_memory: virtual_memory(&text), swap: swap(&text, root) };
     let why = |_: &str| "/proc/meminfo or /proc/vmstat does not tell it";
     memory.virtual_memory.explain("memory.virtual", reasons, why);
     memory.swap.explain("memory.swap", reasons, why);
+    memory
+}
+
+/// Where the kernel has no such files, it tells at least how much there is.
+fn without_files(root: &Root, why: String, reasons: &mut Reasons) -> Memory {
+    let mut memory = Memory::default();
+    memory.virtual_memory.total = root.is_live().then(system::memory_total).flatten();
+    if memory.virtual_memory.total.is_none() {
+        reasons.note("memory", why);
+        return memory;
+    }
+    memory.virtual_memory.explain("memory.virtual", reasons, |_| "it is read on Linux only");
+    reasons.note("memory.swap", why);
     memory
 }
 

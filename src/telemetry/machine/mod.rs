@@ -115,6 +115,25 @@ impl MachineInfo {
         Self::below(&Root::live(), settings)
     }
 
+    /// The same, with the crates of the program that have annotated functions.
+    ///
+    /// ```
+    /// use runlore::settings::Settings;
+    /// use runlore::telemetry::MachineInfo;
+    /// use runlore::telemetry::machine::AnnotatedCrate;
+    ///
+    /// let solver = AnnotatedCrate { name: "solver".into(), version: "1.2.0".into(), commit: None };
+    /// let machine = MachineInfo::capture(&Settings::default().telemetry_capture);
+    /// let machine = machine.with_crates(vec![solver]);
+    /// assert_eq!(machine.build.crates.unwrap()[0].name, "solver");
+    /// ```
+    #[must_use]
+    pub fn with_crates(mut self, crates: Vec<AnnotatedCrate>) -> Self {
+        self.build.crates = Some(crates);
+        self.unavailable.remove(build::CRATES);
+        self
+    }
+
     fn below(root: &Root, settings: &TelemetrySettings) -> Self {
         let mut reasons = Reasons::default();
         let caches = caches::read(root);

@@ -67,19 +67,24 @@ fn ask_names() -> Names {
     }
 }
 
-/// Bytes of the file system that holds a path: all, free, and free for this user.
+/// Bytes of the file system that holds `/`: all, free, and free for this user.
 #[cfg(unix)]
 #[allow(unsafe_code, clippy::unnecessary_cast, reason = "the types differ between systems")]
-pub(super) fn space(path: &std::ffi::CStr) -> Result<(u64, u64, u64), String> {
+pub(super) fn space_of_root() -> Result<(u64, u64, u64), String> {
     // SAFETY: the struct is made of numbers, for which zeros are valid.
     let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends with a zero, and `told` is a valid place for what the call writes.
-    if unsafe { libc::statvfs(path.as_ptr(), &raw mut told) } != 0 {
+    if unsafe { libc::statvfs(c"/".as_ptr(), &raw mut told) } != 0 {
         return Err(format!("statvfs: {}", std::io::Error::last_os_error()));
     }
     let block = told.f_frsize as u64;
     let bytes = |blocks: u64| blocks.saturating_mul(block);
     Ok((bytes(told.f_blocks as u64), bytes(told.f_bfree as u64), bytes(told.f_bavail as u64)))
+}
+
+#[cfg(not(unix))]
+pub(super) fn space_of_root() -> Result<(u64, u64, u64), String> {
+    Err("the room of a disk is read on Unix only".to_owned())
 }
 
 /// The user that the process belongs to.
@@ -95,32 +100,42 @@ pub(super) fn user_id() -> Option<u32> {
     None
 }
 
+/// Bytes of memory.
+pub(super) fn memory_total() -> Option<u64> {
+    configured(Configured::PhysicalPages)?.checked_mul(page_size()?)
+}
+
 /// Bytes of a page of memory.
-#[cfg(target_os = "linux")]
 pub(super) fn page_size() -> Option<u64> {
-    configured(libc::_SC_PAGESIZE)
+    configured(Configured::PageSize)
 }
 
 /// How often the kernel's clock ticks in a second, as files count it.
-#[cfg(target_os = "linux")]
 pub(super) fn ticks_per_second() -> Option<u64> {
-    configured(libc::_SC_CLK_TCK)
+    configured(Configured::Ticks)
 }
 
-#[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
+enum Configured {
+    PhysicalPages,
+    PageSize,
+    Ticks,
+}
+
+#[cfg(unix)]
 #[allow(unsafe_code)]
-fn configured(name: libc::c_int) -> Option<u64> {
-    // SAFETY: the call has no conditions; a name that it does not know gives -1.
+fn configured(what: Configured) -> Option<u64> {
+    let name = match what {
+        Configured::PhysicalPages => libc::_SC_PHYS_PAGES,
+        Configured::PageSize => libc::_SC_PAGESIZE,
+        Configured::Ticks => libc::_SC_CLK_TCK,
+    };
+    // SAFETY: the call has no conditions; what the system does not know gives -1.
     u64::try_from(unsafe { libc::sysconf(name) }).ok().filter(|value| *value > 0)
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(super) fn page_size() -> Option<u64> {
-    None
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn ticks_per_second() -> Option<u64> {
+#[cfg(not(unix))]
+fn configured(_: Configured) -> Option<u64> {
     None
 }
 

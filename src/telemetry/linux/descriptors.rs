@@ -1,0 +1,212 @@
+//! Open descriptors: how many, and which of them are files or connections.
+//!
+//! Each is asked for itself (`fstat`, `getsockname`), which takes half a microsecond; its link under `/proc/self/fd` would take
+//! four, and the tables of all connections of the machine milliseconds.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+
+use super::Host;
+use super::held::status;
+use crate::telemetry::types::Types;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Opened {
+    pub(super) descriptors: u64,
+    pub(super) files: u64,
+    pub(super) connections: u64,
+}
+
+/// Numbers that may be unused in a row before it is cheaper to ask for the list.
+const MOST_GAPS: u64 = 16;
+
+impl Host {
+    /// Counts what is open, but for what is held here. `types` are those that were read just now, and whose files
+    /// are therefore known to be open.
+    pub(super) fn count_descriptors(
+        &self,
+        types: Types,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Opened> {
+        // Since Linux 6.2 the size of the folder is their number.
+        let all = self.descriptors.status()?.size;
+        let own = OwnNumbers::of(self, types);
+        if all > 0
+            && let Some(counted) = count_densely(all, &own)
+        {
+            return Ok(counted);
+        }
+        self.count_listed(&own, buffer)
+    }
+
+    fn count_listed(&self, own: &OwnNumbers, buffer: &mut Vec<u8>) -> io::Result<Opened> {
+        // The place in the list is one for all threads.
+        let _listing = self.lock_listing();
+        let folder = self.descriptors.open()?;
+        // SAFETY: a plain call on our descriptor.
+        if unsafe { libc::lseek(folder, 0, libc::SEEK_SET) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut counted = Opened::default();
+        loop {
+            // SAFETY: the buffer is writable for its whole length.
+            let read = unsafe {
+                libc::syscall(libc::SYS_getdents64, folder, buffer.as_mut_ptr(), buffer.len())
+            };
+            let Ok(length) = usize::try_from(read) else { return Err(io::Error::last_os_error()) };
+            if length == 0 {
+                return Ok(counted);
+            }
+            for number in numbers(&buffer[..length]) {
+                if !own.contains(number) {
+                    counted.add(number);
+                }
+            }
+        }
+    }
+}
+
+impl Opened {
+    /// Counts a descriptor; false where there is none of this number.
+    #[inline]
+    fn add(&mut self, number: i32) -> bool {
+        let Ok(status) = status(number) else { return false };
+        self.descriptors += 1;
+        match status.mode & libc::S_IFMT {
+            libc::S_IFREG => self.files += 1,
+            libc::S_IFSOCK => self.connections += u64::from(is_connection(number)),
+            _ => {}
+        }
+        true
+    }
+}
+
+/// Numbers from 0 on until all are found; nothing where they are too far apart.
+fn count_densely(all: u64, own: &OwnNumbers) -> Option<Opened> {
+    let mut counted = Opened::default();
+    let (mut found, mut gaps) = (0, 0);
+    for number in 0.. {
+        if own.contains(number) || counted.add(number) {
+            found += 1;
+            if found == all {
+                return Some(counted);
+            }
+        } else {
+            gaps += 1;
+            if gaps > MOST_GAPS {
+                return None;
+            }
+        }
+    }
+    None
+}
+
+/// The numbers in a piece of a folder's list; its entries are an inode, a place, a length, a kind and a name.
+fn numbers(entries: &[u8]) -> impl Iterator<Item = i32> {
+    let mut rest = entries;
+    std::iter::from_fn(move || {
+        loop {
+            let length = usize::from(u16::from_ne_bytes(*rest.get(16..)?.first_chunk()?));
+            let name = rest.get(19..length)?;
+            rest = &rest[length..];
+            let name = name.split(|byte| *byte == 0).next()?;
+            if let Some(number) = str::from_utf8(name).ok().and_then(|name| name.parse().ok()) {
+                return Some(number);
+            }
+        }
+    })
+}
+
+/// The numbers that are held here, in order.
+struct OwnNumbers {
+    numbers: [i32; Self::MOST],
+    count: usize,
+}
+
+impl OwnNumbers {
+    const MOST: usize = 64;
+
+    fn of(host: &Host, types: Types) -> Self {
+        let mut own = Self { numbers: [0; Self::MOST], count: 0 };
+        for (of, held) in host.held() {
+            if let Some(number) = held.number()
+                && own.count < Self::MOST
+                && (types.contains(of) || held.is_still(number))
+            {
+                own.numbers[own.count] = number;
+                own.count += 1;
+            }
+        }
+        own
+    }
+
+    #[inline]
+    fn contains(&self, number: i32) -> bool {
+        self.numbers[..self.count].contains(&number)
+    }
+}
+
+/// Whether a socket is what `/proc/net/{tcp,udp}{,6}` lists: TCP that is connected or listens, or UDP with a port.
+fn is_connection(socket: i32) -> bool {
+    let Some((family, port)) = local_address(socket) else { return false };
+    if !matches!(family, libc::AF_INET | libc::AF_INET6) || port == 0 {
+        return false;
+    }
+    match option::<libc::c_int>(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL) {
+        Some(libc::IPPROTO_UDP) => true,
+        Some(libc::IPPROTO_TCP) => {
+            const CLOSED: u8 = 7;
+            option::<u8>(socket, libc::IPPROTO_TCP, libc::TCP_INFO)
+                .is_some_and(|state| state != CLOSED)
+        }
+        _ => false,
+    }
+}
+
+fn local_address(socket: i32) -> Option<(libc::c_int, u16)> {
+    let mut place = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: there is room for the length that is told.
+    if unsafe { libc::getsockname(socket, place.as_mut_ptr().cast(), &raw mut length) } != 0 {
+        return None;
+    }
+    // SAFETY: it was zeroed, and written in part.
+    let address = unsafe { place.assume_init() };
+    // The port is at the same place in both families.
+    // SAFETY: the storage is larger than either address and aligned for both.
+    let port = unsafe { (*(&raw const address).cast::<libc::sockaddr_in>()).sin_port };
+    Some((libc::c_int::from(address.ss_family), u16::from_be(port)))
+}
+
+fn option<T: Default>(socket: i32, level: libc::c_int, name: libc::c_int) -> Option<T> {
+    let mut value = T::default();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: there is room for the length that is told, and the types used are plain numbers.
+    let result =
+        unsafe { libc::getsockopt(socket, level, name, (&raw mut value).cast(), &raw mut length) };
+    (result == 0).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folders_list_is_taken_apart() {
+        let entry = |name: &str| {
+            let mut entry = vec![0; 18];
+            entry.push(4);
+            entry.extend_from_slice(name.as_bytes());
+            entry.resize((entry.len() + 8) & !7, 0);
+            let length = entry.len() as u16;
+            entry[16..18].copy_from_slice(&length.to_ne_bytes());
+            entry
+        };
+        let list = [entry("."), entry(".."), entry("0"), entry("12345"), entry("7")].concat();
+        assert_eq!(numbers(&list).collect::<Vec<_>>(), [0, 12345, 7]);
+        for cut in 0..list.len() {
+            _ = numbers(&list[..cut]).count();
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Files of the kernel that stay open, because opening one costs more than reading it.
+//!
+//! The program may close any descriptor, and open something else that gets its number. So a reading counts only if it looks as
+//! it should; where it does not, or where its look tells nothing, it is checked whether the descriptor is still
+//! that of our file. One that is not is left alone, and the file is opened anew.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How the kernel gives a file to readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Whole, if there is room for it.
+    Whole,
+    /// As many lines at a time as fit into a page.
+    Lines,
+}
+
+/// More than any of these files needs.
+const MAX_BYTES: usize = 64 << 20;
+/// The kernel stops within a page where the next line does not fit. No line is as long as the rest of the page is then.
+const LAST_OF_LINES: usize = 4096 - 512;
+
+#[derive(Debug)]
+pub(super) struct Held {
+    path: PathBuf,
+    flags: i32,
+    descriptor: AtomicI32,
+    /// Device and inode of what was opened.
+    device: AtomicU64,
+    inode: AtomicU64,
+    opening: Mutex<()>,
+    /// Whether it takes more than one reading, during which nobody else may read.
+    is_long: AtomicBool,
+    reading: Mutex<()>,
+}
+
+/// What `fstat` says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Status {
+    pub(super) mode: u32,
+    pub(super) size: u64,
+    pub(super) links: u64,
+    device: u64,
+    inode: u64,
+}
+
+impl Held {
+    pub(super) fn file(path: PathBuf) -> Self {
+        Self::new(path, libc::O_RDONLY)
+    }
+
+    pub(super) fn folder(path: PathBuf) -> Self {
+        Self::new(path, libc::O_RDONLY | libc::O_DIRECTORY)
+    }
+
+    fn new(path: PathBuf, flags: i32) -> Self {
+        Self {
+            path,
+            flags,
+            descriptor: AtomicI32::new(-1),
+            device: AtomicU64::new(0),
+            inode: AtomicU64::new(0),
+            opening: Mutex::new(()),
+            is_long: AtomicBool::new(false),
+            reading: Mutex::new(()),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The descriptor, if it is open.
+    pub(super) fn number(&self) -> Option<i32> {
+        let descriptor = self.descriptor.load(Ordering::Acquire);
+        (descriptor >= 0).then_some(descriptor)
+    }
+
+    /// Reads the file and returns what `parse` makes of it, which is nothing if it does not look as it should.
+    #[inline]
+    pub(super) fn read<T>(
+        &self,
+        shape: Shape,
+        buffer: &mut Vec<u8>,
+        mut parse: impl FnMut(&[u8]) -> Option<T>,
+    ) -> io::Result<T> {
+        let mut descriptor = self.open()?;
+        for attempt in 0.. {
+            let read = self.fill(descriptor, shape, buffer);
+            let parsed = read.map(|length| parse(&buffer[..length]));
+            if let Ok(Some(parsed)) = parsed {
+                return Ok(parsed);
+            }
+            if attempt > 0 || self.is_still(descriptor) {
+                parsed?;
+                break;
+            }
+            descriptor = self.open_anew(descriptor)?;
+        }
+        Err(io::Error::other("its content is not as expected"))
+    }
+
+    /// As [`Held::read`], for a file whose look tells nothing.
+    pub(super) fn read_checked<T>(
+        &self,
+        shape: Shape,
+        buffer: &mut Vec<u8>,
+        parse: impl FnMut(&[u8]) -> Option<T>,
+    ) -> io::Result<T> {
+        self.status()?;
+        self.read(shape, buffer, parse)
+    }
+
+    /// What `fstat` says of the file, opened anew if it is not ours any more.
+    pub(super) fn status(&self) -> io::Result<Status> {
+        let descriptor = self.open()?;
+        match status(descriptor) {
+            Ok(status) if self.is_same(&status) => Ok(status),
+            _ => status(self.open_anew(descriptor)?),
+        }
+    }
+
+    /// Whether the descriptor is still that of the file.
+    pub(super) fn is_still(&self, descriptor: i32) -> bool {
+        status(descriptor).is_ok_and(|status| self.is_same(&status))
+    }
+
+    fn is_same(&self, status: &Status) -> bool {
+        status.device == self.device.load(Ordering::Relaxed)
+            && status.inode == self.inode.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn open(&self) -> io::Result<i32> {
+        match self.number() {
+            Some(descriptor) => Ok(descriptor),
+            None => self.open_anew(-1),
+        }
+    }
+
+    /// Opens the file, unless another thread has put something else in the place of `instead_of`. That one is not
+    /// closed: it belongs to somebody else now.
+    #[cold]
+    fn open_anew(&self, instead_of: i32) -> io::Result<i32> {
+        let _opening = lock(&self.opening);
+        let current = self.descriptor.load(Ordering::Acquire);
+        if current != instead_of {
+            return Ok(current);
+        }
+        self.descriptor.store(-1, Ordering::Release);
+        let descriptor = open(&self.path, self.flags)?;
+        let status = status(descriptor).inspect_err(|_| close(descriptor))?;
+        self.device.store(status.device, Ordering::Relaxed);
+        self.inode.store(status.inode, Ordering::Relaxed);
+        self.descriptor.store(descriptor, Ordering::Release);
+        Ok(descriptor)
+    }
+
+    /// Closes it until it is read again.
+    pub(super) fn release(&self) {
+        let _opening = lock(&self.opening);
+        if let Some(descriptor) = self.number() {
+            self.descriptor.store(-1, Ordering::Release);
+            if self.is_still(descriptor) {
+                close(descriptor);
+            }
+        }
+    }
+
+    #[inline]
+    fn fill(&self, descriptor: i32, shape: Shape, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        if shape == Shape::Whole {
+            return fill_whole(descriptor, buffer);
+        }
+        let reading = self.is_long.load(Ordering::Relaxed).then(|| lock(&self.reading));
+        if reading.is_none() {
+            let length = read_at(descriptor, buffer, 0)?;
+            if length < LAST_OF_LINES {
+                return Ok(length);
+            }
+            // From one reading to the next the kernel remembers the line; a reading by another thread in between would
+            // make it count bytes instead, of lines whose lengths change.
+            self.is_long.store(true, Ordering::Relaxed);
+        }
+        let _reading = reading.unwrap_or_else(|| lock(&self.reading));
+        let mut length = 0;
+        loop {
+            if length == buffer.len() {
+                grow(buffer)?;
+            }
+            let more = read_at(descriptor, &mut buffer[length..], length)?;
+            length += more;
+            if more == 0 {
+                return Ok(length);
+            }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// All at once, so that what was read is of one moment.
+#[inline]
+fn fill_whole(descriptor: i32, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    loop {
+        let length = read_at(descriptor, buffer, 0)?;
+        if length < buffer.len() {
+            return Ok(length);
+        }
+        grow(buffer)?;
+    }
+}
+
+#[cold]
+fn grow(buffer: &mut Vec<u8>) -> io::Result<()> {
+    if buffer.len() >= MAX_BYTES {
+        return Err(io::Error::other("it is too long"));
+    }
+    let length = (buffer.len() * 2).max(8192);
+    buffer.resize(length, 0);
+    Ok(())
+}
+
+fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[inline]
+fn read_at(descriptor: i32, buffer: &mut [u8], at: usize) -> io::Result<usize> {
+    loop {
+        // SAFETY: the buffer is writable for its whole length.
+        let read = unsafe {
+            libc::pread(descriptor, buffer.as_mut_ptr().cast(), buffer.len(), at as libc::off_t)
+        };
+        if let Ok(length) = usize::try_from(read) {
+            return Ok(length);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+pub(super) fn open(path: &Path, flags: i32) -> io::Result<i32> {
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    // SAFETY: the path ends with a zero.
+    let descriptor = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if descriptor > 2 {
+        return Ok(descriptor);
+    }
+    // Who has closed a standard stream expects the next file he opens to take its place.
+    // SAFETY: both are plain calls on a descriptor that is ours.
+    let moved = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3) };
+    let moved = if moved < 0 { Err(io::Error::last_os_error()) } else { Ok(moved) };
+    close(descriptor);
+    moved
+}
+
+pub(super) fn close(descriptor: i32) {
+    // SAFETY: only called for descriptors that were opened here.
+    unsafe { libc::close(descriptor) };
+}
+
+#[inline]
+#[allow(clippy::unnecessary_cast, reason = "these types differ between platforms")]
+pub(super) fn status(descriptor: i32) -> io::Result<Status> {
+    let mut place = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: there is room for a `stat`.
+    if unsafe { libc::fstat(descriptor, place.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it succeeded.
+    let stat = unsafe { place.assume_init() };
+    Ok(Status {
+        mode: stat.st_mode,
+        size: stat.st_size as u64,
+        links: stat.st_nlink as u64,
+        device: stat.st_dev as u64,
+        inode: stat.st_ino as u64,
+    })
+}

@@ -1,0 +1,202 @@
+//! Memory and swap, from `/proc/meminfo` and `/proc/vmstat`.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::held::Shape;
+use super::scan::Scan;
+use super::{Host, Scratch};
+use crate::telemetry::parts::{Memory, Swap, VirtualMemory, percent};
+use crate::telemetry::snapshot::Code;
+
+/// The lines that are read, in the order of the file.
+const KEYS: [&[u8]; 12] = [
+    b"MemTotal:",
+    b"MemFree:",
+    b"MemAvailable:",
+    b"Buffers:",
+    b"Cached:",
+    b"Active:",
+    b"Inactive:",
+    b"SwapTotal:",
+    b"SwapFree:",
+    b"Shmem:",
+    b"Slab:",
+    b"SReclaimable:",
+];
+
+/// Bytes, by key.
+#[derive(Debug, Default)]
+pub(super) struct Meminfo([Option<u64>; KEYS.len()]);
+
+impl Meminfo {
+    pub(super) fn total(&self) -> u64 {
+        self.0[0].unwrap_or(0)
+    }
+}
+
+pub(super) fn parse(text: &[u8]) -> Option<Meminfo> {
+    let mut found = Meminfo::default();
+    let mut scan = Scan::new(text);
+    let mut next = 0;
+    loop {
+        if scan.skip(KEYS[next]) {
+            found.0[next] = scan.number().map(|kib| kib.saturating_mul(1024));
+            next += 1;
+            if next == KEYS.len() {
+                break;
+            }
+        }
+        if !scan.next_line() {
+            find_the_rest(text, next, &mut found);
+            break;
+        }
+    }
+    found.0[0].map(|_| found)
+}
+
+/// Of a kernel that lacks a line, or tells them in another order.
+#[cold]
+fn find_the_rest(text: &[u8], from: usize, found: &mut Meminfo) {
+    for line in text.split(|byte| *byte == b'\n') {
+        for (at, key) in KEYS.iter().enumerate().skip(from) {
+            if let Some(rest) = line.strip_prefix(*key) {
+                found.0[at] = Scan::new(rest).number().map(|kib| kib.saturating_mul(1024));
+            }
+        }
+    }
+}
+
+/// What is remembered of earlier captures.
+#[derive(Debug, Default)]
+pub(super) struct Swapped {
+    memory_total: AtomicU64,
+    /// Whether the counters were read when there was no swap, and so have not changed since.
+    is_known: AtomicBool,
+    pages_in: AtomicU64,
+    pages_out: AtomicU64,
+}
+
+impl Swapped {
+    pub(super) fn memory_total(&self) -> u64 {
+        self.memory_total.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_memory_total(&self, total: u64) {
+        self.memory_total.store(total, Ordering::Relaxed);
+    }
+
+    fn known(&self) -> Option<(u64, u64)> {
+        let load = |pages: &AtomicU64| pages.load(Ordering::Relaxed);
+        self.is_known.load(Ordering::Acquire).then(|| (load(&self.pages_in), load(&self.pages_out)))
+    }
+
+    fn remember(&self, (pages_in, pages_out): (u64, u64)) {
+        self.pages_in.store(pages_in, Ordering::Relaxed);
+        self.pages_out.store(pages_out, Ordering::Relaxed);
+        self.is_known.store(true, Ordering::Release);
+    }
+
+    fn forget(&self) {
+        self.is_known.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Pages that came from swap and that went there.
+fn parse_vmstat(text: &[u8]) -> Option<(u64, u64)> {
+    let mut scan = Scan::new(text);
+    loop {
+        if scan.skip(b"pswpin ") {
+            let pages_in = scan.number()?;
+            scan.next_line();
+            return scan
+                .skip(b"pswpout ")
+                .then(|| scan.number())
+                .flatten()
+                .map(|out| (pages_in, out));
+        }
+        if !scan.next_line() {
+            return None;
+        }
+    }
+}
+
+pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
+    let Scratch { buffer, missing, .. } = scratch;
+    let read = host.meminfo.read(Shape::Whole, buffer, parse);
+    let Some(found) = missing.or("memory", host.meminfo.path(), read) else {
+        Memory::put(&Memory::default(), out);
+        return;
+    };
+    host.swapped.set_memory_total(found.total());
+    let virtual_memory = virtual_memory(&found);
+    if virtual_memory.is_none() {
+        missing.add("memory.virtual", "the kernel tells no MemFree or no MemAvailable");
+    }
+    let swap = match found.0[7].zip(found.0[8]) {
+        Some((total, free)) => {
+            let pages = if total == 0 { host.swapped.known() } else { None };
+            let pages = pages.or_else(|| {
+                let read = host.vmstat.read(Shape::Whole, buffer, parse_vmstat);
+                let pages = missing.or("memory.swap.sin", host.vmstat.path(), read);
+                match pages {
+                    Some(pages) if total == 0 => {
+                        host.swapped.remember(pages);
+                        host.vmstat.release();
+                    }
+                    Some(_) => host.swapped.forget(),
+                    None => missing.add("memory.swap.sout", "see memory.swap.sin"),
+                }
+                pages
+            });
+            let used = total.saturating_sub(free);
+            Some(Swap {
+                total,
+                used,
+                free,
+                percent: percent(used, total),
+                // The kernel's own unit here, whatever the size of a page.
+                sin: pages.map(|(pages_in, _)| pages_in.saturating_mul(4096)),
+                sout: pages.map(|(_, pages_out)| pages_out.saturating_mul(4096)),
+            })
+        }
+        None => {
+            missing.add("memory.swap", "the kernel tells no SwapTotal");
+            None
+        }
+    };
+    Memory::put(&Memory { r#virtual: virtual_memory, swap }, out);
+}
+
+fn virtual_memory(found: &Meminfo) -> Option<VirtualMemory> {
+    let [
+        total,
+        free,
+        available,
+        buffers,
+        cached,
+        active,
+        inactive,
+        _,
+        _,
+        shared,
+        slab,
+        reclaimable,
+    ] = found.0;
+    let (total, free, available) = (total?, free?, available?);
+    // A container may show its own total and the machine's rest.
+    let available = if available > total { free } else { available };
+    let used = total.saturating_sub(available);
+    Some(VirtualMemory {
+        total,
+        available,
+        percent: percent(used, total),
+        used,
+        free,
+        active,
+        inactive,
+        buffers,
+        cached: cached.map(|cached| cached.saturating_add(reclaimable.unwrap_or(0))),
+        shared,
+        slab,
+    })
+}

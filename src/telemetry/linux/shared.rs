@@ -1,0 +1,62 @@
+//! The one [`Host`] of a process, and a new one after a fork.
+#![allow(unsafe_code)]
+
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use super::Host;
+
+/// How many forks were told of.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// The host of the generation that last captured. Never freed: threads may be reading from it, and so may the parent of a
+/// process that was forked without being told of.
+static HOST: AtomicPtr<(u32, Host)> = AtomicPtr::new(ptr::null_mut());
+
+/// Says that this process is a forked child. Only marks, so that it may be called wherever a fork handler may be.
+pub(in crate::telemetry) fn forget_after_fork() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The host of this process.
+#[inline]
+pub(in crate::telemetry) fn host() -> &'static Host {
+    let generation = GENERATION.load(Ordering::Relaxed);
+    let current = HOST.load(Ordering::Acquire);
+    // SAFETY: null, or a host that was leaked below.
+    match unsafe { current.as_ref() } {
+        Some((of, host)) if *of == generation => host,
+        _ => make(generation, current),
+    }
+}
+
+#[cold]
+fn make(generation: u32, instead_of: *mut (u32, Host)) -> &'static Host {
+    let new = Box::into_raw(Box::new((generation, Host::new(Path::new("/")))));
+    match HOST.compare_exchange(instead_of, new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(old) => {
+            // SAFETY: null, or a host that was leaked here.
+            if let Some((_, old)) = unsafe { old.as_ref() } {
+                old.close_all();
+            }
+            // SAFETY: leaked just now.
+            unsafe { &(*new).1 }
+        }
+        Err(current) => {
+            // SAFETY: nobody has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            // SAFETY: as in `host`; it is not null, because another thread has put it there.
+            unsafe { &(*current).1 }
+        }
+    }
+}
+
+/// The host of this process, where its captures show that it was forked without being told of.
+pub(in crate::telemetry) fn of_process(pid: u32) -> &'static Host {
+    let found = host();
+    if found.pid == pid {
+        return found;
+    }
+    forget_after_fork();
+    host()
+}

@@ -1,0 +1,57 @@
+//! Why values are missing.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+use super::snapshot::{OpenList, put_bytes};
+
+/// The reasons of one capture, by field.
+#[derive(Debug, Default)]
+pub(super) struct Missing(Vec<(&'static str, String)>);
+
+impl Missing {
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// A field is missing, for this reason.
+    #[cold]
+    pub(super) fn add(&mut self, field: &'static str, reason: impl Into<String>) {
+        self.0.push((field, reason.into()));
+    }
+
+    /// The value, or its reason.
+    #[inline]
+    pub(super) fn or<T>(
+        &mut self,
+        field: &'static str,
+        source: impl AsRef<Path>,
+        value: io::Result<T>,
+    ) -> Option<T> {
+        value.map_err(|error| self.add(field, told(source.as_ref().display(), &error))).ok()
+    }
+
+    /// By name.
+    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+    pub(super) fn named(self) -> super::Named<String> {
+        self.0.into_iter().collect()
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        let mut list = OpenList::begin(out);
+        for (field, reason) in &self.0 {
+            put_bytes(field.as_bytes(), out);
+            put_bytes(reason.as_bytes(), out);
+            list.item();
+        }
+        list.end(out);
+    }
+}
+
+/// `/proc/stat: Permission denied`.
+pub(super) fn told(source: impl Display, error: &io::Error) -> String {
+    let error = error.to_string();
+    let error = error.split(" (os error").next().unwrap_or(&error);
+    format!("{source}: {error}")
+}

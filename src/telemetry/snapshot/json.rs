@@ -1,0 +1,115 @@
+//! JSON text, equal to what `serde_json` writes for the same values.
+
+use serde::Serialize;
+
+/// Begins an entry of an object: what separates it from the one before, and its key, which ends with `":`.
+#[inline]
+pub(super) fn key(key: &str, out: &mut Vec<u8>) {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+    out.push(b'"');
+    out.extend_from_slice(key.as_bytes());
+}
+
+pub(super) fn by_serde(value: &impl Serialize, out: &mut Vec<u8>) -> Option<()> {
+    serde_json::to_writer(out, value).ok()
+}
+
+pub(super) fn text(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
+        out.push(b'"');
+        out.extend_from_slice(bytes);
+        out.push(b'"');
+        return Some(());
+    }
+    by_serde(&String::from_utf8_lossy(bytes), out)
+}
+
+/// The digits of a number, at the end of the array.
+fn digits(mut value: u64, to: &mut [u8; 20]) -> usize {
+    const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
+        2021222324252627282930313233343536373839\
+        4041424344454647484950515253545556575859\
+        6061626364656667686970717273747576777879\
+        8081828384858687888990919293949596979899";
+    let mut at = to.len();
+    while value >= 10 {
+        let pair = (value % 100) as usize * 2;
+        value /= 100;
+        at -= 2;
+        to[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if value > 0 || at == to.len() {
+        at -= 1;
+        to[at] = b'0' + value as u8;
+    }
+    at
+}
+
+#[inline]
+pub(super) fn integer(value: u64, out: &mut Vec<u8>) {
+    let mut text = [0; 20];
+    let start = digits(value, &mut text);
+    out.extend_from_slice(&text[start..]);
+}
+
+/// A number of which the last digits stand after the point.
+///
+/// Up to fifteen digits a decimal number and the float next to it stand for each other, so that the shortest text for that
+/// float is the number itself. Very small ones are left to `serde_json`, which writes them with an exponent.
+#[inline]
+pub(super) fn decimal<const DIGITS: u32>(value: u64, out: &mut Vec<u8>) {
+    let unit = 10_u64.pow(DIGITS);
+    let smallest = unit / 10_000;
+    if value >= 1_000_000_000_000_000 || (value < smallest && value > 0) {
+        _ = by_serde(&(value as f64 / unit as f64), out);
+        return;
+    }
+    integer(value / unit, out);
+    out.push(b'.');
+    // The unit in front keeps the zeros that follow the point.
+    let mut text = [0; 20];
+    let start = digits(value % unit + unit, &mut text) + 1;
+    let mut end = text.len();
+    while end > start + 1 && text[end - 1] == b'0' {
+        end -= 1;
+    }
+    out.extend_from_slice(&text[start..end]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn same<const DIGITS: u32>(value: u64) -> Result<(), TestCaseError> {
+        let mut ours = Vec::new();
+        decimal::<DIGITS>(value, &mut ours);
+        let theirs = serde_json::to_string(&(value as f64 / 10_f64.powi(DIGITS as i32))).unwrap();
+        prop_assert_eq!(String::from_utf8(ours).unwrap(), theirs);
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_as_serde_json_does(value: u64, bits in 0_u32..64) {
+            let value = value >> bits;
+            let mut ours = Vec::new();
+            integer(value, &mut ours);
+            prop_assert_eq!(String::from_utf8(ours).unwrap(), value.to_string());
+            same::<1>(value)?;
+            same::<2>(value)?;
+            same::<6>(value)?;
+        }
+
+        #[test]
+        fn texts_are_written_as_serde_json_does(text: Vec<u8>) {
+            let mut ours = Vec::new();
+            super::text(&text, &mut ours).unwrap();
+            let theirs = serde_json::to_string(&String::from_utf8_lossy(&text)).unwrap();
+            prop_assert_eq!(String::from_utf8(ours).unwrap(), theirs);
+        }
+    }
+}

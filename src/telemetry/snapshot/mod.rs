@@ -1,0 +1,114 @@
+//! A capture as bytes: what a task carries until it is stored.
+//!
+//! Bytes and not a structure, because they travel through a ring that another process may have to read. They are complete in
+//! themselves: a version, the types that were asked for, then the fields of [`Telemetry`] in the order of their
+//! declaration. Whole numbers take as few bytes as they need, and names stand where they are used.
+//!
+//! Of a dead process's bytes nothing is trusted: what makes no sense gives nothing.
+
+mod bytes;
+mod code;
+mod json;
+mod named;
+
+pub(super) use bytes::{OpenList, Reader, put_bytes, put_float, put_integer};
+pub(super) use code::{
+    Absent, ByName, Code, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Reasons,
+    Tenths, Text, key_of, part,
+};
+pub use named::Named;
+
+use serde::{Serialize, Serializer};
+
+use super::parts::{Cpu, Disk, Memory, Network, Process, Telemetry};
+use super::types::Types;
+use super::usage::ProcessUsage;
+
+/// Changes with the layout.
+const VERSION: u8 = 1;
+
+/// A view of the bytes that [`TelemetryCapture::capture_into`](super::TelemetryCapture::capture_into) wrote.
+///
+/// ```
+/// use runlore::telemetry::{Snapshot, TelemetryCapture, Types};
+///
+/// let capture = TelemetryCapture::new(Types::host());
+/// let mut bytes = Vec::new();
+/// capture.capture_into(Types::host(), &mut bytes);
+///
+/// let mut text = Vec::new();
+/// assert!(Snapshot(&bytes).write_json(&mut text));
+/// let telemetry = Snapshot(&bytes).decode().unwrap();
+/// assert_eq!(String::from_utf8(text)?, serde_json::to_string(&telemetry)?);
+///
+/// assert_eq!(Snapshot(b"damaged").decode(), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Snapshot<'a>(pub &'a [u8]);
+
+impl Snapshot<'_> {
+    /// The structure; none where the bytes are damaged.
+    pub fn decode(&self) -> Option<Telemetry> {
+        let mut from = self.body()?;
+        let telemetry = Telemetry::take(&mut from)?;
+        from.is_at_end().then_some(telemetry)
+    }
+
+    /// Appends the JSON of the structure, without making one; appends nothing and says so where the bytes are damaged.
+    pub fn write_json(&self, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let written = self.body().and_then(|mut from| {
+            Telemetry::json(&mut from, out)?;
+            from.is_at_end().then_some(())
+        });
+        if written.is_none() {
+            out.truncate(start);
+        }
+        written.is_some()
+    }
+
+    /// What the process had used, where its part was captured.
+    pub(crate) fn process_usage(&self) -> Option<ProcessUsage> {
+        let mut from = self.body()?;
+        Maybe::<Cpu>::skip(&mut from)?;
+        Maybe::<Memory>::skip(&mut from)?;
+        Maybe::<Disk>::skip(&mut from)?;
+        Maybe::<Network>::skip(&mut from)?;
+        let process = Maybe::<Process>::take(&mut from)??;
+        let mut usage = ProcessUsage::default();
+        usage.read_bytes = process.io_counters.as_ref().and_then(|io| io.read_bytes);
+        usage.write_bytes = process.io_counters.as_ref().and_then(|io| io.write_bytes);
+        usage.rss = process.memory.as_ref().map(|memory| memory.rss);
+        Some(usage)
+    }
+
+    fn body(&self) -> Option<Reader<'_>> {
+        match self.0 {
+            [VERSION, _, _, body @ ..] => Some(Reader::new(body)),
+            _ => None,
+        }
+    }
+}
+
+/// As the structure; damaged bytes as nothing. For JSON text, [`Snapshot::write_json`] is the faster way.
+impl Serialize for Snapshot<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.decode().serialize(serializer)
+    }
+}
+
+/// Begins a snapshot.
+pub(super) fn begin(types: Types, out: &mut Vec<u8>) {
+    out.push(VERSION);
+    out.extend_from_slice(&types.bits().to_le_bytes());
+}
+
+/// Writes a whole structure.
+pub(super) fn put(types: Types, telemetry: &Telemetry, out: &mut Vec<u8>) {
+    begin(types, out);
+    Telemetry::put(telemetry, out);
+}
+
+#[cfg(test)]
+mod tests;

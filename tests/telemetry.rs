@@ -1,0 +1,285 @@
+//! Captures of this machine, and what may happen to their files.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use runlore::settings::{Search, TelemetrySettings};
+use runlore::telemetry::{
+    Process, Snapshot, Telemetry, TelemetryCapture, TelemetryType, Types, usage,
+};
+use serde_json::Value;
+
+use crate::support::{child, expect_success, finished_in_time, is_child};
+
+fn settings(text: &str) -> TelemetrySettings {
+    let loaded = Search::nowhere().text("settings.yaml", text).load();
+    assert!(loaded.problems().is_empty(), "{:?}", loaded.problems());
+    loaded.settings.telemetry_capture
+}
+
+fn everything() -> TelemetryCapture {
+    let capture = TelemetryCapture::new(Types::host());
+    std::thread::sleep(Duration::from_millis(11));
+    capture
+}
+
+fn process(capture: &TelemetryCapture) -> Process {
+    let now = capture.capture();
+    now.process.unwrap_or_else(|| panic!("{:?}", now.unavailable))
+}
+
+/// Runs the rest of a test alone in a process, where no other test opens and closes files.
+fn alone(test: &str, work: impl FnOnce()) {
+    if is_child(test) {
+        work();
+    } else {
+        expect_success(&finished_in_time(child(test)));
+    }
+}
+
+/// The paths of all values; what stands under the name of a device is under `*`.
+fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(entries) => {
+            let is_by_name =
+                ["io_per_disk", "netio_per_interface"].iter().any(|end| path.ends_with(end));
+            for (key, value) in entries {
+                let key = if is_by_name { "*" } else { key };
+                paths(value, &format!("{path}.{key}"), found);
+            }
+        }
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            items.iter().for_each(|item| paths(item, &format!("{path}[]"), found));
+        }
+        _ => {
+            found.insert(path.to_owned());
+        }
+    }
+}
+
+fn paths_of(telemetry: &Telemetry) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    paths(&serde_json::to_value(telemetry).unwrap(), "", &mut found);
+    found
+}
+
+#[test]
+fn every_key_of_flowcept_is_there() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/flowcept/workflow.jsonl");
+    let mut theirs = BTreeSet::new();
+    for line in fs::read_to_string(file).unwrap().lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        for key in ["telemetry_at_start", "telemetry_at_end"] {
+            if let Some(telemetry) = record.get(key) {
+                paths(telemetry, "", &mut theirs);
+            }
+        }
+    }
+    assert!(theirs.len() > 90, "{theirs:?}");
+    let now = everything().capture();
+    let missing: Vec<_> = theirs.difference(&paths_of(&now)).cloned().collect();
+    assert!(missing.is_empty(), "{missing:?}, because {:?}", now.unavailable);
+}
+
+#[test]
+fn settings_choose_the_types() {
+    let capture = TelemetryCapture::from_settings(&settings(
+        "telemetry_capture: {cpu: no, per_cpu: ~, process_info: no, mem: no, disk: yes, network: no}",
+    ));
+    let now = capture.capture();
+    assert!(now.disk.is_some());
+    assert_eq!(now, Telemetry::clone(&now));
+    assert!(
+        now.cpu.is_none() && now.process.is_none() && now.memory.is_none() && now.network.is_none()
+    );
+    let mut of_task = Vec::new();
+    capture.capture_into(Types::from([TelemetryType::Mem]), &mut of_task);
+    let of_task = Snapshot(&of_task).decode().unwrap();
+    assert!(of_task.memory.is_some() && of_task.disk.is_none());
+}
+
+#[test]
+fn a_young_capture_is_shared() {
+    let shared =
+        TelemetryCapture::from_settings(&settings("telemetry_capture: {max_age: 1h, disk: yes}"));
+    let first = shared.capture();
+    assert_eq!(std::thread::spawn(move || shared.capture()).join().unwrap(), first);
+    let fresh = TelemetryCapture::from_settings(&settings("telemetry_capture: {disk: yes}"));
+    assert_ne!(fresh.capture(), first);
+}
+
+#[test]
+fn captures_may_be_taken_while_a_thread_ends() {
+    struct AtEnd(TelemetryCapture);
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            assert!(self.0.capture().memory.is_some());
+        }
+    }
+    thread_local!(static AT_END: std::cell::OnceCell<AtEnd> = const { std::cell::OnceCell::new() });
+    let thread = std::thread::spawn(|| {
+        let capture = everything();
+        capture.capture();
+        AT_END.with(|place| place.set(AtEnd(capture)).is_ok())
+    });
+    assert!(thread.join().unwrap());
+}
+
+#[test]
+fn what_this_process_has_open_is_counted() {
+    alone("telemetry::what_this_process_has_open_is_counted", || {
+        let capture = everything();
+        let before = process(&capture);
+        let counts = |process: &Process| {
+            [process.num_open_file_descriptors, process.num_open_files, process.num_connections]
+                .map(|count| count.unwrap() as i64)
+        };
+        let change = || {
+            let (now, before) = (counts(&process(&capture)), counts(&before));
+            [now[0] - before[0], now[1] - before[1], now[2] - before[2]]
+        };
+        assert_eq!(change(), [0, 0, 0], "our own are not counted");
+
+        let files: Vec<_> = (0..100).map(|_| File::open("/proc/self/exe").unwrap()).collect();
+        assert_eq!(change(), [100, 100, 0]);
+        let folder = File::open("/").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connected = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let udp = UdpSocket::bind("[::1]:0").or_else(|_| UdpSocket::bind("127.0.0.1:0")).unwrap();
+        let local = UnixStream::pair().unwrap();
+        assert_eq!(change(), [106, 100, 3]);
+        // One that has no address is no connection.
+        let unbound = socket();
+        assert_eq!(change(), [107, 100, 3]);
+        drop((files, folder, listener, connected, udp, local, unbound));
+        assert_eq!(change(), [0, 0, 0]);
+
+        // Numbers far apart.
+        let file = File::open("/proc/self/exe").unwrap();
+        let far = duplicate(&file, 900);
+        assert!(far.as_raw_fd() >= 900);
+        assert_eq!(change(), [2, 2, 0]);
+    });
+}
+
+#[test]
+fn a_descriptor_that_was_closed_is_noticed() {
+    alone("telemetry::a_descriptor_that_was_closed_is_noticed", || {
+        // What was inherited would be closed below.
+        close_all();
+        let capture = everything();
+        let complete = paths_of(&capture.capture());
+        let before = process(&capture);
+        for round in 0..3 {
+            close_all();
+            // Their numbers go to other files: some that cannot be read, some that look alike.
+            let others: Vec<File> = match round {
+                0 => Vec::new(),
+                1 => (0..30).map(|_| File::open("/proc/1/statm").unwrap()).collect(),
+                _ => (0..30)
+                    .map(|_| {
+                        File::open("/proc/1/io").or_else(|_| File::open("/proc/uptime")).unwrap()
+                    })
+                    .collect(),
+            };
+            let now = capture.capture();
+            assert!(now.unavailable.is_empty(), "{:?}", now.unavailable);
+            assert_eq!(paths_of(&now), complete);
+            let process = now.process.unwrap();
+            assert_eq!(
+                process.num_open_file_descriptors.unwrap(),
+                before.num_open_file_descriptors.unwrap() + others.len() as u64
+            );
+            let (rss, earlier) = (process.memory.unwrap().rss, before.memory.as_ref().unwrap().rss);
+            assert!(rss.abs_diff(earlier) < 8 << 20, "{rss} against {earlier}");
+            // Nobody's file was closed.
+            others.iter().for_each(|file| _ = file.metadata().unwrap());
+        }
+    });
+}
+
+#[test]
+fn a_forked_child_reads_its_own_files() {
+    alone("telemetry::a_forked_child_reads_its_own_files", || {
+        let capture = everything();
+        let of_parent = process(&capture);
+        let kept = std::hint::black_box(vec![1_u8; 32 << 20]);
+        // Told of or not.
+        for is_told in [true, false] {
+            let failed = in_fork(|| {
+                if is_told {
+                    runlore::telemetry::forget_after_fork();
+                }
+                let child = process(&capture);
+                assert_eq!(child.pid, u64::from(std::process::id()));
+                assert_ne!(child.pid, of_parent.pid);
+                assert_eq!(child.num_threads, Some(1));
+                assert_eq!(child.num_open_file_descriptors, of_parent.num_open_file_descriptors);
+                let io = child.io_counters.unwrap();
+                assert!(io.read_chars < of_parent.io_counters.as_ref().unwrap().read_chars);
+                assert_eq!(usage::process().read_bytes, io.read_bytes);
+            });
+            assert_eq!(failed, 0, "see above");
+            assert_eq!(process(&capture).pid, of_parent.pid);
+        }
+        drop(kept);
+    });
+}
+
+#[test]
+fn many_threads_capture_at_once() {
+    let capture = everything();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let now = capture.capture();
+                    assert!(now.unavailable.is_empty(), "{:?}", now.unavailable);
+                    assert!(now.cpu.unwrap().percent_all.unwrap() <= 100.0);
+                }
+            });
+        }
+    });
+}
+
+#[allow(unsafe_code)]
+fn socket() -> OwnedFd {
+    // SAFETY: a new socket, which nobody else owns.
+    unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0)) }
+}
+
+#[allow(unsafe_code)]
+fn duplicate(file: &File, least: i32) -> OwnedFd {
+    // SAFETY: a new descriptor, which nobody else owns.
+    unsafe { OwnedFd::from_raw_fd(libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least)) }
+}
+
+/// As a daemon does.
+#[allow(unsafe_code)]
+fn close_all() {
+    for number in 3..200 {
+        // SAFETY: only what captures hold is open here, and they must bear it.
+        unsafe { libc::close(number) };
+    }
+}
+
+/// The exit code of a child that does this.
+#[allow(unsafe_code)]
+fn in_fork(work: impl FnOnce()) -> i32 {
+    // SAFETY: the child does its work and ends without returning.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(done.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for that child.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    libc::WEXITSTATUS(status)
+}
