@@ -117,7 +117,8 @@ impl Files {
         let numbers = files.numbers(buffer);
         let is_limited = numbers.memory.max.is_some()
             || numbers.memory.high.is_some()
-            || numbers.cpu.quota_us.is_some();
+            || numbers.cpu.quota_us.is_some()
+            || numbers.pids.max.is_some();
         if !is_limited && kind.is_none() && path.is_none() {
             return Err(
                 "the process is in no container: its control group is the root, without limits"
