@@ -1,14 +1,16 @@
 //! Flowcept's own reader and report accept our files and show every task exactly once.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use runlore::record::{Record, Status};
 use runlore::store::jsonl;
 use runlore::telemetry_task;
 use serde_json::{Value, json};
+
+use crate::support::{python_with, succeeded};
 
 const FLOWCEPT: &str = "flowcept==1.0.3";
 
@@ -21,7 +23,7 @@ fn check(file: &Path, expected_task_ids: &[&str]) {
         eprintln!("flowcept_reads_us: skipped, unchanged since it last passed");
         return;
     }
-    let Some(python) = python_with_flowcept() else {
+    let Some(python) = python_with(FLOWCEPT) else {
         let notice = "flowcept_reads_us: skipped, for there is no Python 3.11 or newer on PATH";
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{notice}");
         eprintln!("{notice}");
@@ -62,44 +64,6 @@ fn activities(file: &Path) -> Value {
         }
     }
     json!(counts)
-}
-
-/// A Python that can import Flowcept: a virtual environment under the target folder, made on first use.
-fn python_with_flowcept() -> Option<PathBuf> {
-    let system = system_python()?;
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let home = target.join("flowcept-1.0.3");
-    let python = home.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    let is_ready = home.join("is-ready");
-
-    // Test processes run side by side; one of them makes it, the others wait. The system takes the lock
-    // back however a process ends.
-    fs::create_dir_all(target).unwrap();
-    let lock = File::create(target.join("flowcept-1.0.3.lock")).unwrap();
-    lock.lock().unwrap();
-    if !is_ready.exists() {
-        let mut venv = Command::new(system);
-        venv.args(["-m", "venv", "--clear"]).arg(&home);
-        succeeded("python -m venv", &venv.output().unwrap());
-        let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", FLOWCEPT]);
-        succeeded("pip install", &pip.output().unwrap());
-        fs::write(&is_ready, FLOWCEPT).unwrap();
-    }
-    Some(python)
-}
-
-fn system_python() -> Option<&'static str> {
-    ["python3", "python3.13", "python3.12", "python3.11", "python"].into_iter().find(|name| {
-        let test = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
-        Command::new(name).args(["-c", test]).output().is_ok_and(|output| output.status.success())
-    })
-}
-
-fn succeeded(what: &str, output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what} failed: {said}");
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[telemetry_task]
