@@ -27,6 +27,8 @@ mod support;
 mod task_endings;
 mod task_tree;
 mod telemetry;
+mod telemetry_portable;
+mod telemetry_psutil;
 mod unwritable;
 mod values;
 mod workflows;

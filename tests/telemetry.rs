@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use runlore::settings::{Search, TelemetrySettings};
 use runlore::telemetry::{
-    Process, Snapshot, Telemetry, TelemetryCapture, TelemetryType, Types, usage,
+    Process, SensorState, Snapshot, Telemetry, TelemetryCapture, TelemetryType, Types, usage,
 };
 use serde_json::Value;
 
@@ -282,4 +282,32 @@ fn in_fork(work: impl FnOnce()) -> i32 {
     // SAFETY: waits for that child.
     unsafe { libc::waitpid(pid, &raw mut status, 0) };
     libc::WEXITSTATUS(status)
+}
+
+#[test]
+fn every_field_is_a_sensor_with_a_value_or_a_reason() {
+    let capture = everything();
+    let sensors = capture.sensors();
+    let mut known = BTreeSet::new();
+    for sensor in &sensors {
+        known.insert(format!(".{}", sensor.field));
+        assert!(!sensor.source.is_empty());
+        if let SensorState::Missing { reason, .. } = &sensor.state {
+            assert_ne!(reason, "it was not captured", "{}", sensor.field);
+        }
+    }
+    assert_eq!(known.len(), sensors.len(), "no field twice");
+    // Lists and devices are one sensor each.
+    let short = |path: &String| {
+        let end = path.find("[]").or_else(|| path.find(".*")).unwrap_or(path.len());
+        path[..end].to_owned()
+    };
+    let captured: BTreeSet<_> = paths_of(&capture.capture()).iter().map(short).collect();
+    let unknown: Vec<_> = captured.difference(&known).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    let silent: Vec<_> = known.difference(&captured).collect();
+    assert!(silent.iter().all(|field| {
+        let found = sensors.iter().find(|sensor| sensor.field == field[1..]);
+        matches!(found.unwrap().state, SensorState::Missing { .. })
+    }));
 }

@@ -152,6 +152,20 @@ impl TelemetryCapture {
         }
     }
 
+    /// Where a group of fields comes from, by its name on Linux, and what one reading of that costs.
+    pub(super) fn source_of(&self, name: &'static str) -> (String, Option<Duration>) {
+        match &self.source {
+            #[cfg(target_os = "linux")]
+            Source::Linux(own) => match own {
+                Some(host) => host.source_of(name),
+                None => super::linux::of_process(std::process::id()).source_of(name),
+            },
+            #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+            Source::Portable(_) => ("sysinfo".to_owned(), None),
+            Source::None(_) => ("none".to_owned(), None),
+        }
+    }
+
     /// What a capture of each type costs here, measured now.
     ///
     /// ```

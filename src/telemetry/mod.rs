@@ -12,6 +12,7 @@ mod parts;
 mod portable;
 mod reasons;
 mod rolling;
+mod sensors;
 mod snapshot;
 mod space;
 mod types;
@@ -22,6 +23,7 @@ pub use parts::{
     Cpu, CpuTimes, Disk, DiskIo, DiskUsage, IoCounters, Memory, NetIo, Network, Process,
     ProcessMemory, ProcessTimes, Swap, Switches, Telemetry, VirtualMemory,
 };
+pub use sensors::{Sensor, SensorState};
 pub use snapshot::{Named, Snapshot};
 pub use types::Types;
 

@@ -2,10 +2,13 @@
 //!
 //! Every `leaf` is an empty function, and `nested` three of them inside each other.
 
+pub(crate) mod bare;
 pub(crate) mod fastrace;
 pub(crate) mod otel;
 pub(crate) mod ours;
 pub(crate) mod plain;
+pub(crate) mod python;
+pub(crate) mod telemetry;
 pub(crate) mod tracing;
 
 use std::pin::Pin;

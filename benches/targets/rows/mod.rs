@@ -4,6 +4,8 @@ mod row01_off;
 mod row02_one_record;
 mod row03_nested;
 mod row04_persisted;
+mod row05_capture;
+mod row06_peers;
 mod row08_hand_off;
 mod row09_argument;
 mod row10_throughput;
@@ -18,6 +20,8 @@ pub(crate) const ALL: &[&Row] = &[
     &row02_one_record::ROW,
     &row03_nested::ROW,
     &row04_persisted::ROW,
+    &row05_capture::ROW,
+    &row06_peers::ROW,
     &row08_hand_off::ROW,
     &row09_argument::ROW,
     &row10_throughput::ROW,

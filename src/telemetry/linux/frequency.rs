@@ -69,6 +69,15 @@ impl Frequency {
         }
     }
 
+    /// Where the number comes from.
+    pub(super) fn source(&self) -> &'static str {
+        match self {
+            Self::Scaled(_) => "/sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq",
+            Self::Constant(_) => "/proc/cpuinfo, once",
+            Self::Measured(_) | Self::Unknown(_) => "/proc/cpuinfo",
+        }
+    }
+
     pub(super) fn held(&self) -> &[Held] {
         match self {
             Self::Scaled(policies) => policies,

@@ -13,6 +13,7 @@ mod own;
 mod process;
 mod scan;
 mod shared;
+mod sources;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

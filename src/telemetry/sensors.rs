@@ -1,0 +1,204 @@
+//! Every field: what it is measured in, where it comes from, what it says now or why it says nothing.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{TelemetryCapture, TelemetryType, Types};
+
+/// A field of [`Telemetry`](super::Telemetry), and what it says now.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Sensor {
+    /// Its path, such as `process.memory.rss`.
+    pub field: String,
+    /// The type that captures it.
+    pub telemetry_type: TelemetryType,
+    /// What it is measured in; empty for texts and plain numbers.
+    pub unit: &'static str,
+    /// Where it comes from.
+    pub source: String,
+    /// What it says.
+    pub state: SensorState,
+    /// What one reading of the source costs here; several fields share it.
+    pub cost: Option<Duration>,
+}
+
+/// What a [`Sensor`] says.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SensorState {
+    /// Its value now; of each disk or interface an object by name.
+    Value(Value),
+    /// Nothing.
+    Missing {
+        /// Why.
+        reason: String,
+        /// What can be done about it.
+        advice: &'static str,
+    },
+}
+
+/// Fields that share a source.
+struct Group {
+    telemetry_type: TelemetryType,
+    /// The path of what they are in.
+    within: &'static str,
+    /// Names and units.
+    fields: &'static [(&'static str, &'static str)],
+    /// On Linux.
+    source: &'static str,
+}
+
+const CPU_TIMES: &[(&str, &str)] = &[
+    ("user", "s"),
+    ("nice", "s"),
+    ("system", "s"),
+    ("idle", "s"),
+    ("iowait", "s"),
+    ("irq", "s"),
+    ("softirq", "s"),
+    ("steal", "s"),
+    ("guest", "s"),
+    ("guest_nice", "s"),
+];
+
+const DISK_IO: &[(&str, &str)] = &[
+    ("read_count", ""),
+    ("write_count", ""),
+    ("read_bytes", "B"),
+    ("write_bytes", "B"),
+    ("read_time", "ms"),
+    ("write_time", "ms"),
+    ("read_merged_count", ""),
+    ("write_merged_count", ""),
+    ("busy_time", "ms"),
+];
+
+const NET_IO: &[(&str, &str)] = &[
+    ("bytes_sent", "B"),
+    ("bytes_recv", "B"),
+    ("packets_sent", ""),
+    ("packets_recv", ""),
+    ("errin", ""),
+    ("errout", ""),
+    ("dropin", ""),
+    ("dropout", ""),
+];
+
+macro_rules! groups {
+    ($($type:ident $within:literal from $source:literal: $fields:expr;)*) => {
+        &[$(Group {
+            telemetry_type: TelemetryType::$type,
+            within: $within,
+            fields: $fields,
+            source: $source,
+        }),*]
+    };
+}
+
+/// All fields, in the order of the guide.
+const GROUPS: &[Group] = groups! {
+    Cpu "cpu.times_avg" from "/proc/stat": CPU_TIMES;
+    Cpu "cpu.times_mean" from "/proc/stat": CPU_TIMES;
+    Cpu "cpu" from "/proc/stat": &[("percent_all", "%"), ("interval_s", "s")];
+    Cpu "cpu" from "frequency": &[("frequency", "MHz")];
+    PerCpu "cpu" from "/proc/stat": &[("times_per_cpu", "s"), ("percent_per_cpu", "%")];
+    ProcessInfo "process" from "getpid": &[("pid", "")];
+    ProcessInfo "process" from "sched_getcpu": &[("cpu_number", "")];
+    ProcessInfo "process.memory" from "/proc/self/statm": &[
+        ("rss", "B"), ("vms", "B"), ("shared", "B"), ("text", "B"), ("lib", "B"), ("data", "B"), ("dirty", "B"),
+    ];
+    ProcessInfo "process" from "/proc/self/statm": &[("memory_percent", "%")];
+    ProcessInfo "process.cpu_times" from "getrusage": &[
+        ("user", "s"), ("system", "s"), ("children_user", "s"), ("children_system", "s"),
+    ];
+    ProcessInfo "process.cpu_times" from "/proc/self/stat": &[("iowait", "s")];
+    ProcessInfo "process" from "getrusage": &[("cpu_percent", "%")];
+    ProcessInfo "process.io_counters" from "/proc/self/io": &[
+        ("read_count", ""), ("write_count", ""), ("read_bytes", "B"), ("write_bytes", "B"),
+        ("read_chars", "B"), ("write_chars", "B"),
+    ];
+    ProcessInfo "process" from "/proc/self/fd": &[
+        ("num_open_file_descriptors", ""), ("num_open_files", ""), ("num_connections", ""),
+    ];
+    ProcessInfo "process" from "/proc/self/task": &[("num_threads", "")];
+    ProcessInfo "process.num_ctx_switches" from "getrusage": &[("voluntary", ""), ("involuntary", "")];
+    ProcessInfo "process" from "/proc/self/exe": &[("executable", "")];
+    ProcessInfo "process" from "/proc/self/cmdline": &[("cmd_line", "")];
+    Mem "memory.virtual" from "/proc/meminfo": &[
+        ("total", "B"), ("available", "B"), ("percent", "%"), ("used", "B"), ("free", "B"), ("active", "B"),
+        ("inactive", "B"), ("buffers", "B"), ("cached", "B"), ("shared", "B"), ("slab", "B"),
+    ];
+    Mem "memory.swap" from "/proc/meminfo": &[("total", "B"), ("used", "B"), ("free", "B"), ("percent", "%")];
+    Mem "memory.swap" from "/proc/vmstat": &[("sin", "B"), ("sout", "B")];
+    Disk "disk.disk_usage" from "statvfs": &[("total", "B"), ("used", "B"), ("free", "B"), ("percent", "%")];
+    Disk "disk.io_sum" from "/proc/diskstats": DISK_IO;
+    Disk "disk" from "/proc/diskstats": &[("io_per_disk", "")];
+    Network "network.netio_sum" from "/proc/net/dev": NET_IO;
+    Network "network" from "/proc/net/dev": &[("netio_per_interface", "")];
+};
+
+impl TelemetryCapture {
+    /// Every field of the types that are captured: what it says now, or why it says nothing. Takes some milliseconds.
+    ///
+    /// ```
+    /// use runlore::telemetry::{SensorState, TelemetryCapture, Types};
+    ///
+    /// for sensor in TelemetryCapture::new(Types::host()).sensors() {
+    ///     match sensor.state {
+    ///         SensorState::Value(value) => println!("{} = {value} {}", sensor.field, sensor.unit),
+    ///         SensorState::Missing { reason, .. } => println!("{}: {reason}", sensor.field),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// ```
+    pub fn sensors(&self) -> Vec<Sensor> {
+        // Percentages need a tick to be over.
+        std::thread::sleep(Duration::from_millis(11));
+        let now = self.capture();
+        let json = serde_json::to_value(&now).unwrap_or_default();
+        let mut sensors = Vec::new();
+        let groups = GROUPS.iter().filter(|group| is_captured(group, self.types()));
+        for group in groups {
+            let (source, cost) = self.source_of(group.source);
+            for (name, unit) in group.fields {
+                let field = format!("{}.{name}", group.within);
+                let found = json.pointer(&format!("/{}", field.replace('.', "/")));
+                let state = match found {
+                    Some(value) => SensorState::Value(value.clone()),
+                    None => missing(now.reason(&field)),
+                };
+                sensors.push(Sensor {
+                    field,
+                    telemetry_type: group.telemetry_type,
+                    unit,
+                    source: source.clone(),
+                    state,
+                    cost,
+                });
+            }
+        }
+        sensors
+    }
+}
+
+fn is_captured(group: &Group, types: Types) -> bool {
+    types.contains(group.telemetry_type)
+        // What percentages are over belongs to both types.
+        || group.fields[0].0 == "percent_all" && types.contains(TelemetryType::PerCpu)
+}
+
+fn missing(reason: Option<&str>) -> SensorState {
+    let reason = reason.unwrap_or("it was not captured").to_owned();
+    let advice = if reason.contains("Permission denied") {
+        "see that /proc is mounted without hidepid, and that the process may read its own files"
+    } else if reason.contains("No such file") {
+        "see that /proc and /sys are mounted"
+    } else if reason.contains("sysinfo") {
+        "on Linux set telemetry_capture.backend to auto"
+    } else {
+        "nothing: this system does not tell it"
+    };
+    SensorState::Missing { reason, advice }
+}
