@@ -1,6 +1,7 @@
 //! One module a behaviour.
 
 mod dead_process;
+mod drop_order;
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod hostile_recovery;
