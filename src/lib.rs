@@ -84,7 +84,7 @@ mod usage;
 pub use context::{Context, Entered, FutureExt, InContext, carry, current, current_task_id};
 pub use error::{Error, ErrorKind, Result};
 pub use instrument::{
-    TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
+    Failure, TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
 };
 pub use pipeline::{
     Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,

@@ -1,5 +1,8 @@
 //! An annotated function drops its arguments as it would without the attribute.
 
+// That is what is looked at: when they are dropped.
+#![allow(clippy::needless_pass_by_value, clippy::boxed_local)]
+
 use std::cell::RefCell;
 
 use runlore::telemetry_task;

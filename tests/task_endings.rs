@@ -253,3 +253,43 @@ fn a_task_that_is_still_open_is_there_as_running() {
     let states: Vec<_> = store.tasks().iter().map(|task| task.status.unwrap()).collect();
     assert_eq!(states, [Status::Running, Status::Finished]);
 }
+
+#[test]
+fn tasks_by_hand_fail_with_what_people_return() {
+    use anyhow::Context as _;
+
+    fn wrapped<E: std::error::Error>(error: E) -> Result<(), E> {
+        task("generic").try_run(|| Err(error))
+    }
+    let missing = || io::Error::other("no such file");
+    let store = record(|| {
+        _ = task("error").try_run(|| Err::<(), _>(missing()));
+        _ = task("anyhow").try_run(|| Err::<(), _>(missing()).context("cannot read the settings"));
+        _ = task("boxed").try_run(|| Err::<(), Box<dyn std::error::Error>>(missing().into()));
+        _ = task("sent")
+            .try_run(|| Err::<(), Box<dyn std::error::Error + Send + Sync>>(missing().into()));
+        _ = task("box").try_run(|| Err::<(), _>(Box::new(missing())));
+        _ = task("text").try_run(|| Err::<(), _>("no luck".to_owned()));
+        _ = task("static text").try_run(|| Err::<(), _>("no luck"));
+        _ = wrapped(missing());
+        let tracked = async {
+            let later = async { Err::<(), _>(anyhow::anyhow!("later")) };
+            _ = task("tracked").try_track(later).await;
+        };
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(tracked);
+    });
+    insta::assert_snapshot!(tree(&store), @"
+    error  ERROR  no such file
+    anyhow  ERROR  cannot read the settings: no such file
+    boxed  ERROR  no such file
+    sent  ERROR  no such file
+    box  ERROR  no such file
+    text  ERROR  no luck
+    static text  ERROR  no luck
+    generic  ERROR  no such file
+    tracked  ERROR  later
+    ");
+    let error = the(&store, "anyhow").error.unwrap();
+    assert_eq!(error.type_name.as_deref(), Some("anyhow::Error"));
+    assert_eq!(error.chain, ["no such file"]);
+}

@@ -54,7 +54,8 @@ pub(super) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
     }
 }
 
-fn push_message(items: &mut Vec<u8>, message: &str) {
+/// One message.
+pub(super) fn push_message(items: &mut Vec<u8>, message: &str) {
     // Scrubbed before it is cut: a secret may lie across the limit. What is far past it is not worth the time.
     let near =
         (0..=message.len().min(2 * MAX_MESSAGE)).rev().find(|&at| message.is_char_boundary(at));

@@ -17,6 +17,7 @@
 mod backtrace;
 mod dispatch;
 mod error;
+mod failure;
 mod future;
 mod inputs;
 mod meter;
@@ -27,6 +28,7 @@ mod slot;
 mod workflow;
 
 pub use dispatch::levels as value_levels;
+pub use failure::Failure;
 pub use future::{AsyncTask, Captured, Tasked};
 pub use inputs::{Inputs, Outputs};
 pub use outcome::levels as outcome_levels;

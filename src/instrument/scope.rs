@@ -8,6 +8,7 @@ use std::pin::pin;
 
 use serde::Serialize;
 
+use super::failure::Failure;
 use super::future::{AsyncTask, Tasked};
 use super::inputs::{Outputs, Scratch, push_value};
 use super::meter::Meter;
@@ -98,8 +99,18 @@ fn push_named(
 }
 
 fn push_error(items: &mut Vec<u8>, error: &dyn Error) {
+    push_contained(items, |items| error::push_chain(items, "", error));
+}
+
+fn push_failure<E: Failure<K>, K>(items: &mut Vec<u8>, error: &E) {
+    push_text(items, ItemKind::ErrorType, std::any::type_name::<E>());
+    push_contained(items, |items| error.describe(items));
+}
+
+/// An error's own `Display` may panic.
+fn push_contained(items: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
     let start = items.len();
-    if catch_unwind(AssertUnwindSafe(|| error::push_chain(items, "", error))).is_err() {
+    if catch_unwind(AssertUnwindSafe(|| push(items))).is_err() {
         items.truncate(start);
         push_text(items, ItemKind::ErrorMessage, "an error whose own Display panicked");
     }
@@ -187,11 +198,11 @@ impl TaskBuilder {
         self.run_with(work, |_, _| {})
     }
 
-    /// Runs a closure that may fail as the task: an `Err` is recorded as such.
-    pub fn try_run<T, E: Error>(self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    /// Runs a closure that may fail as the task: an `Err` is recorded as such. See [`Failure`] for what it may hold.
+    pub fn try_run<T, E: Failure<K>, K>(self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.run_with(work, |result, guard| {
             if let Err(error) = result {
-                guard.fail_as(std::any::type_name::<E>(), error);
+                push_failure(&mut guard.items, error);
             }
         })
     }
@@ -228,15 +239,15 @@ impl TaskBuilder {
         self.track_with(future, |_, _| {}).await
     }
 
-    /// Runs a future that may fail as the task: an `Err` is recorded as such.
-    pub async fn try_track<F, T, E>(self, future: F) -> Result<T, E>
+    /// Runs a future that may fail as the task: an `Err` is recorded as such. See [`Failure`] for what it may hold.
+    pub async fn try_track<F, T, E, K>(self, future: F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
-        E: Error,
+        E: Failure<K>,
     {
         let look = |result: &Result<T, E>, outputs: &mut Outputs<'_>| {
             if let Err(error) = result {
-                outputs.fail(|items| error::push_chain(items, std::any::type_name::<E>(), error));
+                outputs.fail(|items| push_failure(items, error));
             }
         };
         self.track_with(future, look).await
@@ -292,11 +303,6 @@ impl TaskGuard {
         if self.begun.is_some() {
             push_error(&mut self.items, error);
         }
-    }
-
-    fn fail_as(&mut self, type_name: &str, error: &dyn Error) {
-        push_text(&mut self.items, ItemKind::ErrorType, type_name);
-        self.fail(error);
     }
 
     /// Ends the task.
