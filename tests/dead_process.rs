@@ -7,7 +7,7 @@ use runlore::{carry, task, telemetry_task};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{child, expect_success, is_child};
+use crate::support::{bare_child, expect_success, is_child};
 
 const DIES: &str = "dead_process::records_and_dies";
 
@@ -54,7 +54,7 @@ fn records_and_dies() {
 
 /// Lets a process die that recorded into `folder`.
 pub(crate) fn leave(folder: &Path) {
-    let output = child(DIES)
+    let output = bare_child(DIES)
         .env("FOLDER", folder)
         // Nothing is written unless it must be, and the queues are small, so that they can be copied often.
         .env("RUNLORE_RECORDER__FLUSH_MS", "1h")

@@ -14,7 +14,7 @@ use runlore::store::jsonl;
 use tempfile::TempDir;
 
 use crate::dead_process::{self, OPEN, QUEUED, STORED, records, session};
-use crate::support::{child, expect_success, finished_in_time, is_child, tried};
+use crate::support::{bare_child, child, expect_success, finished_in_time, is_child, tried};
 
 const RECOVERS: &str = "hostile_recovery::recovers";
 
@@ -159,7 +159,7 @@ fn links_to_folders_are_not_followed() {
     fs::rename(case.store.join(".rings"), &moved).unwrap();
     symlink(&moved, case.store.join(".rings")).unwrap();
     assert_eq!(recover_apart(&case.store), "0 0 0");
-    let mut command = child(RECORDS);
+    let mut command = bare_child(RECORDS);
     command.env("FOLDER", &case.store);
     let output = finished_in_time(command);
     expect_success(&output);
@@ -223,7 +223,7 @@ fn a_session_of_another_version_is_left_alone() {
     case.assert_left_alone();
     // Readers and new runs go on.
     assert_eq!(jsonl::load(&case.store).unwrap().tasks.len(), STORED);
-    let mut command = child(RECORDS);
+    let mut command = bare_child(RECORDS);
     command.env("FOLDER", &case.store);
     expect_success(&finished_in_time(command));
     assert!(case.session().exists());

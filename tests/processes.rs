@@ -8,7 +8,7 @@ use runlore::store::jsonl;
 use runlore::telemetry_task;
 use tempfile::TempDir;
 
-use crate::support::{child, expect_success, is_child, number, tried};
+use crate::support::{bare_child, expect_success, is_child, number, tried};
 
 const RECORDS: &str = "processes::records";
 const PROCESSES: u64 = 8;
@@ -53,7 +53,7 @@ fn eight_processes_in_one_folder_lose_and_mix_nothing() {
     let folder = TempDir::new().unwrap();
     let processes: Vec<_> = (0..PROCESSES)
         .map(|_| {
-            child(RECORDS)
+            bare_child(RECORDS)
                 .env("FOLDER", folder.path())
                 .env("TASKS", tasks.to_string())
                 .env("RUNLORE_RECORDER__WHEN_FULL", "block")

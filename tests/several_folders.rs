@@ -12,7 +12,7 @@ use runlore::store::{MemoryStore, jsonl};
 use runlore::{FutureExt as _, WorkflowRun, carry, task, telemetry_task};
 use tempfile::TempDir;
 
-use crate::support::{child, expect_success, is_child};
+use crate::support::{bare_child, expect_success, is_child};
 
 #[telemetry_task]
 fn step(n: usize) -> usize {
@@ -35,7 +35,7 @@ fn start(name: &str) -> WorkflowRun {
 
 /// A child of a test that writes nothing to its files by itself.
 fn recorder(test: &str, folder: &Path) -> std::process::Command {
-    let mut command = child(test);
+    let mut command = bare_child(test);
     command.env("FOLDER", folder).env("RUNLORE_RECORDER__FLUSH_MS", "1h");
     command
 }

@@ -52,6 +52,15 @@ pub(crate) fn child(test: &str) -> Command {
     command
 }
 
+/// The same, for a test whose records must be small: without telemetry.
+pub(crate) fn bare_child(test: &str) -> Command {
+    let mut command = child(test);
+    for part in ["CPU", "MEM", "PROCESS_INFO", "MACHINE_INFO"] {
+        command.env(format!("RUNLORE_TELEMETRY_CAPTURE__{part}"), "no");
+    }
+    command
+}
+
 /// Panics with everything a process said, unless it ended well.
 pub(crate) fn expect_success(output: &Output) {
     assert!(

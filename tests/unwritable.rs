@@ -14,7 +14,9 @@ use runlore::telemetry_task;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{child, expect_success, finished_in_time, is_child, skipped, tried};
+use crate::support::{
+    bare_child, child, expect_success, finished_in_time, is_child, skipped, tried,
+};
 
 const WORKS: &str = "unwritable::works";
 /// Tasks before something happens to the store, and after it.
@@ -130,7 +132,7 @@ struct Outcome {
 }
 
 fn command(scenario: &str, store: &Path) -> Command {
-    let mut command = child(WORKS);
+    let mut command = bare_child(WORKS);
     command.env("SCENARIO", scenario).env("STORE", store);
     command
 }

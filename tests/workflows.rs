@@ -10,7 +10,7 @@ use runlore::{FutureExt as _, task, telemetry_task};
 
 use crate::support::{child, expect_success, is_child, record, the};
 
-#[telemetry_task]
+#[telemetry_task(telemetry = "none")]
 fn work(n: u32) -> u32 {
     n + 1
 }

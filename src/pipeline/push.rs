@@ -1,13 +1,12 @@
 //! The caller's side: events go into the thread's ring, and what to do when it is full.
 
-#[cfg(unix)]
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::config::settings;
 use super::event::{End, Kind, Start, bytes_of};
+use super::notice::notice;
 use super::ring::{END_ROOM, Ring};
 use super::{rings, stats, writer};
 use crate::clock;
@@ -22,9 +21,19 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 static DROPPED: Mutex<Vec<(Number, u64)>> = Mutex::new(Vec::new());
 static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
 
-/// ENDs of tasks that began on another thread and found no room here. There are never more than open tasks.
-static OVERFLOW: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+/// Events that found no room: ENDs of tasks that began on another thread, of which there are never more than open
+/// tasks, and as much of what was added to tasks as [`MOST_ADDED`] allows.
+static OVERFLOW: Mutex<Overflow> = Mutex::new(Overflow { events: Vec::new(), added: 0 });
 static ANY_OVERFLOW: AtomicBool = AtomicBool::new(false);
+
+/// Bytes that are added to tasks and wait outside the rings.
+const MOST_ADDED: usize = 1 << 20;
+
+/// What waits outside the rings.
+pub(super) struct Overflow {
+    events: Vec<(Kind, Vec<u8>)>,
+    added: usize,
+}
 
 /// The calling thread's queue for a workflow, made if need be; none where it can have none.
 #[inline]
@@ -120,8 +129,12 @@ pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8]) {
     // Counted before it is there: whoever sees the task's END knows that there is something to be read first.
     ADDS.fetch_add(1, Ordering::Relaxed);
     let attempt = || ring.push(Kind::Add, head, items, keep).is_ok();
-    if !attempt() && !wait_for_room(ring, items.len(), attempt) {
+    if !attempt()
+        && !wait_for_room(ring, items.len(), attempt)
+        && !overflow_add(head.map(u64::to_le_bytes).as_flattened(), items)
+    {
         ADDS.fetch_sub(1, Ordering::Relaxed);
+        notice("the queue is full: something that was added to a task is lost");
     }
     wake_if_filling(ring);
 }
@@ -178,28 +191,44 @@ pub(super) fn take_dropped() -> Vec<(Number, u64)> {
 fn overflow(end: End, items: &[u8]) {
     let mut bytes = bytes_of(&end.to_words());
     bytes.extend_from_slice(items);
-    OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    lock_overflow().events.push((Kind::End, bytes));
     ANY_OVERFLOW.store(true, Ordering::Release);
 }
 
-/// The ENDs that found no room in a ring since the last call.
-pub(super) fn take_overflow() -> Vec<Vec<u8>> {
+/// `false` where too much waits already.
+#[cold]
+fn overflow_add(head: &[u8], items: &[u8]) -> bool {
+    let mut overflow = lock_overflow();
+    if overflow.added + items.len() > MOST_ADDED {
+        return false;
+    }
+    overflow.added += items.len();
+    overflow.events.push((Kind::Add, [head, items].concat()));
+    ANY_OVERFLOW.store(true, Ordering::Release);
+    true
+}
+
+/// The events that found no room in a ring since the last call.
+pub(super) fn take_overflow() -> Vec<(Kind, Vec<u8>)> {
     if !ANY_OVERFLOW.swap(false, Ordering::Acquire) {
         return Vec::new();
     }
-    std::mem::take(&mut *OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner))
+    let mut overflow = lock_overflow();
+    overflow.added = 0;
+    std::mem::take(&mut overflow.events)
+}
+
+fn lock_overflow() -> MutexGuard<'static, Overflow> {
+    OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What callers leave for the writer outside the rings, locked while the process forks.
 #[cfg(unix)]
-pub(super) type Held = (MutexGuard<'static, Vec<(Number, u64)>>, MutexGuard<'static, Vec<Vec<u8>>>);
+pub(super) type Held = (MutexGuard<'static, Vec<(Number, u64)>>, MutexGuard<'static, Overflow>);
 
 #[cfg(unix)]
 pub(super) fn hold() -> Held {
-    (
-        DROPPED.lock().unwrap_or_else(PoisonError::into_inner),
-        OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner),
-    )
+    (DROPPED.lock().unwrap_or_else(PoisonError::into_inner), lock_overflow())
 }
 
 #[inline]

@@ -421,9 +421,10 @@ impl Writer {
             }
         }
         self.cursors = cursors;
-        for bytes in overflow {
+        for (kind, bytes) in overflow {
             worked = true;
-            self.early.push((self.looks, Kind::End, bytes));
+            self.adds += u64::from(kind == Kind::Add);
+            self.early.push((self.looks, kind, bytes));
         }
         let early = std::mem::take(&mut self.early);
         // What was added to a task before its end.

@@ -17,18 +17,16 @@ use crate::telemetry::usage::ProcessUsage;
 
 /// Times in microseconds, and switches.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::telemetry) struct Rusage {
-    pub(in crate::telemetry) user_us: u64,
-    pub(in crate::telemetry) system_us: u64,
-    pub(in crate::telemetry) voluntary: u64,
-    pub(in crate::telemetry) involuntary: u64,
-    pub(in crate::telemetry) minor_faults: u64,
-    pub(in crate::telemetry) major_faults: u64,
-    pub(in crate::telemetry) peak_rss_kib: u64,
+pub(super) struct Rusage {
+    pub(super) user_us: u64,
+    pub(super) system_us: u64,
+    pub(super) voluntary: u64,
+    pub(super) involuntary: u64,
+    pub(super) peak_rss_kib: u64,
 }
 
 /// Of a process, its children or a thread; nothing can go wrong for these.
-fn rusage(who: libc::c_int) -> Rusage {
+pub(super) fn rusage(who: libc::c_int) -> Rusage {
     let mut place = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: there is room for an `rusage`; should the call fail, it is all zero, which is a value too.
     let found = unsafe {
@@ -41,8 +39,6 @@ fn rusage(who: libc::c_int) -> Rusage {
         system_us: micros(found.ru_stime),
         voluntary: found.ru_nvcsw as u64,
         involuntary: found.ru_nivcsw as u64,
-        minor_faults: found.ru_minflt as u64,
-        major_faults: found.ru_majflt as u64,
         peak_rss_kib: found.ru_maxrss as u64,
     }
 }
