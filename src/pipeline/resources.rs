@@ -17,35 +17,30 @@ pub(super) struct Resources<'a> {
 impl Serialize for Resources<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        let figures: [(&str, fn(&Usage) -> u64); 5] = [
-            ("cpu_ns", |used| used.cpu_ns),
-            ("minor_faults", |used| used.minor_faults),
-            ("major_faults", |used| used.major_faults),
-            ("voluntary_switches", |used| used.voluntary_switches),
-            ("involuntary_switches", |used| used.involuntary_switches),
-        ];
+        let Measured { own, inclusive, .. } = self.measured;
         if self.measured.is_counted {
-            for (name, figure) in figures {
-                let own = figure(&self.measured.own);
-                let inclusive = figure(&self.measured.inclusive);
+            for (name, own, inclusive) in [
+                ("cpu_ns", own.cpu_ns, inclusive.cpu_ns),
+                ("minor_faults", own.minor_faults, inclusive.minor_faults),
+                ("major_faults", own.major_faults, inclusive.major_faults),
+                ("voluntary_switches", own.voluntary_switches, inclusive.voluntary_switches),
+                ("involuntary_switches", own.involuntary_switches, inclusive.involuntary_switches),
+            ] {
                 map.serialize_entry(name, &Threads { own, inclusive })?;
             }
         }
-        if let Some(process) = &self.process {
-            let figures: [(&str, fn(&ProcessUse) -> Option<i64>); 3] = [
-                ("read_bytes", |used| used.read_bytes),
-                ("write_bytes", |used| used.write_bytes),
-                ("rss_bytes", |used| used.rss_bytes),
-            ];
-            for (name, figure) in figures {
-                if let Some(inclusive) = figure(process) {
-                    let is_divisible =
-                        !self.measured.is_shared && !self.measured.children_are_shared;
-                    let by_children = self.by_children.filter(|_| is_divisible);
-                    let own = by_children.map(|used| inclusive - figure(&used).unwrap_or_default());
-                    let figure = Process { inclusive, own, overlap: self.measured.is_shared };
-                    map.serialize_entry(name, &figure)?;
-                }
+        let process = self.process.unwrap_or_default();
+        let is_divisible = !self.measured.is_shared && !self.measured.children_are_shared;
+        let by_children = self.by_children.filter(|_| is_divisible);
+        for (name, inclusive, by_children) in [
+            ("read_bytes", process.read_bytes, by_children.map(|used| used.read_bytes)),
+            ("write_bytes", process.write_bytes, by_children.map(|used| used.write_bytes)),
+            ("rss_bytes", process.rss_bytes, by_children.map(|used| used.rss_bytes)),
+        ] {
+            if let Some(inclusive) = inclusive {
+                let own = by_children.map(|used| inclusive - used.unwrap_or_default());
+                let overlap = self.measured.is_shared;
+                map.serialize_entry(name, &Process { own, inclusive, overlap })?;
             }
         }
         map.end()

@@ -76,11 +76,12 @@ impl Snapshot<'_> {
         Maybe::<Disk>::skip(&mut from)?;
         Maybe::<Network>::skip(&mut from)?;
         let process = Maybe::<Process>::take(&mut from)??;
-        let mut usage = ProcessUsage::default();
-        usage.read_bytes = process.io_counters.as_ref().and_then(|io| io.read_bytes);
-        usage.write_bytes = process.io_counters.as_ref().and_then(|io| io.write_bytes);
-        usage.rss = process.memory.as_ref().map(|memory| memory.rss);
-        Some(usage)
+        Some(ProcessUsage {
+            read_bytes: process.io_counters.as_ref().and_then(|io| io.read_bytes),
+            write_bytes: process.io_counters.as_ref().and_then(|io| io.write_bytes),
+            rss: process.memory.as_ref().map(|memory| memory.rss),
+            peak_rss: None,
+        })
     }
 
     fn body(&self) -> Option<Reader<'_>> {
