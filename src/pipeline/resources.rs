@@ -4,7 +4,6 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::event::Measured;
 use crate::telemetry::usage::ProcessUsage;
-use crate::usage::Usage;
 
 /// `resources`: each figure with what the task used itself, and what it and its children used.
 pub(super) struct Resources<'a> {
