@@ -59,6 +59,7 @@
 //!
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
+//! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
 //!
 //! # Supported Rust versions
 //!
@@ -68,6 +69,7 @@
 mod clock;
 mod context;
 mod error;
+mod file_system;
 mod host;
 mod identity;
 mod instrument;

@@ -136,3 +136,64 @@ fn it_is_recovered_whole_when_nobody_spoils_it() {
     assert!(fs::read(records(folder.path())).unwrap().starts_with(&before));
     assert!(!folder.path().join(".rings").exists());
 }
+
+/// Says in the log of a session that it belongs to another process, with these fields changed.
+#[cfg(target_os = "linux")]
+fn say_it_is_of(session: &Path, changes: &[(&str, Option<serde_json::Value>)]) {
+    let log = session.join("log.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    let mut first: serde_json::Value = serde_json::from_str(first).unwrap();
+    let owner = first["session"].as_object_mut().unwrap();
+    for (name, value) in changes {
+        match value {
+            Some(value) => _ = owner.insert((*name).to_owned(), value.clone()).unwrap(),
+            None => _ = owner.remove(*name).unwrap(),
+        }
+    }
+    fs::write(log, format!("{first}\n{rest}")).unwrap();
+}
+
+/// When this process started, as its sessions say it.
+#[cfg(target_os = "linux")]
+fn started() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_whose_number_another_has_now_is_recovered() {
+    let folder = folder();
+    let session = session(folder.path());
+    let _open = fs::File::open(session.join("lock")).unwrap();
+    say_it_is_of(&session, &[("pid", Some(json!(std::process::id())))]);
+    assert_eq!(runlore::recover(folder.path()).unwrap().tasks, QUEUED as u64);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_of_this_process_is_left_alone_as_long_as_something_in_it_has_its_lock_open() {
+    let folder = folder();
+    let session = session(folder.path());
+    let open = fs::File::open(session.join("lock")).unwrap();
+    let this = [("pid", Some(json!(std::process::id()))), ("started", Some(json!(started())))];
+    say_it_is_of(&session, &this);
+    assert_eq!(runlore::recover(folder.path()).unwrap(), runlore::Recovered::default());
+    assert!(session.exists());
+    // As after `exec`: the same process, and another program.
+    drop(open);
+    assert_eq!(runlore::recover(folder.path()).unwrap().tasks, QUEUED as u64);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_knows_less_of_its_process_is_recovered_and_so_is_one_from_before_a_restart() {
+    let restarted = [("boot", Some(json!("another"))), ("hostname", Some(json!("renamed")))];
+    let old = [("boot", None), ("started", None), ("pid_namespace", None)];
+    for changes in [&restarted[..], &old] {
+        let folder = folder();
+        say_it_is_of(&session(folder.path()), changes);
+        assert_eq!(runlore::recover(folder.path()).unwrap().tasks, QUEUED as u64);
+    }
+}

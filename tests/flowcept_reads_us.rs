@@ -10,9 +10,7 @@ use runlore::store::jsonl;
 use runlore::telemetry_task;
 use serde_json::{Value, json};
 
-use crate::support::{python_with, succeeded};
-
-const FLOWCEPT: &str = "flowcept==1.0.3";
+use crate::python;
 
 /// Lets Flowcept read the file, and fails unless it finds each of these tasks once, in the buffer and in
 /// the report. Where there is no Python, says so and passes, except under `CI=true`. Passes too where
@@ -23,12 +21,7 @@ fn check(file: &Path, expected_task_ids: &[&str]) {
         eprintln!("flowcept_reads_us: skipped, unchanged since it last passed");
         return;
     }
-    let Some(python) = python_with(FLOWCEPT) else {
-        let notice = "flowcept_reads_us: skipped, for there is no Python 3.11 or newer on PATH";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{notice}");
-        eprintln!("{notice}");
-        return;
-    };
+    let Some(python) = python::with("flowcept-1.0.3", &["flowcept==1.0.3"]) else { return };
     let scratch = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept/read_ours.py");
     let output = Command::new(python)
@@ -41,7 +34,7 @@ fn check(file: &Path, expected_task_ids: &[&str]) {
         .current_dir(scratch.path())
         .output()
         .unwrap();
-    let found: Value = serde_json::from_str(&succeeded("Flowcept", &output)).unwrap();
+    let found: Value = serde_json::from_str(&python::succeeded("Flowcept", &output)).unwrap();
 
     let mut expected = expected_task_ids.to_vec();
     let mut read: Vec<&str> =

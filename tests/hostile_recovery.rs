@@ -18,12 +18,18 @@ use crate::support::{child, expect_success, finished_in_time, is_child, tried};
 
 const RECOVERS: &str = "hostile_recovery::recovers";
 
-/// Recovers in a process of its own, which must not hang; what it said.
-fn recover_apart(folder: &Path) -> String {
+/// A recovery in a process of its own, which must not hang.
+pub(crate) fn recovery_of(folder: &Path) -> std::process::Output {
     let mut command = child(RECOVERS);
     command.env("FOLDER", folder);
     let output = finished_in_time(command);
     expect_success(&output);
+    output
+}
+
+/// Recovers in a process of its own; what it said.
+fn recover_apart(folder: &Path) -> String {
+    let output = recovery_of(folder);
     let told = String::from_utf8(output.stdout).unwrap();
     told.split("recovery: ").nth(1).unwrap().lines().next().unwrap().to_owned()
 }

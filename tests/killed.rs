@@ -211,11 +211,7 @@ fn a_process_that_is_alive_is_left_alone() {
         .spawn()
         .unwrap();
     let mut output = std::io::BufReader::new(process.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("ready") {
-        line.clear();
-        assert!(std::io::BufRead::read_line(&mut output, &mut line).unwrap() > 0);
-    }
+    until_ready(&mut output);
     for _ in 0..5 {
         assert_eq!(runlore::recover(folder.path()).unwrap(), runlore::Recovered::default());
         std::thread::sleep(Duration::from_millis(20));
@@ -223,4 +219,62 @@ fn a_process_that_is_alive_is_left_alone() {
     process.kill().unwrap();
     process.wait().unwrap();
     assert_eq!(runlore::recover(folder.path()).unwrap().processes, 1);
+}
+
+/// Reads what a process says until it says that it is ready.
+#[cfg(unix)]
+fn until_ready(output: &mut impl std::io::BufRead) {
+    let mut line = String::new();
+    while !line.contains("ready") {
+        line.clear();
+        assert!(output.read_line(&mut line).unwrap() > 0);
+    }
+}
+
+#[cfg(target_os = "linux")]
+const UNLOCKED: &str = "killed::a_process_that_lost_its_lock_is_left_alone_while_it_lives";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_lost_its_lock_is_left_alone_while_it_lives() {
+    if is_child(UNLOCKED) {
+        let folder = std::env::var("FOLDER").unwrap();
+        let run = runlore::workflow("unlocked").store(folder.as_str()).start().unwrap();
+        returns(0, 0);
+        // Whoever closes any descriptor of a file gives up all record locks that the process has on it.
+        let lock = crate::dead_process::session(Path::new(&folder)).join("lock");
+        drop(File::open(lock).unwrap());
+        println!("ready");
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+        returns(0, 1);
+        std::mem::forget(run);
+        end_at_once();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = child(UNLOCKED)
+        .env("FOLDER", folder.path())
+        .env("RUNLORE_RECORDER__FLUSH_MS", "1h")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = std::io::BufReader::new(process.stdout.take().unwrap());
+    until_ready(&mut output);
+    let told = crate::hostile_recovery::recovery_of(folder.path());
+    let said = String::from_utf8(told.stderr).unwrap();
+    let session = crate::dead_process::session(folder.path());
+    let expected = format!(
+        "runlore: {} is left alone: process {} is alive, although something in it gave up its lock\n",
+        session.display(),
+        process.id()
+    );
+    assert!(said.contains(&expected), "{said}");
+    // Readers say nothing of it, and leave it alone too.
+    assert_eq!(jsonl::load(folder.path()).unwrap().tasks.len(), 0);
+    assert!(session.exists());
+
+    process.stdin.take().unwrap().write_all(b"\n").unwrap();
+    process.wait().unwrap();
+    assert_eq!(runlore::recover(folder.path()).unwrap().tasks, 2);
 }

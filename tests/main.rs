@@ -1,22 +1,28 @@
 //! One module a behaviour.
 
+mod container;
 mod dead_process;
+mod drop_order;
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod hostile_recovery;
 mod jsonl_reading;
 mod killed;
 mod lifecycle;
+mod machine_info;
 mod macro_ui;
 mod mutations;
 mod panic_abort;
 mod parent_links;
 mod power_loss;
 mod processes;
+mod python;
 mod random_trees;
 mod record_round_trip;
+mod retention;
 mod settings;
 mod settings_in_force;
+mod several_folders;
 mod support;
 mod task_endings;
 mod task_tree;

@@ -81,9 +81,9 @@ const WRONG: &[(&str, &str)] = &[
         "a slip that would delete all",
         "databases:\n  jsonl: {keep_files: 0, keep_days: 0, rotate_bytes: 1}",
     ),
+    ("a time without its unit", "databases:\n  jsonl: {rotate_age: 24, keep_bytes: 0}"),
     ("more than everything", "telemetry_capture:\n  max_overhead_percent: 200"),
     ("a secret in the wrong place", "recorder:\n  when_full: mongodb://me:hunter2@host/"),
-    ("a hash of later", "instrumentation:\n  hash: blake3"),
     (
         "something to fill in",
         "experiment:\n  user: ${USER}\ntelemetry_capture:\n  gpu: ['${metrics}']",

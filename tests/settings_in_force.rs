@@ -16,6 +16,22 @@ fn work(items: Vec<String>, pin: &str) -> usize {
     items.len()
 }
 
+#[telemetry_task(summarise = "full")]
+fn values(numbers: &[f64], bytes: &[u8], text: &str, whole: Vec<bool>) {
+    _ = (numbers, bytes, text, whole);
+}
+
+#[telemetry_task]
+#[inline(never)]
+fn panics(items: &[u32]) -> u32 {
+    items[std::hint::black_box(3)]
+}
+
+#[inline(never)]
+fn panics_by_itself() {
+    panic!("by itself");
+}
+
 fn call() -> usize {
     work(vec!["item".to_owned(); 10], "hunter2")
 }
@@ -47,6 +63,28 @@ fn child_process() {
         "workflow" => {
             let run = runlore::workflow("set").start().unwrap();
             assert_eq!(call(), 10);
+            run.finish().unwrap();
+        }
+        "values" => {
+            let run = runlore::workflow("set").start().unwrap();
+            let numbers: Vec<f64> = (0..65).map(f64::from).collect();
+            values(&numbers, &[b'x'; 200], &"long ".repeat(100), vec![true; 100]);
+            run.finish().unwrap();
+        }
+        "panics" => {
+            let run = runlore::workflow("set").start().unwrap();
+            let outer = runlore::task("outer");
+            let panicked = std::panic::catch_unwind(|| outer.run(|| panics(&[1, 2, 3])));
+            assert!(panicked.is_err());
+            // One of another thread: this one has not heard it.
+            let other = std::thread::spawn(|| panic!("elsewhere")).join().unwrap_err();
+            let resumes = || task("resumes").run(|| std::panic::resume_unwind(other));
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(resumes)).is_err());
+            let guarded = || {
+                let _guard = task("guarded").start();
+                panics_by_itself();
+            };
+            assert!(std::panic::catch_unwind(guarded).is_err());
             run.finish().unwrap();
         }
         "configured" => {
@@ -130,6 +168,48 @@ fn the_place_in_a_larger_job_is_told() {
     assert_eq!((task.rank, task.local_rank, task.world_size), (Some(2), Some(2), Some(4)));
     assert_eq!(task.job_id.as_deref(), Some("j7"));
     assert_eq!(loaded.workflows[0].extra["rank"], 2);
+}
+
+#[cfg(feature = "blake3")]
+#[test]
+fn values_are_hashed_with_blake3() {
+    let settings =
+        [("INSTRUMENTATION__HASH", "blake3"), ("INSTRUMENTATION__LIMITS__VALUE_BYTES", "100")];
+    let loaded = recorded("values", &settings);
+    let task = the_task(&loaded);
+    let hashes = &task.hashes.as_ref().unwrap()["used"];
+    // A byte for `f64`, then the numbers; the bytes as such: as another implementation computes them.
+    let numbers = "blake3:e7541beb8936bba7523c126cdd250d2fc770c9039d6cff1a053d1c9ab0878d34";
+    assert_eq!(hashes["numbers"], numbers);
+    let bytes = "blake3:41f27fa4b0ad47675bc00d81795d312523d20ddab8e84cbb3907ea57e3500d44";
+    assert_eq!(hashes["bytes"], bytes);
+    let stored = runlore::record::blake3_of(&task.used.as_ref().unwrap()["text"]);
+    assert_eq!(hashes["text"], stored.replace("blake3:", "blake3/prefix:"));
+    let whole = runlore::record::blake3_of(&serde_json::json!(vec![true; 100]));
+    assert_eq!(hashes["whole"], whole.as_str());
+}
+
+#[test]
+fn panics_tell_where_they_came_from_if_asked() {
+    let loaded = recorded("panics", &[("INSTRUMENTATION__BACKTRACE", "yes")]);
+    let frames = |name: &str| {
+        let task = loaded.tasks.iter().find(|task| task.name() == name).unwrap();
+        let error = task.error.as_ref().unwrap();
+        assert_eq!(error.kind.as_deref(), Some("panic"));
+        error.backtrace.clone()
+    };
+    let inner = frames("panics");
+    assert!(inner[0].starts_with("suite::settings_in_force::panics"), "{inner:#?}");
+    assert!(inner[0].contains("tests/settings_in_force.rs:"), "{inner:#?}");
+    assert!(inner.len() > 1, "{inner:#?}");
+    let is_foreign = |frame: &String| frame.contains("/rustc/") || frame.starts_with("runlore::");
+    assert!(!inner.iter().any(is_foreign), "{inner:#?}");
+    assert!(frames("outer").is_empty(), "it is told once");
+    assert!(frames("resumes").is_empty(), "it was another thread's");
+    assert!(frames("guarded")[0].contains("panics_by_itself"), "{:#?}", frames("guarded"));
+
+    let loaded = recorded("panics", &[]);
+    assert!(loaded.tasks.iter().all(|task| task.error.as_ref().unwrap().backtrace.is_empty()));
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! What the tests have in common.
 
-use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -183,45 +181,4 @@ impl Random {
     pub(crate) fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]
     }
-}
-
-/// A Python that can import this package, such as `flowcept==1.0.3`: a virtual environment under the target folder,
-/// made on first use. None where there is no Python.
-pub(crate) fn python_with(package: &str) -> Option<PathBuf> {
-    let system = system_python()?;
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let name = package.replace("==", "-");
-    let home = target.join(&name);
-    let python = home.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    let is_ready = home.join("is-ready");
-
-    // Test processes run side by side; one of them makes it, the others wait. The system takes the lock
-    // back however a process ends.
-    fs::create_dir_all(target).unwrap();
-    let lock = File::create(target.join(format!("{name}.lock"))).unwrap();
-    lock.lock().unwrap();
-    if !is_ready.exists() {
-        let mut venv = Command::new(system);
-        venv.args(["-m", "venv", "--clear"]).arg(&home);
-        succeeded("python -m venv", &venv.output().unwrap());
-        let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", package]);
-        succeeded("pip install", &pip.output().unwrap());
-        fs::write(&is_ready, package).unwrap();
-    }
-    Some(python)
-}
-
-fn system_python() -> Option<&'static str> {
-    ["python3", "python3.13", "python3.12", "python3.11", "python"].into_iter().find(|name| {
-        let test = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
-        Command::new(name).args(["-c", test]).output().is_ok_and(|output| output.status.success())
-    })
-}
-
-/// What a program said, if it ended well.
-pub(crate) fn succeeded(what: &str, output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what} failed: {said}");
-    String::from_utf8(output.stdout.clone()).unwrap()
 }

@@ -36,7 +36,7 @@ fn every_way_to_end_shows() {
     insta::assert_snapshot!(tree, @r#"
     train  FINISHED  1.2 s
     ├─ load  FINISHED  30 ms
-    │  └─ clean  RUNNING
+    │  └─ clean  RUNNING  (its run ended first)
     ├─ epoch  ERROR  800 ms  disk full: No space left on device
     │  ├─ panics  ERROR  index out of bounds\nthe len is 3
     │  └─ odd  UNKNOWN
@@ -45,7 +45,7 @@ fn every_way_to_end_shows() {
     insta::assert_snapshot!(tree.render().values(true), @r#"
     train  FINISHED  1.2 s
     ├─ load  FINISHED  30 ms  opts={"mode":"fast"} path="a.csv" → rows=3
-    │  └─ clean  RUNNING
+    │  └─ clean  RUNNING  (its run ended first)
     ├─ epoch  ERROR  800 ms  disk full: No space left on device
     │  ├─ panics  ERROR  text="xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  index out of bounds\nthe len is 3
     │  └─ odd  UNKNOWN

@@ -12,9 +12,9 @@ use std::time::Duration;
 use runlore::telemetry::{TelemetryCapture, Types};
 use serde_json::Value;
 
-use crate::support::{child, expect_success, finished_in_time, is_child, python_with};
+use crate::python;
+use crate::support::{child, expect_success, finished_in_time, is_child};
 
-const PSUTIL: &str = "psutil==7.2.2";
 const TEST: &str = "telemetry_psutil::each_field_is_what_psutil_says";
 
 /// How psutil's value must relate to ours before and after.
@@ -86,12 +86,7 @@ fn leaves(value: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
 
 #[test]
 fn each_field_is_what_psutil_says() {
-    let Some(python) = python_with(PSUTIL) else {
-        let notice = "telemetry_psutil: skipped, for there is no Python 3.11 or newer on PATH";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{notice}");
-        eprintln!("{notice}");
-        return;
-    };
+    let Some(python) = python::with("psutil-7.2.2", &["psutil==7.2.2"]) else { return };
     if !is_child(TEST) {
         // Alone, so that no other test opens files in between.
         return expect_success(&finished_in_time(child(TEST)));

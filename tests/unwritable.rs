@@ -409,3 +409,56 @@ fn a_disk_without_room() {
     }
     skipped(what, "a file system of its own cannot be mounted here");
 }
+
+/// Makes a copy-on-write file system at `$1` in the file `$2`, and runs the rest of the arguments.
+const ON_A_DISK_OF_ITS_OWN: &str = r#"
+truncate -s 200M "$2" && mkfs.btrfs -q "$2" && mount -o loop "$2" "$1" || exit 90
+shift 2
+exec "$@"
+"#;
+
+const FILLS: &str = "unwritable::a_copy_on_write_disk_that_fills_up_does_not_end_the_program";
+
+#[test]
+fn a_copy_on_write_disk_that_fills_up_does_not_end_the_program() {
+    if is_child(FILLS) {
+        fill_the_disk_and_go_on(Path::new(&std::env::var("STORE").unwrap()));
+        return;
+    }
+    let what = "a disk that fills up under the queue (Btrfs)";
+    let folder = TempDir::new().unwrap();
+    let (disk, image) = (folder.path().join("disk"), folder.path().join("image"));
+    fs::create_dir(&disk).unwrap();
+    let inner = child(FILLS);
+    let mut outer = Command::new("unshare");
+    outer.args(["-m", "sh", "-c", ON_A_DISK_OF_ITS_OWN, "sh"]).args([&disk, &image]);
+    outer.arg(inner.get_program()).args(inner.get_args());
+    outer.env("RUNLORE_TEST_CHILD", FILLS).env("STORE", disk.join("store"));
+    match outer.output() {
+        Ok(output) if output.status.code() != Some(90) => {
+            expect_success(&output);
+            tried(what, "once");
+        }
+        _ => skipped(what, "it takes root, `mkfs.btrfs` and a loop device"),
+    }
+}
+
+fn fill_the_disk_and_go_on(store: &Path) {
+    use std::io::Write as _;
+    let run = runlore::workflow("fills").store(store).start().unwrap();
+    work(0);
+    let mut ballast = fs::File::create(store.join("ballast")).unwrap();
+    // No more than the disk was made for, should it be another one.
+    let written = (0..400).take_while(|_| ballast.write_all(&[7; 1 << 20]).is_ok()).count();
+    assert!(written < 400, "the disk is full");
+    for n in 0..5 {
+        // A page that was written back must be asked for again.
+        std::process::Command::new("sync").status().unwrap();
+        (0..100).for_each(|m| assert_eq!(work(n * 100 + m), 2 * (n * 100 + m)));
+    }
+    let stats = runlore::stats();
+    drop(ballast);
+    fs::remove_file(store.join("ballast")).unwrap();
+    assert_eq!(stats.dropped, 0, "{stats:?}");
+    assert_eq!(run.finish().unwrap().tasks, 501);
+}

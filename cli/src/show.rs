@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use runlore::query::text::{human_duration, printable};
-use runlore::record::Record;
+use runlore::record::{Record, WorkflowObject};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
@@ -17,9 +17,10 @@ use crate::{Done, select};
 #[command(after_help = "\
 Examples:
   runlore show a350e9a46279      the record whose id ends so
+  runlore show quickstart        the newest run of that name
   runlore show a350e9a46279 --json | jq .telemetry_at_end.memory")]
 pub(crate) struct Args {
-    /// The id of a task or run, or 4 or more characters that it begins or ends with
+    /// The id of a task or run, 4 or more characters that it begins or ends with, or the name of a run (the newest)
     id: String,
 
     /// The record as one JSON object, exactly
@@ -59,17 +60,29 @@ fn find(given: &str, store: &Store) -> Result<Record, Failure> {
         found.retain(|(id, ..)| id == given);
     }
     match found.len() {
-        0 => Err(Failure::new(format!(
-            "no record in {} has the id {given:?}; `runlore ls` lists runs, `runlore tasks` lists \
-             tasks, and at least 4 characters of an id are needed",
-            store.path().display()
-        ))),
+        0 => newest_run(given, store)?.ok_or_else(|| {
+            Failure::new(format!(
+                "no record in {} has the id {given:?}, and no run that name; `runlore ls` lists runs, \
+                 `runlore tasks` lists tasks, and at least 4 characters of an id are needed",
+                store.path().display()
+            ))
+        }),
         1 => Ok(found.remove(0).2),
         _ => {
             let all = found.iter().map(|(id, name, _)| (&**id, &**name));
             Err(select::ambiguous("records", given, all))
         }
     }
+}
+
+fn newest_run(name: &str, store: &Store) -> Result<Option<Record>, Failure> {
+    let loaded = store.load(|record| match &record {
+        Record::Workflow(run) if run.name.as_deref() == Some(name) => Some(record),
+        _ => None,
+    })?;
+    let by_start = |run: &WorkflowObject| run.started_at.unwrap_or_default();
+    let newest = loaded.workflows.into_iter().max_by(|a, b| by_start(a).total_cmp(&by_start(b)));
+    Ok(newest.map(Record::from))
 }
 
 /// Fields that stand at the top of the page, with their headings.

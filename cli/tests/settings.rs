@@ -126,6 +126,10 @@ fn check_lists_everything_that_is_wrong() {
 fn check_says_that_all_is_well() {
     let folder = tempfile::tempdir().unwrap();
     insta::assert_snapshot!(told(&folder, &["check"]), @"no settings file is found here: the defaults stand, and are fine");
+    std::fs::write(folder.path().join("settings.yaml"), "telemetry_captur: {cpu: no}\n").unwrap();
+    let told_of_another = told(&folder, &["check"]);
+    assert!(told_of_another.contains("taken for another program's"), "{told_of_another}");
+    std::fs::remove_file(folder.path().join("settings.yaml")).unwrap();
     fs::create_dir_all(folder.path().join("config/runlore")).unwrap();
     fs::write(folder.path().join("config/runlore/settings.yaml"), "experiment: {user: ada}")
         .unwrap();

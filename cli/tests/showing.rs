@@ -20,6 +20,12 @@ fn a_run_is_shown_too() {
 }
 
 #[test]
+fn the_newest_run_of_a_name_is_meant_by_it() {
+    let run: Value = serde_json::from_str(&told(["show", "train", "--json"])).unwrap();
+    assert_eq!(run["workflow_id"], "0198c2b0-0000-7000-8000-00000000a002");
+}
+
+#[test]
 fn text_of_a_record_cannot_draw_on_the_terminal() {
     let text = told(["show", "b102"]);
     assert!(!text.contains('\u{1b}'), "{text}");
@@ -53,7 +59,7 @@ fn an_id_that_may_mean_several_is_answered_with_all_of_them() {
 fn an_id_that_means_nothing_says_where_to_look() {
     insta::assert_snapshot!(told(["show", "b0"]), @r#"
     --- stderr
-    runlore: no record in DATA has the id "b0"; `runlore ls` lists runs, `runlore tasks` lists tasks, and at least 4 characters of an id are needed
+    runlore: no record in DATA has the id "b0", and no run that name; `runlore ls` lists runs, `runlore tasks` lists tasks, and at least 4 characters of an id are needed
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told(["tree", "nope"]), @r#"

@@ -1,7 +1,8 @@
 //! A function's body, and whether its last expression is the future in which the work is done.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::visit::{self, Visit};
 use syn::{
@@ -55,6 +56,11 @@ impl Body {
         self.ending != Ending::Value
     }
 
+    /// Whether a name stands somewhere in it.
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        mentions(self.block.stream(), name)
+    }
+
     /// The block with `first` before everything that runs.
     pub(crate) fn led_by(&self, first: &TokenStream) -> Group {
         led_by(first, &self.stmts, self.block.span())
@@ -77,6 +83,17 @@ impl Body {
         }
         Some(stmts)
     }
+}
+
+/// Whether a name stands somewhere among the tokens.
+pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident.unraw() == name,
+        TokenTree::Group(group) => mentions(group.stream(), name),
+        // As in `format!("{name}")`.
+        TokenTree::Literal(literal) => literal.to_string().contains(&format!("{{{name}")),
+        _ => false,
+    })
 }
 
 /// A block of `first` and the statements.

@@ -4,11 +4,13 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, ExprAsync, Index, ReturnType, Token, Type, TypeInfer};
+use syn::{
+    Attribute, ExprAsync, Index, Receiver, ReceiverKind, ReturnType, Token, Type, TypeInfer,
+};
 
 use crate::args::{Args, Output, Telemetry, label};
 use crate::body::{self, Body};
-use crate::function::{Function, Returned};
+use crate::function::{Function, Parameter, Returned};
 use crate::source;
 
 /// Where the function's name stands in its file, both from 1.
@@ -143,7 +145,7 @@ impl<'a> Plan<'a> {
     fn sync(&self, body: &Body) -> TokenStream {
         let Self { rl, .. } = self;
         let (allow, capture, outcome) = (self.allow(), self.capture(), self.outcome());
-        let run = self.closure(&body.block);
+        let run = self.closure(body);
         quote_spanned! {Span::mixed_site()=>
             let mut __slot = #rl::TaskSlot::new();
             if #rl::enabled() {
@@ -162,7 +164,8 @@ impl<'a> Plan<'a> {
     fn async_fn(&self, body: &Body) -> TokenStream {
         let Self { rl, .. } = self;
         let (allow, capture) = (self.allow(), self.capture());
-        let block = body.led_by(&self.edge());
+        let (hold, edge) = (self.hold(body), self.edge());
+        let block = body.led_by(&quote!(#hold #edge));
         let run = self.tasked(&quote_spanned!(Span::mixed_site()=> async move #block));
         quote_spanned! {Span::mixed_site()=>
             let mut __task = #rl::AsyncTask::new();
@@ -202,7 +205,7 @@ impl<'a> Plan<'a> {
     }
 
     fn any_future(&self, body: &Body) -> TokenStream {
-        let make = self.closure(&body.block);
+        let make = self.closure(body);
         let run = self.captured(&quote_spanned!(Span::mixed_site()=> __future));
         let run = if self.function.returns_impl() {
             run
@@ -237,8 +240,10 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn closure(&self, block: &Group) -> TokenStream {
+    fn closure(&self, body: &Body) -> TokenStream {
         let rl = &self.rl;
+        let hold = self.hold(body);
+        let block = if hold.is_empty() { body.block.clone() } else { body.led_by(&hold) };
         let returned = match &self.function.sig.output {
             ReturnType::Default => quote_spanned!(Span::mixed_site()=> -> ()),
             ReturnType::Type(arrow, ty) => {
@@ -247,6 +252,41 @@ impl<'a> Plan<'a> {
             }
         };
         quote_spanned!(Span::mixed_site()=> #rl::once(move || #returned #block))
+    }
+
+    /// Takes the arguments into the body's closure or `async` block, each as a whole, in the order in which a function drops
+    /// them: what was taken first is dropped first. By a borrow, so that `mut` stays where it is written.
+    fn hold(&self, body: &Body) -> TokenStream {
+        let parameters = self.function.parameters.iter().rev();
+        let held = parameters.filter(|parameter| self.is_held(parameter, body));
+        let held = held.map(|Parameter { ident, cfg, .. }| {
+            quote_spanned!(Span::mixed_site()=> #(#cfg)* let _ = &#ident;)
+        });
+        // It is the first of the parameters.
+        let receiver = match self.function.sig.receiver() {
+            Some(Receiver { kind: ReceiverKind::Reference(..), .. }) | None => TokenStream::new(),
+            Some(_) if self.is_wanted_later("self") => TokenStream::new(),
+            Some(Receiver { self_token, .. }) => {
+                quote_spanned!(Span::mixed_site()=> let _ = &#self_token;)
+            }
+        };
+        quote!(#(#held)* #receiver)
+    }
+
+    fn is_held(&self, parameter: &Parameter, body: &Body) -> bool {
+        let name = label(&parameter.ident);
+        // Nothing is dropped with a reference. To hold what nobody uses would hide that from the compiler, which tells.
+        let is_told = self.used.iter().any(|value| value.name == name);
+        let is_used = is_told || name.starts_with('_') || body.mentions(&name);
+        !parameter.is_reference && is_used && !self.is_wanted_later(&name)
+    }
+
+    /// Whether what looks at the returned value needs this too; it must then stay outside.
+    fn is_wanted_later(&self, name: &str) -> bool {
+        let Args { fail_if, generated, .. } = self.args;
+        let generated = generated.iter().map(|field| field.value.to_token_stream());
+        let fail_if = fail_if.iter().map(ToTokens::to_token_stream);
+        fail_if.chain(generated).any(|tokens| body::mentions(tokens, name))
     }
 
     /// A way out that is never taken, but tells inference what the block returns before it meets the user's code.

@@ -26,6 +26,8 @@ pub(crate) struct Parameter {
     pub(crate) ident: Ident,
     /// The `#[cfg(…)]` under which the name exists.
     pub(crate) cfg: Vec<Attribute>,
+    /// Whether it is `&T` or `&mut T`.
+    pub(crate) is_reference: bool,
 }
 
 /// What a call leaves behind.
@@ -171,7 +173,8 @@ fn parameters(sig: &Signature) -> Vec<Parameter> {
         let cfg: Vec<_> =
             input.attrs.iter().filter(|attr| is_named(attr.path(), "cfg")).cloned().collect();
         for ident in bindings.0 {
-            parameters.push(Parameter { ident, cfg: cfg.clone() });
+            let is_reference = matches!(bare(&input.ty), Type::Reference(_));
+            parameters.push(Parameter { ident, cfg: cfg.clone(), is_reference });
         }
     }
     parameters

@@ -126,8 +126,9 @@ use proc_macro2::{Ident, TokenStream};
 ///
 /// * The body runs in a closure or an `async` block: inside a `#[track_caller]` function, `Location::caller()` is the
 ///   attribute's line.
-/// * Arguments are dropped in the order in which the body first uses them, and those it does not use after the task has
-///   ended. Where the order matters, as between two locks, take them over by name: `let guard = guard;`.
+/// * Arguments are dropped when and in the order they would be without the attribute, with three exceptions, which go last, after the
+///   task has ended: what a pattern leaves unbound or binds by `ref` (`_: Guard`, the second of `(a, _): (A, Guard)`); what
+///   `generated(…)` and `fail_if` look at, for they do so after the body; what is skipped and not used.
 /// * `#[async_trait]` gives parameters written as patterns names of its own (`__arg1`); these are recorded.
 /// * Without the feature `capture` of `runlore` the arguments are checked and the function is left as it is.
 #[proc_macro_attribute]

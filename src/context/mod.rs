@@ -85,6 +85,12 @@ pub fn current_task_id() -> Option<Id> {
     CURRENT.get().task
 }
 
+/// The task around the calling code, and the number of its workflow.
+pub(crate) fn current_task() -> Option<(Id, Number)> {
+    let context = CURRENT.get();
+    Some((context.task?, context.workflow()))
+}
+
 /// A closure that runs in the context of the code that called `carry`.
 ///
 /// ```

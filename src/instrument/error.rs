@@ -4,6 +4,7 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt;
 
+use super::backtrace;
 use crate::pipeline::event::{ItemKind, push_text};
 use crate::record::redact;
 
@@ -41,6 +42,7 @@ pub(super) fn push_panic(items: &mut Vec<u8>, payload: &(dyn Any + Send)) {
 /// A panic, by what it said.
 pub(super) fn push_panic_text(items: &mut Vec<u8>, message: &str) {
     push_message(items, message);
+    backtrace::push(items, message);
 }
 
 /// The message of a panic, by its payload.

@@ -14,6 +14,7 @@
 //! # Ok::<(), runlore::Error>(())
 //! ```
 
+mod backtrace;
 mod dispatch;
 mod error;
 mod future;
@@ -55,7 +56,7 @@ impl Begun {
     #[inline(never)]
     pub(crate) fn start(context: Context, site: u32, items: &[u8], reserve: bool) -> Option<Self> {
         // A thread's first task makes its queue, which is no part of its duration.
-        let queue = queue();
+        let queue = queue(context.workflow());
         let monotonic_ns = clock::monotonic_ns();
         let wall_ns = clock::wall_ns(monotonic_ns);
         let id = Id::at(wall_ns);
@@ -84,7 +85,7 @@ impl Begun {
     pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8], reserved: bool) {
         if (self.place >> 32) as u32 == generation() {
             let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
-            push_end(end, items, reserved);
+            push_end(self.place as u32, end, items, reserved);
         }
     }
 }

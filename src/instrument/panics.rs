@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::Once;
 
+use super::backtrace;
 use super::error::{panic_message, push_panic_text};
 use crate::clock;
 use crate::context;
 use crate::pipeline::event::{End, Ending};
-use crate::pipeline::{end_by_panic, push_end};
+use crate::pipeline::{end_by_panic, push_end, settings};
 
 thread_local! {
     /// What the last panic on this thread said, for the guards that it drops.
@@ -65,10 +66,13 @@ fn listen(info: &PanicHookInfo<'_>) {
         return;
     }
     _ = MESSAGE.try_with(|place| message.clone_into(&mut place.borrow_mut()));
+    if settings().instrumentation.backtrace && context::current_task_id().is_some() {
+        backtrace::capture(message);
+    }
     if !cfg!(panic = "abort") {
         return;
     }
-    if let Some(task) = context::current_task_id() {
+    if let Some((task, workflow)) = context::current_task() {
         let mut items = Vec::new();
         push_panic_text(&mut items, message);
         let end = End {
@@ -77,7 +81,7 @@ fn listen(info: &PanicHookInfo<'_>) {
             ending: Ending::Panicked,
             lost_items: false,
         };
-        push_end(end, &items, false);
+        push_end(workflow, end, &items, false);
     }
     end_by_panic();
 }

@@ -70,19 +70,19 @@ fn push_code(items: &mut Vec<u8>, place: &Location<'_>) {
 /// # Ok::<(), runlore::Error>(())
 /// ```
 pub fn generated(name: &str, value: &(impl Serialize + ?Sized)) {
-    if let Some(task) = context::current_task_id() {
+    if let Some((task, workflow)) = context::current_task() {
         let mut scratch = Scratch::take();
         push_named(&mut scratch, ItemKind::Generated, name, |to| to.serialize(value));
-        push_add(task, &scratch);
+        push_add(workflow, task, &scratch);
     }
 }
 
 /// Marks the task around the calling code as failed, with an error and all its sources.
 pub fn fail(error: &dyn Error) {
-    if let Some(task) = context::current_task_id() {
+    if let Some((task, workflow)) = context::current_task() {
         let mut scratch = Scratch::take();
         push_error(&mut scratch, error);
-        push_add(task, &scratch);
+        push_add(workflow, task, &scratch);
     }
 }
 

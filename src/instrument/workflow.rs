@@ -184,7 +184,7 @@ impl WorkflowBuilder {
         };
         if let Some(folder) = store.folder() {
             // What it finds is told when someone looks; a run must start whatever is wrong there.
-            _ = pipeline::recover(folder);
+            _ = pipeline::recover_quietly(folder);
         }
         let hostname = host::name();
         let workflow = joined.is_none().then(|| {

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::notice::notice;
 use crate::record::{Limits, hash, redact};
-use crate::settings::{HashKind, Settings};
+use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -55,7 +55,6 @@ pub fn configure(settings: Settings) -> Result<()> {
 /// What is set and does nothing yet: better said than found out.
 fn not_in_force(settings: &Settings) -> Vec<&'static str> {
     [
-        (settings.instrumentation.backtrace, "instrumentation.backtrace"),
         (settings.databases.sqlite.enabled, "databases.sqlite"),
         (settings.databases.mongodb.enabled, "databases.mongodb"),
         (!settings.databases.jsonl.enabled, "databases.jsonl.enabled: false"),
@@ -70,6 +69,6 @@ fn apply(settings: &Settings) {
     let limits = &settings.instrumentation.limits;
     let bytes = u32::try_from(limits.value_bytes.get()).unwrap_or(u32::MAX);
     Limits { bytes, items: limits.items, depth: limits.depth }.set();
-    hash::enable(settings.instrumentation.hash != HashKind::None);
+    hash::choose(settings.instrumentation.hash);
     redact::add_names(&settings.instrumentation.redact);
 }

@@ -157,6 +157,8 @@ pub(crate) enum ItemKind {
     ErrorMessage = 10,
     /// Why something is missing: the key is what, the payload the reason.
     Unavailable = 11,
+    /// A frame of the backtrace of a panic, the innermost first.
+    Backtrace = 12,
 }
 
 impl ItemKind {
@@ -173,6 +175,7 @@ impl ItemKind {
             Self::ErrorType,
             Self::ErrorMessage,
             Self::Unavailable,
+            Self::Backtrace,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)

@@ -1,7 +1,7 @@
 //! Processes that fork: the child has a copy of everything but the threads.
 //!
 //! What the parent's threads hold is taken before the fork and given back after it on both sides, so that no lock stays
-//! closed in the child. The child's own handler only marks: rings, session and writer are the parent's and are
+//! closed in the child. The child's own handler only marks: rings, sessions and writer are the parent's and are
 //! forgotten, never freed. Its first task makes new ones, with files of their own.
 #![allow(unsafe_code)]
 
@@ -58,7 +58,7 @@ impl ForkMutex {
 
 /// In a forked child, once: goes on recording for the workflows that were running, into files of its own.
 pub(super) fn rearm_if_marked() {
-    if !MARKED.swap(false, Ordering::Relaxed) {
+    if !MARKED.load(Ordering::Relaxed) || !MARKED.swap(false, Ordering::Relaxed) {
         return;
     }
     for run in context::running() {
@@ -97,7 +97,8 @@ mod unix {
     use crate::record::Id;
 
     /// Everything that is locked while the process forks.
-    type Held = (context::Held, site::Held, session::Held, push::Held, notice::Held);
+    type Held = (Outer, rings::Held, push::Held, notice::Held);
+    type Outer = (context::Held, site::Held, session::Held);
 
     struct Place(UnsafeCell<Option<Held>>);
 
@@ -115,7 +116,8 @@ mod unix {
 
     extern "C" fn before() {
         // In the order in which everybody else takes them.
-        let held = (context::hold(), site::hold(), session::hold(), push::hold(), notice::hold());
+        let outer = (context::hold(), site::hold(), session::hold());
+        let held = (outer, rings::hold(), push::hold(), notice::hold());
         // SAFETY: see `Place`.
         unsafe { *HELD.0.get() = Some(held) };
     }

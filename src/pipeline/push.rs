@@ -26,10 +26,10 @@ static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
 static OVERFLOW: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 static ANY_OVERFLOW: AtomicBool = AtomicBool::new(false);
 
-/// The calling thread's queue, made if need be; none where it can have none.
+/// The calling thread's queue for a workflow, made if need be; none where it can have none.
 #[inline]
-pub(crate) fn queue() -> Queue {
-    Queue(rings::own())
+pub(crate) fn queue(workflow: Number) -> Queue {
+    Queue(rings::own(workflow))
 }
 
 /// A thread's queue, taken before the clock of a task starts.
@@ -77,8 +77,8 @@ fn push_start_late(ring: &Ring, mut start: Start, mut items: &[u8], reserve: boo
 
 /// Pushes an END. One whose START reserved room always fits, if need be without its items.
 #[inline]
-pub(crate) fn push_end(end: End, items: &[u8], reserved: bool) {
-    let Some(ring) = rings::own() else { return overflow(end, items) };
+pub(crate) fn push_end(workflow: Number, end: End, items: &[u8], reserved: bool) {
+    let Some(ring) = rings::own(workflow) else { return overflow(end, items) };
     if reserved {
         ring.release_reservation();
     }
@@ -86,7 +86,7 @@ pub(crate) fn push_end(end: End, items: &[u8], reserved: bool) {
         push_end_late(ring, end, items, reserved);
     }
     wake_if_filling(ring);
-    rings::close_if_late(ring);
+    rings::close_if_late();
 }
 
 #[inline]
@@ -108,9 +108,9 @@ fn push_end_late(ring: &Ring, end: End, items: &[u8], reserved: bool) {
     }
 }
 
-/// Adds items to a task that is open.
-pub(crate) fn push_add(task: Id, items: &[u8]) {
-    let Some(ring) = rings::own() else { return };
+/// Adds items to a task of a workflow that is open.
+pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8]) {
+    let Some(ring) = rings::own(workflow) else { return };
     let id = task.to_bits();
     let head = [id as u64, (id >> 64) as u64];
     let keep = ring.reserved();

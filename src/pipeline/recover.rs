@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use super::event::{End, Kind, Start, id_at};
 use super::fork::ForkMutex;
+use super::owner::Owner;
 use super::ring::DeadRing;
 use super::run::Lines;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
-use super::view::{Common, Task, TaskView};
+use super::view::{Common, Task};
 use super::{config::settings, file_size, lock, notice};
 use crate::clock;
 use crate::context::Number;
+use crate::file_system;
 use crate::record::{Id, Status, WorkflowObject};
 use crate::store::jsonl::{JsonlStore, LIMIT, Line, Lines as FileLines, Mended};
 use crate::store::{Batch, BeforeReading, RunInfo, Store, is_plain_folder, open_plain};
@@ -24,7 +26,7 @@ use crate::{Error, ErrorKind, Result};
 
 inventory::submit! {
     BeforeReading(|folder| {
-        if let Err(error) = recover(folder) {
+        if let Err(error) = recover_quietly(folder) {
             notice::notice(&error.to_string());
         }
     })
@@ -43,9 +45,10 @@ pub struct Recovered {
 }
 
 /// Finishes the work of processes that died while they recorded into this folder: tasks that had ended, and those that
-/// were open, go to the files of their workflows, each once. Processes that are alive are left alone.
+/// were open, go to the files of their workflows, each once. Processes that are alive are left alone. One that may be, because
+/// it lost its lock or ran on another machine, is left alone with a word on standard error.
 ///
-/// The library's readers and every run that starts do this by themselves.
+/// The library's readers and every run that starts do this by themselves, and without that word.
 ///
 /// ```
 /// # let folder = std::env::temp_dir();
@@ -55,9 +58,18 @@ pub struct Recovered {
 /// # Ok::<(), runlore::Error>(())
 /// ```
 pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
+    recover_with(folder.as_ref(), notice::notice)
+}
+
+/// As [`recover`], where nobody asked for it: what is left alone is not worth a word.
+pub(crate) fn recover_quietly(folder: &Path) -> Result<Recovered> {
+    recover_with(folder, |_| ())
+}
+
+/// Recovers, and hands on why something was left alone.
+fn recover_with(folder: &Path, left_alone: impl FnMut(&str)) -> Result<Recovered> {
     // Record locks hold between processes only.
     static ONE_AT_A_TIME: ForkMutex = ForkMutex::new();
-    let folder = folder.as_ref();
     let all = folder.join(FOLDER);
     if !is_plain_folder(&all) {
         return Ok(Recovered::default());
@@ -71,10 +83,14 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
         }
     };
     let _one = ONE_AT_A_TIME.lock();
-    file_size::without_signal(|| recover_all(folder, sessions))
+    file_size::without_signal(|| recover_all(folder, sessions, left_alone))
 }
 
-fn recover_all(folder: &Path, sessions: fs::ReadDir) -> Result<Recovered> {
+fn recover_all(
+    folder: &Path,
+    sessions: fs::ReadDir,
+    mut left_alone: impl FnMut(&str),
+) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     let mut failed = None;
     for entry in sessions.flatten() {
@@ -90,7 +106,10 @@ fn recover_all(folder: &Path, sessions: fs::ReadDir) -> Result<Recovered> {
             continue;
         }
         match recover_session(folder, &entry.path(), &mut recovered) {
-            Ok(()) => {}
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                left_alone(&format!("{} is left alone: {why}", entry.path().display()));
+            }
             // Another process was faster, or it is being made, unless its maker died over it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if was_never_made(&entry.path()) {
@@ -112,21 +131,34 @@ fn recover_all(folder: &Path, sessions: fs::ReadDir) -> Result<Recovered> {
     }
 }
 
-fn recover_session(folder: &Path, session: &Path, recovered: &mut Recovered) -> io::Result<()> {
+/// Recovers a session, or says why it must not be.
+fn recover_session(
+    folder: &Path,
+    session: &Path,
+    recovered: &mut Recovered,
+) -> io::Result<Option<String>> {
     let lock = session.join(LOCK);
     if has_other_names(&lock)? {
         // It may be a lock that this process holds, which opening it would give up.
         return Err(io::Error::other("its lock is a lock of something else too"));
     }
-    let owner = open_plain(&lock, true)?;
-    if !lock::try_lock(&owner)? {
-        return Ok(());
+    let owner = owner_of(session)?;
+    if owner.is_this_process() && owner.has_open(&lock) {
+        // Another copy of this library, in this process: opening its lock would give it up.
+        return Ok(Some("it belongs to this process".to_owned()));
+    }
+    let locked = open_plain(&lock, true)?;
+    if !lock::try_lock(&locked)? {
+        return Ok(None);
+    }
+    if let Some(why) = may_be_alive(&owner, folder, &lock) {
+        return Ok(Some(why));
     }
     let log = Log::read(&session.join(LOG))?;
     match log.format {
         Some(FORMAT) => {}
         // It died before it had written a word.
-        None if log.is_empty => return session::discard(session),
+        None if log.is_empty => return session::discard(session).map(|()| None),
         None => return Err(io::Error::other("the first line of its log is damaged")),
         Some(_) => return Err(io::Error::other("it was written by another version of Runlore")),
     }
@@ -146,16 +178,46 @@ fn recover_session(folder: &Path, session: &Path, recovered: &mut Recovered) -> 
         let mut files: Vec<PathBuf> =
             files.iter().filter_map(|file| file_of_run(folder, file)).collect();
         files.dedup();
-        finish_run(folder, run, &files, own, log.pid, recovered)?;
+        finish_run(folder, run, &files, own, log.owner.pid, recovered)?;
     }
     let strangers: usize = by_run.values().map(Vec::len).sum();
-    // Tasks of a workflow whose store has no folder are nobody's; but here their workflow may have been lost.
+    // Of a run that the log does not name everything is stored; but here its name may have been lost.
     if strangers > 0 && log.is_damaged {
         return Err(io::Error::other(format!(
             "its log is damaged, and {strangers} tasks belong to no workflow that it names"
         )));
     }
-    session::discard(session)
+    session::discard(session).map(|()| None)
+}
+
+/// Why the owner of a session whose lock can be had may be alive all the same.
+fn may_be_alive(owner: &Owner, folder: &Path, lock: &Path) -> Option<String> {
+    let Owner { pid, hostname, .. } = owner;
+    // This process has it open by now to recover it.
+    if !owner.is_this_process() && owner.has_open(lock) {
+        return Some(format!("process {pid} is alive, although something in it gave up its lock"));
+    }
+    // On a disk of this machine, it was this machine, perhaps under another name.
+    (owner.ran_elsewhere() && !file_system::is_local(folder)).then(|| {
+        format!(
+            "process {pid} of the machine {hostname} may be alive, and locks cannot tell on this file system; \
+             recover the folder there, or a copy of it on a local disk"
+        )
+    })
+}
+
+/// Whose session it is, as far as its log says.
+fn owner_of(session: &Path) -> io::Result<Owner> {
+    let log = open_plain(&session.join(LOG), false)?;
+    let mut lines = FileLines::new(io::BufReader::new(log), LIMIT);
+    let first = lines.next()?;
+    Ok(match first {
+        Some((_, Line::Text(text))) => match serde_json::from_slice(text) {
+            Ok(Entry::Session { owner, .. }) => owner,
+            _ => Owner::default(),
+        },
+        _ => Owner::default(),
+    })
 }
 
 /// Whether a process died while it made the session: there is no log, and has been none for a while.
@@ -188,7 +250,7 @@ fn has_other_names(_: &Path) -> io::Result<bool> {
 struct Log {
     /// None where the log does not begin with it.
     format: Option<u32>,
-    pid: u32,
+    owner: Owner,
     runs: HashMap<Number, RunEntry>,
     files: HashMap<Number, Vec<PathBuf>>,
     ended: HashSet<Number>,
@@ -211,8 +273,8 @@ impl Log {
             };
             log.is_empty &= !is_whole;
             match serde_json::from_slice(text) {
-                Ok(Entry::Session { format, pid, .. }) => {
-                    (log.format, log.pid) = (Some(format), pid);
+                Ok(Entry::Session { format, owner }) => {
+                    (log.format, log.owner) = (Some(format), owner);
                 }
                 Ok(Entry::Run(run)) => _ = log.runs.insert(run.number, run),
                 Ok(Entry::Ended { run }) => _ = log.ended.insert(run),
@@ -348,22 +410,16 @@ fn finish_run(
     if tasks.is_empty() && has_end {
         return Ok(());
     }
-    let common = Common {
-        workflow_id: run.workflow_id.clone(),
-        campaign_id: run.campaign_id.clone(),
-        hostname: run.hostname.clone(),
-        pid,
-        identity: run.identity.clone(),
-    };
+    let common = Common::new(&run.workflow_id, &run.campaign_id, &run.hostname, pid, &run.identity);
     tasks.sort_unstable_by_key(|task| task.start.monotonic_ns);
     let mut lines = Lines::default();
     if last.is_none()
         && let Some(workflow) = &run.workflow
     {
-        lines.push(workflow);
+        lines.push_workflow(workflow);
     }
     for task in &tasks {
-        lines.push(&TaskView { task, common: &common });
+        lines.push_task(task, &common);
         if task.end.is_some() {
             recovered.tasks += 1;
         } else {
@@ -371,7 +427,7 @@ fn finish_run(
         }
     }
     if !has_end && let Some(workflow) = &run.workflow {
-        lines.push(&lost_workflow(workflow, &tasks));
+        lines.push_workflow(&lost_workflow(workflow, &tasks));
     }
     match &mut last {
         Some(last) => last.append(&lines.bytes)?,

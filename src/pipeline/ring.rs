@@ -6,10 +6,11 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::event::{Kind, u32_at, u64_at};
 use super::memory::Memory;
+use super::session::Home;
 use super::thread::Thread;
 
 /// Every event begins with its length, its kind, and how many bytes at its end only align the next one.
@@ -61,6 +62,8 @@ struct Producer {
     reserved: Cell<usize>,
     /// Set when waiting for room was in vain, until there is room again: do not wait a second time.
     stalled: Cell<bool>,
+    /// Another ring of the same thread.
+    next_own: Cell<Option<&'static Ring>>,
 }
 
 /// There is no room for an event.
@@ -71,10 +74,11 @@ pub(crate) struct Ring {
     memory: Memory,
     capacity: usize,
     producer: Producer,
-    /// Rings of an older generation are given up for one that outlives the process.
-    pub(super) generation: u32,
-    /// The next ring in the list of all rings; set once, before the ring is published.
-    pub(super) next: AtomicPtr<Ring>,
+    /// The session that it belongs to, and whether that has gone.
+    pub(super) home: Home,
+    abandoned: AtomicBool,
+    /// Rings are numbered as they are made, from 1 on.
+    pub(super) number: u64,
 }
 
 // SAFETY: `producer` is touched only by the thread that owns the ring (`claim` hands it over with Acquire and
@@ -96,19 +100,21 @@ impl Ring {
     }
 
     /// A ring of `capacity` bytes (a power of two), owned by the calling thread.
-    pub(crate) fn new(memory: Memory, capacity: usize, generation: u32) -> Self {
+    pub(crate) fn new(memory: Memory, capacity: usize, home: Home, number: u64) -> Self {
         debug_assert!(capacity.is_power_of_two());
         let ring = Self {
             memory,
             capacity,
-            generation,
+            home,
+            abandoned: AtomicBool::new(false),
+            number,
             producer: Producer {
                 committed: Cell::new(0),
                 released: Cell::new(0),
                 reserved: Cell::new(0),
                 stalled: Cell::new(false),
+                next_own: Cell::new(None),
             },
-            next: AtomicPtr::new(std::ptr::null_mut()),
         };
         let shared = ring.shared();
         shared.capacity.store(capacity as u64, Ordering::Relaxed);
@@ -185,7 +191,7 @@ impl Ring {
     }
 
     /// By the consumer: frees a closed ring that it has drained.
-    pub(crate) fn free_if_done(&self, read: u64) -> bool {
+    pub(crate) fn free_if_done(&self, read: u64) {
         let shared = self.shared();
         let done = shared.state.load(Ordering::Acquire) == CLOSED
             && shared.committed.load(Ordering::Acquire) == read
@@ -193,7 +199,6 @@ impl Ring {
         if done {
             shared.state.store(FREE, Ordering::Release);
         }
-        done
     }
 
     /// Appends an event; by the owning thread only. `keep` bytes stay free besides what open tasks reserved.
@@ -278,6 +283,24 @@ impl Ring {
 
     pub(crate) fn has_reservations(&self) -> bool {
         self.producer.reserved.get() > 0
+    }
+
+    /// By the owning thread: another of its rings.
+    pub(crate) fn next_own(&self) -> Option<&'static Self> {
+        self.producer.next_own.get()
+    }
+
+    pub(crate) fn set_next_own(&self, next: Option<&'static Self>) {
+        self.producer.next_own.set(next);
+    }
+
+    /// Its session has gone: the thread that has it gives it back, and nobody claims it again.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     pub(crate) fn stalled(&self) -> &Cell<bool> {
@@ -450,7 +473,7 @@ mod tests {
     use super::*;
 
     fn ring() -> Ring {
-        Ring::new(Memory::new(Ring::memory_for(4096)).unwrap(), 4096, 0)
+        Ring::new(Memory::new(Ring::memory_for(4096)).unwrap(), 4096, 0, 1)
     }
 
     fn drain(ring: &Ring, read: &mut u64) -> Vec<Vec<u8>> {
@@ -513,7 +536,7 @@ mod tests {
             .create_new(true)
             .open(folder.path().join("ring"))
             .unwrap();
-        let ring = Ring::new(Memory::of_file(&file, Ring::memory_for(4096)).unwrap(), 4096, 0);
+        let ring = Ring::new(Memory::of_file(&file, Ring::memory_for(4096)).unwrap(), 4096, 0, 1);
         ring.introduce(7, Some("worker"));
         for number in 0..200_u64 {
             ring.push(Kind::Start, &number.to_le_bytes(), &[], 0).unwrap();

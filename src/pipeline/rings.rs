@@ -1,28 +1,35 @@
-//! All rings of the process, and the calling thread's own.
+//! All rings of the process, and the calling thread's own: one for each session that it works for.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::config::settings;
 use super::memory::Memory;
 use super::ring::Ring;
-use super::{fork, session, thread, writer};
+use super::session::{self, Home, NO_HOME};
+use super::{fork, thread, writer};
+use crate::context::Number;
 
 /// When half the budget is spent, new rings are smaller, so that thousands of threads still get one.
 const SMALL_RING: usize = 16 << 10;
 
-static LIST: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
+/// Every ring there is, the oldest first. Held for a moment only, by threads that want a ring and by the writer.
+static RINGS: Mutex<Vec<&'static Ring>> = Mutex::new(Vec::new());
+/// How many rings were ever made, so that the writer sees new ones without the lock.
+static MADE: AtomicU64 = AtomicU64::new(0);
 static SPENT: AtomicUsize = AtomicUsize::new(0);
-/// Grows when rings of a better kind can be had, and in a forked child.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
+    /// The run that the thread recorded for last, and the ring in the session of that run.
+    static LAST: Cell<(Number, Option<&'static Ring>)> = const { Cell::new((0, None)) };
+    /// The first of the thread's rings; each names the next.
     static OWN: Cell<Option<&'static Ring>> = const { Cell::new(None) };
     /// Set for a thread whose tasks are never recorded: the recorder's own.
     static SILENT: Cell<bool> = const { Cell::new(false) };
     /// Set for a thread whose destructors run already.
     static LATE: Cell<bool> = const { Cell::new(false) };
-    /// Gives the ring back when the thread ends. Apart from `OWN`, because a thread-local with a destructor is
+    /// Gives the rings back when the thread ends. Apart from `OWN`, because a thread-local with a destructor is
     /// dearer to reach.
     static CLOSER: Closer = const { Closer };
 }
@@ -31,19 +38,15 @@ struct Closer;
 
 impl Drop for Closer {
     fn drop(&mut self) {
-        if let Some(ring) = OWN.take() {
-            ring.close();
-        }
+        give_back(|_| true);
     }
 }
 
-/// The calling thread's ring; none where the budget is spent or the thread is the recorder's own.
+/// The calling thread's ring for a run; none where the budget is spent or the thread is the recorder's own.
 #[inline]
-pub(crate) fn own() -> Option<&'static Ring> {
-    match OWN.get() {
-        Some(ring) if ring.generation == GENERATION.load(Ordering::Relaxed) => Some(ring),
-        old => acquire(old),
-    }
+pub(crate) fn own(run: Number) -> Option<&'static Ring> {
+    let (last, ring) = LAST.get();
+    if last == run && ring.is_some() { ring } else { acquire(run) }
 }
 
 /// Keeps the calling thread from recording tasks of its own.
@@ -56,93 +59,153 @@ pub(crate) fn is_silent() -> bool {
     SILENT.get()
 }
 
-/// From here on threads take rings of a new kind, as soon as none of their tasks is open in an old one.
-pub(crate) fn renew() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
+/// Every ring, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = MutexGuard<'static, Vec<&'static Ring>>;
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    rings()
 }
 
 /// In a forked child: forgets the rings, which are the parent's.
 pub(crate) fn forget_all() {
+    LAST.set((0, None));
     OWN.set(None);
-    LIST.store(std::ptr::null_mut(), Ordering::Relaxed);
+    rings().clear();
     SPENT.store(0, Ordering::Relaxed);
-    renew();
 }
 
+fn rings() -> MutexGuard<'static, Vec<&'static Ring>> {
+    RINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For another run than the thread recorded for last.
 #[cold]
-fn acquire(old: Option<&'static Ring>) -> Option<&'static Ring> {
+fn acquire(run: Number) -> Option<&'static Ring> {
     if SILENT.get() {
         return None;
     }
     fork::rearm_if_marked();
+    let ring = ring_in(session::home_of(run))?;
+    LAST.set((run, Some(ring)));
+    Some(ring)
+}
+
+/// The calling thread's ring in a session.
+fn ring_in(home: Home) -> Option<&'static Ring> {
+    own_rings().find(|ring| ring.home == home).or_else(|| new_ring_in(home))
+}
+
+fn new_ring_in(home: Home) -> Option<&'static Ring> {
     if !writer::is_running() {
         return None;
     }
-    if let Some(old) = old {
-        // The END of a task that is open in the old ring must follow its START.
-        if old.has_reservations() {
-            return Some(old);
-        }
-        old.close();
-        OWN.set(None);
-    }
-    let generation = GENERATION.load(Ordering::Relaxed);
-    let free = all().filter(|ring| ring.generation == generation).find(|ring| ring.claim());
-    let ring = free.or_else(|| allocate(generation))?;
-    OWN.set(Some(ring));
+    // What is open in a ring must end there.
+    give_back(|ring| ring.is_abandoned() && !ring.has_reservations());
+    let wanted = |ring: &&Ring| ring.home == home && !ring.is_abandoned();
+    let free = rings().iter().copied().find(|ring| wanted(ring) && ring.claim());
+    let ring = match free.map_or_else(|| allocate(home), |ring| Ok(Some(ring))) {
+        Ok(ring) => ring?,
+        // The run has ended. Should anything of it still come, the writer counts it.
+        Err(Gone) => return ring_in(NO_HOME),
+    };
+    ring.set_next_own(OWN.replace(Some(ring)));
     // While the thread's destructors run, the closer may be gone already.
     LATE.set(CLOSER.try_with(|_| ()).is_err());
     ring.introduce(thread::current_id(), std::thread::current().name());
     Some(ring)
 }
 
-/// Gives the ring back at the end of the outermost task of a thread whose destructors run already.
-#[inline]
-pub(crate) fn close_if_late(ring: &Ring) {
-    if LATE.get() && !ring.has_reservations() {
-        OWN.set(None);
-        ring.close();
-    }
+/// A session that is no more.
+struct Gone;
+
+fn own_rings() -> impl Iterator<Item = &'static Ring> {
+    std::iter::successors(OWN.get(), |ring| ring.next_own())
 }
 
-fn allocate(generation: u32) -> Option<&'static Ring> {
-    let recorder = &settings().recorder;
-    let (ring, budget) = (recorder.ring_bytes.get() as usize, recorder.budget_bytes.get() as usize);
-    let size = |spent: usize| if spent < budget / 2 { ring } else { ring.min(SMALL_RING) };
-    let more = |spent| Some(spent + size(spent)).filter(|spent| *spent <= budget);
-    let size = size(SPENT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?);
-    let length = Ring::memory_for(size);
-    let Some(memory) = session::ring_memory(length).or_else(|| Memory::new(length)) else {
-        SPENT.fetch_sub(size, Ordering::Relaxed);
-        return None;
-    };
-    let ring: &'static Ring = Box::leak(Box::new(Ring::new(memory, size, generation)));
-    let mut first = LIST.load(Ordering::Acquire);
-    loop {
-        ring.next.store(first, Ordering::Relaxed);
-        let published = std::ptr::from_ref(ring).cast_mut();
-        match LIST.compare_exchange_weak(first, published, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return Some(ring),
-            Err(newer) => first = newer,
+/// Gives rings of the calling thread back.
+fn give_back(is_due: impl Fn(&Ring) -> bool) {
+    LAST.set((0, None));
+    let mut next = OWN.take();
+    while let Some(ring) = next {
+        next = ring.next_own();
+        if is_due(ring) {
+            ring.close();
+        } else {
+            ring.set_next_own(OWN.replace(Some(ring)));
         }
     }
 }
 
-/// By the writer: a free ring that no thread will claim any more does not count against the budget.
-pub(crate) fn retire_if_old(ring: &Ring) {
-    if ring.generation != GENERATION.load(Ordering::Relaxed) && ring.claim() {
-        SPENT.fetch_sub(ring.capacity(), Ordering::Relaxed);
+/// Gives the rings back at the end of the outermost task of a thread whose destructors run already.
+#[inline]
+pub(crate) fn close_if_late() {
+    if LATE.get() {
+        give_back(|ring| !ring.has_reservations());
     }
 }
 
-/// Every ring there is.
-#[allow(unsafe_code)]
-pub(crate) fn all() -> impl Iterator<Item = &'static Ring> {
-    let mut next = LIST.load(Ordering::Acquire);
-    std::iter::from_fn(move || {
-        // SAFETY: the list holds leaked rings only, and never loses one.
-        let ring: &'static Ring = unsafe { next.as_ref()? };
-        next = ring.next.load(Ordering::Relaxed);
+fn allocate(home: Home) -> Result<Option<&'static Ring>, Gone> {
+    let recorder = &settings().recorder;
+    let (ring, budget) = (recorder.ring_bytes.get() as usize, recorder.budget_bytes.get() as usize);
+    let size = |spent: usize| if spent < budget / 2 { ring } else { ring.min(SMALL_RING) };
+    let more = |spent| Some(spent + size(spent)).filter(|spent| *spent <= budget);
+    let Ok(spent) = SPENT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
+        return Ok(None);
+    };
+    let size = size(spent);
+    let length = Ring::memory_for(size);
+    let made = session::with_ring_memory(home, length, |memory| {
+        let memory = memory.or_else(|| Memory::new(length))?;
+        let mut rings = rings();
+        let number = MADE.load(Ordering::Relaxed) + 1;
+        let ring: &'static Ring = Box::leak(Box::new(Ring::new(memory, size, home, number)));
+        rings.push(ring);
+        MADE.store(number, Ordering::Release);
         Some(ring)
-    })
+    });
+    if !matches!(made, Some(Some(_))) {
+        SPENT.fetch_sub(size, Ordering::Relaxed);
+    }
+    made.ok_or(Gone)
+}
+
+/// The rings of a session that has gone: their threads give them back when they next look for another.
+pub(super) fn abandon(home: Home) {
+    rings().iter().filter(|ring| ring.home == home).for_each(|ring| ring.abandon());
+}
+
+/// By the writer, which must not touch the ring again if so: whether it was one that nobody will claim any more, and is
+/// gone now.
+#[allow(unsafe_code)]
+pub(super) fn remove_if_abandoned(ring: &'static Ring) -> bool {
+    if !ring.is_abandoned() {
+        return false;
+    }
+    let mut rings = rings();
+    let Some(at) = rings.iter().position(|known| std::ptr::eq(*known, ring)) else { return false };
+    // It is free only when its thread has given it back.
+    if !ring.claim() {
+        return false;
+    }
+    rings.remove(at);
+    SPENT.fetch_sub(ring.capacity(), Ordering::Relaxed);
+    // SAFETY: the ring was leaked when it was made. No thread has it, none finds it any more, and the writer is here.
+    drop(unsafe { Box::from_raw(std::ptr::from_ref(ring).cast_mut()) });
+    true
+}
+
+/// By the writer: the rings made after the one of this number.
+pub(super) fn made_after(number: u64) -> Vec<&'static Ring> {
+    if MADE.load(Ordering::Acquire) == number {
+        return Vec::new();
+    }
+    rings().iter().copied().filter(|ring| ring.number > number).collect()
+}
+
+/// At the end of the process: whether nothing waits in any ring, as far as can be seen.
+pub(super) fn are_drained() -> bool {
+    // Another thread may hold the lock for ever.
+    RINGS.try_lock().is_ok_and(|rings| rings.iter().all(|ring| ring.waiting() == 0))
 }

@@ -5,8 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use super::config::settings;
 use super::json;
 use super::notice::notice;
@@ -102,9 +100,18 @@ impl Lines {
         self.tasks = Totals::default();
     }
 
-    pub(super) fn push(&mut self, record: &impl Serialize) {
+    pub(super) fn push_workflow(&mut self, workflow: &WorkflowObject) {
+        self.push(|bytes| serde_json::to_writer(bytes, workflow));
+    }
+
+    pub(super) fn push_task(&mut self, task: &Task, common: &Common) {
+        self.push(|bytes| TaskView { task, common }.write(bytes));
+    }
+
+    #[inline]
+    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> json::Done) {
         let start = self.bytes.len();
-        match json::write(&mut self.bytes, record) {
+        match write(&mut self.bytes) {
             Ok(()) => {
                 self.bytes.push(b'\n');
                 self.ends.push(self.bytes.len());
@@ -125,13 +132,13 @@ impl Lines {
 
 impl Run {
     pub(super) fn new(spec: RunSpec) -> Self {
-        let common = Common {
-            workflow_id: spec.workflow_id,
-            campaign_id: spec.campaign_id,
-            hostname: spec.hostname,
-            pid: std::process::id(),
-            identity: Identity::of_process().clone(),
-        };
+        let common = Common::new(
+            &spec.workflow_id,
+            &spec.campaign_id,
+            &spec.hostname,
+            std::process::id(),
+            Identity::of_process(),
+        );
         let mut run = Self {
             number: spec.number,
             store: spec.store,
@@ -152,7 +159,7 @@ impl Run {
         };
         let mut lines = Lines::default();
         if let Some(workflow) = &run.workflow {
-            lines.push(workflow);
+            lines.push_workflow(workflow);
         }
         run.send(lines);
         run
@@ -189,7 +196,7 @@ impl Run {
         }
         let mut lines = std::mem::take(&mut self.lines);
         for task in &self.batch {
-            lines.push(&TaskView { task, common: &self.common });
+            lines.push_task(task, &self.common);
             lines.tasks.count(task.status());
             writer::made_progress();
         }
@@ -211,7 +218,7 @@ impl Run {
     pub(super) fn show_open<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) {
         let mut lines = Lines::default();
         for task in tasks {
-            lines.push(&TaskView { task, common: &self.common });
+            lines.push_task(task, &self.common);
         }
         // A run that has ended says in its own records what is open.
         if lines.ends.is_empty() || self.ended {
@@ -240,7 +247,7 @@ impl Run {
         self.write_batch(spare);
         let mut lines = Lines::default();
         for task in open {
-            lines.push(&TaskView { task, common: &self.common });
+            lines.push_task(task, &self.common);
             lines.tasks.count(task.status());
             self.totals.count(task.status());
         }
@@ -256,7 +263,7 @@ impl Run {
             if let Ok(serde_json::Value::Object(totals)) = serde_json::to_value(self.totals) {
                 workflow.totals = Some(totals);
             }
-            lines.push(&workflow);
+            lines.push_workflow(&workflow);
         }
         self.send_last(lines);
         self.closing = Some(Closing { until: Instant::now() + LAST_TRY, answer });

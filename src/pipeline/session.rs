@@ -3,28 +3,34 @@
 //! A folder `.rings/<id>/` beside the records holds the rings (`ring-N`, mapped into memory), a log of the runs and
 //! call sites that the events in them speak of (`log.jsonl`), the STARTs of tasks that have been open for longer than
 //! their ring could wait (`open`), and a lock that lives as long as the process (`lock`). It goes when the process
-//! ends well.
+//! ends well. A process has one for each folder that it records into, and a thread one ring in each that it works for.
 
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::config::settings;
 use super::lock;
 use super::memory::Memory;
 use super::notice::notice;
+use super::owner::Owner;
 use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
 use super::{file_size, rings, view::Task};
 use crate::context::Number;
+use crate::file_system::{self, Treatment};
 use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
-use crate::store::is_plain_folder;
+use crate::store::jsonl::{LIMIT, Line, Lines};
+use crate::store::{is_plain_folder, open_plain};
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";
@@ -43,8 +49,8 @@ pub(super) enum Entry {
     /// The first line.
     Session {
         format: u32,
-        pid: u32,
-        hostname: String,
+        #[serde(flatten)]
+        owner: Owner,
     },
     Run(RunEntry),
     /// The file that the records of a run go to.
@@ -62,6 +68,29 @@ pub(super) enum Entry {
     },
 }
 
+/// What a line of the log is about.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum About {
+    Run { number: Number },
+    File { run: Number },
+    Ended { run: Number },
+    Session(IgnoredAny),
+    Site(IgnoredAny),
+}
+
+impl About {
+    /// Whether it is about one of these runs, or about all.
+    fn is_of(&self, runs: &HashSet<Number>) -> bool {
+        match self {
+            Self::Run { number: run } | Self::File { run } | Self::Ended { run } => {
+                runs.contains(run)
+            }
+            Self::Session(_) | Self::Site(_) => true,
+        }
+    }
+}
+
 /// A run, as far as another process needs it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RunEntry {
@@ -76,81 +105,173 @@ pub(super) struct RunEntry {
     pub(super) workflow: Option<Box<WorkflowObject>>,
 }
 
+/// A session by its number in this process. A number is never used again.
+pub(super) type Home = u32;
+
+/// Where the runs are at home that have no session: their queues end with the process.
+pub(super) const NO_HOME: Home = 0;
+
+/// Sessions without a run that are kept for the next: to make one costs more than a short run.
+const MOST_IDLE: usize = 4;
+
+/// Sessions in all: each has files open, of which a process may not have many.
+const MOST: usize = 64;
+
+/// Runs that the log may speak of for nothing.
+const MOST_PAST_RUNS: usize = 1000;
+
 pub(super) struct Session {
+    home: Home,
     id: Id,
+    /// The folder of the store, and the session's own in it.
+    store: PathBuf,
     folder: PathBuf,
+    /// The runs that may still have something to be recorded.
+    runs: HashSet<Number>,
+    /// How many others its log speaks of.
+    past_runs: usize,
     log: File,
     /// What the log would not take yet.
     unlogged: Vec<u8>,
     open: Option<File>,
     rings: u32,
+    /// What a file needs before it can be a ring.
+    treatment: Treatment,
     /// Held as long as the process lives.
     _lock: File,
 }
 
-static SESSION: Mutex<Option<Session>> = Mutex::new(None);
+/// The sessions of this process. Of those without a run, the first has been so for longest.
+static SESSIONS: Mutex<Vec<Session>> = Mutex::new(Vec::new());
 
-fn session() -> MutexGuard<'static, Option<Session>> {
-    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
+fn sessions() -> MutexGuard<'static, Vec<Session>> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn of_run(sessions: &mut [Session], run: Number) -> Option<&mut Session> {
+    sessions.iter_mut().find(|session| session.runs.contains(&run))
+}
+
+/// The homes of the runs that were asked for last: a run's number above, its home below. A thread that works for several
+/// runs in turn looks them up here, without a lock.
+static HOMES: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+
+fn place_of(run: Number) -> &'static AtomicU64 {
+    &HOMES[run as usize % HOMES.len()]
+}
+
+fn remember(run: Number, home: Home) {
+    place_of(run).store(u64::from(run) << 32 | u64::from(home), Ordering::Relaxed);
+}
+
+/// The session that the events of a run go to.
+pub(super) fn home_of(run: Number) -> Home {
+    let entry = place_of(run).load(Ordering::Relaxed);
+    if (entry >> 32) as Number == run {
+        return entry as Home;
+    }
+    let home = of_run(&mut sessions(), run).map_or(NO_HOME, |session| session.home);
+    remember(run, home);
+    home
 }
 
 /// Sees to it that what is recorded for a run outlives the process, if its store has a folder.
 pub(super) fn admit(run: &RunSpec) {
+    let mut home = NO_HOME;
     if let Some(store) = run.store.folder()
         && settings().recorder.durability != Durability::Memory
     {
         // The sites first: whoever registers one locks in this order, too.
         site::with_registered(|sites| {
-            file_size::without_signal(|| admit_with(run, store, sites));
+            home = file_size::without_signal(|| admit_with(run, store, sites));
         });
     }
+    remember(run.number, home);
 }
 
-fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) {
-    let mut current = session();
-    if !current.as_ref().is_some_and(|session| session.folder.exists()) {
-        match Session::create(store) {
-            Ok(new) => *current = Some(new),
-            Err(error) => {
-                *current = None;
-                notice(&format!(
-                    "the queue cannot be kept in {}: {error}; if this process is killed, its last records are lost",
-                    store.display()
-                ));
-                return;
-            }
+fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) -> Home {
+    let mut sessions = sessions();
+    let session = match session_for(&mut sessions, store, sites) {
+        Ok(session) => session,
+        Err(error) => {
+            notice(&format!(
+                "the queue cannot be kept in {}: {error}; if this process is killed, its last records are lost \
+                 (`recorder.durability: memory` accepts that)",
+                store.display()
+            ));
+            return NO_HOME;
         }
-        // Tasks take rings in the new folder; sites known by now must be in its log.
-        rings::renew();
-        if let Some(session) = &mut *current {
-            for (index, site) in sites.iter().enumerate() {
-                session.log_site(index as u32 + 1, site);
-            }
+    };
+    session.runs.insert(run.number);
+    session.write(&Entry::Run(RunEntry {
+        number: run.number,
+        workflow_id: run.workflow_id.clone(),
+        campaign_id: run.campaign_id.clone(),
+        hostname: run.hostname.clone(),
+        name: run.name.clone(),
+        identity: Identity::of_process().clone(),
+        workflow: run.workflow.clone(),
+    }));
+    session.home
+}
+
+/// The session in the folder of a store, made if need be.
+fn session_for<'s>(
+    sessions: &'s mut Vec<Session>,
+    store: &Path,
+    sites: &[&'static Site],
+) -> io::Result<&'s mut Session> {
+    // The process may go to another folder.
+    let store = std::path::absolute(store)?;
+    let is_it = |session: &Session| session.store == store && session.folder.exists();
+    let known = sessions.iter().position(is_it);
+    let at = known.unwrap_or(sessions.len());
+    if known.is_none() {
+        if sessions.len() == MOST {
+            return Err(io::Error::other(format!("there are queues in {MOST} folders already")));
         }
+        let mut session = Session::create(store)?;
+        // Sites known by now must be in its log.
+        for (index, site) in sites.iter().enumerate() {
+            session.log_site(index as u32 + 1, site);
+        }
+        sessions.push(session);
     }
-    if let Some(session) = &mut *current {
-        session.write(&Entry::Run(RunEntry {
-            number: run.number,
-            workflow_id: run.workflow_id.clone(),
-            campaign_id: run.campaign_id.clone(),
-            hostname: run.hostname.clone(),
-            name: run.name.clone(),
-            identity: Identity::of_process().clone(),
-            workflow: run.workflow.clone(),
-        }));
-    }
+    Ok(&mut sessions[at])
 }
 
 /// Notes that a run is stored to its end: only tasks that outlive it are left to be recovered.
 pub(super) fn note_end(run: Number) {
-    if let Some(session) = &mut *session() {
+    if let Some(session) = of_run(&mut sessions(), run) {
         session.write(&Entry::Ended { run });
     }
 }
 
+/// Nothing of a run is left to be recorded. A session that has been without a run for longest may go.
+pub(super) fn forget_run(run: Number) {
+    let mut sessions = sessions();
+    let Some(at) = sessions.iter().position(|session| session.runs.contains(&run)) else { return };
+    sessions[at].leave(run);
+    if !sessions[at].runs.is_empty() {
+        return;
+    }
+    let session = sessions.remove(at);
+    sessions.push(session);
+    let is_idle = |session: &&Session| session.runs.is_empty();
+    if sessions.iter().filter(is_idle).count() <= MOST_IDLE {
+        return;
+    }
+    let Some(first) = sessions.iter().position(|session| is_idle(&session)) else { return };
+    let session = sessions.remove(first);
+    rings::abandon(session.home);
+    // Nobody needs to wait until its files are gone.
+    drop(sessions);
+    session.remove();
+}
+
 /// Notes the file that a run's records go to.
 pub(super) fn note_file(run: Number, path: &Path) {
-    if let Some(session) = &mut *session() {
+    if let Some(session) = of_run(&mut sessions(), run) {
         if !session.folder.exists() {
             notice(&format!(
                 "{} was deleted: if this process is killed, its last records are lost",
@@ -163,90 +284,66 @@ pub(super) fn note_file(run: Number, path: &Path) {
 
 /// Notes a site before its first event.
 pub(super) fn note_site(number: u32, site: &'static Site) {
-    if let Some(session) = &mut *session() {
-        file_size::without_signal(|| session.log_site(number, site));
+    let mut sessions = sessions();
+    if !sessions.is_empty() {
+        file_size::without_signal(|| {
+            sessions.iter_mut().for_each(|session| session.log_site(number, site));
+        });
     }
 }
 
-/// Memory for a ring that outlives the process; none where there is no session.
-pub(super) fn ring_memory(length: usize) -> Option<Memory> {
-    let mut session = session();
-    let session = session.as_mut()?;
-    let name = session.folder.join(format!("ring-{}", session.rings));
-    session.rings += 1;
-    let mapped =
-        file_size::without_signal(|| create(&name).and_then(|file| Memory::of_file(&file, length)));
-    if let Err(error) = &mapped {
-        _ = fs::remove_file(&name);
-        notice(&format!(
-            "a queue cannot be kept in {}: {error}; if this process is killed, its last records are lost",
-            session.folder.display()
-        ));
+/// Makes a ring at home in a session, in memory that outlives the process if that can be had; none where the session has
+/// gone. It has not before the ring is made.
+pub(super) fn with_ring_memory<R>(
+    home: Home,
+    length: usize,
+    make: impl FnOnce(Option<Memory>) -> R,
+) -> Option<R> {
+    if home == NO_HOME {
+        return Some(make(None));
     }
-    mapped.ok()
+    let mut sessions = sessions();
+    let session = sessions.iter_mut().find(|session| session.home == home)?;
+    let memory = session.ring_memory(length);
+    Some(make(memory))
 }
 
-/// Keeps the beginnings of tasks whose rings need their room.
-pub(super) fn keep_open<'t>(tasks: impl Iterator<Item = &'t Task>) {
-    let mut session = session();
-    let Some(session) = &mut *session else { return };
-    let mut bytes = Vec::new();
-    for task in tasks {
-        task.spill(&mut bytes);
-    }
-    if session.open.is_none() {
-        session.open = create(&session.folder.join(OPEN)).ok();
-    }
-    if let Some(file) = &mut session.open {
-        let length = file.stream_position();
-        if file.write_all(&bytes).is_err()
-            && let Ok(length) = length
-        {
-            // What follows half a task could not be found.
-            _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
-        }
+/// Keeps the beginnings of tasks whose ring needs its room.
+pub(super) fn keep_open<'t>(home: Home, tasks: impl Iterator<Item = &'t Task>) {
+    if let Some(session) = sessions().iter_mut().find(|session| session.home == home) {
+        session.keep_open(tasks);
     }
 }
 
 /// Keeps the beginnings of these tasks and of no others.
-pub(super) fn keep_only<'t>(tasks: impl Iterator<Item = &'t Task>) {
-    let mut session = session();
-    let Some(session) = &mut *session else { return };
+pub(super) fn keep_only(tasks: &[&Task]) {
+    for session in sessions().iter_mut().filter(|session| session.open.is_some()) {
+        let of_session = |task: &&Task| session.runs.contains(&task.start.workflow);
+        let bytes = spilled(tasks.iter().copied().filter(of_session));
+        session.keep_only(&bytes);
+    }
+}
+
+fn spilled<'t>(tasks: impl Iterator<Item = &'t Task>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for task in tasks {
-        task.spill(&mut bytes);
-    }
-    let (new, old) = (session.folder.join("open.new"), session.folder.join(OPEN));
-    let replaced = create(&new).and_then(|mut file| {
-        file.write_all(&bytes)?;
-        fs::rename(&new, &old)?;
-        Ok(file)
-    });
-    if let Ok(file) = replaced {
-        session.open = Some(file);
-    }
+    tasks.for_each(|task| task.spill(&mut bytes));
+    bytes
 }
 
 /// Forgets the beginnings that were kept: none of their tasks is open any more.
 pub(super) fn forget_open() {
-    if let Some(session) = &mut *session()
-        && session.open.take().is_some()
-    {
-        _ = fs::remove_file(session.folder.join(OPEN));
+    for session in sessions().iter_mut() {
+        if session.open.take().is_some() {
+            _ = fs::remove_file(session.folder.join(OPEN));
+        }
     }
 }
 
 /// The process ends well, and nothing is left to be recovered.
-pub(super) fn remove() {
+pub(super) fn remove_all() {
     // While the process ends another thread may hold the lock for ever.
-    let Ok(mut session) = SESSION.try_lock() else { return };
-    if let Some(session) = session.take() {
-        _ = discard(&session.folder);
-        if let Some(all) = session.folder.parent() {
-            // Only when it is empty.
-            _ = fs::remove_dir(all);
-        }
-    }
+    let Ok(mut sessions) = SESSIONS.try_lock() else { return };
+    sessions.drain(..).for_each(Session::remove);
 }
 
 /// Removes a session that nothing is left to be done for. Under another name first, which is one step: a part of
@@ -260,31 +357,28 @@ pub(super) fn discard(folder: &Path) -> io::Result<()> {
 
 /// Whether a session of this id is this process's own.
 pub(super) fn is_own(id: &str) -> bool {
-    session().as_ref().is_some_and(|session| session.id.to_string() == id)
+    sessions().iter().any(|session| session.id.to_string() == id)
 }
 
-/// The session, locked while the process forks.
+/// The sessions, locked while the process forks.
 #[cfg(unix)]
-pub(super) type Held = MutexGuard<'static, Option<Session>>;
+pub(super) type Held = MutexGuard<'static, Vec<Session>>;
 
 #[cfg(unix)]
 pub(super) fn hold() -> Held {
-    session()
+    sessions()
 }
 
-/// In a forked child: the session is the parent's. Its files stay open, so that its lock is not touched.
+/// In a forked child: the sessions are the parent's. Their files stay open, so that their locks are not touched.
 pub(super) fn disown() {
-    if let Some(session) = session().take() {
-        std::mem::forget(session);
-    }
+    std::mem::forget(std::mem::take(&mut *sessions()));
 }
 
 impl Session {
-    fn create(store: &Path) -> io::Result<Self> {
-        fs::create_dir_all(store)?;
-        if is_remote(store) {
-            return Err(io::Error::other("it is on a network file system"));
-        }
+    fn create(store: PathBuf) -> io::Result<Self> {
+        static HOME: AtomicU32 = AtomicU32::new(NO_HOME);
+        fs::create_dir_all(&store)?;
+        let treatment = file_system::treatment(&store)?;
         let all = store.join(FOLDER);
         private_folder(&all)?;
         let id = Id::new();
@@ -301,14 +395,112 @@ impl Session {
             std::thread::sleep(Duration::from_millis(1));
         }
         let log = create(&folder.join(LOG))?;
-        let mut session =
-            Self { id, folder, log, unlogged: Vec::new(), open: None, rings: 0, _lock: lock };
-        session.write(&Entry::Session {
-            format: FORMAT,
-            pid: std::process::id(),
-            hostname: crate::host::name(),
-        });
+        let mut session = Self {
+            home: HOME.fetch_add(1, Ordering::Relaxed) + 1,
+            id,
+            store,
+            folder,
+            runs: HashSet::new(),
+            past_runs: 0,
+            log,
+            unlogged: Vec::new(),
+            open: None,
+            rings: 0,
+            treatment,
+            _lock: lock,
+        };
+        session.write(&Entry::Session { format: FORMAT, owner: Owner::this_process() });
         Ok(session)
+    }
+
+    /// All that is known of a run is stored. Its part of the log goes when most of the log is of such runs: what the rings
+    /// still hold of it, recovery passes over.
+    fn leave(&mut self, run: Number) {
+        self.runs.remove(&run);
+        self.past_runs += 1;
+        if self.past_runs > MOST_PAST_RUNS.max(self.runs.len()) {
+            let new = self.folder.join("log.new");
+            if self.shorten_log(&new).is_err() {
+                _ = fs::remove_file(new);
+            }
+            // Where it failed, the next try is as far away.
+            self.past_runs = 0;
+        }
+    }
+
+    fn shorten_log(&mut self, new: &Path) -> io::Result<()> {
+        if !self.unlogged.is_empty() {
+            return Err(io::Error::other("the log is not whole"));
+        }
+        let old = self.folder.join(LOG);
+        let mut lines = Lines::new(BufReader::new(open_plain(&old, false)?), LIMIT);
+        let mut to = BufWriter::new(create(new)?);
+        while let Some((_, line)) = lines.next()? {
+            let Line::Text(text) = line else { continue };
+            if serde_json::from_slice(text).is_ok_and(|about: About| about.is_of(&self.runs)) {
+                to.write_all(text)?;
+                to.write_all(b"\n")?;
+            }
+        }
+        let log = to.into_inner()?;
+        fs::rename(new, old)?;
+        self.log = log;
+        Ok(())
+    }
+
+    /// Removes what is on disk. The lock is given up last, or another process would think that this one died.
+    fn remove(self) {
+        _ = discard(&self.folder);
+        if let Some(all) = self.folder.parent() {
+            // Only when it is empty.
+            _ = fs::remove_dir(all);
+        }
+    }
+
+    fn ring_memory(&mut self, length: usize) -> Option<Memory> {
+        let name = self.folder.join(format!("ring-{}", self.rings));
+        self.rings += 1;
+        let mapped = file_size::without_signal(|| {
+            let file = create(&name)?;
+            self.treatment.apply(&file)?;
+            Memory::of_file(&file, length)
+        });
+        if let Err(error) = &mapped {
+            _ = fs::remove_file(&name);
+            notice(&format!(
+                "a queue cannot be kept in {}: {error}; if this process is killed, its last records are lost",
+                self.folder.display()
+            ));
+        }
+        mapped.ok()
+    }
+
+    fn keep_open<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) {
+        let bytes = spilled(tasks);
+        if self.open.is_none() {
+            self.open = create(&self.folder.join(OPEN)).ok();
+        }
+        if let Some(file) = &mut self.open {
+            let length = file.stream_position();
+            if file.write_all(&bytes).is_err()
+                && let Ok(length) = length
+            {
+                // What follows half a task could not be found.
+                _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
+            }
+        }
+    }
+
+    fn keep_only(&mut self, bytes: &[u8]) {
+        let (new, old) = (self.folder.join("open.new"), self.folder.join(OPEN));
+        let replaced = create(&new).and_then(|mut file| {
+            file.write_all(bytes)?;
+            fs::rename(&new, &old)?;
+            Ok(file)
+        });
+        if let Ok(file) = replaced {
+            self.open = Some(file);
+        }
     }
 
     fn log_site(&mut self, number: u32, site: &'static Site) {
@@ -351,36 +543,4 @@ fn private_folder(path: &Path) -> io::Result<()> {
         }
         result => result,
     }
-}
-
-/// Whether a folder is on a file system of another machine, where shared mappings are slow or lie.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-fn is_remote(folder: &Path) -> bool {
-    use std::os::fd::AsRawFd as _;
-    const REMOTE: [u32; 9] = [
-        0x6969,      // NFS
-        0xFF53_4D42, // CIFS
-        0xFE53_4D42, // SMB2
-        0x517B,      // SMB
-        0x6573_5546, // FUSE
-        0x0102_1997, // 9P
-        0x00C3_6400, // Ceph
-        0x0BD0_0BD0, // Lustre
-        0x5346_414F, // AFS
-    ];
-    let Ok(file) = File::open(folder) else { return false };
-    let mut facts = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the descriptor is open and the buffer is one statfs long.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), facts.as_mut_ptr()) } != 0 {
-        return false;
-    }
-    // SAFETY: fstatfs filled it.
-    let kind = unsafe { facts.assume_init() }.f_type;
-    REMOTE.contains(&(kind as u32))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_remote(_: &Path) -> bool {
-    false
 }

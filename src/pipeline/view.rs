@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::event::{
     End, Ending, Item, ItemKind, Items, Key, Marks, Start, bytes_of, u32_at, u64_at,
 };
-use super::json::Ready;
+use super::json::{self, Done, Object};
 use super::site::Site;
 use super::thread::Thread;
 use crate::clock;
@@ -86,39 +86,67 @@ impl Task {
     }
 }
 
-/// What the tasks of one run have in common.
+/// What the tasks of one run have in common, as fields of their records.
 #[derive(Debug)]
 pub(super) struct Common {
-    pub(super) workflow_id: String,
-    pub(super) campaign_id: String,
-    pub(super) hostname: String,
-    pub(super) pid: u32,
-    pub(super) identity: Identity,
+    workflow: String,
+    process: String,
 }
 
-/// A task on its way into a store, as JSON: what many records share is made once.
+impl Common {
+    pub(super) fn new(
+        workflow_id: &str,
+        campaign_id: &str,
+        hostname: &str,
+        pid: u32,
+        identity: &Identity,
+    ) -> Self {
+        let Identity { rank, local_rank, world_size, job_id } = identity;
+        Self {
+            workflow: json::fields(|record| {
+                record.field("workflow_id", workflow_id)?;
+                record.field("campaign_id", campaign_id)
+            }),
+            process: json::fields(|record| {
+                record.field("hostname", hostname)?;
+                record.field("pid", &pid)?;
+                for (name, number) in
+                    [("rank", rank), ("local_rank", local_rank), ("world_size", world_size)]
+                {
+                    if let Some(number) = number {
+                        record.field(name, number)?;
+                    }
+                }
+                job_id.iter().try_for_each(|job| record.field("job_id", job))
+            }),
+        }
+    }
+}
+
+/// A task on its way into a store.
 pub(super) struct TaskView<'a> {
     pub(super) task: &'a Task,
     pub(super) common: &'a Common,
 }
 
-impl Serialize for TaskView<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl TaskView<'_> {
+    /// Appends the record as JSON.
+    pub(super) fn write(&self, to: &mut Vec<u8>) -> Done {
         let (task, common) = (self.task, self.common);
         let site = task.site.map(|site| &site.spec);
         let notes = Notes::default();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "task")?;
-        map.serialize_entry("task_id", &task.start.id)?;
-        map.serialize_entry("workflow_id", &common.workflow_id)?;
-        map.serialize_entry("campaign_id", &common.campaign_id)?;
+        let status = task.status();
+        let mut record = Object::new(to);
+        record.plain("type", "task");
+        record.plain("task_id", task.start.id.text(&mut [0; 36]));
+        record.ready(&common.workflow);
         let activity = task.text(ItemKind::Activity).or(site.map(|site| site.name));
-        map.serialize_entry("activity_id", activity.unwrap_or("unknown"))?;
+        record.field("activity_id", activity.unwrap_or("unknown"))?;
         if let Some(parent) = task.start.parent {
-            map.serialize_entry("parent_task_id", &parent)?;
+            record.plain("parent_task_id", parent.text(&mut [0; 36]));
         }
         if let Some(subtype) = task.text(ItemKind::Subtype).or(site.and_then(|site| site.subtype)) {
-            map.serialize_entry("subtype", subtype)?;
+            record.field("subtype", subtype)?;
         }
         let tags: Vec<&str> = site
             .map_or(&[][..], |site| site.tags)
@@ -127,10 +155,10 @@ impl Serialize for TaskView<'_> {
             .chain(task.all(ItemKind::Tag).map(|item| item.text()))
             .collect();
         if !tags.is_empty() {
-            map.serialize_entry("tags", &tags)?;
+            record.field("tags", &tags)?;
         }
         if let Some(group) = task.text(ItemKind::Group) {
-            map.serialize_entry("group_id", group)?;
+            record.field("group_id", group)?;
         }
         let values = Values::of(task);
         for (name, entries) in [
@@ -139,51 +167,38 @@ impl Serialize for TaskView<'_> {
             ("custom_metadata", &values.metadata),
         ] {
             if !entries.is_empty() {
-                map.serialize_entry(name, &Section { path: name, entries, notes: &notes })?;
+                record.field(name, &Section { path: name, entries, notes: &notes })?;
             }
         }
-        map.serialize_entry("started_at", &clock::seconds(task.start.wall_ns))?;
+        record.field("started_at", &clock::seconds(task.start.wall_ns))?;
         if let Some(end) = task.end {
             let duration = end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
-            map.serialize_entry(
-                "ended_at",
-                &clock::seconds(task.start.wall_ns.saturating_add(duration)),
-            )?;
-            map.serialize_entry("duration_ns", &duration)?;
+            let ended_at = task.start.wall_ns.saturating_add(duration);
+            record.field("ended_at", &clock::seconds(ended_at))?;
+            record.field("duration_ns", &duration)?;
         }
-        map.serialize_entry("status", &task.status())?;
+        record.plain("status", status.as_str());
         if let Some(end) = task.end {
             if end.ending == Ending::Dropped {
-                map.serialize_entry("ended_early", &true)?;
+                record.field("ended_early", &true)?;
             }
-            if task.status() == Status::Error {
+            if status == Status::Error {
                 let failure = Failure { task, ending: end.ending };
-                map.serialize_entry("stderr", &failure.sentence())?;
-                map.serialize_entry("error", &failure)?;
+                record.field("stderr", &failure.sentence())?;
+                record.field("error", &failure)?;
             }
         }
-        map.serialize_entry("hostname", &common.hostname)?;
-        map.serialize_entry("pid", &common.pid)?;
-        let Identity { rank, local_rank, world_size, job_id } = &common.identity;
-        for (name, number) in
-            [("rank", rank), ("local_rank", local_rank), ("world_size", world_size)]
-        {
-            if let Some(number) = number {
-                map.serialize_entry(name, number)?;
-            }
-        }
-        if let Some(job) = job_id {
-            map.serialize_entry("job_id", job)?;
-        }
-        map.serialize_entry("thread", &Ready::once(&task.thread.json, &*task.thread))?;
-        let code = Code { task, site: task.site };
+        record.ready(&common.process);
+        let thread = &task.thread;
+        record.ready(thread.json.get_or_init(|| json::fields(|it| it.field("thread", &**thread))));
+        let code = || json::fields(|record| record.field("code", &Code { task, site: task.site }));
         match task.site {
-            Some(site) => map.serialize_entry("code", &Ready::once(&site.code, &code))?,
-            None => map.serialize_entry("code", &code)?,
+            Some(site) => record.ready(site.code.get_or_init(code)),
+            None => record.ready(&code()),
         }
         let hashes = Hashes::of(&values);
         if !hashes.is_empty() {
-            map.serialize_entry("hashes", &hashes)?;
+            record.field("hashes", &hashes)?;
         }
         for item in task.all(ItemKind::Unavailable) {
             if let Key::Name(what) = item.key {
@@ -198,9 +213,10 @@ impl Serialize for TaskView<'_> {
         }
         let notes = notes.take();
         if !notes.is_empty() {
-            map.serialize_entry("unavailable", &Pairs(&notes))?;
+            record.field("unavailable", &Pairs(&notes))?;
         }
-        map.end()
+        record.end();
+        Ok(())
     }
 }
 
@@ -371,6 +387,10 @@ impl Serialize for Failure<'_> {
         map.serialize_entry("message", messages[0])?;
         if messages.len() > 1 {
             map.serialize_entry("chain", &messages[1..])?;
+        }
+        let frames: Vec<_> = self.task.all(ItemKind::Backtrace).map(|item| item.text()).collect();
+        if !frames.is_empty() {
+            map.serialize_entry("backtrace", &frames)?;
         }
         map.end()
     }

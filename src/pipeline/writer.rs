@@ -14,6 +14,7 @@ use super::event::{End, Kind, Start, id_at};
 use super::fork::ForkMutex;
 use super::ring::Ring;
 use super::run::{Run, RunEnd, RunSpec};
+use super::session::Home;
 use super::site::Site;
 use super::stats::{self, Totals};
 use super::thread::Thread;
@@ -119,9 +120,8 @@ pub fn flush() -> Result<()> {
 /// after that stays in their rings, to be recovered.
 pub(super) fn end_process(patience: Duration) {
     context::stop();
-    if is_running() && signal::END_ALL.ask(patience) && rings::all().all(|ring| ring.waiting() == 0)
-    {
-        session::remove();
+    if is_running() && signal::END_ALL.ask(patience) && rings::are_drained() {
+        session::remove_all();
     }
 }
 
@@ -221,6 +221,8 @@ struct Writer {
     /// Commands that are answered after the next look at the rings.
     asked: Vec<Command>,
     cursors: Vec<Cursor>,
+    /// The number of the newest ring that has a cursor.
+    known_rings: u64,
     runs: HashMap<Number, Run>,
     open: ById<OpenTask>,
     /// ENDs whose START has not been seen: it lies in a ring that was read before this END came.
@@ -247,6 +249,7 @@ impl Writer {
             commands,
             asked: Vec::new(),
             cursors: Vec::new(),
+            known_rings: 0,
             runs: HashMap::new(),
             open: ById::default(),
             early: Vec::new(),
@@ -272,7 +275,7 @@ impl Writer {
                     thread::park();
                 }
             }
-            sleep = if worked { SLEEP.0 } else { (sleep * 2).min(SLEEP.1) };
+            sleep = if worked { SLEEP.0 } else { (sleep * 4).min(SLEEP.1) };
             thread::park_timeout(sleep);
         }
     }
@@ -363,10 +366,11 @@ impl Writer {
             run.tick(now, &mut self.spare);
         }
         // What a store would not take stays in the rings as long as they have room: memory does not outlive the process.
-        let any_batch = self.runs.values().any(Run::has_batch);
-        let any_backlog = self.runs.values().any(Run::has_backlog);
-        if !any_batch && (filling || !any_backlog) && !self.holds_strangers() {
-            self.release();
+        let is_busy = |run: &Run| run.has_batch() || (run.has_backlog() && !filling);
+        let busy = self.runs.iter().filter(|(_, run)| is_busy(run));
+        let busy: Vec<Home> = busy.map(|(number, _)| session::home_of(*number)).collect();
+        if !self.holds_strangers() {
+            self.release(&busy);
         }
     }
 
@@ -447,11 +451,15 @@ impl Writer {
     }
 
     /// Gives the room of events back that are done with: their records are stored, or their tasks' beginnings are kept
-    /// elsewhere. A process that is killed leaves the others in its rings, for whoever recovers them.
-    fn release(&mut self) {
+    /// elsewhere. A process that is killed leaves the others in its rings, for whoever recovers them; and those of sessions that
+    /// are busy, with records that no store has yet.
+    fn release(&mut self, busy: &[Home]) {
         let any_open = !self.open.is_empty();
         let open = &mut self.open;
         for cursor in &mut self.cursors {
+            if busy.contains(&cursor.ring.home) {
+                continue;
+            }
             let is_needed = |open: &ById<OpenTask>, id: &Id| {
                 open.get(id).is_some_and(|open| !open.kept || open.ending)
             };
@@ -467,7 +475,7 @@ impl Writer {
                 if !due.is_empty() {
                     self.kept += due.len();
                     let due = due.iter().filter_map(|id| open.get(id));
-                    session::keep_open(due.map(|open| &open.task));
+                    session::keep_open(cursor.ring.home, due.map(|open| &open.task));
                 }
             }
             while cursor.beginnings.front().is_some_and(|(_, id)| !is_needed(open, id)) {
@@ -475,9 +483,11 @@ impl Writer {
             }
             let done = cursor.beginnings.front().map_or(cursor.read, |(at, _)| *at);
             cursor.ring.release(done);
-            if cursor.ring.free_if_done(cursor.read) {
-                rings::retire_if_old(cursor.ring);
-            }
+            cursor.ring.free_if_done(cursor.read);
+        }
+        self.cursors.retain(|cursor| !rings::remove_if_abandoned(cursor.ring));
+        if !busy.is_empty() {
+            return;
         }
         if self.kept > 0 && !any_open {
             session::forget_open();
@@ -485,28 +495,25 @@ impl Writer {
         }
         if self.kept > MAX_KEPT + 4 * open.len() {
             // Most of what is kept belongs to tasks that have ended.
-            let still = open.values().filter(|open| open.kept);
-            self.kept = still.clone().count();
-            session::keep_only(still.map(|open| &open.task));
+            let still = open.values().filter(|open| open.kept).map(|open| &open.task);
+            let still: Vec<&Task> = still.collect();
+            self.kept = still.len();
+            session::keep_only(&still);
         }
     }
 
     fn find_new_rings(&mut self) {
-        let known = self.cursors.last().map(|cursor| std::ptr::from_ref(cursor.ring));
-        let mut new: Vec<Cursor> = rings::all()
-            .take_while(|ring| Some(std::ptr::from_ref(*ring)) != known)
-            .map(|ring| Cursor {
+        for ring in rings::made_after(self.known_rings) {
+            self.known_rings = ring.number;
+            self.cursors.push(Cursor {
                 ring,
                 read: 0,
                 until: 0,
                 thread: Rc::default(),
                 owners: 0,
                 beginnings: VecDeque::new(),
-            })
-            .collect();
-        // The list begins with the newest, the cursors end with it.
-        new.reverse();
-        self.cursors.append(&mut new);
+            });
+        }
     }
 
     fn start(&mut self, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id> {
@@ -605,6 +612,7 @@ impl Writer {
             .is_some_and(|run| run.ended && !run.is_closing() && !run.has_backlog());
         if ended && !self.open.values().any(|open| open.task.start.workflow == number) {
             self.runs.remove(&number);
+            session::forget_run(number);
         }
     }
 

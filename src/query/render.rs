@@ -146,6 +146,10 @@ impl<'a> Render<'a> {
             f.write_str("  ")?;
             self.style.write(f, Part::Note, &"(ended early)")?;
         }
+        if node.cut_off {
+            f.write_str("  ")?;
+            self.style.write(f, Part::Note, &"(its run ended first)")?;
+        }
         if let Some(why) = node.detached {
             f.write_str("  ")?;
             self.style.write(f, Part::Note, &Why { why, node })?;

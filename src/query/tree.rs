@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::render::Render;
-use crate::record::{TaskObject, WorkflowObject};
+use crate::record::{Status, TaskObject, WorkflowObject};
 
 /// Tasks and workflows, each under what started it.
 ///
@@ -30,6 +30,8 @@ pub struct Node {
     pub item: Item,
     /// Why it does not stand under its parent.
     pub detached: Option<Detached>,
+    /// Whether it is a task that was still open when its workflow ended.
+    pub cut_off: bool,
     children: Vec<usize>,
 }
 
@@ -83,10 +85,17 @@ impl Tree {
             detached[at] = Some(Detached::Circle);
         }
 
+        let cut_off: Vec<bool> = items.iter().map(|item| links.is_cut_off(item, &items)).collect();
         let mut nodes: Vec<Node> = items
             .into_iter()
             .zip(detached)
-            .map(|(item, detached)| Node { item, detached, children: Vec::new() })
+            .zip(cut_off)
+            .map(|((item, detached), cut_off)| Node {
+                item,
+                detached,
+                cut_off,
+                children: Vec::new(),
+            })
             .collect();
         let mut roots = Vec::new();
         for (at, parent) in parents.into_iter().enumerate() {
@@ -273,6 +282,16 @@ impl<'a> Links<'a> {
             return (Some(above), false);
         }
         (Some(parent), false)
+    }
+
+    fn is_cut_off(&self, item: &Item, items: &[Item]) -> bool {
+        let is_over = |workflow: &WorkflowObject| {
+            matches!(workflow.status, Some(Status::Finished | Status::Error | Status::Unknown))
+        };
+        matches!(item, Item::Task(task) if task.status == Some(Status::Running))
+            && self.workflow_above(item).is_some_and(
+                |at| matches!(&items[at], Item::Workflow(workflow) if is_over(workflow)),
+            )
     }
 
     /// The workflow that `item` stands under when no task is above it.

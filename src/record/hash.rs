@@ -4,15 +4,20 @@
 //! encoding: numbers as 8 bytes, text and lists with their length, maps sorted by key. So the
 //! order of a `HashMap` does not matter, an `i32` and a `u64` of the same number agree, and whoever has a
 //! record can compute the hash again.
+//!
+//! The encoding: `n`, `t`, `f` for null, true, false; `i` or `u` (above `i64::MAX`) or `d` and a number; `s`, a length and
+//! the text; `a`, a length and the items; `o`, a length and for each field the name's length, the name and the value.
+//! Numbers and lengths have 8 bytes, little-endian.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::ser::{self, Serialize};
 use serde_json::Value;
 use twox_hash::XxHash3_128;
 
 use super::value::{Notes, ValueView};
+use crate::settings::HashKind;
 
 /// Values whose canonical form is shorter are not hashed in records: too many unrelated ones are equal.
 const MIN_HASHED_BYTES: usize = 16;
@@ -25,37 +30,131 @@ const MIN_HASHED_BYTES: usize = 16;
 /// assert_eq!(hash_of(&a), "xxh3-128:48764c0ff8b8770da79bc46c68e79d4d");
 /// ```
 pub fn hash_of(value: &Value) -> String {
-    text(bits_of(value), false)
+    Hash::Xxh3(XxHash3_128::oneshot(&Form::of(value).bytes)).text(false)
 }
 
-/// The hash of a value as a number.
-pub(crate) fn bits_of(value: &Value) -> u128 {
-    let mut form = Form::default();
-    form.fill(value);
-    XxHash3_128::oneshot(&form.bytes)
+/// The hash of a stored value, as records write it under `instrumentation.hash: blake3`.
+///
+/// ```
+/// use runlore::record::blake3_of;
+/// let a = serde_json::json!({"x": [1, 2.5], "y": "text"});
+/// let hash = "blake3:fd398f3871dd48b9e21e3953c1e5a382e841fe4dd817639841869ba97fd0b8ab";
+/// assert_eq!(blake3_of(&a), hash);
+/// ```
+#[cfg(feature = "blake3")]
+pub fn blake3_of(value: &Value) -> String {
+    Hash::Blake3(blake3::hash(&Form::of(value).bytes).into()).text(false)
 }
 
-static ENABLED: AtomicBool = AtomicBool::new(true);
+/// What is hashed with: the place of a [`HashKind`] in `KINDS`.
+static KIND: AtomicU8 = AtomicU8::new(0);
+const KINDS: [HashKind; 3] = [HashKind::Xxh3, HashKind::Blake3, HashKind::None];
 
-/// Says whether records hold hashes.
-pub(crate) fn enable(enabled: bool) {
-    ENABLED.store(enabled, Ordering::Relaxed);
+/// Says what values are hashed with.
+pub(crate) fn choose(kind: HashKind) {
+    let available = if kind == HashKind::Blake3 && !cfg!(feature = "blake3") {
+        HashKind::Xxh3 // The settings have said so.
+    } else {
+        kind
+    };
+    let place = KINDS.iter().position(|known| *known == available).unwrap_or_default();
+    KIND.store(place as u8, Ordering::Relaxed);
 }
 
-/// Whether records hold hashes.
 #[inline]
-pub(crate) fn is_enabled() -> bool {
-    ENABLED.load(Ordering::Relaxed)
+fn chosen() -> HashKind {
+    KINDS[usize::from(KIND.load(Ordering::Relaxed)) % KINDS.len()]
+}
+
+/// A hash of one kind or the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Hash {
+    Xxh3(u128),
+    Blake3([u8; 32]),
+}
+
+impl Hash {
+    /// The hash of a value of which a part is kept, by all of it; none where values are not hashed.
+    pub(crate) fn of_whole(value: &Value) -> Option<Self> {
+        Self::of_form(&Form::of(value).bytes)
+    }
+
+    fn of_form(bytes: &[u8]) -> Option<Self> {
+        match chosen() {
+            HashKind::Xxh3 => Some(Self::Xxh3(XxHash3_128::oneshot(bytes))),
+            #[cfg(feature = "blake3")]
+            HashKind::Blake3 => Some(Self::Blake3(blake3::hash(bytes).into())),
+            _ => None,
+        }
+    }
+
+    /// The hash of the bytes of a long slice, which no other form of it is made of. `kind` keeps equal bytes of
+    /// different types apart: it is the seed for XXH3 and the first byte for BLAKE3. Bytes as such, `b'b'`, stand by
+    /// themselves for BLAKE3, so that the hash is that of a file of them.
+    pub(crate) fn of_slice(kind: u8, bytes: &[u8]) -> Option<Self> {
+        match chosen() {
+            HashKind::Xxh3 => {
+                Some(Self::Xxh3(XxHash3_128::oneshot_with_seed(u64::from(kind), bytes)))
+            }
+            #[cfg(feature = "blake3")]
+            HashKind::Blake3 => {
+                let mut hasher = blake3::Hasher::new();
+                if kind != b'b' {
+                    hasher.update(&[kind]);
+                }
+                Some(Self::Blake3(hasher.update(bytes).finalize().into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Its length and its bytes, on the way to the writer.
+    pub(crate) fn put(self, mut to: impl FnMut(&[u8])) {
+        match self {
+            Self::Xxh3(bits) => {
+                to(&[16]);
+                to(&bits.to_le_bytes());
+            }
+            Self::Blake3(bytes) => {
+                to(&[32]);
+                to(&bytes);
+            }
+        }
+    }
+
+    /// The hash of these bytes; none where they are none.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        match bytes.len() {
+            16 => Some(Self::Xxh3(u128::from_le_bytes(bytes.try_into().ok()?))),
+            32 => Some(Self::Blake3(bytes.try_into().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// As records write it.
+    fn text(self, prefix: bool) -> String {
+        let mark = if prefix { "/prefix" } else { "" };
+        match self {
+            Self::Xxh3(bits) => format!("xxh3-128{mark}:{bits:032x}"),
+            Self::Blake3(bytes) => {
+                let mut text = format!("blake3{mark}:");
+                for byte in bytes {
+                    _ = write!(text, "{byte:02x}");
+                }
+                text
+            }
+        }
+    }
 }
 
 /// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was
 /// kept.
 pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> Option<String> {
-    if !is_enabled() {
+    if chosen() == HashKind::None {
         return None;
     }
     if let Some(hash) = value.caller_hash() {
-        return Some(text(hash, false));
+        return Some(hash.text(false));
     }
     if value.is_scalar() {
         return None;
@@ -63,13 +162,8 @@ pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> O
     if !form.fill(&value.noting(&[], &Notes::default(), cut)) {
         return None;
     }
-    (form.bytes.len() >= MIN_HASHED_BYTES).then(|| text(XxHash3_128::oneshot(&form.bytes), cut))
-}
-
-/// A hash as records write it.
-fn text(hash: u128, prefix: bool) -> String {
-    let mark = if prefix { "/prefix" } else { "" };
-    format!("xxh3-128{mark}:{hash:032x}")
+    let is_enough = form.bytes.len() >= MIN_HASHED_BYTES;
+    is_enough.then(|| Hash::of_form(&form.bytes)).flatten().map(|hash| hash.text(cut))
 }
 
 /// The canonical encoding of a value, and what is needed to make it.
@@ -91,6 +185,12 @@ struct Field {
 }
 
 impl Form {
+    fn of(value: &Value) -> Self {
+        let mut form = Self::default();
+        form.fill(value);
+        form
+    }
+
     /// Takes the form of a value; `false` for one that JSON cannot hold.
     fn fill(&mut self, value: &(impl Serialize + ?Sized)) -> bool {
         self.bytes.clear();
@@ -398,6 +498,21 @@ mod tests {
         put(b"a", count(3), "tn");
         put(b"i", (-1_i64).to_le_bytes(), "");
         assert_eq!(form.bytes, wanted);
+    }
+
+    #[cfg(feature = "blake3")]
+    #[test]
+    fn blake3_is_that_of_the_documented_form() {
+        // As `printf 'a\3\0\0\0\0\0\0\0tfn' | b3sum` says.
+        assert_eq!(
+            blake3_of(&json!([true, false, null])),
+            "blake3:95f8dc470c2163ed6eb8f7abd19974754a59b166ed7c8102c7abddbe0d8990be"
+        );
+        // Of the empty text, which is the first of the published vectors: nothing is added to what is hashed.
+        assert_eq!(
+            Hash::Blake3(blake3::hash(b"").into()).text(true),
+            "blake3/prefix:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+        );
     }
 
     #[test]

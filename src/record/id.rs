@@ -64,7 +64,8 @@ impl Id {
         SEQUENCE.set(0);
     }
 
-    fn text(self, buffer: &mut [u8; 36]) -> &str {
+    /// The id as text, in a place that the caller gives.
+    pub(crate) fn text(self, buffer: &mut [u8; 36]) -> &str {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
         *buffer = [b'-'; 36];

@@ -41,6 +41,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+#[cfg(feature = "blake3")]
+pub use hash::blake3_of;
 pub use hash::hash_of;
 pub use id::Id;
 pub use redact::{is_secret_name, scrub};

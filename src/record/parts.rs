@@ -31,9 +31,9 @@ pub struct ErrorObject {
     /// The words of what caused it, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
-    /// Where it happened, when backtraces are enabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backtrace: Option<String>,
+    /// Where a panic came from, when backtraces are enabled: `function at file:line`, the innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backtrace: Vec<String>,
     /// Whatever else stands in the object.
     #[serde(flatten)]
     pub extra: Map<String, Value>,

@@ -64,6 +64,14 @@ pub(super) fn check(settings: &mut Settings, reader: &mut Reader) {
         check.wrong("databases.jsonl.rotate_bytes", "must be at least 4KiB, or `~` for never");
         jsonl.rotate_bytes = None;
     }
+    if jsonl.rotate_age.is_some_and(|age| age < Duration::from_secs(1)) {
+        check.wrong("databases.jsonl.rotate_age", "must be at least 1s, or `~` for never");
+        jsonl.rotate_age = None;
+    }
+    if jsonl.keep_bytes.is_some_and(|bytes| bytes < Bytes::new(4096)) {
+        check.wrong("databases.jsonl.keep_bytes", "must be at least 4KiB, or `~` to keep all");
+        jsonl.keep_bytes = None;
+    }
     let keep = [
         ("databases.jsonl.keep_files", &mut jsonl.keep_files),
         ("databases.jsonl.keep_days", &mut jsonl.keep_days),
@@ -110,9 +118,11 @@ impl Check<'_> {
     }
 }
 
-/// What to say of a hash that is not in this version.
+/// What to say of a hash that this program was built without.
 pub(super) fn hash_notice(settings: &Settings) -> Option<&'static str> {
-    (settings.instrumentation.hash == HashKind::Blake3).then_some(
-        "instrumentation.hash: `blake3` is not in this version, values are hashed with `xxh3`",
+    let is_lacking = settings.instrumentation.hash == HashKind::Blake3 && !cfg!(feature = "blake3");
+    is_lacking.then_some(
+        "instrumentation.hash: this program is built without `blake3`, values are hashed with `xxh3`; add the feature \
+         `blake3` of the crate `runlore` to change that",
     )
 }

@@ -64,7 +64,7 @@ section! {
         pub max_age: Duration,
         /// Above this share of the run time the dearest types are read less often; none sets no bound.
         pub max_overhead_percent: Option<f64>,
-        /// Names of environment variables to record.
+        /// Environment variables to record: names, or patterns such as `SLURM_*`.
         pub environment: Vec<String>,
     }
 }
@@ -108,7 +108,7 @@ section! {
         pub redact: Vec<String>,
         /// Whether SIGINT and SIGTERM end the run well, where the program does not handle them.
         pub signals: bool,
-        /// Whether panics and errors are recorded with a backtrace.
+        /// Whether panics are recorded with where they came from.
         pub backtrace: bool,
         /// What is recorded of training loops and models.
         pub torch: TorchSettings,
@@ -132,7 +132,8 @@ choice! {
     pub enum HashKind {
         /// XXH3, 128 bits: fast, not made to withstand forgery.
         Xxh3 = "xxh3",
-        /// BLAKE3. Not in this version: XXH3 is used, and a notice says so.
+        /// BLAKE3: slower, and nobody can make another value of the same hash. Needs the feature `blake3`; without it XXH3 is
+        /// used, and a notice says so.
         Blake3 = "blake3",
         /// Not at all.
         None = "none",
@@ -257,10 +258,14 @@ section! {
         pub path: PathBuf,
         /// A file that has grown to this size is followed by another; none for one file, however long.
         pub rotate_bytes: Option<Bytes>,
+        /// A file that is this old is followed by another; none for one file, however old.
+        pub rotate_age: Option<Duration>,
         /// The oldest files beyond this many are deleted; none keeps all.
         pub keep_files: Option<u32>,
         /// Files older than this many days are deleted; none keeps all.
         pub keep_days: Option<u32>,
+        /// The oldest files are deleted while all together are larger; none keeps all.
+        pub keep_bytes: Option<Bytes>,
     }
 }
 

@@ -48,7 +48,13 @@ pub(crate) fn run(args: &Args) -> Done {
     if fine && !args.json {
         let short = |path: &Path| path.strip_prefix("./").unwrap_or(path).display().to_string();
         let files: Vec<String> = loaded.files().map(short).collect();
-        if files.is_empty() {
+        if files.is_empty() && Path::new("settings.yaml").exists() {
+            writeln!(
+                out,
+                "settings.yaml here has no section of Runlore's and is taken for another program's: the defaults \
+                 stand; `runlore settings check settings.yaml` checks it all the same"
+            )?;
+        } else if files.is_empty() {
             writeln!(out, "no settings file is found here: the defaults stand, and are fine")?;
         } else {
             writeln!(out, "{}: fine", printable(&files.join(", ")))?;

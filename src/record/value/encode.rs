@@ -4,9 +4,10 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
+use super::Limits;
 use super::tag::{self, Absent};
-use super::{Limits, slice};
-use crate::record::{hash, redact};
+use crate::record::hash::Hash;
+use crate::record::redact;
 
 /// A type that says itself what a record should hold of it.
 ///
@@ -94,6 +95,7 @@ impl<'b> Encoder<'b> {
     }
 
     /// How many more bytes fit.
+    #[inline]
     pub(super) fn room(&self) -> usize {
         self.end.saturating_sub(self.buffer.len())
     }
@@ -217,7 +219,7 @@ impl<'b> Encoder<'b> {
         if kept < bytes.len() {
             self.tag(tag::BYTES_CUT);
             self.put(&(bytes.len() as u64).to_le_bytes());
-            self.put(&slice::hash(b'b', bytes).to_le_bytes());
+            self.hash_of_slice(b'b', bytes);
         } else {
             self.tag(tag::BYTES);
         }
@@ -260,10 +262,19 @@ impl<'b> Encoder<'b> {
 
     #[cold]
     fn add_hash_of_whole<T: Serialize + ?Sized>(&mut self, start: usize, value: &T) {
-        if let Ok(value) = serde_json::to_value(value) {
-            let mut mark = [tag::WHOLE; 17];
-            mark[1..].copy_from_slice(&hash::bits_of(&value).to_le_bytes());
+        let Ok(value) = serde_json::to_value(value) else { return };
+        if let Some(hash) = Hash::of_whole(&value) {
+            let mut mark = vec![tag::WHOLE];
+            hash.put(|bytes| mark.extend_from_slice(bytes));
             self.buffer.splice(start..start, mark);
+        }
+    }
+
+    /// The hash of a long slice, or that there is none.
+    pub(super) fn hash_of_slice(&mut self, kind: u8, bytes: &[u8]) {
+        match Hash::of_slice(kind, bytes) {
+            Some(hash) => hash.put(|bytes| self.put(bytes)),
+            None => self.put(&[0]),
         }
     }
 

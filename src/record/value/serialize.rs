@@ -224,6 +224,8 @@ impl Walk<'_, '_> {
 struct Container<'e, 'b> {
     encoder: &'e mut Encoder<'b>,
     seen: u64,
+    /// How many are encoded at most.
+    limit: u64,
     length: Option<u64>,
     /// Set when nothing inside is encoded: it lies below the depth limit, or is a secret.
     silent: bool,
@@ -250,8 +252,16 @@ impl<'e, 'b> Container<'e, 'b> {
             encoder.depth += 1;
         }
         let outer_secret = encoder.secret;
-        let length = length.map(|length| length as u64);
-        Self { encoder, seen: 0, length, silent, in_variant: false, outer_secret, admitted: false }
+        Self {
+            seen: 0,
+            limit: if silent { 0 } else { u64::from(encoder.limits.items) },
+            length: length.map(|length| length as u64),
+            encoder,
+            silent,
+            in_variant: false,
+            outer_secret,
+            admitted: false,
+        }
     }
 
     fn open_variant(encoder: &'e mut Encoder<'b>, variant: &str, tag: u8, length: usize) -> Self {
@@ -266,19 +276,24 @@ impl<'e, 'b> Container<'e, 'b> {
     }
 
     /// Whether the next item is encoded; gives the walk up where too many would be passed over.
+    #[inline]
     fn admits(&mut self) -> Result<bool, Stopped> {
-        let admitted = !self.silent && self.encoder.admits(self.seen);
+        let admitted = self.seen < self.limit && self.encoder.room() > 0;
         self.seen += 1;
-        let items = u64::from(self.encoder.limits.items);
-        if !admitted && self.seen > items + PASSED_OVER {
+        if admitted { Ok(true) } else { self.pass_over() }
+    }
+
+    fn pass_over(&mut self) -> Result<bool, Stopped> {
+        if self.seen > u64::from(self.encoder.limits.items) + PASSED_OVER {
             if !self.silent {
                 self.end();
             }
             return Err(Stopped::AtLimit);
         }
-        Ok(admitted)
+        Ok(false)
     }
 
+    #[inline]
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
         if self.admits()? { value.serialize(Walk(self.encoder)) } else { Ok(()) }
     }

@@ -3,19 +3,11 @@
 //! Handing eight kilobytes to another core costs more than reading them here, so a long slice is
 //! summarised where it is: minimum, maximum, mean, and a hash of the whole.
 
-use twox_hash::XxHash3_128;
-
 use super::tag;
 use super::{Encoder, simd};
-use crate::record::hash;
 
 /// Leading items kept of a slice that is summed up.
 const FIRST: usize = 8;
-
-/// The hash of a slice's bytes; `kind` keeps equal bytes of different types apart.
-pub(super) fn hash(kind: u8, bytes: &[u8]) -> u128 {
-    XxHash3_128::oneshot_with_seed(u64::from(kind), bytes)
-}
 
 /// What a record says of a long slice. Minimum, maximum and mean leave out what is not a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,8 +61,7 @@ pub(crate) fn numeric_slice<T: Number>(items: &[T], to: &mut Encoder<'_>) {
     let summary = T::summary(items);
     to.put(&[tag::SLICE, T::KIND]);
     to.put(&(items.len() as u64).to_le_bytes());
-    let hash = if hash::is_enabled() { hash(T::KIND, T::bytes(items)) } else { 0 };
-    to.put(&hash.to_le_bytes());
+    to.hash_of_slice(T::KIND, T::bytes(items));
     to.put(&summary.not_numbers.to_le_bytes());
     summary.min.encode(to);
     summary.max.encode(to);

@@ -20,7 +20,7 @@ pub(super) const STR: u8 = 8;
 pub(super) const STR_CUT: u8 = 9;
 /// `u32` length, bytes.
 pub(super) const BYTES: u8 = 10;
-/// `u64` true length, 16 bytes of hash of the whole, `u32` length kept, bytes.
+/// `u64` true length, the hash of the whole (`u8` length, bytes), `u32` length kept, bytes.
 pub(super) const BYTES_CUT: u8 = 11;
 pub(super) const SEQ: u8 = 12;
 pub(super) const MAP: u8 = 13;
@@ -36,8 +36,8 @@ pub(super) const ABSENT: u8 = 18;
 pub(super) const SLICE: u8 = 19;
 /// `()`: nothing worth a field.
 pub(super) const UNIT: u8 = 20;
-/// 16 bytes: the hash of the whole of the value that follows, which is kept in part only. Stands in front of a value, never
-/// inside one.
+/// `u8` length, bytes: the hash of the whole of the value that follows, which is kept in part only. Stands in front of a
+/// value, never inside one.
 pub(super) const WHOLE: u8 = 21;
 
 /// Why there is no value where one was expected.

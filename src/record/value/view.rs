@@ -8,6 +8,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::tag::{self, Absent};
 use super::{slice, text};
+use crate::record::hash::Hash;
 use crate::record::redact;
 
 /// Why values are missing from a record: their path, and the reason.
@@ -29,14 +30,16 @@ impl Notes {
 pub(crate) struct ValueView<'a> {
     bytes: &'a [u8],
     /// The hash of the whole value, where it was asked for and only a part is here.
-    whole: Option<u128>,
+    whole: Option<Hash>,
 }
 
 impl<'a> ValueView<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        match bytes.split_first_chunk::<17>() {
-            Some(([tag::WHOLE, hash @ ..], rest)) => {
-                Self { bytes: rest, whole: Some(u128::from_le_bytes(*hash)) }
+        match bytes {
+            [tag::WHOLE, rest @ ..] => {
+                let mut rest = Cursor(rest);
+                let whole = rest.hash();
+                Self { bytes: rest.0, whole }
             }
             _ => Self { bytes, whole: None },
         }
@@ -69,16 +72,16 @@ impl<'a> ValueView<'a> {
     }
 
     /// The hash of the whole, where it was made on the caller's side.
-    pub(crate) fn caller_hash(self) -> Option<u128> {
+    pub(crate) fn caller_hash(self) -> Option<Hash> {
         if self.whole.is_some() {
             return self.whole;
         }
-        match *self.bytes.first()? {
-            tag::SLICE => self.bytes.get(10..26),
-            tag::BYTES_CUT => self.bytes.get(9..25),
+        let hash = match *self.bytes.first()? {
+            tag::SLICE => self.bytes.get(10..),
+            tag::BYTES_CUT => self.bytes.get(9..),
             _ => None,
-        }
-        .and_then(|bytes| Some(u128::from_le_bytes(bytes.try_into().ok()?)))
+        };
+        Cursor(hash?).hash()
     }
 
     /// The value as the text of a map's key.
@@ -260,7 +263,7 @@ impl<'a> Walk<'_, 'a> {
     fn slice<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let kind = self.read(Cursor::byte);
         let length = self.read(Cursor::u64);
-        self.read(|cursor| _ = cursor.take(16));
+        self.read(Cursor::hash);
         let not_numbers = self.read(Cursor::u64);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("summary", slice::kind_name(kind))?;
@@ -318,7 +321,7 @@ impl Serialize for Walk<'_, '_> {
             tag::BYTES => serializer.serialize_str(&base64(self.read(Cursor::sized_bytes))),
             tag::BYTES_CUT => {
                 let length = self.read(Cursor::u64);
-                self.read(|cursor| _ = cursor.take(16));
+                self.read(Cursor::hash);
                 let kept = base64(self.read(Cursor::sized_bytes));
                 Self::truncated(serializer, "bytes", Some(length), &kept)
             }
@@ -415,6 +418,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// A hash, where there is one.
+    fn hash(&mut self) -> Option<Hash> {
+        let length = self.byte();
+        Hash::from_bytes(self.take(usize::from(length)))
+    }
+
     /// The next whole value.
     fn value(&mut self) -> ValueView<'a> {
         let start = self.0;
@@ -448,7 +457,8 @@ impl<'a> Cursor<'a> {
                     self.sized_bytes();
                 }
                 tag::BYTES_CUT => {
-                    self.take(24);
+                    self.take(8);
+                    self.hash();
                     self.sized_bytes();
                 }
                 tag::SEQ | tag::MAP => open += 1,
@@ -459,7 +469,9 @@ impl<'a> Cursor<'a> {
                 }
                 tag::ABSENT => _ = self.take(1),
                 tag::SLICE => {
-                    self.take(33);
+                    self.take(9);
+                    self.hash();
+                    self.take(8);
                     for _ in 0..4 {
                         self.skip_inside(slices + 1);
                     }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::in_use;
 use super::lines::{LIMIT, Line, Lines};
 use crate::store::open_plain;
 
@@ -34,8 +35,12 @@ struct Known {
 impl Mended {
     /// Cuts off half a line, and looks which of these tasks are in the file.
     pub(crate) fn open(path: &Path, tasks: &HashSet<String>) -> io::Result<Self> {
+        let file = open_plain(path, true)?;
+        if !in_use::hold(&file) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let mut mended = Self {
-            file: open_plain(path, true)?,
+            file,
             ended: HashSet::new(),
             running: HashSet::new(),
             has_end: false,

@@ -22,6 +22,7 @@
 //! ```
 
 mod files;
+mod in_use;
 mod lines;
 mod load;
 mod mend;

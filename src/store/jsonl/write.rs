@@ -3,9 +3,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use super::in_use;
 use super::retain::retain;
-use crate::settings::JsonlSettings;
+use crate::settings::{Bytes, JsonlSettings};
 use crate::store::{Batch, RunInfo, Store, StoreEntry};
 use crate::{Error, ErrorKind, Result};
 
@@ -23,6 +25,10 @@ pub struct JsonlStore {
     stem: String,
     settings: &'static JsonlSettings,
     file: Option<LineFile>,
+    /// The first file, once another followed: it tells what the workflow is, and is held as long as nothing else does.
+    first: Option<LineFile>,
+    /// How many names have been used.
+    names: u32,
     open: Option<LineFile>,
 }
 
@@ -33,7 +39,8 @@ impl JsonlStore {
         // A child process may be started elsewhere.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let stem = format!("{}_{}_{}", slug(&run.name), slug(&run.workflow_id), run.pid);
-        Self { folder, stem, settings: &run.settings.databases.jsonl, file: None, open: None }
+        let settings = &run.settings.databases.jsonl;
+        Self { folder, stem, settings, file: None, first: None, names: 0, open: None }
     }
 
     /// The file that the run makes first.
@@ -49,21 +56,22 @@ impl JsonlStore {
 
 impl Store for JsonlStore {
     fn prepare(&mut self, bytes: u64) -> Result<Option<PathBuf>> {
-        let full = |file: &LineFile| {
-            let limit = self.settings.rotate_bytes.as_ref();
-            file.length > 0 && limit.is_some_and(|limit| file.length + bytes > limit.get())
-        };
-        if let Some(file) = self.file.take_if(|file| file.is_deleted()) {
+        if let Some(file) = self.file.take_if(|file| in_use::is_deleted(&file.file)) {
             // What is written to it now nobody would ever see. The next try makes a new one.
             self.open = None;
             let text = format!("{} was deleted while it was written to", file.path.display());
             return Err(Error::new(ErrorKind::Store, text));
         }
-        if self.file.as_ref().is_some_and(|file| !full(file)) {
-            return Ok(None);
+        if let Some(file) = &self.file {
+            if !file.is_full(bytes, self.settings) {
+                return Ok(None);
+            }
+            // From here on it counts with the files of the past.
+            let full = self.file.take();
+            self.first = self.first.take().or(full);
         }
         retain(&self.folder, self.settings);
-        let file = LineFile::create(&self.folder, &self.stem)?;
+        let file = LineFile::create(&self.folder, &self.stem, &mut self.names)?;
         Ok(Some(self.file.insert(file).path.clone()))
     }
 
@@ -94,6 +102,8 @@ impl Store for JsonlStore {
     }
 
     fn close(&mut self) -> Result<()> {
+        // The last record tells all that the first one told.
+        self.first = None;
         match self.open.take() {
             Some(open) => match fs::remove_file(&open.path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -120,33 +130,49 @@ struct LineFile {
     path: PathBuf,
     file: File,
     length: u64,
+    made: Instant,
     /// Whether its name would survive the machine, too.
     is_name_synced: bool,
 }
 
 impl LineFile {
     /// A file that did not exist before: two processes of one number, in two containers, may share a folder.
-    fn create(folder: &Path, stem: &str) -> Result<Self> {
+    fn create(folder: &Path, stem: &str, names: &mut u32) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|error| {
             Error::new(ErrorKind::Store, format!("cannot make the folder {}", folder.display()))
                 .with_source(error)
         })?;
         for attempt in 1.. {
-            let name = match attempt {
+            // A name is not used again, even where its file is gone: the order of a run's files stays clear.
+            let number = *names + 1;
+            let name = match number {
                 1 => format!("{stem}.jsonl"),
-                _ => format!("{stem}-{attempt}.jsonl"),
+                _ => format!("{stem}-{number}.jsonl"),
             };
-            match Self::open(folder.join(name)) {
-                Err(error) if attempt < 1000 && is_taken(&error) => {}
-                result => return result,
+            let result = Self::open(folder.join(name));
+            let is_taken = result.as_ref().is_err_and(is_taken);
+            if is_taken || result.is_ok() {
+                *names = number;
+            }
+            if !is_taken || attempt == 1000 {
+                return result;
             }
         }
         unreachable!("the loop returns")
     }
 
     fn open(path: PathBuf) -> Result<Self> {
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(file) => Ok(Self { path, file, length: 0, is_name_synced: false }),
+        // Some file systems share a lock only on what is open for reading too.
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let held = file.and_then(|file| match in_use::hold(&file) {
+            true => Ok(file),
+            // Somebody took it for an old one, for it was not held yet.
+            false => Err(io::ErrorKind::AlreadyExists.into()),
+        });
+        match held {
+            Ok(file) => {
+                Ok(Self { path, file, length: 0, made: Instant::now(), is_name_synced: false })
+            }
             Err(error) => {
                 Err(Error::new(ErrorKind::Store, format!("cannot make {}", path.display()))
                     .with_source(error))
@@ -172,16 +198,13 @@ impl LineFile {
         }
     }
 
-    /// Whether the file is in no folder any more.
-    #[cfg(unix)]
-    fn is_deleted(&self) -> bool {
-        let links = self.file.metadata().map(|facts| std::os::unix::fs::MetadataExt::nlink(&facts));
-        links.is_ok_and(|links| links == 0)
-    }
-
-    #[cfg(not(unix))]
-    fn is_deleted(&self) -> bool {
-        false
+    /// Whether so many more bytes belong into another file.
+    fn is_full(&self, bytes: u64, settings: &JsonlSettings) -> bool {
+        let too_long = |limit: &Bytes| self.length + bytes > limit.get();
+        let too_old = |limit: &Duration| self.made.elapsed() >= *limit;
+        self.length > 0
+            && (settings.rotate_bytes.as_ref().is_some_and(too_long)
+                || settings.rotate_age.as_ref().is_some_and(too_old))
     }
 
     /// Sees to it that the lines, and the file's own name, survive the machine.
@@ -230,7 +253,7 @@ fn slug(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Bytes, Settings};
+    use crate::settings::Settings;
 
     fn info(name: &str) -> RunInfo {
         info_with(name, Settings::default())

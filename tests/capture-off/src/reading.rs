@@ -26,6 +26,14 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn a_hash_of_another_feature_is_told() {
+    let text = "instrumentation: {hash: blake3}";
+    let loaded = runlore::settings::Search::nowhere().text("mine.yaml", text).load();
+    let told = loaded.problems()[0].to_string();
+    assert!(told.contains("add the feature `blake3` of the crate `runlore`"), "{told}");
+}
+
+#[test]
 fn records_are_made_and_compared() {
     let task = TaskObject {
         task_id: Id::new().to_string(),

@@ -1,0 +1,179 @@
+//! Reading the container of this process, again and again.
+
+use super::{Container, ContainerNumbers};
+use crate::telemetry::root::Root;
+
+#[cfg(not(target_os = "linux"))]
+use elsewhere as system;
+#[cfg(target_os = "linux")]
+use linux as system;
+
+/// Reads the control group of this process. Its files are found once and held open, so that a reading is a few `pread`s.
+///
+/// Limits that are changed are seen at the next reading; one that is set where there was none before is seen if it is on
+/// the group itself, and otherwise after [`forget`](Self::forget).
+///
+/// ```
+/// # use runlore::telemetry::ContainerReader;
+/// let mut buffer = Vec::new();
+/// if let Ok(reader) = ContainerReader::open() {
+///     let before = reader.numbers(&mut buffer);
+///     let after = reader.numbers(&mut buffer);
+///     assert!(after.cpu.usage_us >= before.cpu.usage_us);
+/// }
+/// ```
+#[derive(Debug)]
+pub struct ContainerReader(system::Reader);
+
+impl ContainerReader {
+    /// Finds the container of this process.
+    ///
+    /// A process is in one if its control group is not the root, if a limit is set on any group around it that it can see,
+    /// or if a container manager left its mark.
+    ///
+    /// # Errors
+    ///
+    /// The reason, in a sentence, if the process is in none or nobody can tell.
+    pub fn open() -> Result<Self, String> {
+        Self::below(Root::live())
+    }
+
+    /// The same, in a folder that looks like a machine.
+    pub(in crate::telemetry) fn below(root: Root) -> Result<Self, String> {
+        system::Reader::below(root).map(Self)
+    }
+
+    /// What the container uses and may use now. The buffer is for the files' text; give the same one again.
+    pub fn read(&self, buffer: &mut Vec<u8>) -> Container {
+        let numbers = self.numbers(buffer);
+        self.describe(numbers, buffer)
+    }
+
+    /// Only the numbers, without a memory allocation.
+    pub fn numbers(&self, buffer: &mut Vec<u8>) -> ContainerNumbers {
+        let (numbers, lost) = self.0.with_files(buffer, |files, buffer| {
+            let numbers = files.numbers(buffer);
+            (numbers, files.have_lost(&numbers))
+        });
+        if lost {
+            self.forget();
+        }
+        numbers
+    }
+
+    /// Numbers read before, as [`read`](Self::read) would have told them.
+    pub fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
+        self.0.with_files(buffer, |files, buffer| files.describe(numbers, buffer))
+    }
+
+    /// How many descriptors are held open.
+    pub fn descriptors(&self) -> usize {
+        self.0.descriptors()
+    }
+
+    /// Lets the next reading find the files anew: after a `fork`, or when the process has moved to another group. It only
+    /// sets a mark, and may be called where locks may not be taken.
+    pub fn forget(&self) {
+        self.0.forget();
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::sync::RwLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use crate::telemetry::container::files::Files;
+    use crate::telemetry::root::Root;
+
+    #[derive(Debug)]
+    pub(super) struct Reader {
+        root: Root,
+        files: RwLock<Files>,
+        is_stale: AtomicBool,
+    }
+
+    impl Reader {
+        pub(super) fn below(root: Root) -> Result<Self, String> {
+            let files = RwLock::new(Files::open(&root)?);
+            Ok(Self { root, files, is_stale: AtomicBool::new(false) })
+        }
+
+        /// Shows the files. It never waits: a lock that another thread held during a fork stays locked in the child.
+        pub(super) fn with_files<R>(
+            &self,
+            buffer: &mut Vec<u8>,
+            see: impl Fn(&Files, &mut Vec<u8>) -> R,
+        ) -> R {
+            if self.is_stale.load(Ordering::Acquire)
+                && let Ok(mut files) = self.files.try_write()
+            {
+                *files = Files::open(&self.root).unwrap_or_else(Files::gone);
+                self.is_stale.store(false, Ordering::Release);
+            }
+            if !self.is_stale.load(Ordering::Acquire)
+                && let Ok(files) = self.files.try_read()
+            {
+                return see(&files, buffer);
+            }
+            see(&Files::open(&self.root).unwrap_or_else(Files::gone), buffer)
+        }
+
+        pub(super) fn descriptors(&self) -> usize {
+            self.files.try_read().map_or(0, |files| files.descriptors())
+        }
+
+        pub(super) fn forget(&self) {
+            self.is_stale.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use crate::telemetry::container::{Container, ContainerNumbers};
+    use crate::telemetry::root::Root;
+
+    /// There is none: opening one always fails.
+    #[derive(Debug)]
+    pub(super) enum Reader {}
+
+    #[derive(Debug)]
+    pub(super) enum Files {}
+
+    impl Reader {
+        pub(super) fn below(_: Root) -> Result<Self, String> {
+            Err("control groups are known on Linux only".to_owned())
+        }
+
+        pub(super) fn with_files<R>(
+            &self,
+            _: &mut Vec<u8>,
+            _: impl Fn(&Files, &mut Vec<u8>) -> R,
+        ) -> R {
+            match *self {}
+        }
+
+        pub(super) fn descriptors(&self) -> usize {
+            match *self {}
+        }
+
+        pub(super) fn forget(&self) {
+            match *self {}
+        }
+    }
+
+    impl Files {
+        pub(super) fn numbers(&self, _: &mut Vec<u8>) -> ContainerNumbers {
+            match *self {}
+        }
+
+        pub(super) fn have_lost(&self, _: &ContainerNumbers) -> bool {
+            match *self {}
+        }
+
+        pub(super) fn describe(&self, _: ContainerNumbers, _: &mut Vec<u8>) -> Container {
+            match *self {}
+        }
+    }
+}
