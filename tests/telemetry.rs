@@ -302,7 +302,9 @@ fn every_field_is_a_sensor_with_a_value_or_a_reason() {
         let end = path.find("[]").or_else(|| path.find(".*")).unwrap_or(path.len());
         path[..end].to_owned()
     };
-    let captured: BTreeSet<_> = paths_of(&capture.capture()).iter().map(short).collect();
+    let mut captured: BTreeSet<_> = paths_of(&capture.capture()).iter().map(short).collect();
+    // Only where the process is in one.
+    captured.retain(|path| !path.starts_with(".container"));
     let unknown: Vec<_> = captured.difference(&known).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
     let silent: Vec<_> = known.difference(&captured).collect();

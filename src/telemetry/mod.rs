@@ -5,13 +5,16 @@
 
 mod capture;
 mod command;
+mod container;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod machine;
 mod parts;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;
 mod reasons;
 mod rolling;
+mod root;
 mod sensors;
 mod snapshot;
 mod space;
@@ -19,6 +22,11 @@ mod types;
 pub mod usage;
 
 pub use capture::TelemetryCapture;
+pub use container::{
+    Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,
+    ContainerReader,
+};
+pub use machine::MachineInfo;
 pub use parts::{
     Cpu, CpuTimes, Disk, DiskIo, DiskUsage, IoCounters, Memory, NetIo, Network, Process,
     ProcessMemory, ProcessTimes, Swap, Switches, Telemetry, VirtualMemory,
@@ -33,16 +41,6 @@ pub fn forget_after_fork() {
     #[cfg(target_os = "linux")]
     linux::forget_after_fork();
 }
-
-mod container;
-pub mod machine;
-mod root;
-
-pub use container::{
-    Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,
-    ContainerReader,
-};
-pub use machine::MachineInfo;
 
 /// A type of telemetry that can be captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::container::Container;
 use super::snapshot::{
     ByName, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Named, Reasons, Tenths,
     Text, part,
@@ -27,9 +28,9 @@ part! {
         /// This process: with the type `process_info`.
         pub process: Option<Process> as Maybe<Process>,
         /// Graphics processors.
-        pub gpu: Option<Value> as Maybe<Json>,
-        /// Limits and use of the container that the process is in.
-        pub container: Option<Value> as Maybe<Json>,
+        pub gpu: Option<Value> as Maybe<Json<Value>>,
+        /// The container that the process is in, if it is in one: with the types `cpu`, `mem` and `process_info`.
+        pub container: Option<Container> as Maybe<Json<Container>>,
         /// Why what was asked for is missing: a field (`process.io_counters`) or a part (`disk`), and the reason.
         pub unavailable: Named<String> as Reasons,
     }

@@ -30,7 +30,7 @@ pub(crate) fn report(package: &str, script: &str, arguments: &[&str], report: &m
 }
 
 fn python_with(package: &str) -> Option<PathBuf> {
-    let home = scratch().join(package.replace("==", "-"));
+    let home = scratch().join(package.replace("==", "-").replace(['[', ']'], "-"));
     let python = home.join("bin/python");
     let is_ready = home.join("is-ready");
     if !is_ready.exists() {

@@ -78,5 +78,5 @@ fn by_psutil(report: &mut Report) {
 }
 
 fn by_flowcept(report: &mut Report) {
-    python::report("flowcept==1.0.3", "capture.py", &["flowcept", FEW, MANY], report);
+    python::report("flowcept[telemetry]==1.0.3", "capture.py", &["flowcept", FEW, MANY], report);
 }

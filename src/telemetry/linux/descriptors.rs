@@ -32,12 +32,13 @@ impl Host {
         // Since Linux 6.2 the size of the folder is their number.
         let all = self.descriptors.status()?.size;
         let own = OwnNumbers::of(self, types);
-        if all > 0
-            && let Some(counted) = count_densely(all, &own)
-        {
-            return Ok(counted);
-        }
-        self.count_listed(&own, buffer)
+        let counted = if all > 0 { count_densely(all, &own) } else { None };
+        let mut counted = counted.map_or_else(|| self.count_listed(&own, buffer), Ok)?;
+        // Of the container's files only their number is known.
+        let of_container = self.container().map_or(0, |container| container.descriptors() as u64);
+        counted.descriptors = counted.descriptors.saturating_sub(of_container);
+        counted.files = counted.files.saturating_sub(of_container);
+        Ok(counted)
     }
 
     fn count_listed(&self, own: &OwnNumbers, buffer: &mut Vec<u8>) -> io::Result<Opened> {

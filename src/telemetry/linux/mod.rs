@@ -25,9 +25,10 @@ use self::cpu::CpuLine;
 use self::held::{Held, Shape};
 use super::TelemetryType;
 use super::capture::Options;
+use super::container::ContainerReader;
 use super::reasons::Missing;
 use super::rolling::Rolling;
-use super::snapshot;
+use super::snapshot::{self, Code, Json};
 use super::types::Types;
 use crate::clock;
 
@@ -183,8 +184,12 @@ impl Host {
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
                 process::capture(self, types, scratch, out);
             });
-            // Graphics processors and the container.
-            out.extend_from_slice(&[0, 0]);
+            // Graphics processors.
+            out.push(0);
+            let container = self.container().filter(|_| wants_container(types));
+            maybe(container, out, |container, out| {
+                Json::put(&container.read(&mut scratch.buffer), out);
+            });
             scratch.missing.put(out);
         });
     }
@@ -205,6 +210,11 @@ impl Host {
         ];
         let frequency = self.frequency.get().into_iter().flat_map(frequency::Frequency::held);
         own.into_iter().chain(frequency.map(|held| (TelemetryType::Cpu, held)))
+    }
+
+    /// The container of this process, which a tree of files is not.
+    fn container(&self) -> Option<&'static ContainerReader> {
+        if self.root == Path::new("/") { shared::container() } else { None }
     }
 
     /// In a forked child: closes what the parent opened.
@@ -231,6 +241,12 @@ impl Host {
             known => Some(known),
         }
     }
+}
+
+fn wants_container(types: Types) -> bool {
+    [TelemetryType::Cpu, TelemetryType::Mem, TelemetryType::ProcessInfo]
+        .into_iter()
+        .any(|one| types.contains(one))
 }
 
 fn wants_cpu(types: Types) -> bool {

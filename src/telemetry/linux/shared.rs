@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::Host;
+use crate::telemetry::container::ContainerReader;
 
 /// How many forks were told of.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -13,9 +14,36 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// process that was forked without being told of.
 static HOST: AtomicPtr<(u32, Host)> = AtomicPtr::new(ptr::null_mut());
 
+/// The reader of the container, if the process is in one. Never freed, as above.
+static CONTAINER: AtomicPtr<Option<ContainerReader>> = AtomicPtr::new(ptr::null_mut());
+
+/// The reader of the container that the process is in. No lock: one that is held while the process forks would stay closed
+/// in the child.
+pub(super) fn container() -> Option<&'static ContainerReader> {
+    let mut current = CONTAINER.load(Ordering::Acquire);
+    if current.is_null() {
+        let new = Box::into_raw(Box::new(ContainerReader::open().ok()));
+        let swapped = CONTAINER.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+        current = swapped.map_or_else(
+            |current| {
+                // SAFETY: nobody has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                current
+            },
+            |_| new,
+        );
+    }
+    // SAFETY: leaked above, and not null.
+    unsafe { (*current).as_ref() }
+}
+
 /// Says that this process is a forked child. Only marks, so that it may be called wherever a fork handler may be.
 pub(in crate::telemetry) fn forget_after_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: null, or a reader that was leaked below.
+    if let Some(Some(reader)) = unsafe { CONTAINER.load(Ordering::Acquire).as_ref() } {
+        reader.forget();
+    }
 }
 
 /// The host of this process.

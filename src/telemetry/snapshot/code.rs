@@ -5,7 +5,8 @@
 
 use std::marker::PhantomData;
 
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::bytes::{OpenList, Reader, put_bytes, put_float, put_integer};
 use super::json;
@@ -136,23 +137,23 @@ impl Code for Text {
     }
 }
 
-/// JSON, for parts that others fill.
+/// JSON, for parts that others declare.
 #[derive(Debug)]
-pub(in crate::telemetry) struct Json;
+pub(in crate::telemetry) struct Json<T>(PhantomData<T>);
 
-impl Code for Json {
-    type Value = Value;
+impl<T: Serialize + DeserializeOwned> Code for Json<T> {
+    type Value = T;
 
-    fn put(value: &Value, out: &mut Vec<u8>) {
-        put_bytes(value.to_string().as_bytes(), out);
+    fn put(value: &T, out: &mut Vec<u8>) {
+        put_bytes(&serde_json::to_vec(value).unwrap_or_default(), out);
     }
 
-    fn take(from: &mut Reader<'_>) -> Option<Value> {
+    fn take(from: &mut Reader<'_>) -> Option<T> {
         serde_json::from_slice(from.bytes()?).ok()
     }
 
     fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        // Read again, because damaged bytes must not become a damaged line.
+        // Read and written again, because damaged bytes must not become a damaged line.
         json::by_serde(&Self::take(from)?, out)
     }
 }
