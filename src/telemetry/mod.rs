@@ -22,6 +22,7 @@ mod types;
 pub mod usage;
 
 pub use capture::TelemetryCapture;
+pub(crate) use capture::part_of;
 pub use container::{
     Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,
     ContainerReader,
