@@ -5,6 +5,7 @@ use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 pub(crate) struct Calls {
     files: Vec<File>,
@@ -29,7 +30,8 @@ impl Calls {
         let has_swap =
             std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1);
         let swap = has_swap.then_some("/proc/vmstat");
-        Self::of(paths.into_iter().chain(swap))
+        let paths = paths.into_iter().chain(swap).map(PathBuf::from);
+        Self::of(paths.chain(of_container()))
     }
 
     /// Those, and the ones that a capture knows to be constant.
@@ -41,11 +43,12 @@ impl Calls {
         calls
     }
 
-    fn of<'a>(paths: impl Iterator<Item = &'a str>) -> Self {
-        let open = |path| File::open(path).expect("a file of the kernel's");
+    fn of(paths: impl Iterator<Item = PathBuf>) -> Self {
+        let open = |path: PathBuf| File::open(path).expect("a file of the kernel's");
+        let folders = ["/proc/self/task", "/proc/self/fd"].into_iter().map(PathBuf::from);
         Self {
             files: paths.map(open).collect(),
-            folders: ["/proc/self/task", "/proc/self/fd"].into_iter().map(open).collect(),
+            folders: folders.map(open).collect(),
             others: 0..3,
             buffer: vec![0; 16 * 1024],
         }
@@ -84,6 +87,14 @@ impl Calls {
             libc::sched_getcpu();
         }
     }
+}
+
+/// Where the process is in a container, its files: those that a capture opens.
+fn of_container() -> Vec<PathBuf> {
+    super::telemetry::complete();
+    let entries = std::fs::read_dir("/proc/self/fd").expect("a folder of the kernel's");
+    let paths = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    paths.filter(|path| path.starts_with("/sys/fs/cgroup")).collect()
 }
 
 fn status(descriptor: i32) {

@@ -19,11 +19,11 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+pub(super) use held::{Held, Shape};
 pub(super) use process::rusage;
 pub(super) use shared::{forget_after_fork, host, of_process};
 
 use self::cpu::CpuLine;
-use self::held::{Held, Shape};
 use super::TelemetryType;
 use super::capture::Options;
 use super::container::ContainerReader;
@@ -182,15 +182,15 @@ impl Host {
             part(types.contains(TelemetryType::Network), out, |out| {
                 network::capture(self, scratch, out);
             });
+            let container = self.container().filter(|_| wants_container(types));
+            maybe(container, out, |container, out| {
+                Json::put(&container.read(&mut scratch.buffer), out);
+            });
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
                 process::capture(self, types, scratch, out);
             });
             // Graphics processors.
             out.push(0);
-            let container = self.container().filter(|_| wants_container(types));
-            maybe(container, out, |container, out| {
-                Json::put(&container.read(&mut scratch.buffer), out);
-            });
             scratch.missing.put(out);
         });
     }
