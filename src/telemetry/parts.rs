@@ -26,7 +26,7 @@ part! {
         /// Network: with the type `network`.
         pub network: Option<Network> as Maybe<Network>,
         /// The container that the process is in, if it is in one: with the types `cpu`, `mem` and `process_info`.
-        pub container: Option<Container> as Maybe<Json<Container>>,
+        pub container: Option<Container> as Maybe<Container>,
         /// This process: with the type `process_info`.
         pub process: Option<Process> as Maybe<Process>,
         /// Graphics processors.
