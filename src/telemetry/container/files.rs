@@ -157,7 +157,7 @@ impl Files {
     /// Numbers, with the text that belongs to them.
     pub(super) fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
         let ContainerNumbers { memory, cpu, pids } = numbers;
-        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read(buffer)?));
+        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read_once(buffer)?));
         Container {
             version: self.version,
             path: self.path.clone(),
@@ -201,7 +201,7 @@ impl Files {
     /// A part that could not be found at all has its reason; the others may lack single files.
     fn say_what_is_missing(&mut self, parts: BTreeMap<String, String>, buffer: &mut Vec<u8>) {
         let numbers = self.numbers(buffer);
-        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read(buffer)?));
+        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read_once(buffer)?));
         let values = [
             ("memory.current", numbers.memory.current.is_some()),
             ("memory.peak", numbers.memory.peak.is_some()),

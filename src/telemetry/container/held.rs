@@ -29,6 +29,13 @@ impl Held {
         Some(&buffer[..length])
     }
 
+    /// The same for one that is not read often, and not held open in between.
+    pub(super) fn read_once<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let text = self.read(buffer);
+        self.0.release();
+        text
+    }
+
     /// Its descriptor, while it is open.
     pub(super) fn number(&self) -> Option<i32> {
         self.0.number()
