@@ -29,7 +29,7 @@ use super::capture::Options;
 use super::container::ContainerReader;
 use super::reasons::Missing;
 use super::rolling::Rolling;
-use super::snapshot;
+use super::snapshot::{self, Description};
 use super::types::Types;
 use crate::clock;
 
@@ -69,7 +69,7 @@ pub(super) struct Host {
 #[derive(Debug, Default)]
 struct Described {
     at_ns: u64,
-    bytes: Vec<u8>,
+    text: Description,
 }
 
 /// A capture that others may share.
@@ -233,16 +233,16 @@ impl Host {
         let now = clock::monotonic_ns();
         let mut described = self.described.try_lock().ok();
         if let Some(known) = &described
-            && !known.bytes.is_empty()
+            && !known.text.is_empty()
             && now.saturating_sub(known.at_ns) < MOST_NS
         {
-            snapshot::put_container(&numbers, &known.bytes, out);
+            snapshot::put_container(&numbers, &known.text, out);
             return;
         }
-        let bytes = snapshot::description(&container.describe(numbers, buffer));
-        snapshot::put_container(&numbers, &bytes, out);
+        let text = Description::of(&container.describe(numbers, buffer));
+        snapshot::put_container(&numbers, &text, out);
         if let Some(known) = &mut described {
-            **known = Described { at_ns: now, bytes };
+            **known = Described { at_ns: now, text };
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) use code::{
     Absent, ByName, Code, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Reasons,
     Tenths, Text, key_of, part,
 };
-pub(super) use container::{description, put_container};
+pub(super) use container::{Description, put_container};
 pub use named::Named;
 
 use serde::{Serialize, Serializer};
