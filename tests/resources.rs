@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use runlore::record::TaskObject;
 use runlore::store::MemoryStore;
-use runlore::telemetry::TelemetryChoice;
+use runlore::telemetry::{TelemetryChoice, usage};
 use runlore::{FutureExt as _, carry, task, telemetry_task};
 use serde_json::Value;
 
@@ -36,9 +36,11 @@ fn assert_adds_up(store: &MemoryStore) {
     }
 }
 
+/// Uses so much of a processor, however busy the machine is.
 fn burn(milliseconds: u64) {
-    let until = std::time::Instant::now() + Duration::from_millis(milliseconds);
-    while std::time::Instant::now() < until {
+    let used = || usage::thread().unwrap().cpu_ns;
+    let until = used() + milliseconds * 1_000_000;
+    while used() < until {
         black_box((0..1000_u64).sum::<u64>());
     }
 }

@@ -78,3 +78,8 @@ pub enum TelemetryChoice {
     /// These types.
     Types(&'static [TelemetryType]),
 }
+
+/// The guide's examples run too.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/telemetry.md")]
+struct Guide;
