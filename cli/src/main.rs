@@ -3,6 +3,7 @@
 //! Exit codes: 0 fine, 1 an error (of usage too), 2 a finding.
 #![warn(clippy::print_stdout, reason = "it panics where the reader of a pipe is gone")]
 
+mod child;
 mod demo;
 mod failure;
 mod ls;
