@@ -5,8 +5,10 @@
 
 mod child;
 mod demo;
+mod doctor;
 mod failure;
 mod ls;
+mod machine;
 mod out;
 mod recover;
 mod run;
@@ -19,6 +21,7 @@ mod store;
 mod table;
 mod tasks;
 mod tree;
+mod units;
 
 use std::process::ExitCode;
 
@@ -56,6 +59,7 @@ enum Command {
     Show(show::Args),
     Tree(tree::Args),
     Recover(recover::Args),
+    Doctor(doctor::Args),
     Settings(settings::Args),
 }
 
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::run(&args, &store),
         Command::Tree(args) => tree::run(&args, &store),
         Command::Recover(args) => recover::run(&args, &store),
+        Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
     };
     done.unwrap_or_else(|failure| failure.report())
