@@ -245,7 +245,7 @@ impl Source {
 }
 
 /// The part of [`Telemetry`] that a type fills.
-pub(super) fn part_of(one: TelemetryType) -> &'static str {
+pub(crate) fn part_of(one: TelemetryType) -> &'static str {
     match one {
         TelemetryType::Cpu | TelemetryType::PerCpu => "cpu",
         TelemetryType::ProcessInfo => "process",

@@ -25,12 +25,12 @@ part! {
         pub disk: Option<Disk> as Maybe<Disk>,
         /// Network: with the type `network`.
         pub network: Option<Network> as Maybe<Network>,
+        /// The container that the process is in, if it is in one: with the types `cpu`, `mem` and `process_info`.
+        pub container: Option<Container> as Maybe<Container>,
         /// This process: with the type `process_info`.
         pub process: Option<Process> as Maybe<Process>,
         /// Graphics processors.
         pub gpu: Option<Value> as Maybe<Json<Value>>,
-        /// The container that the process is in, if it is in one: with the types `cpu`, `mem` and `process_info`.
-        pub container: Option<Container> as Maybe<Json<Container>>,
         /// Why what was asked for is missing: a field (`process.io_counters`) or a part (`disk`), and the reason.
         pub unavailable: Named<String> as Reasons,
     }

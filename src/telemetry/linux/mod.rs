@@ -19,16 +19,16 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+pub(super) use held::{Held, Shape};
 pub(super) use shared::{forget_after_fork, host, of_process};
 
 use self::cpu::CpuLine;
-use self::held::{Held, Shape};
 use super::TelemetryType;
 use super::capture::Options;
 use super::container::ContainerReader;
 use super::reasons::Missing;
 use super::rolling::Rolling;
-use super::snapshot::{self, Code, Json};
+use super::snapshot::{self, Description};
 use super::types::Types;
 use crate::clock;
 
@@ -59,8 +59,16 @@ pub(super) struct Host {
     cpu_samples: Rolling<cpu::CpuSample>,
     process_samples: Rolling<u64>,
     listing: Mutex<()>,
+    described: Mutex<Described>,
     /// The last capture, for those who may share it.
     last: Mutex<Last>,
+}
+
+/// What a container is, but for its numbers; looked at again each second.
+#[derive(Debug, Default)]
+struct Described {
+    at_ns: u64,
+    text: Description,
 }
 
 /// A capture that others may share.
@@ -123,6 +131,7 @@ impl Host {
             cpu_samples: Rolling::new(),
             process_samples: Rolling::new(),
             listing: Mutex::new(()),
+            described: Mutex::default(),
             last: Mutex::default(),
         }
     }
@@ -181,15 +190,15 @@ impl Host {
             part(types.contains(TelemetryType::Network), out, |out| {
                 network::capture(self, scratch, out);
             });
+            let container = self.container().filter(|_| wants_container(types));
+            maybe(container, out, |container, out| {
+                self.put_container(container, &mut scratch.buffer, out);
+            });
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
                 process::capture(self, types, scratch, out);
             });
             // Graphics processors.
             out.push(0);
-            let container = self.container().filter(|_| wants_container(types));
-            maybe(container, out, |container, out| {
-                Json::put(&container.read(&mut scratch.buffer), out);
-            });
             scratch.missing.put(out);
         });
     }
@@ -215,6 +224,25 @@ impl Host {
     /// The container of this process, which a tree of files is not.
     fn container(&self) -> Option<&'static ContainerReader> {
         if self.root == Path::new("/") { shared::container() } else { None }
+    }
+
+    fn put_container(&self, container: &ContainerReader, buffer: &mut Vec<u8>, out: &mut Vec<u8>) {
+        const MOST_NS: u64 = 1_000_000_000;
+        let numbers = container.numbers(buffer);
+        let now = clock::monotonic_ns();
+        let mut described = self.described.try_lock().ok();
+        if let Some(known) = &described
+            && !known.text.is_empty()
+            && now.saturating_sub(known.at_ns) < MOST_NS
+        {
+            snapshot::put_container(&numbers, &known.text, out);
+            return;
+        }
+        let text = Description::of(&container.describe(numbers, buffer));
+        snapshot::put_container(&numbers, &text, out);
+        if let Some(known) = &mut described {
+            **known = Described { at_ns: now, text };
+        }
     }
 
     /// In a forked child: closes what the parent opened.

@@ -8,6 +8,7 @@
 
 mod bytes;
 mod code;
+mod container;
 mod json;
 mod named;
 
@@ -16,6 +17,7 @@ pub(super) use code::{
     Absent, ByName, Code, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Reasons,
     Tenths, Text, key_of, part,
 };
+pub(super) use container::{Description, put_container};
 pub use named::Named;
 
 use serde::{Serialize, Serializer};
