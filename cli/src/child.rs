@@ -40,8 +40,7 @@ mod unix {
     /// process's, `forget` is called.
     pub(crate) fn wait(child: Child, forget: impl FnOnce()) -> io::Result<Ended> {
         let pid = child.id() as libc::pid_t;
-        // What is in force when the command replaces us in its process counts as its own.
-        let inherited = peak_rss(&usage_of_this_process());
+        let inherited = peak_of_this_program();
         let ended = retried(|| {
             let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
             let flags = libc::WEXITED | libc::WNOWAIT;
@@ -78,13 +77,30 @@ mod unix {
         }
     }
 
-    fn usage_of_this_process() -> libc::rusage {
+    /// The most memory that this program used. The command begins as a copy of it, and the system counts that as the
+    /// command's own.
+    #[cfg(target_os = "linux")]
+    fn peak_of_this_program() -> u64 {
+        // `getrusage` would tell the peak of whoever started us, for the same reason.
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse().ok());
+        kibibytes.map_or_else(peak_by_rusage, |kibibytes: u64| kibibytes * 1024)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn peak_of_this_program() -> u64 {
+        peak_by_rusage()
+    }
+
+    fn peak_by_rusage() -> u64 {
         let mut used = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the place is valid for what is written there, and zeros are a valid rusage.
-        unsafe {
+        let used = unsafe {
             libc::getrusage(libc::RUSAGE_SELF, used.as_mut_ptr());
             used.assume_init()
-        }
+        };
+        peak_rss(&used)
     }
 
     fn peak_rss(used: &libc::rusage) -> u64 {

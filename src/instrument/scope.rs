@@ -15,7 +15,8 @@ use super::meter::Meter;
 use super::panics::Since;
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
-use crate::context::{self, Context, handed};
+use crate::context::handed::{self, Sums};
+use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::push_add;
 use crate::record::{Encoder, Id, Limits, is_secret_name};
@@ -320,7 +321,7 @@ impl TaskGuard {
         let Some((begun, _)) = &self.begun else { return };
         if begun.meter.is_some() {
             handed::expect(begun.id);
-            handed::add(begun.id, used.as_threads());
+            handed::add(begun.id, Sums { used: used.as_threads(), ..Sums::default() });
         }
         push_item(&mut self.items, ItemKind::ChildUsage, Key::Index(0), |items| {
             Encoder::new(items, Limits::DEFAULT, false).serialize(used);

@@ -77,6 +77,7 @@ impl Snapshot<'_> {
         Maybe::<Memory>::skip(&mut from)?;
         Maybe::<Disk>::skip(&mut from)?;
         Maybe::<Network>::skip(&mut from)?;
+        Maybe::<super::Container>::skip(&mut from)?;
         let process = Maybe::<Process>::take(&mut from)??;
         Some(ProcessUsage {
             read_bytes: process.io_counters.as_ref().and_then(|io| io.read_bytes),
