@@ -32,6 +32,7 @@ fn machine_hidden() -> insta::internals::SettingsBindDropGuard {
     settings.add_filter(r"[\d.]+ (ns|µs|ms)\b", "[time]");
     settings.add_filter(r"[\d.]+ (B|KiB|MiB|GiB|TiB)\b", "[bytes]");
     settings.add_filter(r"[\d.]+ %", "[percent]");
+    settings.add_filter("; not optimised: a release build is faster", "");
     settings.add_filter(r"(\S) {3,}", "$1  ");
     settings.bind_to_scope()
 }
@@ -60,6 +61,11 @@ fn it_says_where_a_setting_came_from() {
         "settings   cpu by settings.yaml:2, disk by settings.yaml:3, \
          machine_info by $RUNLORE_TELEMETRY_CAPTURE__MACHINE_INFO; the rest by default"
     );
+
+    // A file that says what the defaults say changes nothing.
+    fs::write(folder.path().join("settings.yaml"), "telemetry_capture:\n  cpu: yes\n").unwrap();
+    let told = told_by(&mut doctor(&folder, &["mem"]));
+    assert!(told.contains("settings.yaml, with telemetry as by default\n"), "{told}");
 }
 
 #[test]

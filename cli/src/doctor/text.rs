@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use runlore::query::text::{human_duration, printable};
-use runlore::settings::Origin;
+use runlore::settings::{Key, Settings};
 use runlore::telemetry::{Sensor, SensorState, TelemetryType};
 
 use super::Report;
@@ -55,7 +55,9 @@ fn summary(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     let (cost, all) = (human_duration(report.cost), human_duration(report.cost_of_all));
     line(out, "a capture", &format!("{cost} for what is on, {all} for all types; two a task"))?;
     let once = human_duration(report.cost_of_machine);
-    line(out, "", &format!("{once} for machine_info"))?;
+    let build =
+        if cfg!(debug_assertions) { "; not optimised: a release build is faster" } else { "" };
+    line(out, "", &format!("{once} for machine_info{build}"))?;
     let about = &report.machine;
     let (processors, memory) = (machine::processors(about), machine::memory(about));
     line(out, "machine", &format!("{processors}; memory {memory}"))?;
@@ -71,13 +73,16 @@ fn line(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {
     writeln!(out, "{DIM}{heading:<9}{DIM:#}  {}", printable(text))
 }
 
-/// Where the settings of telemetry come from.
+/// Where the settings of telemetry come from that differ from the defaults.
 fn settings(report: &Report<'_>) -> String {
+    let defaults = Settings::default().keys();
+    let is_default =
+        |key: &Key| defaults.iter().any(|(path, value)| (path, value) == (&key.path, &key.value));
     let changed: Vec<String> = report
         .loaded
         .keys()
         .into_iter()
-        .filter(|key| key.origin != Origin::Default)
+        .filter(|key| !is_default(key))
         .filter_map(|key| {
             let name = key.path.strip_prefix("telemetry_capture.")?;
             Some(format!("{name} by {}", key.origin))
@@ -86,7 +91,7 @@ fn settings(report: &Report<'_>) -> String {
     let files: Vec<String> = report.loaded.files().map(|path| path.display().to_string()).collect();
     match (&files[..], &changed[..]) {
         ([], []) => "no settings file is found here: the defaults".to_owned(),
-        (files, []) => format!("{}, which leaves telemetry as it is by default", files.join(", ")),
+        (files, []) => format!("{}, with telemetry as by default", files.join(", ")),
         (_, changed) => format!("{}; the rest by default", changed.join(", ")),
     }
 }

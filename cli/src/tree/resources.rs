@@ -8,6 +8,7 @@ use std::time::Duration;
 use runlore::query::text::human_duration;
 use runlore::query::{Item, Node, Part, Style, Tree};
 use runlore::record::TaskObject;
+use serde_json::Value;
 
 use crate::out::{RED, paint};
 use crate::show::used::{Figure, load};
@@ -112,16 +113,17 @@ impl Used {
     fn by(task: &TaskObject) -> Self {
         let Some(resources) = &task.resources else { return Self::default() };
         let figure = |name: &str| resources.get(name).and_then(Figure::of);
-        let peak = resources.get("child").and_then(|child| child.get("peak_rss_bytes")?.as_u64());
-        let changed = || figure("rss_bytes").map(|figure| of_process(figure, change));
+        let memory = match resources.get("child") {
+            // What changed is the memory of whoever waited for it.
+            Some(child) => {
+                let peak = child.get("peak_rss_bytes").and_then(Value::as_u64);
+                peak.map(|peak| format!("peak {}", bytes(peak)))
+            }
+            None => figure("rss_bytes").map(|figure| of_process(figure, change)),
+        };
         // Without telemetry, what a command used is all that is known.
         let cpu = figure("cpu_ns").or_else(|| Self::of_time(task.own_cpu()).cpu);
-        Self {
-            cpu,
-            memory: peak.map(|peak| format!("peak {}", bytes(peak))).or_else(changed),
-            read: figure("read_bytes"),
-            written: figure("write_bytes"),
-        }
+        Self { cpu, memory, read: figure("read_bytes"), written: figure("write_bytes") }
     }
 }
 
