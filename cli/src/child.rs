@@ -15,7 +15,7 @@ pub(crate) struct Ended {
 /// Waits for a command to end, whatever signals come in between. Just before its number may become another process's,
 /// `forget` is called.
 #[cfg(not(unix))]
-pub(crate) fn wait(mut child: Child, forget: impl FnOnce()) -> io::Result<Ended> {
+pub(crate) fn wait(child: &mut Child, forget: impl FnOnce()) -> io::Result<Ended> {
     let status = child.wait();
     forget();
     Ok(Ended { status: status?, used: None })
@@ -38,7 +38,7 @@ mod unix {
 
     /// Waits for a command to end, whatever signals come in between. Just before its number may become another
     /// process's, `forget` is called.
-    pub(crate) fn wait(child: Child, forget: impl FnOnce()) -> io::Result<Ended> {
+    pub(crate) fn wait(child: &mut Child, forget: impl FnOnce()) -> io::Result<Ended> {
         let pid = child.id() as libc::pid_t;
         let inherited = peak_of_this_program();
         let ended = retried(|| {
@@ -161,7 +161,10 @@ mod unix {
     #[cfg(target_os = "linux")]
     fn transfers(pid: libc::pid_t) -> Result<Transfers, String> {
         let path = format!("/proc/{pid}/io");
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            let error = error.to_string();
+            format!("{path}: {}", error.split(" (os error").next().unwrap_or(&error))
+        })?;
         let number = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
             let number = line.and_then(|number| number.parse().ok());

@@ -112,10 +112,10 @@ fn execute(words: &[OsString], argv: &[String], program: &str) -> (u8, Option<Bo
 fn complete(command: &mut Command) -> io::Result<Ended> {
     #[cfg(unix)]
     crate::signals::leave_to_command();
-    let child = command.spawn()?;
+    let mut child = command.spawn()?;
     #[cfg(unix)]
     crate::signals::set_command(child.id());
-    child::wait(child, || {
+    child::wait(&mut child, || {
         #[cfg(unix)]
         crate::signals::set_command(0);
     })

@@ -198,7 +198,7 @@ fn write(out: &mut impl Write, record: &Record) -> io::Result<()> {
 
 /// The machines that a run was on; processes on the same one together.
 fn write_machines(out: &mut impl Write, machines: &Map<String, Value>) -> io::Result<()> {
-    let mut told: Vec<(Vec<&str>, Vec<(&str, String)>)> = Vec::new();
+    let mut told: Vec<(Vec<&str>, Facts)> = Vec::new();
     for (name, machine) in machines {
         // What another tool wrote may have another form; its names are told with the rest.
         let Ok(machine) = serde_json::from_value(machine.clone()) else { continue };
@@ -218,7 +218,10 @@ fn write_machines(out: &mut impl Write, machines: &Map<String, Value>) -> io::Re
     Ok(())
 }
 
-fn machine_facts(machine: &MachineInfo) -> Vec<(&'static str, String)> {
+/// Headings and what they say.
+type Facts = Vec<(&'static str, String)>;
+
+fn machine_facts(machine: &MachineInfo) -> Facts {
     let mut facts = vec![
         ("cpu", machine::processors(machine)),
         ("memory", machine::memory(machine)),

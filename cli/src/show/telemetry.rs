@@ -50,7 +50,6 @@ pub(super) fn write(
         return Ok(());
     }
     writeln!(out, "\n{BOLD}telemetry{BOLD:#}")?;
-    let at = |side: Option<&Value>, path: &str| side?.pointer(path).cloned();
     let mut rows = Vec::new();
     for (path, name, unit) in NUMBERS {
         rows.extend(row(name, unit, at(before, path), at(after, path)));
@@ -72,14 +71,18 @@ pub(super) fn write(
     Ok(())
 }
 
+fn at<'a>(side: Option<&'a Value>, path: &str) -> Option<&'a Value> {
+    side?.pointer(path)
+}
+
 /// A number that changed, or of which one side is missing.
-fn row(name: &str, unit: &str, before: Option<Value>, after: Option<Value>) -> Option<Vec<Cell>> {
+fn row(name: &str, unit: &str, before: Option<&Value>, after: Option<&Value>) -> Option<Vec<Cell>> {
     if before == after {
         return None;
     }
-    let told = |value: &Option<Value>| value.as_ref().map(|value| measured(value, unit));
+    let told = |value: Option<&Value>| value.map(|value| measured(value, unit));
     let cell = |text: Option<String>| Cell::new(&text.unwrap_or_default());
-    let change = before.as_ref().zip(after.as_ref()).and_then(|(before, after)| {
+    let change = before.zip(after).and_then(|(before, after)| {
         Some(match unit {
             // Means over different times, and levels: their difference is none of anything.
             "%" | "MHz" => return None,
@@ -91,12 +94,7 @@ fn row(name: &str, unit: &str, before: Option<Value>, after: Option<Value>) -> O
             }
         })
     });
-    Some(vec![
-        Cell::new(&format!("  {name}")),
-        cell(told(&before)),
-        cell(told(&after)),
-        cell(change),
-    ])
+    Some(vec![Cell::new(&format!("  {name}")), cell(told(before)), cell(told(after)), cell(change)])
 }
 
 /// A difference without the digits that subtracting made up; whole where it is.

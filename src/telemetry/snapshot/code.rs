@@ -362,6 +362,23 @@ macro_rules! part {
 
         impl $crate::telemetry::snapshot::Absent for $name {}
 
+        impl $name {
+            /// Passes over the fields before this one.
+            #[allow(dead_code, reason = "few parts need it")]
+            pub(in crate::telemetry) fn skip_to(
+                field: &str,
+                from: &mut $crate::telemetry::snapshot::Reader<'_>,
+            ) -> Option<()> {
+                $(
+                    if field == stringify!($field) {
+                        return Some(());
+                    }
+                    <$code as $crate::telemetry::snapshot::Code>::skip(from)?;
+                )*
+                None
+            }
+        }
+
         impl $crate::telemetry::snapshot::Code for $name {
             type Value = Self;
 

@@ -22,8 +22,7 @@ pub use named::Named;
 
 use serde::{Serialize, Serializer};
 
-use super::container::Container;
-use super::parts::{Cpu, Disk, Memory, Network, Process, Telemetry};
+use super::parts::{Process, Telemetry};
 use super::types::Types;
 use super::usage::ProcessUsage;
 
@@ -74,11 +73,7 @@ impl Snapshot<'_> {
     /// What the process had used, where its part was captured.
     pub(crate) fn process_usage(&self) -> Option<ProcessUsage> {
         let mut from = self.body()?;
-        Maybe::<Cpu>::skip(&mut from)?;
-        Maybe::<Memory>::skip(&mut from)?;
-        Maybe::<Disk>::skip(&mut from)?;
-        Maybe::<Network>::skip(&mut from)?;
-        Maybe::<Container>::skip(&mut from)?;
+        Telemetry::skip_to("process", &mut from)?;
         let process = Maybe::<Process>::take(&mut from)??;
         Some(ProcessUsage {
             read_bytes: process.io_counters.as_ref().and_then(|io| io.read_bytes),
