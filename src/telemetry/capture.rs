@@ -76,6 +76,20 @@ impl TelemetryCapture {
         Self::with(types, Options::default(), Source::choose(Backend::Auto))
     }
 
+    /// These types instead, otherwise as before.
+    ///
+    /// ```
+    /// use runlore::settings::Settings;
+    /// use runlore::telemetry::{TelemetryCapture, Types};
+    ///
+    /// let capture = TelemetryCapture::from_settings(&Settings::default().telemetry_capture);
+    /// assert_eq!(capture.with_types(Types::every()).types(), Types::every());
+    /// ```
+    #[must_use]
+    pub fn with_types(self, types: Types) -> Self {
+        Self::with(types, self.options, self.source)
+    }
+
     /// Lists disks of the kinds `loop` and `ram` too that never did anything.
     #[must_use]
     pub fn with_idle_devices(mut self) -> Self {

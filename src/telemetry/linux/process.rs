@@ -25,6 +25,12 @@ pub(super) struct Rusage {
     pub(super) peak_rss_kib: u64,
 }
 
+/// The processor that the calling thread is on; negative where that is not known.
+pub(super) fn current_cpu() -> libc::c_int {
+    // SAFETY: a plain call.
+    unsafe { libc::sched_getcpu() }
+}
+
 /// Of a process, its children or a thread; nothing can go wrong for these.
 pub(super) fn rusage(who: libc::c_int) -> Rusage {
     let mut place = MaybeUninit::<libc::rusage>::zeroed();
@@ -53,10 +59,8 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     let Scratch { buffer, missing, .. } = scratch;
     // In the order of `Process`.
     put_integer(u64::from(host.pid), out);
-    // SAFETY: a plain call.
-    let cpu = unsafe { libc::sched_getcpu() };
-    let cpu =
-        u64::try_from(cpu).map_err(|_| missing.add("process.cpu_number", "sched_getcpu failed"));
+    let cpu = u64::try_from(current_cpu())
+        .map_err(|_| missing.add("process.cpu_number", "sched_getcpu failed"));
     maybe(cpu.ok(), out, put_integer);
 
     let memory = missing.or("process.memory", host.statm.path(), memory(host, buffer));
