@@ -183,7 +183,8 @@ impl Files {
             files.read_usage(&mut numbers.memory, buffer);
         }
         self.cpu.read_usage(&mut numbers.cpu, limits.tightest, buffer);
-        numbers.pids.current = self.pids.current.as_ref().and_then(|file| number(file.read(buffer)?));
+        numbers.pids.current =
+            self.pids.current.as_ref().and_then(|file| number(file.read(buffer)?));
         numbers
     }
 
@@ -285,8 +286,8 @@ impl MemoryFiles {
     fn read_usage(&self, memory: &mut ContainerMemory, buffer: &mut Vec<u8>) {
         memory.current = self.current.as_ref().and_then(|file| number(file.read(buffer)?));
         memory.peak = self.peak.as_ref().and_then(|file| number(file.read(buffer)?));
-        let events = self.events.as_ref().and_then(|file| file.read(buffer));
-        memory.oom_kills = events.and_then(|bytes| line(bytes, b"oom_kill "));
+        let oom_kills = |text: &[u8]| line(text, b"oom_kill ");
+        memory.oom_kills = self.events.as_ref().and_then(|file| file.find(buffer, oom_kills));
     }
 }
 

@@ -21,15 +21,23 @@ impl Held {
 
     /// What the file says now; none if it cannot be read any more.
     pub(super) fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        if buffer.len() < ROOM {
-            buffer.resize(ROOM, 0);
-        }
+        make_room(buffer);
         // Most of them say a number, and so may any other file that has got the descriptor's number.
         let length = self.0.read_checked(Shape::Whole, buffer, |text| Some(text.len())).ok()?;
         Some(&buffer[..length])
     }
 
-    /// The same for one that is not read often, and not held open in between.
+    /// What is found in it, which is nothing in files of another look.
+    pub(super) fn find<T>(
+        &self,
+        buffer: &mut Vec<u8>,
+        find: impl Fn(&[u8]) -> Option<T>,
+    ) -> Option<T> {
+        make_room(buffer);
+        self.0.read_alike(Shape::Whole, buffer, find).ok()
+    }
+
+    /// What one says that is not read often, and not held open in between.
     pub(super) fn read_once<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         let text = self.read(buffer);
         self.0.release();
@@ -43,6 +51,12 @@ impl Held {
     /// Its descriptor, while it is open.
     pub(super) fn number(&self) -> Option<i32> {
         self.0.number().filter(|number| self.0.seems_ours(*number))
+    }
+}
+
+fn make_room(buffer: &mut Vec<u8>) {
+    if buffer.len() < ROOM {
+        buffer.resize(ROOM, 0);
     }
 }
 

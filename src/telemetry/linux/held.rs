@@ -120,6 +120,20 @@ impl Held {
         Err(io::Error::other("its content is not as expected"))
     }
 
+    /// As [`Held::read`], for a file that looks like those of other processes and groups.
+    pub(in crate::telemetry) fn read_alike<T>(
+        &self,
+        shape: Shape,
+        buffer: &mut Vec<u8>,
+        parse: impl FnMut(&[u8]) -> Option<T>,
+    ) -> io::Result<T> {
+        let descriptor = self.open()?;
+        if !self.seems_ours(descriptor) {
+            self.open_anew(descriptor)?;
+        }
+        self.read(shape, buffer, parse)
+    }
+
     /// As [`Held::read`], for a file whose look tells nothing.
     pub(in crate::telemetry) fn read_checked<T>(
         &self,
@@ -140,8 +154,9 @@ impl Held {
         self.is_ours_if(descriptor, is_marked)
     }
 
-    /// The same without a question to the system while nothing of ours had to be opened anew: who closes descriptors of
-    /// others closes them all.
+    /// The same without a question to the system while nothing of ours had to be opened anew: who closes what is not theirs
+    /// either closes all, which shows in the first of our files that is looked at, or one by mistake, whose number
+    /// then goes to a file of another look.
     pub(in crate::telemetry) fn seems_ours(&self, descriptor: i32) -> bool {
         self.is_ours_if(descriptor, |_| true)
     }
@@ -353,5 +368,8 @@ unsafe fn fstat(descriptor: i32, place: *mut libc::stat) -> libc::c_long {
     unsafe { libc::syscall(libc::SYS_fstat, descriptor, place) }
 }
 
-#[cfg(not(all(target_pointer_width = "64", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(not(all(
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
 use libc::fstat;

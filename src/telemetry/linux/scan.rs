@@ -55,13 +55,12 @@ impl<'a> Scan<'a> {
     /// Goes on if the text does so.
     #[inline]
     pub(in crate::telemetry) fn skip(&mut self, text: &[u8]) -> bool {
-        match self.rest.strip_prefix(text) {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => false,
+        // Most often the first byte tells.
+        if self.rest.first() != text.first() || !self.rest.starts_with(text) {
+            return false;
         }
+        self.rest = &self.rest[text.len()..];
+        true
     }
 
     /// Goes to the start of the next line; whether there is one.

@@ -22,6 +22,7 @@ pub use named::Named;
 
 use serde::{Serialize, Serializer};
 
+use super::container::Container;
 use super::parts::{Cpu, Disk, Memory, Network, Process, Telemetry};
 use super::types::Types;
 use super::usage::ProcessUsage;
@@ -77,6 +78,7 @@ impl Snapshot<'_> {
         Maybe::<Memory>::skip(&mut from)?;
         Maybe::<Disk>::skip(&mut from)?;
         Maybe::<Network>::skip(&mut from)?;
+        Maybe::<Container>::skip(&mut from)?;
         let process = Maybe::<Process>::take(&mut from)??;
         Some(ProcessUsage {
             read_bytes: process.io_counters.as_ref().and_then(|io| io.read_bytes),
