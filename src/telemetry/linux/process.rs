@@ -57,6 +57,8 @@ pub(super) fn sample(host: &Host) {
 
 pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, missing, .. } = scratch;
+    // First of all, because it shows if somebody has closed our files.
+    let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
     // In the order of `Process`.
     put_integer(u64::from(host.pid), out);
     let cpu = u64::try_from(current_cpu())
@@ -91,7 +93,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
         true => missing.or(
             "process.cpu_times.iowait",
             host.self_stat.path(),
-            host.self_stat.read_checked(Shape::Whole, buffer, waited),
+            host.self_stat.read_alike(Shape::Whole, buffer, waited),
         ),
         false => Some(0),
     };
@@ -112,7 +114,6 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     let io = missing.or("process.io_counters", host.io.path(), io_counters(host, buffer));
     Maybe::<IoCounters>::put(&io, out);
 
-    let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
     let threads = missing.or("process.num_threads", host.tasks.path(), threads);
     let opened = host.count_descriptors(types, buffer);
     let opened = missing.or("process.num_open_file_descriptors", host.descriptors.path(), opened);
@@ -144,19 +145,20 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
 
 /// Size, resident, shared, text, lib, data and dirty pages.
 pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMemory> {
-    host.statm.read_checked(Shape::Whole, buffer, |text| {
+    let page = page_size();
+    host.statm.read_alike(Shape::Whole, buffer, |text| {
         let mut scan = Scan::new(text);
-        let mut pages = || scan.number().map(|pages| pages.saturating_mul(page_size()));
-        let (vms, rss) = (pages()?, pages()?);
-        Some(ProcessMemory {
-            rss,
-            vms,
-            shared: Some(pages()?),
-            text: Some(pages()?),
-            lib: Some(pages()?),
-            data: Some(pages()?),
-            dirty: Some(pages()?),
-        })
+        let mut bytes = || scan.number().map(|pages| pages.saturating_mul(page));
+        let memory = ProcessMemory {
+            vms: bytes()?,
+            rss: bytes()?,
+            shared: Some(bytes()?),
+            text: Some(bytes()?),
+            lib: Some(bytes()?),
+            data: Some(bytes()?),
+            dirty: Some(bytes()?),
+        };
+        scan.rest().trim_ascii().is_empty().then_some(memory)
     })
 }
 
@@ -167,7 +169,7 @@ fn page_size() -> u64 {
 }
 
 pub(super) fn io_counters(host: &Host, buffer: &mut Vec<u8>) -> io::Result<IoCounters> {
-    host.io.read_checked(Shape::Whole, buffer, |text| {
+    host.io.read_alike(Shape::Whole, buffer, |text| {
         let mut scan = Scan::new(text);
         let mut next = |key: &[u8]| {
             let number = scan.skip(key).then(|| scan.number()).flatten();
@@ -202,11 +204,14 @@ impl Host {
         Scratch::with(|scratch| {
             let io = io_counters(self, &mut scratch.buffer).ok();
             let memory = memory(self, &mut scratch.buffer).ok();
+            let rss = memory.map(|memory| memory.rss);
+            // The kernel's own peak may lag behind.
+            let peak_rss = rusage(libc::RUSAGE_SELF).peak_rss_kib * 1024;
             ProcessUsage {
                 read_bytes: io.as_ref().and_then(|io| io.read_bytes),
                 write_bytes: io.as_ref().and_then(|io| io.write_bytes),
-                rss: memory.map(|memory| memory.rss),
-                peak_rss: Some(rusage(libc::RUSAGE_SELF).peak_rss_kib * 1024),
+                rss,
+                peak_rss: Some(peak_rss).max(rss),
             }
         })
     }
