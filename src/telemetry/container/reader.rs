@@ -8,7 +8,7 @@ use elsewhere as system;
 #[cfg(target_os = "linux")]
 use linux as system;
 
-use system::Limits;
+use system::{Files, Limits};
 
 /// Reads the control group of this process. Its files are found once and held open, so that a reading is a few `pread`s.
 ///
@@ -59,7 +59,7 @@ impl ContainerReader {
 
     /// What is limited, for those who read more often than anybody sets limits.
     pub(in crate::telemetry) fn limits(&self, buffer: &mut Vec<u8>) -> Limits {
-        self.0.with_files(buffer, |files, buffer| files.limits(buffer))
+        self.0.with_files(buffer, Files::limits)
     }
 
     /// As [`numbers`](Self::numbers), with limits that were read before.
@@ -107,7 +107,7 @@ mod linux {
     use std::sync::RwLock;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use crate::telemetry::container::files::Files;
+    pub(super) use crate::telemetry::container::files::Files;
     pub(super) use crate::telemetry::container::files::Limits;
     use crate::telemetry::root::Root;
 
