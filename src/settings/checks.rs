@@ -83,7 +83,17 @@ pub(super) fn check(settings: &mut Settings, reader: &mut Reader) {
             *value = None;
         }
     }
-    let percent = &mut settings.telemetry_capture.max_overhead_percent;
+    let telemetry = &mut settings.telemetry_capture;
+    let unknown: Vec<String> =
+        telemetry.gpu.iter().filter_map(|name| telemetry.gpu_vendor.complaint(name)).collect();
+    if !unknown.is_empty() {
+        check.wrong(
+            "telemetry_capture.gpu",
+            &format!("names what is not there: {}", unknown.join("; ")),
+        );
+        telemetry.gpu.retain(|name| telemetry.gpu_vendor.complaint(name).is_none());
+    }
+    let percent = &mut telemetry.max_overhead_percent;
     if percent.is_some_and(|percent| !(percent > 0.0 && percent <= 100.0)) {
         check.wrong(
             "telemetry_capture.max_overhead_percent",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::gpu::{Answer, Asked, Gpus, Wanted};
 use super::parts::Telemetry;
 use super::snapshot::Snapshot;
 use super::types::Types;
@@ -36,6 +37,7 @@ pub struct TelemetryCapture {
     types: Types,
     options: Options,
     source: Source,
+    gpus: Arc<Gpus>,
 }
 
 /// How captures are taken.
@@ -68,12 +70,15 @@ impl TelemetryCapture {
     pub fn from_settings(settings: &TelemetrySettings) -> Self {
         let max_age_ns = u64::try_from(settings.max_age.as_nanos()).unwrap_or(u64::MAX);
         let options = Options { max_age_ns, ..Options::default() };
-        Self::with(Types::from_settings(settings), options, Source::choose(settings.backend))
+        let source = Source::choose(settings.backend);
+        let gpus = Gpus::new(Asked::from_settings(settings));
+        Self::with(Types::from_settings(settings), options, source, gpus)
     }
 
     /// These types, from the best source of this system.
     pub fn new(types: Types) -> Self {
-        Self::with(types, Options::default(), Source::choose(Backend::Auto))
+        let gpus = Gpus::new(Asked::default());
+        Self::with(types, Options::default(), Source::choose(Backend::Auto), gpus)
     }
 
     /// Lists disks of the kinds `loop` and `ram` too that never did anything.
@@ -83,8 +88,8 @@ impl TelemetryCapture {
         self
     }
 
-    fn with(types: Types, options: Options, source: Source) -> Self {
-        let capture = Self { types, options, source };
+    fn with(types: Types, options: Options, source: Source, gpus: Gpus) -> Self {
+        let capture = Self { types, options, source, gpus: Arc::new(gpus) };
         capture.take_base_line();
         capture
     }
@@ -93,7 +98,8 @@ impl TelemetryCapture {
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn below(root: &std::path::Path, types: Types) -> Self {
         let host = super::linux::Host::new(root);
-        Self::with(types, Options::default(), Source::Linux(Some(Arc::new(host))))
+        let gpus = Gpus::new(Asked::default());
+        Self::with(types, Options::default(), Source::Linux(Some(Arc::new(host))), gpus)
     }
 
     /// What the settings ask for; a task may ask for something else.
@@ -113,16 +119,22 @@ impl TelemetryCapture {
         match &self.source {
             #[cfg(target_os = "linux")]
             Source::Linux(own) => match own {
-                Some(host) => host.capture_into(types, self.options, out),
+                Some(host) => host.capture_into(types, self.options, &self.gpus, out),
                 None => super::linux::of_process(std::process::id()).capture_into(
                     types,
                     self.options,
+                    &self.gpus,
                     out,
                 ),
             },
             #[cfg(any(not(target_os = "linux"), feature = "portable"))]
             Source::Portable(host) => {
-                let telemetry = host.capture(types, Duration::from_nanos(self.options.max_age_ns));
+                let max_age = Duration::from_nanos(self.options.max_age_ns);
+                let ticket = self.gpus.ask(Wanted::of(types), max_age);
+                let mut telemetry = host.capture(types, max_age);
+                if !Wanted::of(types).is_nothing() {
+                    add_gpus(&mut telemetry, &self.gpus.take(&ticket));
+                }
                 snapshot::put(types, &telemetry, out);
             }
             Source::None(reason) => {
@@ -140,6 +152,8 @@ impl TelemetryCapture {
     }
 
     fn take_base_line(&self) {
+        // The drivers begin to answer later than anything else.
+        self.gpus.ask(Wanted::of(self.types), Duration::ZERO);
         match &self.source {
             #[cfg(target_os = "linux")]
             Source::Linux(own) => match own {
@@ -227,6 +241,20 @@ impl Source {
         Self::None(
             "telemetry_capture.backend is `portable`: build with the feature `portable`, or set it to `auto`",
         )
+    }
+}
+
+/// Adds what the graphics processors said.
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+fn add_gpus(telemetry: &mut Telemetry, answer: &Answer) {
+    match answer {
+        Ok(reading) => {
+            telemetry.gpu = serde_json::from_slice(&reading.metrics).ok();
+            for (field, reason) in &reading.missing {
+                telemetry.unavailable.push(field.clone(), reason.clone());
+            }
+        }
+        Err(reason) => telemetry.unavailable.push("gpu", reason.clone()),
     }
 }
 

@@ -6,6 +6,7 @@
 mod capture;
 mod command;
 mod container;
+mod gpu;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod machine;

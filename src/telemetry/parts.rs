@@ -27,8 +27,9 @@ part! {
         pub network: Option<Network> as Maybe<Network>,
         /// This process: with the type `process_info`.
         pub process: Option<Process> as Maybe<Process>,
-        /// Graphics processors.
-        pub gpu: Option<Value> as Maybe<Json<Value>>,
+        /// Graphics processors, by name (`gpu_0`): with the type `gpu`. Which metrics there are depends on the vendor and
+        /// the settings; the guide is `docs/gpu.md`.
+        pub gpu: Option<Named<Value>> as Maybe<Json<Named<Value>>>,
         /// The container that the process is in, if it is in one: with the types `cpu`, `mem` and `process_info`.
         pub container: Option<Container> as Maybe<Json<Container>>,
         /// Why what was asked for is missing: a field (`process.io_counters`) or a part (`disk`), and the reason.

@@ -18,6 +18,7 @@ mod sources;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 pub(super) use shared::{forget_after_fork, host, of_process};
 
@@ -26,9 +27,10 @@ use self::held::{Held, Shape};
 use super::TelemetryType;
 use super::capture::Options;
 use super::container::ContainerReader;
+use super::gpu::{Answer, Gpus, Wanted};
 use super::reasons::Missing;
 use super::rolling::Rolling;
-use super::snapshot::{self, Code, Json};
+use super::snapshot::{self, Code, Json, put_bytes};
 use super::types::Types;
 use crate::clock;
 
@@ -68,6 +70,8 @@ pub(super) struct Host {
 struct Last {
     at_ns: u64,
     types: Types,
+    /// Whose metrics of graphics processors are in it.
+    gpus: usize,
     bytes: Vec<u8>,
 }
 
@@ -140,14 +144,21 @@ impl Host {
     }
 
     /// Appends a snapshot. One of another thread that is not too old will do.
-    pub(super) fn capture_into(&self, types: Types, options: Options, out: &mut Vec<u8>) {
+    pub(super) fn capture_into(
+        &self,
+        types: Types,
+        options: Options,
+        gpus: &Gpus,
+        out: &mut Vec<u8>,
+    ) {
         let Options { max_age_ns, .. } = options;
         if max_age_ns == 0 {
-            return self.capture(types, options, out);
+            return self.capture(types, options, gpus, out);
         }
         let now = clock::monotonic_ns();
         if let Ok(last) = self.last.try_lock()
             && last.types == types
+            && last.gpus == gpus.number()
             && !last.bytes.is_empty()
             && now.saturating_sub(last.at_ns) <= max_age_ns
         {
@@ -155,17 +166,20 @@ impl Host {
             return;
         }
         let start = out.len();
-        self.capture(types, options, out);
+        self.capture(types, options, gpus, out);
         if let Ok(mut last) = self.last.try_lock() {
             last.at_ns = now;
             last.types = types;
+            last.gpus = gpus.number();
             last.bytes.clear();
             last.bytes.extend_from_slice(&out[start..]);
         }
     }
 
-    fn capture(&self, types: Types, options: Options, out: &mut Vec<u8>) {
+    fn capture(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>) {
         let start = out.len();
+        // Their drivers take their time; meanwhile the rest is read.
+        let ticket = gpus.ask(Wanted::of(types), Duration::from_nanos(options.max_age_ns));
         Scratch::with(|scratch| {
             out.truncate(start);
             scratch.missing.clear();
@@ -184,8 +198,8 @@ impl Host {
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
                 process::capture(self, types, scratch, out);
             });
-            // Graphics processors.
-            out.push(0);
+            let answer = (!Wanted::of(types).is_nothing()).then(|| gpus.take(&ticket));
+            put_gpus(types, answer.as_ref(), &mut scratch.missing, out);
             let container = self.container().filter(|_| wants_container(types));
             maybe(container, out, |container, out| {
                 Json::put(&container.read(&mut scratch.buffer), out);
@@ -241,6 +255,25 @@ impl Host {
             known => Some(known),
         }
     }
+}
+
+/// What the graphics processors said.
+fn put_gpus(types: Types, answer: Option<&Answer>, missing: &mut Missing, out: &mut Vec<u8>) {
+    let is_wanted = types.contains(TelemetryType::Gpu);
+    let metrics = match answer {
+        Some(Ok(reading)) => {
+            for (field, reason) in &reading.missing {
+                missing.add(field.clone(), reason.as_str());
+            }
+            Some(&reading.metrics)
+        }
+        Some(Err(reason)) if is_wanted => {
+            missing.add("gpu", reason.as_str());
+            None
+        }
+        _ => None,
+    };
+    maybe(metrics.filter(|_| is_wanted), out, |metrics, out| put_bytes(metrics, out));
 }
 
 fn wants_container(types: Types) -> bool {

@@ -110,7 +110,7 @@ prop_compose! {
                 netio_sum: Some(io),
             }),
             process,
-            gpu: gpu.then(|| serde_json::json!({"gpu_0": {"used": sin, "name": "a\"b"}})),
+            gpu: gpu.then(|| [("gpu_0", serde_json::json!({"used": sin, "name": "a\"b"}))].into_iter().collect()),
             container: None,
             unavailable: reasons.into_iter().collect(),
         }

@@ -1,0 +1,18 @@
+//! Graphics processors, read through the libraries of their vendors.
+//!
+//! The libraries are looked for when the program runs, and only if their metrics are asked for. They are called on a thread
+//! of their own: a driver that is slow or hangs costs a task no more than a moment, and its values say why they are missing.
+
+#[cfg(all(feature = "amd", target_os = "linux"))]
+mod amd;
+#[cfg(feature = "nvidia")]
+mod nvidia;
+mod open;
+mod reader;
+mod reading;
+#[cfg_attr(not(any(feature = "nvidia", feature = "amd")), allow(dead_code))]
+mod visible;
+
+pub(super) use open::Asked;
+pub(super) use reader::{Answer, Gpus};
+pub(super) use reading::Wanted;
