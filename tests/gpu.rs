@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![cfg_attr(not(all(feature = "nvidia", feature = "amd")), allow(dead_code, unused_imports))]
 
+use runlore::settings::Search;
 use runlore::telemetry::{Telemetry, TelemetryCapture};
 use serde_json::{Value, json};
 
@@ -45,6 +46,31 @@ fn without_a_library_the_reason_says_what_was_looked_for() {
         let now = capture_of("gpu: ~").capture();
         assert!(now.gpu.is_none() && now.unavailable.is_empty());
     });
+}
+
+#[test]
+fn settings_tell_metrics_that_no_vendor_has() {
+    let check = |text: &str| {
+        let text = format!("telemetry_capture:\n  {text}\n");
+        let loaded = Search::nowhere().text("settings.yaml", &text).load();
+        let told: Vec<String> = loaded.problems().iter().map(ToString::to_string).collect();
+        (loaded.settings.telemetry_capture.gpu, told)
+    };
+    for fine in [
+        "gpu: [used, activity, utilization, power.average_socket_power, clocks.sm]",
+        "{gpu: [temperature.edge, others], gpu_vendor: amd}",
+        "{gpu: [fan, throttle, ecc.corrected], gpu_vendor: nvidia}",
+    ] {
+        assert!(check(fine).1.is_empty(), "{fine}: {:?}", check(fine).1);
+    }
+    let (kept, told) = check("gpu: [used, temprature, wattage]");
+    assert_eq!(kept, ["used"]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("no metric `temprature`: did you mean `temperature`?"), "{told:?}");
+    assert!(told[0].contains("no metric `wattage`: valid are `used`, `activity`"), "{told:?}");
+    let (kept, told) = check("{gpu: [activity, power], gpu_vendor: nvidia}");
+    assert_eq!(kept, ["power"]);
+    assert!(told[0].contains("NVIDIA's graphics processors have no metric `activity`"), "{told:?}");
 }
 
 #[cfg(feature = "nvidia")]

@@ -3,6 +3,7 @@
 mod container;
 mod dead_process;
 mod drop_order;
+mod energy;
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod gpu;

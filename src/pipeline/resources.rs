@@ -4,6 +4,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::event::Measured;
 use crate::telemetry::usage::ProcessUsage;
+use crate::telemetry::{EnergyUsed, Named};
 
 /// `resources`: each figure with what the task used itself, and what it and its children used.
 pub(super) struct Resources<'a> {
@@ -11,6 +12,8 @@ pub(super) struct Resources<'a> {
     pub(super) process: Option<ProcessUse>,
     /// What the children changed in the process; none where not all of them are known.
     pub(super) by_children: Option<ProcessUse>,
+    /// What the machine's meters counted.
+    pub(super) energy: Option<&'a EnergyUsed>,
 }
 
 impl Serialize for Resources<'_> {
@@ -42,6 +45,17 @@ impl Serialize for Resources<'_> {
                 map.serialize_entry(name, &Process { own, inclusive, overlap })?;
             }
         }
+        if let Some(energy) = self.energy {
+            let inclusive = energy.microjoules() as i64;
+            let own = by_children.map(|used| inclusive - used.microjoules.unwrap_or_default());
+            let joules = Joules {
+                own: own.map(|microjoules| microjoules as f64 / 1e6),
+                inclusive: energy.joules(),
+                overlap: self.measured.is_shared,
+                meters: energy.by_meter(),
+            };
+            map.serialize_entry("joules", &joules)?;
+        }
         map.end()
     }
 }
@@ -52,6 +66,8 @@ pub(super) struct ProcessUse {
     pub(super) read_bytes: Option<i64>,
     pub(super) write_bytes: Option<i64>,
     pub(super) rss_bytes: Option<i64>,
+    /// Energy of the whole machine, in whole microjoules so that sums are exact.
+    pub(super) microjoules: Option<i64>,
 }
 
 impl ProcessUse {
@@ -62,6 +78,7 @@ impl ProcessUse {
             read_bytes: change(before.read_bytes, after.read_bytes),
             write_bytes: change(before.write_bytes, after.write_bytes),
             rss_bytes: change(before.rss, after.rss),
+            microjoules: None,
         }
     }
 
@@ -72,6 +89,7 @@ impl ProcessUse {
         self.read_bytes = sum(self.read_bytes, other.read_bytes);
         self.write_bytes = sum(self.write_bytes, other.write_bytes);
         self.rss_bytes = sum(self.rss_bytes, other.rss_bytes);
+        self.microjoules = sum(self.microjoules, other.microjoules);
     }
 }
 
@@ -90,4 +108,16 @@ struct Process {
     /// Whether other tasks ran at the same time: then not all of it is this task's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     overlap: bool,
+}
+
+/// Energy is the whole machine's, as figures of the process are all its threads'.
+#[derive(serde::Serialize)]
+struct Joules {
+    #[serde(rename = "self", skip_serializing_if = "Option::is_none")]
+    own: Option<f64>,
+    inclusive: f64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    overlap: bool,
+    /// Which meters that is, and what each counted.
+    meters: Named<f64>,
 }

@@ -15,7 +15,7 @@ use super::thread::Thread;
 use crate::clock;
 use crate::identity::Identity;
 use crate::record::{Notes, Status, ValueView, hash};
-use crate::telemetry::Snapshot;
+use crate::telemetry::{EnergyUsed, Snapshot};
 use crate::usage;
 
 /// A task as the writer has it: open while `end` is missing.
@@ -90,15 +90,30 @@ impl Task {
         self.all(ItemKind::Measured).next().and_then(|item| Measured::read(item.payload))
     }
 
-    /// What changed in the process while it ran.
+    /// What changed in the process and the machine while it ran.
     pub(super) fn process_use(&self) -> Option<ProcessUse> {
         let counters = |kind| {
             let item = self.all(kind).next()?;
-            Snapshot(item.payload).process_usage()
+            Some(Snapshot(item.payload).process_usage().unwrap_or_default())
         };
         let before = counters(ItemKind::TelemetryAtStart)?;
         let after = counters(ItemKind::TelemetryAtEnd)?;
-        Some(ProcessUse::between(&before, &after))
+        let mut used = ProcessUse::between(&before, &after);
+        if let Some(Ok(energy)) = self.energy_use() {
+            used.microjoules = i64::try_from(energy.microjoules()).ok();
+        }
+        Some(used)
+    }
+
+    /// The energy that was used while it ran; why that is not known, and none where nobody asked.
+    pub(super) fn energy_use(&self) -> Option<Result<EnergyUsed, String>> {
+        let counters = |kind| Snapshot(self.all(kind).next()?.payload).energy();
+        let before = counters(ItemKind::TelemetryAtStart);
+        let after = counters(ItemKind::TelemetryAtEnd);
+        if before.is_none() && after.is_none() {
+            return None;
+        }
+        Some(after.unwrap_or_default().since(&before.unwrap_or_default()))
     }
 
     pub(super) fn status(&self) -> Status {
@@ -234,7 +249,19 @@ impl TaskView<'_> {
             }
             let process = task.process_use();
             let by_children = task.by_children;
-            record.field("resources", &Resources { measured: &measured, process, by_children })?;
+            let energy = match task.energy_use() {
+                Some(Ok(used)) => Some(used),
+                Some(Err(reason)) => {
+                    notes.add("resources.joules".to_owned(), reason.into());
+                    None
+                }
+                None => None,
+            };
+            let energy = energy.as_ref();
+            record.field(
+                "resources",
+                &Resources { measured: &measured, process, by_children, energy },
+            )?;
         }
         record.ready(&common.process);
         let thread = &task.thread;

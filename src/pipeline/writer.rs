@@ -24,7 +24,7 @@ use super::{file_size, fork, push, rings, session, signal};
 use crate::clock;
 use crate::context::{self, Number};
 use crate::record::{ErrorObject, Id, Status};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, telemetry};
 
 /// The writer's sleep between two looks: short after work, longer and longer without.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
@@ -276,6 +276,7 @@ impl Writer {
                     thread::park();
                 }
             }
+            telemetry::keep_up(clock::monotonic_ns());
             sleep = if worked { SLEEP.0 } else { (sleep * 4).min(SLEEP.1) };
             thread::park_timeout(sleep);
         }

@@ -87,10 +87,12 @@ pub(super) fn check(settings: &mut Settings, reader: &mut Reader) {
     let unknown: Vec<String> =
         telemetry.gpu.iter().filter_map(|name| telemetry.gpu_vendor.complaint(name)).collect();
     if !unknown.is_empty() {
-        check.wrong(
-            "telemetry_capture.gpu",
-            &format!("names what is not there: {}", unknown.join("; ")),
-        );
+        // The rest of the list stands, and so does where it came from.
+        let origin = check.reader.origins.get("telemetry_capture.gpu").copied();
+        let complaint = format!("names what is not there: {}", unknown.join("; "));
+        check.wrong("telemetry_capture.gpu", &complaint);
+        let path = "telemetry_capture.gpu".to_owned();
+        check.reader.origins.extend(origin.map(|origin| (path, origin)));
         telemetry.gpu.retain(|name| telemetry.gpu_vendor.complaint(name).is_none());
     }
     let percent = &mut telemetry.max_overhead_percent;

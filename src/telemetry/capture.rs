@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::gpu::{Answer, Asked, Gpus, Wanted};
-use super::parts::Telemetry;
+use super::parts::{Energy, Telemetry};
 use super::snapshot::Snapshot;
 use super::types::Types;
 use super::{TelemetryType, snapshot};
@@ -151,6 +151,10 @@ impl TelemetryCapture {
         }
     }
 
+    pub(super) fn gpus(&self) -> &Gpus {
+        &self.gpus
+    }
+
     fn take_base_line(&self) {
         // The drivers begin to answer later than anything else.
         self.gpus.ask(Wanted::of(self.types), Duration::ZERO);
@@ -250,11 +254,15 @@ fn add_gpus(telemetry: &mut Telemetry, answer: &Answer) {
     match answer {
         Ok(reading) => {
             telemetry.gpu = serde_json::from_slice(&reading.metrics).ok();
+            let joules = reading.energy.iter().map(|(meter, used)| (meter, *used as f64 / 1e6));
+            let joules: super::Named<f64> =
+                joules.map(|(name, used)| (name.clone(), used)).collect();
+            telemetry.energy = (!joules.is_empty()).then_some(Energy { joules });
             for (field, reason) in &reading.missing {
                 telemetry.unavailable.push(field.clone(), reason.clone());
             }
         }
-        Err(reason) => telemetry.unavailable.push("gpu", reason.clone()),
+        Err(absent) => telemetry.unavailable.push("gpu", absent.reason().to_owned()),
     }
 }
 

@@ -46,6 +46,7 @@ impl Types {
             (settings.disk, TelemetryType::Disk),
             (settings.network, TelemetryType::Network),
             (!settings.gpu.is_empty(), TelemetryType::Gpu),
+            (settings.energy, TelemetryType::Energy),
         ];
         asked.into_iter().filter_map(|(is_on, one)| is_on.then_some(one)).collect()
     }

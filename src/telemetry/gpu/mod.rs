@@ -14,5 +14,5 @@ mod reading;
 mod visible;
 
 pub(super) use open::Asked;
-pub(super) use reader::{Answer, Gpus};
+pub(super) use reader::{Absent, Answer, Gpus};
 pub(super) use reading::Wanted;

@@ -89,6 +89,10 @@ impl Opened {
         Ok(Self { devices, metrics, missing })
     }
 
+    pub(super) fn vendor(&self) -> GpuVendor {
+        self.devices.vendor()
+    }
+
     pub(super) fn read(&mut self, wanted: Wanted) -> Reading {
         let mut draft = Draft::new(&self.metrics, wanted);
         if wanted.metrics {

@@ -13,12 +13,29 @@ use std::time::{Duration, Instant};
 
 use super::open::{Asked, Opened};
 use super::reading::{Reading, Wanted};
+use crate::settings::GpuVendor;
 
 /// How long a task waits.
 const BUDGET: Duration = Duration::from_millis(20);
 
 /// A reading, or why there is none.
-pub(in crate::telemetry) type Answer = Result<Arc<Reading>, String>;
+pub(in crate::telemetry) type Answer = Result<Arc<Reading>, Absent>;
+
+/// Why there is no reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::telemetry) enum Absent {
+    /// There is nothing to read, and will not be.
+    Nothing(String),
+    /// The driver is late.
+    Late(String),
+}
+
+impl Absent {
+    pub(in crate::telemetry) fn reason(&self) -> &str {
+        let (Self::Nothing(reason) | Self::Late(reason)) = self;
+        reason
+    }
+}
 
 /// The graphics processors, as the settings ask for them.
 #[derive(Debug)]
@@ -43,6 +60,7 @@ struct Desk {
 #[derive(Debug, Default)]
 struct State {
     is_started: bool,
+    vendor: Option<GpuVendor>,
     is_closed: bool,
     /// Nothing can be read, ever.
     failure: Option<String>,
@@ -71,8 +89,10 @@ impl Gpus {
         Self { asked: Arc::new(asked), first: Arc::new(Desk::new()) }
     }
 
-    pub(in crate::telemetry) fn asked(&self) -> &Asked {
-        &self.asked
+    /// Whose devices were read, and how long the last reading took.
+    pub(in crate::telemetry) fn seen(&self) -> (Option<GpuVendor>, Option<Duration>) {
+        let state = self.desk().lock();
+        (state.vendor, state.last.as_ref().map(|_| state.took))
     }
 
     /// Which ones these are: others may read other metrics.
@@ -120,7 +140,7 @@ impl Gpus {
         let mut state = desk.lock();
         loop {
             if let Some(failure) = &state.failure {
-                return Err(failure.clone());
+                return Err(Absent::Nothing(failure.clone()));
             }
             if state.ended >= ticket.number
                 && let Some((_, last)) = &state.last
@@ -133,19 +153,22 @@ impl Gpus {
             }
             let waited = state.since.map_or(Duration::ZERO, |since| since.elapsed());
             if waited > budget {
-                return Err(format!("the driver has not answered for {} ms", waited.as_millis()));
+                let reason = format!("the driver has not answered for {} ms", waited.as_millis());
+                return Err(Absent::Late(reason));
             }
             if state.took > budget {
-                return Err(format!(
+                let reason = format!(
                     "a reading takes {} ms, and a task waits for {} at most: set telemetry_capture.max_age to share \
                      older ones",
                     state.took.as_millis(),
                     budget.as_millis()
-                ));
+                );
+                return Err(Absent::Late(reason));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(format!("the driver did not answer within {} ms", budget.as_millis()));
+                let reason = format!("the driver did not answer within {} ms", budget.as_millis());
+                return Err(Absent::Late(reason));
             }
             let waited = desk.done.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -208,7 +231,11 @@ fn read_on(desk: &Desk, asked: &Asked) {
     // A panic in a vendor's crate must not leave others waiting for a thread that is gone.
     let guarded = AssertUnwindSafe(|| match Opened::new(asked) {
         Ok(mut opened) => {
-            desk.lock().since = None;
+            {
+                let mut state = desk.lock();
+                state.since = None;
+                state.vendor = Some(opened.vendor());
+            }
             while let Some(wanted) = next(desk) {
                 let before = Instant::now();
                 let reading = Arc::new(opened.read(wanted));

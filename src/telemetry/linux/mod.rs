@@ -5,6 +5,7 @@
 mod cpu;
 mod descriptors;
 mod disk;
+mod energy;
 mod frequency;
 mod held;
 mod memory;
@@ -27,10 +28,10 @@ use self::held::{Held, Shape};
 use super::TelemetryType;
 use super::capture::Options;
 use super::container::ContainerReader;
-use super::gpu::{Answer, Gpus, Wanted};
+use super::gpu::{self, Answer, Gpus, Wanted};
 use super::reasons::Missing;
 use super::rolling::Rolling;
-use super::snapshot::{self, Code, Json, put_bytes};
+use super::snapshot::{self, Code, Json, OpenList, put_bytes, put_integer};
 use super::types::Types;
 use crate::clock;
 
@@ -57,6 +58,7 @@ pub(super) struct Host {
     frequency: OnceLock<frequency::Frequency>,
     swapped: memory::Swapped,
     devices: disk::Devices,
+    meters: OnceLock<energy::Meters>,
     own: OnceLock<own::Own>,
     cpu_samples: Rolling<cpu::CpuSample>,
     process_samples: Rolling<u64>,
@@ -123,6 +125,7 @@ impl Host {
             frequency: OnceLock::new(),
             swapped: memory::Swapped::default(),
             devices: disk::Devices::default(),
+            meters: OnceLock::new(),
             own: OnceLock::new(),
             cpu_samples: Rolling::new(),
             process_samples: Rolling::new(),
@@ -200,12 +203,58 @@ impl Host {
             });
             let answer = (!Wanted::of(types).is_nothing()).then(|| gpus.take(&ticket));
             put_gpus(types, answer.as_ref(), &mut scratch.missing, out);
+            self.put_energy(types, answer.as_ref(), scratch, out);
             let container = self.container().filter(|_| wants_container(types));
             maybe(container, out, |container, out| {
                 Json::put(&container.read(&mut scratch.buffer), out);
             });
             scratch.missing.put(out);
         });
+    }
+
+    /// What the machine's meters and the graphics processors' counted.
+    fn put_energy(
+        &self,
+        types: Types,
+        answer: Option<&Answer>,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) {
+        if !types.contains(TelemetryType::Energy) {
+            return out.push(0);
+        }
+        let devices = match answer {
+            Some(Ok(reading)) => reading.energy.as_slice(),
+            // A machine may well have no graphics processors; but if it has, what they use is not left out in silence.
+            Some(Err(gpu::Absent::Late(reason))) => {
+                scratch.missing.add("energy.gpu", reason.as_str());
+                &[]
+            }
+            _ => &[],
+        };
+        let meters = self.meters();
+        if let Some(reason) = meters.nothing() {
+            scratch.missing.add("energy", reason);
+            if devices.is_empty() {
+                return out.push(0);
+            }
+        }
+        out.push(1);
+        let mut list = OpenList::begin(out);
+        let Scratch { buffer, missing, .. } = scratch;
+        let mut put = |meter: &str, microjoules: u64| {
+            put_bytes(meter.as_bytes(), out);
+            put_integer(microjoules, out);
+            list.item();
+        };
+        meters.read(buffer, |meter, read| match read {
+            Ok(microjoules) => put(meter, microjoules),
+            Err(reason) => missing.add(format!("energy.{meter}"), reason),
+        });
+        for (meter, microjoules) in devices {
+            put(meter, *microjoules);
+        }
+        list.end(out);
     }
 
     /// Every file that is held open, with the type that reads it at each capture.
@@ -223,7 +272,10 @@ impl Host {
             (TelemetryType::ProcessInfo, &self.descriptors),
         ];
         let frequency = self.frequency.get().into_iter().flat_map(frequency::Frequency::held);
-        own.into_iter().chain(frequency.map(|held| (TelemetryType::Cpu, held)))
+        let meters = self.meters.get().into_iter().flat_map(energy::Meters::held);
+        own.into_iter()
+            .chain(frequency.map(|held| (TelemetryType::Cpu, held)))
+            .chain(meters.map(|held| (TelemetryType::Energy, held)))
     }
 
     /// The container of this process, which a tree of files is not.
@@ -267,8 +319,8 @@ fn put_gpus(types: Types, answer: Option<&Answer>, missing: &mut Missing, out: &
             }
             Some(&reading.metrics)
         }
-        Some(Err(reason)) if is_wanted => {
-            missing.add("gpu", reason.as_str());
+        Some(Err(absent)) if is_wanted => {
+            missing.add("gpu", absent.reason());
             None
         }
         _ => None,

@@ -20,12 +20,12 @@ pub use named::Named;
 
 use serde::{Serialize, Serializer};
 
-use super::parts::{Cpu, Disk, Memory, Network, Process, Telemetry};
+use super::parts::{Cpu, Disk, Energy, Memory, Network, Process, Telemetry};
 use super::types::Types;
 use super::usage::ProcessUsage;
 
 /// Changes with the layout.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A view of the bytes that [`TelemetryCapture::capture_into`](super::TelemetryCapture::capture_into) wrote.
 ///
@@ -82,6 +82,19 @@ impl Snapshot<'_> {
             rss: process.memory.as_ref().map(|memory| memory.rss),
             peak_rss: None,
         })
+    }
+
+    /// What the meters said, where they were read.
+    pub(crate) fn energy(&self) -> Option<Energy> {
+        let mut from = self.body()?;
+        Maybe::<Cpu>::skip(&mut from)?;
+        Maybe::<Memory>::skip(&mut from)?;
+        Maybe::<Disk>::skip(&mut from)?;
+        Maybe::<Network>::skip(&mut from)?;
+        Maybe::<Process>::skip(&mut from)?;
+        // The graphics processors' own part, whatever is in it.
+        Maybe::<Text>::skip(&mut from)?;
+        Maybe::<Energy>::take(&mut from)?
     }
 
     fn body(&self) -> Option<Reader<'_>> {
