@@ -22,6 +22,7 @@ mod processes;
 mod python;
 mod random_trees;
 mod record_round_trip;
+mod resources;
 mod retention;
 mod settings;
 mod settings_in_force;

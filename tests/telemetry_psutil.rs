@@ -86,7 +86,7 @@ fn leaves(value: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
 
 #[test]
 fn each_field_is_what_psutil_says() {
-    let Some(python) = python::with("psutil-7.2.2", &["psutil==7.2.2"]) else { return };
+    let Some(python) = python::with("psutil-alone-7.2.2", &["psutil==7.2.2"]) else { return };
     if !is_child(TEST) {
         // Alone, so that no other test opens files in between.
         return expect_success(&finished_in_time(child(TEST)));

@@ -4,15 +4,34 @@
 //! context is handed over, and taken when it ends. Children that end later are not part of it.
 
 use std::collections::HashMap;
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::record::Id;
 use crate::usage::Usage;
 
+/// What is summed up of a task's children, and their children.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub(crate) used: Usage,
+    /// How many there are.
+    pub(crate) count: u64,
+    /// Whether one of them had others beside it.
+    pub(crate) is_shared: bool,
+}
+
+impl AddAssign for Sums {
+    fn add_assign(&mut self, other: Self) {
+        self.used += other.used;
+        self.count += other.count;
+        self.is_shared |= other.is_shared;
+    }
+}
+
 /// Whether a context of any task was ever handed over: most programs need not lock anything.
 static ANY: AtomicBool = AtomicBool::new(false);
-static HANDED: Mutex<Option<HashMap<Id, Usage>>> = Mutex::new(None);
+static HANDED: Mutex<Option<HashMap<Id, Sums>>> = Mutex::new(None);
 
 /// Notes that a task's context is handed over.
 pub(super) fn expect(task: Id) {
@@ -20,32 +39,32 @@ pub(super) fn expect(task: Id) {
     lock().get_or_insert_default().entry(task).or_default();
 }
 
-/// Adds what a child on another thread used, if its parent is open.
-pub(crate) fn add(parent: Id, used: Usage) {
+/// Adds a child on another thread, if its parent is open.
+pub(crate) fn add(parent: Id, sums: Sums) {
     if ANY.load(Ordering::Relaxed)
         && let Some(sum) = lock().as_mut().and_then(|handed| handed.get_mut(&parent))
     {
-        *sum += used;
+        *sum += sums;
     }
 }
 
-/// What the children of a task that ends used on other threads.
-pub(crate) fn take(task: Id) -> Usage {
+/// The children of a task that ends, as far as they were on other threads.
+pub(crate) fn take(task: Id) -> Sums {
     if !ANY.load(Ordering::Relaxed) {
-        return Usage::NONE;
+        return Sums::default();
     }
     lock().as_mut().and_then(|handed| handed.remove(&task)).unwrap_or_default()
 }
 
 /// The entries, locked while the process forks.
 #[cfg(unix)]
-pub(super) type Held = MutexGuard<'static, Option<HashMap<Id, Usage>>>;
+pub(super) type Held = MutexGuard<'static, Option<HashMap<Id, Sums>>>;
 
 #[cfg(unix)]
 pub(super) fn hold() -> Held {
     lock()
 }
 
-fn lock() -> MutexGuard<'static, Option<HashMap<Id, Usage>>> {
+fn lock() -> MutexGuard<'static, Option<HashMap<Id, Sums>>> {
     HANDED.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,13 +8,15 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::budget::{self, Budget};
 use super::inputs::Scratch;
 use crate::clock;
-use crate::context::{Context, handed};
+use crate::context::Context;
+use crate::context::handed::{self, Sums};
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
 use crate::pipeline::settings;
 use crate::record::Id;
-use crate::telemetry::{TelemetryCapture, TelemetryChoice, Types};
+use crate::telemetry::{TelemetryCapture, TelemetryChoice, Types, part_of};
 use crate::usage::{self, Usage};
 
 /// How many measured tasks are open in this process, and how many have begun: whether a task was alone.
@@ -34,18 +36,8 @@ struct Frame {
     since: Usage,
     /// What others used on this thread meanwhile.
     nested: Usage,
-    sums: Sums,
-}
-
-/// What is summed up of a task's children, and their children.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    used: Usage,
-    /// How many there are.
-    count: u64,
-    /// Whether one of them had others beside it.
-    is_shared: bool,
-    /// How long captures took on this task's thread.
+    children: Sums,
+    /// How long captures took on this thread meanwhile.
     capture_ns: u64,
 }
 
@@ -59,7 +51,7 @@ fn leave_out(capture_ns: u64) {
     running(|running| {
         if let Some(around) = running.last_mut() {
             around.nested.cpu_ns += capture_ns;
-            around.sums.capture_ns += capture_ns;
+            around.capture_ns += capture_ns;
         }
     });
 }
@@ -73,7 +65,9 @@ pub(crate) struct Meter {
     /// What the thread had used when the task went on.
     since: Usage,
     own: Usage,
-    sums: Sums,
+    children: Sums,
+    /// How long captures of other tasks took while it ran.
+    capture_ns: u64,
     start_ns: u64,
     /// Whether the system counts what a thread uses.
     is_counted: bool,
@@ -94,6 +88,7 @@ fn source() -> &'static TelemetryCapture {
 pub(super) fn prepare() {
     if !Types::from_settings(&settings().telemetry_capture).is_empty() {
         source();
+        Budget::of_process();
     }
 }
 
@@ -131,7 +126,8 @@ impl Meter {
             since: used.unwrap_or_default(),
             is_counted: used.is_some(),
             own: Usage::NONE,
-            sums: Sums::default(),
+            children: Sums::default(),
+            capture_ns: 0,
             start_ns,
             begun: 0,
             is_alone: false,
@@ -161,7 +157,13 @@ impl Meter {
     fn run(&mut self) {
         if let Some(task) = self.task {
             self.is_running = true;
-            let frame = Frame { task, since: self.since, nested: Usage::NONE, sums: self.sums };
+            let frame = Frame {
+                task,
+                since: self.since,
+                nested: Usage::NONE,
+                children: Sums::default(),
+                capture_ns: 0,
+            };
             running(|running| running.push(frame));
         }
     }
@@ -184,9 +186,10 @@ impl Meter {
             self.own += used.since(frame.nested);
             if let Some(around) = place.checked_sub(1).and_then(|place| running.get_mut(place)) {
                 around.nested += used;
-                around.sums.capture_ns += frame.sums.capture_ns - self.sums.capture_ns;
+                around.capture_ns += frame.capture_ns;
             }
-            self.sums = frame.sums;
+            self.children += frame.children;
+            self.capture_ns += frame.capture_ns;
         });
     }
 
@@ -197,20 +200,22 @@ impl Meter {
         OPEN.fetch_sub(1, Ordering::Relaxed);
         let end_ns = capture(self.types, ItemKind::TelemetryAtEnd, items);
         leave_out(end_ns);
-        let elsewhere = self.task.map_or(Usage::NONE, handed::take);
-        let inclusive = self.own + self.sums.used + elsewhere;
+        if let Some(task) = self.task {
+            self.children += handed::take(task);
+        }
+        let inclusive = self.own + self.children.used;
         let begun_since = BEGUN.load(Ordering::Relaxed) - self.begun;
-        let is_shared = !self.is_alone || begun_since != self.sums.count;
-        self.tell_parent(inclusive, is_shared);
+        let is_shared = !self.is_alone || begun_since != self.children.count;
+        self.tell_parent(Sums { used: inclusive, count: 1 + self.children.count, is_shared });
         let measured = Measured {
             own: self.own,
             inclusive,
             start_ns: self.start_ns,
             end_ns,
-            nested_ns: self.sums.capture_ns,
+            nested_ns: self.capture_ns,
             is_counted: self.is_counted,
             is_shared,
-            children_are_shared: self.sums.is_shared,
+            children_are_shared: self.children.is_shared,
         };
         push_item(items, ItemKind::Measured, Key::Index(0), |items| {
             measured.write(items);
@@ -218,19 +223,14 @@ impl Meter {
         });
     }
 
-    fn tell_parent(&self, inclusive: Usage, is_shared: bool) {
+    fn tell_parent(&self, sums: Sums) {
         let Some(parent) = self.parent else { return };
         let is_here = running(|running| {
-            let Some(around) = running.last_mut().filter(|around| around.task == parent) else {
-                return false;
-            };
-            around.sums.used += inclusive;
-            around.sums.count += 1 + self.sums.count;
-            around.sums.is_shared |= is_shared;
-            true
+            let around = running.last_mut().filter(|around| around.task == parent);
+            around.map(|around| around.children += sums).is_some()
         });
         if !is_here {
-            handed::add(parent, inclusive);
+            handed::add(parent, sums);
         }
     }
 }
@@ -241,9 +241,34 @@ fn capture(types: Types, kind: ItemKind, items: &mut Vec<u8>) -> u64 {
         return 0;
     }
     let before = clock::monotonic_ns();
-    push_item(items, kind, Key::Index(0), |items| {
-        source().capture_into(types, items);
-        Marks::default()
-    });
-    clock::monotonic_ns() - before
+    let affordable = match Budget::of_process() {
+        Some(budget) => thin(budget, types, kind, items),
+        None => types,
+    };
+    if !affordable.is_empty() {
+        push_item(items, kind, Key::Index(0), |items| {
+            source().capture_into(affordable, items);
+            Marks::default()
+        });
+    }
+    let cost = clock::monotonic_ns() - before;
+    budget::spend(cost);
+    cost
+}
+
+/// Leaves out what there is no time for, and says so.
+fn thin(budget: &Budget, types: Types, kind: ItemKind, items: &mut Vec<u8>) -> Types {
+    let affordable = budget.affordable(types);
+    let field = match kind {
+        ItemKind::TelemetryAtStart => "telemetry_at_start",
+        _ => "telemetry_at_end",
+    };
+    for one in types.iter().filter(|one| !affordable.contains(*one)) {
+        let path = format!("{field}.{}", part_of(one));
+        push_item(items, ItemKind::Unavailable, Key::Name(&path), |items| {
+            items.extend_from_slice(budget::LEFT_OUT.as_bytes());
+            Marks::default()
+        });
+    }
+    affordable
 }

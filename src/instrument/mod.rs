@@ -15,6 +15,7 @@
 //! ```
 
 mod backtrace;
+mod budget;
 mod dispatch;
 mod error;
 mod failure;

@@ -168,6 +168,9 @@ impl Run {
     /// Adds a task that has ended.
     pub(super) fn add(&mut self, task: Task) {
         self.totals.count(task.status());
+        if let Some(measured) = task.measured() {
+            self.totals.capture_ns += measured.start_ns + measured.end_ns;
+        }
         self.batch.push(task);
         self.batch_since.get_or_insert_with(Instant::now);
     }
@@ -260,7 +263,10 @@ impl Run {
             workflow.ended_early = end.ended_early.then_some(true);
             workflow.stderr = end.error.as_ref().and_then(|error| error.message.clone());
             workflow.error = end.error.map(Box::new);
-            if let Ok(serde_json::Value::Object(totals)) = serde_json::to_value(self.totals) {
+            if let Ok(serde_json::Value::Object(mut totals)) = serde_json::to_value(self.totals) {
+                let percent = self.totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
+                let rounded = (percent * 1000.0).round() / 1000.0;
+                totals.insert("capture_percent".to_owned(), rounded.into());
                 workflow.totals = Some(totals);
             }
             lines.push_workflow(&workflow);

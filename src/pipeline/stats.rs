@@ -49,6 +49,9 @@ pub struct Totals {
     pub dropped: u64,
     /// Bytes of JSON.
     pub bytes_written: u64,
+    /// Nanoseconds that reading telemetry took, on all threads together.
+    #[serde(default)]
+    pub capture_ns: u64,
 }
 
 impl Totals {

@@ -84,6 +84,12 @@ pub(super) fn check(settings: &mut Settings, reader: &mut Reader) {
         }
     }
     let telemetry = &mut settings.telemetry_capture;
+    if let [word] = &*telemetry.gpu
+        && ["no", "off", "false"].contains(&word.as_str())
+    {
+        // As for the other types of telemetry.
+        telemetry.gpu.clear();
+    }
     let unknown: Vec<String> =
         telemetry.gpu.iter().filter_map(|name| telemetry.gpu_vendor.complaint(name)).collect();
     if !unknown.is_empty() {

@@ -267,7 +267,7 @@ fn add_gpus(telemetry: &mut Telemetry, answer: &Answer) {
 }
 
 /// The part of [`Telemetry`] that a type fills.
-pub(super) fn part_of(one: TelemetryType) -> &'static str {
+pub(crate) fn part_of(one: TelemetryType) -> &'static str {
     match one {
         TelemetryType::Cpu | TelemetryType::PerCpu => "cpu",
         TelemetryType::ProcessInfo => "process",

@@ -24,6 +24,7 @@ mod types;
 pub mod usage;
 
 pub use capture::TelemetryCapture;
+pub(crate) use capture::part_of;
 pub use container::{
     Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,
     ContainerReader,
@@ -91,3 +92,8 @@ pub enum TelemetryChoice {
     /// These types.
     Types(&'static [TelemetryType]),
 }
+
+/// The guide's examples run too.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/telemetry.md")]
+struct Guide;

@@ -25,6 +25,8 @@ part! {
         pub disk: Option<Disk> as Maybe<Disk>,
         /// Network: with the type `network`.
         pub network: Option<Network> as Maybe<Network>,
+        /// The container that the process is in, if it is in one: with the types `cpu`, `mem` and `process_info`.
+        pub container: Option<Container> as Maybe<Container>,
         /// This process: with the type `process_info`.
         pub process: Option<Process> as Maybe<Process>,
         /// Graphics processors, by name (`gpu_0`): with the type `gpu`. Which metrics there are depends on the vendor and
@@ -32,8 +34,6 @@ part! {
         pub gpu: Option<Named<Value>> as Maybe<Json<Named<Value>>>,
         /// Energy: with the type `energy`.
         pub energy: Option<Energy> as Maybe<Energy>,
-        /// The container that the process is in, if it is in one: with the types `cpu`, `mem` and `process_info`.
-        pub container: Option<Container> as Maybe<Json<Container>>,
         /// Why what was asked for is missing: a field (`process.io_counters`) or a part (`disk`), and the reason.
         pub unavailable: Named<String> as Reasons,
     }

@@ -279,7 +279,7 @@ impl State {
         };
         let used_ms = process.accumulated_cpu_time();
         let now = clock::monotonic_ns();
-        let cpu_percent = samples.base(now).map(|base| {
+        let cpu_percent = samples.base(|| now).map(|base| {
             let ns = used_ms.saturating_sub(base.value) as f64 * 1e6;
             Tenths::whole(ns / (now - base.at_ns) as f64 * 100.0) as f64 / 10.0
         });

@@ -32,10 +32,12 @@ impl<T> Rolling<T> {
         Self { samples: Mutex::new(Samples { newer: None, older: None }) }
     }
 
-    /// The sample to compare a reading of `now_ns` with; none before a tick has passed since the first.
-    pub(super) fn base(&self, now_ns: u64) -> Option<Arc<Sample<T>>> {
+    /// The sample to compare a reading with that is taken next; none before a tick has passed since the first. To be
+    /// asked for before the reading: after it, others may have replaced both samples by newer ones.
+    pub(super) fn base(&self, now_ns: impl FnOnce() -> u64) -> Option<Arc<Sample<T>>> {
         // Held for no longer than it takes to copy a pointer.
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ns = now_ns();
         let is_old = |sample: &&Arc<Sample<T>>| now_ns.saturating_sub(sample.at_ns) >= TICK_NS;
         [&samples.newer, &samples.older].into_iter().flatten().find(is_old).cloned()
     }
@@ -62,7 +64,7 @@ mod tests {
     #[test]
     fn a_reading_is_compared_with_one_that_is_a_tick_old() {
         let rolling = Rolling::new();
-        let base = |now| rolling.base(now).map(|sample| sample.value);
+        let base = |now| rolling.base(|| now).map(|sample| sample.value);
         assert_eq!(base(0), None);
         let ms = 1_000_000;
         for (now, expected) in [

@@ -3,52 +3,45 @@
 
 use std::fs::File;
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::fd::IntoRawFd;
+use std::path::Path;
 
+/// The calls. The descriptors are those that captures of this process hold, so that both are measured in one process
+/// and neither sees files of the other.
+#[derive(Clone)]
 pub(crate) struct Calls {
-    files: Vec<File>,
+    files: Vec<i32>,
     /// Folders of which `fstat` tells the number of entries.
-    folders: Vec<File>,
-    /// Descriptors that are not ours: the standard streams.
-    others: std::ops::Range<i32>,
+    folders: Vec<i32>,
+    /// Descriptors that captures count: all but their own.
+    others: Vec<i32>,
     buffer: Vec<u8>,
 }
 
 impl Calls {
-    /// The sources that a capture reads here.
-    pub(crate) fn same() -> Self {
-        let paths = [
-            "/proc/stat",
-            "/proc/meminfo",
-            "/proc/diskstats",
-            "/proc/net/dev",
-            "/proc/self/statm",
-            "/proc/self/io",
-        ];
-        let has_swap =
-            std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1);
-        let swap = has_swap.then_some("/proc/vmstat");
-        Self::of(paths.into_iter().chain(swap))
-    }
-
-    /// Those, and the ones that a capture knows to be constant.
-    pub(crate) fn naive() -> Self {
-        let mut calls = Self::same();
-        for path in ["/proc/cpuinfo", "/proc/vmstat"] {
-            calls.files.push(File::open(path).expect(path));
-        }
-        calls
-    }
-
-    fn of<'a>(paths: impl Iterator<Item = &'a str>) -> Self {
-        let open = |path| File::open(path).expect("a file of the kernel's");
-        Self {
-            files: paths.map(open).collect(),
-            folders: ["/proc/self/task", "/proc/self/fd"].into_iter().map(open).collect(),
-            others: 0..3,
+    /// The sources that a capture reads here, and those with the ones that it knows to be constant.
+    pub(crate) fn same_and_naive() -> (Self, Self) {
+        let mut same = Self {
+            files: Vec::new(),
+            folders: Vec::new(),
+            others: vec![0, 1, 2],
             buffer: vec![0; 16 * 1024],
+        };
+        for number in 3..100 {
+            let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{number}")) else { continue };
+            let is_folder = path.ends_with("task") || path.ends_with("fd");
+            if is_folder {
+                same.folders.push(number);
+            } else if path.starts_with("/proc") || path.starts_with("/sys") {
+                same.files.push(number);
+            }
         }
+        let constant = ["/proc/cpuinfo", "/proc/vmstat"]
+            .map(|path| File::open(Path::new(path)).expect("a file of the kernel's").into_raw_fd());
+        same.others.extend(constant);
+        let mut naive = same.clone();
+        naive.files.extend(constant);
+        (same, naive)
     }
 
     pub(crate) fn make(&mut self) {
@@ -56,19 +49,18 @@ impl Calls {
             // As often as the kernel needs to tell all.
             let mut at = 0;
             loop {
-                let read =
-                    file.read_at(&mut self.buffer, at).expect("the kernel's files can be read");
-                at += read as u64;
+                let room = self.buffer.len();
+                // SAFETY: the buffer is writable for its whole length.
+                let read = unsafe { libc::pread(*file, self.buffer.as_mut_ptr().cast(), room, at) };
+                assert!(read > 0 || at > 0, "the kernel's files can be read");
+                at += read as libc::off_t;
                 if read < 3584 {
                     break;
                 }
             }
         }
-        for folder in &self.folders {
-            status(folder.as_raw_fd());
-        }
-        for number in self.others.clone() {
-            status(number);
+        for number in self.folders.iter().chain(&self.others) {
+            status(*number);
         }
         let mut space = MaybeUninit::<libc::statvfs>::uninit();
         let mut usage = MaybeUninit::<libc::rusage>::uninit();

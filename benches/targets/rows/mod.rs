@@ -6,6 +6,7 @@ mod row03_nested;
 mod row04_persisted;
 mod row05_capture;
 mod row06_peers;
+mod row07_measured_task;
 mod row08_hand_off;
 mod row09_argument;
 mod row10_throughput;
@@ -22,6 +23,7 @@ pub(crate) const ALL: &[&Row] = &[
     &row04_persisted::ROW,
     &row05_capture::ROW,
     &row06_peers::ROW,
+    &row07_measured_task::ROW,
     &row08_hand_off::ROW,
     &row09_argument::ROW,
     &row10_throughput::ROW,

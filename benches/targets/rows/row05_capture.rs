@@ -5,6 +5,8 @@ use crate::peers::{bare, telemetry};
 use crate::row::{Bound, Contender, Line, ROUNDS, Row, Unit, Value};
 
 const CAPTURE: &str = "capture";
+const BARE: &str = "bare calls";
+const NAIVE: &str = "bare calls, constant sources too";
 const PROCESS: &str = "the process alone";
 const LIGHT: &str = "what a thread used";
 const JSON: &str = "its JSON";
@@ -13,23 +15,19 @@ const JSON_BY_SERDE: &str = "the same by serde_json";
 pub(crate) static ROW: Row = Row {
     number: 5,
     rounds: ROUNDS,
-    contenders: &[
-        Contender { name: "ours", run: ours },
-        Contender { name: "bare", run: bare },
-        Contender { name: "naive", run: naive },
-    ],
+    contenders: &[Contender { name: "ours", run: ours }],
     lines: &[
         Line {
             what: "complete capture",
             ours: Value::of("ours", CAPTURE),
-            theirs: Some(("the same sources, nothing parsed", Value::of("bare", CAPTURE))),
+            theirs: Some(("the same sources, nothing parsed", Value::of("ours", BARE))),
             unit: Unit::Nanoseconds,
             bound: Bound::AtMost(1.10),
         },
         Line {
             what: "complete capture",
             ours: Value::of("ours", CAPTURE),
-            theirs: Some(("all sources, constant ones too", Value::of("naive", CAPTURE))),
+            theirs: Some(("all sources, constant ones too", Value::of("ours", NAIVE))),
             unit: Unit::Nanoseconds,
             bound: Bound::AtMost(0.65),
         },
@@ -62,6 +60,7 @@ const CALLS: u32 = 200;
 fn ours(report: &mut Report) {
     telemetry::close_inherited();
     let capture = telemetry::complete();
+    let (mut same, mut naive) = bare::Calls::same_and_naive();
     let mut bytes = Vec::new();
     let mut process = Vec::new();
     let one = telemetry::process_only();
@@ -70,6 +69,8 @@ fn ours(report: &mut Report) {
     let typed = taken.decode();
     Cases::pure()
         .case(CAPTURE, CALLS, || telemetry::capture_into(&capture, &mut bytes))
+        .case(BARE, CALLS, || same.make())
+        .case(NAIVE, CALLS, || naive.make())
         .case(PROCESS, CALLS, || telemetry::capture_types_into(&capture, one, &mut process))
         .case(LIGHT, CALLS, telemetry::light)
         .case(JSON, CALLS, || taken.write_json(&mut text))
@@ -81,16 +82,4 @@ fn ours(report: &mut Report) {
             serde_json::to_writer(&mut text, &typed).expect("JSON");
         })
         .measure(report);
-}
-
-fn bare(report: &mut Report) {
-    telemetry::close_inherited();
-    let mut calls = bare::Calls::same();
-    Cases::pure().case(CAPTURE, CALLS, || calls.make()).measure(report);
-}
-
-fn naive(report: &mut Report) {
-    telemetry::close_inherited();
-    let mut calls = bare::Calls::naive();
-    Cases::pure().case(CAPTURE, CALLS, || calls.make()).measure(report);
 }

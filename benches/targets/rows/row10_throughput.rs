@@ -1,4 +1,4 @@
-//! Row 10: what the writer thread gets done, with records of 5 KB.
+//! Row 10: what the writer thread gets done, with records of 5 KB: tasks with telemetry.
 //!
 //! Records for each second of processor time that the writing thread used: the wall clock would measure who else is on
 //! the machine.
@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
+use runlore::telemetry::{Telemetry, TelemetryCapture, Types};
 use runlore::telemetry_task;
 use serde::Serialize;
 
@@ -26,24 +27,17 @@ pub(crate) static ROW: Row = Row {
     number: 10,
     rounds: ROUNDS,
     contenders: &[
-        Contender { name: "ours", run: |report| ours(report, facts) },
-        Contender { name: "ours, hashed", run: |report| ours(report, arguments) },
+        Contender { name: "ours", run: |report| ours(report, measured) },
+        Contender { name: "ours, values", run: ours_with_values },
         Contender { name: "serde_json", run: bare },
     ],
     lines: &[
         Line {
-            what: "JSONL, records of 5 KB, a second of the writer's time",
+            what: "JSONL, tasks with complete telemetry, a second of the writer's time",
             ours: Value::of("ours", PER_SECOND),
             theirs: Some(("serde_json and BufWriter", Value::of("serde_json", PER_SECOND))),
             unit: Unit::PerSecond,
             bound: Bound::AtLeast(0.9),
-        },
-        Line {
-            what: "the same as arguments, which are hashed",
-            ours: Value::of("ours, hashed", PER_SECOND),
-            theirs: Some(("serde_json and BufWriter", Value::of("serde_json", PER_SECOND))),
-            unit: Unit::PerSecond,
-            bound: Bound::None,
         },
         Line {
             what: "bytes of such a record",
@@ -52,144 +46,54 @@ pub(crate) static ROW: Row = Row {
             unit: Unit::Count,
             bound: Bound::None,
         },
+        Line {
+            what: "as much in values of the program's own, which are hashed",
+            ours: Value::of("ours, values", PER_SECOND),
+            theirs: Some(("serde_json and BufWriter", Value::of("serde_json", PER_SECOND))),
+            unit: Unit::PerSecond,
+            bound: Bound::None,
+        },
+        Line {
+            what: "bytes of such a record",
+            ours: Value::of("ours, values", BYTES),
+            theirs: Some(("serde_json and BufWriter", Value::of("serde_json", BYTES))),
+            unit: Unit::Count,
+            bound: Bound::None,
+        },
     ],
 };
 
-/// About what a capture of the machine looks like.
-#[derive(Debug, Clone, Serialize)]
-struct Snapshot {
-    cpu: Cpu,
-    per_cpu: Vec<Cpu>,
-    memory: Memory,
-    disk: Vec<Device>,
-    network: Vec<Device>,
-    process: Process,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Cpu {
-    user: f64,
-    system: f64,
-    idle: f64,
-    iowait: f64,
-    steal: f64,
-    percent: f64,
-    frequency: f64,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Memory {
-    total: u64,
-    available: u64,
-    used: u64,
-    free: u64,
-    buffers: u64,
-    cached: u64,
-    swap_total: u64,
-    swap_used: u64,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Device {
-    name: String,
-    read_count: u64,
-    write_count: u64,
-    read_bytes: u64,
-    write_bytes: u64,
-    read_time: u64,
-    write_time: u64,
-    errors: u64,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Process {
-    pid: u32,
-    rss: u64,
-    vms: u64,
-    threads: u32,
-    open_files: u32,
-    connections: u32,
-    user: f64,
-    system: f64,
-    executable: String,
-    command_line: Vec<String>,
-    status: String,
-}
-
-fn snapshot(step: u32) -> Snapshot {
-    let n = u64::from(step);
-    let cpu = |core: u32| Cpu {
-        user: f64::from(step * 7 + core) * 0.01,
-        system: f64::from(step * 3 + core) * 0.01,
-        idle: 84_213.37 + f64::from(core),
-        iowait: 0.25,
-        steal: 1.5,
-        percent: 37.5,
-        frequency: 2449.998,
-    };
-    let device = |name: &str| Device {
-        name: name.to_owned(),
-        read_count: 184_467 + n,
-        write_count: 92_233 + n,
-        read_bytes: 7_378_697_629 + n,
-        write_bytes: 3_689_348_814 + n,
-        read_time: 18_446,
-        write_time: 9_223,
-        errors: 0,
-    };
-    Snapshot {
-        cpu: cpu(0),
-        per_cpu: (0..4).map(cpu).collect(),
-        memory: Memory {
-            total: 16_777_216_000,
-            available: 12_582_912_000 - n,
-            used: 4_194_304_000 + n,
-            free: 8_388_608_000,
-            buffers: 104_857_600,
-            cached: 4_089_446_400,
-            swap_total: 2_147_483_648,
-            swap_used: 0,
-        },
-        disk: ["vda", "vdb"].map(device).to_vec(),
-        network: ["lo", "eth0", "eth1", "docker0", "wlan0"].map(device).to_vec(),
-        process: Process {
-            pid: 4711,
-            rss: 52_428_800 + n,
-            vms: 314_572_800,
-            threads: 9,
-            open_files: 17,
-            connections: 3,
-            user: f64::from(step) * 0.01,
-            system: 0.75,
-            executable: "/usr/local/bin/simulation".to_owned(),
-            command_line: ["simulation", "--steps", "1000", "--out", "results/run-17"]
-                .map(str::to_owned)
-                .to_vec(),
-            status: "running".to_owned(),
-        },
-    }
-}
-
-/// The snapshots as telemetry will be: facts about the task, which have no hash.
-#[telemetry_task(telemetry = "none", skip_all, metadata(started = started, ended = ended))]
+#[telemetry_task(telemetry(cpu, per_cpu, process_info, mem, disk, network))]
 #[inline(never)]
-fn facts(started: &Snapshot, ended: &Snapshot) {
-    black_box((started, ended));
-}
+fn measured() {}
 
-/// The snapshots as what the task got.
+/// The captures as what the task got.
 #[telemetry_task(telemetry = "none")]
 #[inline(never)]
-fn arguments(started: &Snapshot, ended: &Snapshot) {
+fn arguments(started: &Telemetry, ended: &Telemetry) {
     black_box((started, ended));
 }
 
-fn ours(report: &mut Report, step: fn(&Snapshot, &Snapshot)) {
-    let (started, ended) = (snapshot(1), snapshot(2));
+fn ours_with_values(report: &mut Report) {
+    let (started, ended) = captures();
+    ours(report, || arguments(&started, &ended));
+}
+
+/// Two captures, with something to compare percentages with.
+fn captures() -> (Telemetry, Telemetry) {
+    let capture = TelemetryCapture::new(Types::host());
+    let take = || {
+        std::thread::sleep(Duration::from_millis(20));
+        capture.capture()
+    };
+    (take(), take())
+}
+
+fn ours(report: &mut Report, step: impl Fn()) {
     let run = ours::to_jsonl();
     let (process, thread) = (process_cpu_ns(), thread_cpu_ns());
     for number in 0..RECORDS {
-        step(&started, &ended);
+        step();
         if number % BURST == BURST - 1 {
             // The writer's time is wanted, not a full queue.
             std::thread::sleep(Duration::from_millis(4));
@@ -211,11 +115,14 @@ struct Record<'a> {
     workflow_id: &'a str,
     campaign_id: &'a str,
     activity_id: &'a str,
-    custom_metadata: Facts<'a>,
     started_at: f64,
     ended_at: f64,
     duration_ns: u64,
     status: &'a str,
+    telemetry_at_start: &'a Telemetry,
+    telemetry_at_end: &'a Telemetry,
+    capture: Capture,
+    resources: Resources,
     hostname: &'a str,
     pid: u32,
     thread: Thread<'a>,
@@ -223,9 +130,29 @@ struct Record<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Facts<'a> {
-    started: &'a Snapshot,
-    ended: &'a Snapshot,
+struct Capture {
+    start_ns: u64,
+    end_ns: u64,
+    nested_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Resources {
+    cpu_ns: Figure,
+    minor_faults: Figure,
+    major_faults: Figure,
+    voluntary_switches: Figure,
+    involuntary_switches: Figure,
+    read_bytes: Figure,
+    write_bytes: Figure,
+    rss_bytes: Figure,
+}
+
+#[derive(Debug, Serialize)]
+struct Figure {
+    #[serde(rename = "self")]
+    own: u64,
+    inclusive: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -246,7 +173,8 @@ struct Code<'a> {
 }
 
 fn bare(report: &mut Report) {
-    let (started, ended) = (snapshot(1), snapshot(2));
+    let (started, ended) = captures();
+    let figure = |own: u64| Figure { own, inclusive: own };
     let id = "0199a0c5-7b6f-7a3e-9d4c-2f1e5b8a6c3d";
     let file = File::create("records.jsonl").expect("the file is made");
     let before = thread_cpu_ns();
@@ -257,12 +185,24 @@ fn bare(report: &mut Report) {
             task_id: id,
             workflow_id: id,
             campaign_id: id,
-            activity_id: "facts",
-            custom_metadata: Facts { started: &started, ended: &ended },
+            activity_id: "measured",
             started_at: 1_763_260_625.123_456_7 + number as f64,
             ended_at: 1_763_260_625.123_459_8 + number as f64,
             duration_ns: 3_100 + number,
             status: "FINISHED",
+            telemetry_at_start: &started,
+            telemetry_at_end: &ended,
+            capture: Capture { start_ns: 61_234, end_ns: 59_876, nested_ns: 0 },
+            resources: Resources {
+                cpu_ns: figure(1_700 + number),
+                minor_faults: figure(0),
+                major_faults: figure(0),
+                voluntary_switches: figure(0),
+                involuntary_switches: figure(0),
+                read_bytes: figure(0),
+                write_bytes: figure(0),
+                rss_bytes: figure(0),
+            },
             hostname: "localhost",
             pid: 4711,
             thread: Thread { id: 4711, name: "main" },

@@ -158,7 +158,7 @@ impl Files {
     /// Numbers, with the text that belongs to them.
     pub(super) fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
         let ContainerNumbers { memory, cpu, pids } = numbers;
-        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read(buffer)?));
+        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read_once(buffer)?));
         Container {
             version: self.version,
             path: self.path.clone(),
@@ -171,20 +171,19 @@ impl Files {
         }
     }
 
-    /// How many descriptors are held open.
-    pub(super) fn descriptors(&self) -> usize {
-        let count = |files: &[&Option<Held>]| files.iter().filter(|file| file.is_some()).count();
-        let memory = self.memory.as_ref().map_or(0, |files| {
-            count(&[&files.current, &files.peak, &files.events])
-                + files.max.len()
-                + files.high.len()
+    /// Shows the descriptor of each file that is held open.
+    pub(super) fn each_descriptor(&self, mut see: impl FnMut(i32)) {
+        let memory = self.memory.iter().flat_map(|files| {
+            let single = [&files.current, &files.peak, &files.events].into_iter().flatten();
+            single.chain(&files.max).chain(&files.high)
         });
-        let quotas = self.cpu.quotas.iter().map(|quota| 1 + count(&[&quota.period, &quota.stat]));
-        memory
-            + usize::from(self.cpu.usage.is_some())
-            + quotas.sum::<usize>()
-            + self.pids.max.len()
-            + count(&[&self.pids.current, &self.cpuset])
+        let usage = self.cpu.usage.iter().map(|(file, _)| file);
+        let quotas = self.cpu.quotas.iter().flat_map(|quota| {
+            std::iter::once(&quota.quota).chain(&quota.period).chain(&quota.stat)
+        });
+        let pids = self.pids.current.iter().chain(&self.pids.max);
+        let all = memory.chain(usage).chain(quotas).chain(pids).chain(&self.cpuset);
+        all.filter_map(Held::number).for_each(&mut see);
     }
 
     /// Whether a file that could be read once can be no more: somebody closed its descriptor, or the group is gone.
@@ -203,7 +202,7 @@ impl Files {
     /// A part that could not be found at all has its reason; the others may lack single files.
     fn say_what_is_missing(&mut self, parts: BTreeMap<String, String>, buffer: &mut Vec<u8>) {
         let numbers = self.numbers(buffer);
-        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read(buffer)?));
+        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read_once(buffer)?));
         let values = [
             ("memory.current", numbers.memory.current.is_some()),
             ("memory.peak", numbers.memory.peak.is_some()),

@@ -1,26 +1,22 @@
 //! A file that is held open and read again and again.
 
-use std::fs::{File, Metadata};
-use std::os::fd::IntoRawFd as _;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
+
+use crate::telemetry::linux::{Held as Kernel, Shape};
 
 /// More than any of the files says.
 const ROOM: usize = 4096;
 
+/// As the kernel's other files, but one that was there when it was looked for.
 #[derive(Debug)]
-pub(super) struct Held {
-    /// There until it is dropped.
-    file: Option<File>,
-    identity: (u64, u64),
-}
+pub(super) struct Held(Kernel);
 
 impl Held {
     /// Opens a file, if it is there and can be read. The descriptor does not outlive an `exec`.
     pub(super) fn open(path: &Path) -> Option<Self> {
-        let file = File::open(path).ok()?;
-        let identity = identity(&file.metadata().ok()?);
-        Some(Self { file: Some(file), identity })
+        let file = Kernel::file(path.to_owned());
+        file.open().ok()?;
+        Some(Self(file))
     }
 
     /// What the file says now; none if it cannot be read any more.
@@ -28,28 +24,27 @@ impl Held {
         if buffer.len() < ROOM {
             buffer.resize(ROOM, 0);
         }
-        let length = self.file.as_ref()?.read_at(buffer, 0).ok()?;
+        // Most of them say a number, and so may any other file that has got the descriptor's number.
+        let length = self.0.read_checked(Shape::Whole, buffer, |text| Some(text.len())).ok()?;
         Some(&buffer[..length])
     }
-}
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        // A program may close descriptors that are not its own, as daemons do, and get the same number for a file of
-        // its own: that one must stay open.
-        let Some(file) = self.file.take() else { return };
-        if !file.metadata().is_ok_and(|now| identity(&now) == self.identity) {
-            _ = file.into_raw_fd();
-        }
+    /// The same for one that is not read often, and not held open in between.
+    pub(super) fn read_once<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let text = self.read(buffer);
+        self.0.release();
+        text
     }
-}
 
-fn identity(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
+    /// Its descriptor, while it is open.
+    pub(super) fn number(&self) -> Option<i32> {
+        self.0.number()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::fd::AsRawFd as _;
 
     use super::*;
@@ -63,10 +58,11 @@ mod tests {
         std::fs::write(&theirs, "2").unwrap();
 
         let held = Held::open(&ours).unwrap();
-        let number = held.file.as_ref().unwrap().as_raw_fd();
+        let number = held.number().unwrap();
         let other = File::open(&theirs).unwrap();
         // SAFETY: both descriptors are open; what the first stood for is closed, as a program might do.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        assert_eq!(held.read(&mut Vec::new()), Some(&b"1"[..]), "it was opened anew");
         drop(held);
         // SAFETY: the call only asks; a closed descriptor gives -1.
         assert_ne!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1);

@@ -68,7 +68,14 @@ impl ContainerReader {
 
     /// How many descriptors are held open.
     pub fn descriptors(&self) -> usize {
-        self.0.descriptors()
+        let mut count = 0;
+        self.each_descriptor(|_| count += 1);
+        count
+    }
+
+    /// Shows each descriptor that is held open.
+    pub(in crate::telemetry) fn each_descriptor(&self, see: impl FnMut(i32)) {
+        self.0.each_descriptor(see);
     }
 
     /// Lets the next reading find the files anew: after a `fork`, or when the process has moved to another group. It only
@@ -119,8 +126,10 @@ mod linux {
             see(&Files::open(&self.root).unwrap_or_else(Files::gone), buffer)
         }
 
-        pub(super) fn descriptors(&self) -> usize {
-            self.files.try_read().map_or(0, |files| files.descriptors())
+        pub(super) fn each_descriptor(&self, see: impl FnMut(i32)) {
+            if let Ok(files) = self.files.try_read() {
+                files.each_descriptor(see);
+            }
         }
 
         pub(super) fn forget(&self) {
@@ -154,7 +163,7 @@ mod elsewhere {
             match *self {}
         }
 
-        pub(super) fn descriptors(&self) -> usize {
+        pub(super) fn each_descriptor(&self, _: impl FnMut(i32)) {
             match *self {}
         }
 

@@ -106,10 +106,11 @@ fn load_in(sample: &Sample<CpuSample>, at: usize, number: u32) -> Option<&Load> 
 }
 
 pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mut Vec<u8>) {
+    let base = host.cpu_samples.base(clock::monotonic_ns);
     let read = read(host, scratch);
     let is_read = scratch.missing.or("cpu", host.stat.path(), read).is_some();
     let now = clock::monotonic_ns();
-    let base = if is_read { host.cpu_samples.base(now) } else { None };
+    let base = base.filter(|_| is_read);
     let lines = if is_read { scratch.cpus.as_slice() } else { &[] };
     let all = lines.first();
     let wants_all = types.contains(TelemetryType::Cpu);

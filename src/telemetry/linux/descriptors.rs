@@ -32,13 +32,12 @@ impl Host {
         // Since Linux 6.2 the size of the folder is their number.
         let all = self.descriptors.status()?.size;
         let own = OwnNumbers::of(self, types);
-        let counted = if all > 0 { count_densely(all, &own) } else { None };
-        let mut counted = counted.map_or_else(|| self.count_listed(&own, buffer), Ok)?;
-        // Of the container's files only their number is known.
-        let of_container = self.container().map_or(0, |container| container.descriptors() as u64);
-        counted.descriptors = counted.descriptors.saturating_sub(of_container);
-        counted.files = counted.files.saturating_sub(of_container);
-        Ok(counted)
+        if all > 0
+            && let Some(counted) = count_densely(all, &own)
+        {
+            return Ok(counted);
+        }
+        self.count_listed(&own, buffer)
     }
 
     fn count_listed(&self, own: &OwnNumbers, buffer: &mut Vec<u8>) -> io::Result<Opened> {
@@ -126,20 +125,28 @@ struct OwnNumbers {
 }
 
 impl OwnNumbers {
-    const MOST: usize = 64;
+    const MOST: usize = 128;
 
     fn of(host: &Host, types: Types) -> Self {
         let mut own = Self { numbers: [0; Self::MOST], count: 0 };
         for (of, held) in host.held() {
             if let Some(number) = held.number()
-                && own.count < Self::MOST
                 && (types.contains(of) || held.is_still(number))
             {
-                own.numbers[own.count] = number;
-                own.count += 1;
+                own.push(number);
             }
         }
+        if let Some(container) = host.container() {
+            container.each_descriptor(|number| own.push(number));
+        }
         own
+    }
+
+    fn push(&mut self, number: i32) {
+        if let Some(place) = self.numbers.get_mut(self.count) {
+            *place = number;
+            self.count += 1;
+        }
     }
 
     #[inline]

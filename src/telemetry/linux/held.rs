@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How the kernel gives a file to readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(in crate::telemetry) enum Shape {
     /// Whole, if there is room for it.
     Whole,
     /// As many lines at a time as fit into a page.
@@ -27,7 +27,7 @@ const MAX_BYTES: usize = 64 << 20;
 const LAST_OF_LINES: usize = 4096 - 512;
 
 #[derive(Debug)]
-pub(super) struct Held {
+pub(in crate::telemetry) struct Held {
     path: PathBuf,
     flags: i32,
     descriptor: AtomicI32,
@@ -42,20 +42,20 @@ pub(super) struct Held {
 
 /// What `fstat` says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Status {
-    pub(super) mode: u32,
-    pub(super) size: u64,
-    pub(super) links: u64,
+pub(in crate::telemetry) struct Status {
+    pub(in crate::telemetry) mode: u32,
+    pub(in crate::telemetry) size: u64,
+    pub(in crate::telemetry) links: u64,
     device: u64,
     inode: u64,
 }
 
 impl Held {
-    pub(super) fn file(path: PathBuf) -> Self {
+    pub(in crate::telemetry) fn file(path: PathBuf) -> Self {
         Self::new(path, libc::O_RDONLY)
     }
 
-    pub(super) fn folder(path: PathBuf) -> Self {
+    pub(in crate::telemetry) fn folder(path: PathBuf) -> Self {
         Self::new(path, libc::O_RDONLY | libc::O_DIRECTORY)
     }
 
@@ -72,19 +72,19 @@ impl Held {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::telemetry) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The descriptor, if it is open.
-    pub(super) fn number(&self) -> Option<i32> {
+    pub(in crate::telemetry) fn number(&self) -> Option<i32> {
         let descriptor = self.descriptor.load(Ordering::Acquire);
         (descriptor >= 0).then_some(descriptor)
     }
 
     /// Reads the file and returns what `parse` makes of it, which is nothing if it does not look as it should.
     #[inline]
-    pub(super) fn read<T>(
+    pub(in crate::telemetry) fn read<T>(
         &self,
         shape: Shape,
         buffer: &mut Vec<u8>,
@@ -107,7 +107,7 @@ impl Held {
     }
 
     /// As [`Held::read`], for a file whose look tells nothing.
-    pub(super) fn read_checked<T>(
+    pub(in crate::telemetry) fn read_checked<T>(
         &self,
         shape: Shape,
         buffer: &mut Vec<u8>,
@@ -118,7 +118,7 @@ impl Held {
     }
 
     /// What `fstat` says of the file, opened anew if it is not ours any more.
-    pub(super) fn status(&self) -> io::Result<Status> {
+    pub(in crate::telemetry) fn status(&self) -> io::Result<Status> {
         let descriptor = self.open()?;
         match status(descriptor) {
             Ok(status) if self.is_same(&status) => Ok(status),
@@ -127,7 +127,7 @@ impl Held {
     }
 
     /// Whether the descriptor is still that of the file.
-    pub(super) fn is_still(&self, descriptor: i32) -> bool {
+    pub(in crate::telemetry) fn is_still(&self, descriptor: i32) -> bool {
         status(descriptor).is_ok_and(|status| self.is_same(&status))
     }
 
@@ -137,7 +137,7 @@ impl Held {
     }
 
     #[inline]
-    pub(super) fn open(&self) -> io::Result<i32> {
+    pub(in crate::telemetry) fn open(&self) -> io::Result<i32> {
         match self.number() {
             Some(descriptor) => Ok(descriptor),
             None => self.open_anew(-1),
@@ -163,7 +163,7 @@ impl Held {
     }
 
     /// Closes it until it is read again.
-    pub(super) fn release(&self) {
+    pub(in crate::telemetry) fn release(&self) {
         let _opening = lock(&self.opening);
         if let Some(descriptor) = self.number() {
             self.descriptor.store(-1, Ordering::Release);
@@ -252,7 +252,7 @@ fn read_at(descriptor: i32, buffer: &mut [u8], at: usize) -> io::Result<usize> {
     }
 }
 
-pub(super) fn open(path: &Path, flags: i32) -> io::Result<i32> {
+pub(in crate::telemetry) fn open(path: &Path, flags: i32) -> io::Result<i32> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
     // SAFETY: the path ends with a zero.
     let descriptor = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
@@ -270,14 +270,14 @@ pub(super) fn open(path: &Path, flags: i32) -> io::Result<i32> {
     moved
 }
 
-pub(super) fn close(descriptor: i32) {
+pub(in crate::telemetry) fn close(descriptor: i32) {
     // SAFETY: only called for descriptors that were opened here.
     unsafe { libc::close(descriptor) };
 }
 
 #[inline]
 #[allow(clippy::unnecessary_cast, reason = "these types differ between platforms")]
-pub(super) fn status(descriptor: i32) -> io::Result<Status> {
+pub(in crate::telemetry) fn status(descriptor: i32) -> io::Result<Status> {
     let mut place = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: there is room for a `stat`.
     if unsafe { libc::fstat(descriptor, place.as_mut_ptr()) } != 0 {

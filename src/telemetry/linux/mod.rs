@@ -21,17 +21,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+pub(super) use held::{Held, Shape};
 pub(super) use shared::{forget_after_fork, host, of_process};
 
 use self::cpu::CpuLine;
-use self::held::{Held, Shape};
 use super::TelemetryType;
 use super::capture::Options;
 use super::container::ContainerReader;
 use super::gpu::{self, Answer, Gpus, Wanted};
 use super::reasons::Missing;
 use super::rolling::Rolling;
-use super::snapshot::{self, Code, Json, OpenList, put_bytes, put_integer};
+use super::snapshot::{self, Description, OpenList, put_bytes, put_integer};
 use super::types::Types;
 use crate::clock;
 
@@ -63,8 +63,16 @@ pub(super) struct Host {
     cpu_samples: Rolling<cpu::CpuSample>,
     process_samples: Rolling<u64>,
     listing: Mutex<()>,
+    described: Mutex<Described>,
     /// The last capture, for those who may share it.
     last: Mutex<Last>,
+}
+
+/// What a container is, but for its numbers; looked at again each second.
+#[derive(Debug, Default)]
+struct Described {
+    at_ns: u64,
+    text: Description,
 }
 
 /// A capture that others may share.
@@ -130,6 +138,7 @@ impl Host {
             cpu_samples: Rolling::new(),
             process_samples: Rolling::new(),
             listing: Mutex::new(()),
+            described: Mutex::default(),
             last: Mutex::default(),
         }
     }
@@ -198,16 +207,16 @@ impl Host {
             part(types.contains(TelemetryType::Network), out, |out| {
                 network::capture(self, scratch, out);
             });
+            let container = self.container().filter(|_| wants_container(types));
+            maybe(container, out, |container, out| {
+                self.put_container(container, &mut scratch.buffer, out);
+            });
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
                 process::capture(self, types, scratch, out);
             });
             let answer = (!Wanted::of(types).is_nothing()).then(|| gpus.take(&ticket));
             put_gpus(types, answer.as_ref(), &mut scratch.missing, out);
             self.put_energy(types, answer.as_ref(), scratch, out);
-            let container = self.container().filter(|_| wants_container(types));
-            maybe(container, out, |container, out| {
-                Json::put(&container.read(&mut scratch.buffer), out);
-            });
             scratch.missing.put(out);
         });
     }
@@ -281,6 +290,25 @@ impl Host {
     /// The container of this process, which a tree of files is not.
     fn container(&self) -> Option<&'static ContainerReader> {
         if self.root == Path::new("/") { shared::container() } else { None }
+    }
+
+    fn put_container(&self, container: &ContainerReader, buffer: &mut Vec<u8>, out: &mut Vec<u8>) {
+        const MOST_NS: u64 = 1_000_000_000;
+        let numbers = container.numbers(buffer);
+        let now = clock::monotonic_ns();
+        let mut described = self.described.try_lock().ok();
+        if let Some(known) = &described
+            && !known.text.is_empty()
+            && now.saturating_sub(known.at_ns) < MOST_NS
+        {
+            snapshot::put_container(&numbers, &known.text, out);
+            return;
+        }
+        let text = Description::of(&container.describe(numbers, buffer));
+        snapshot::put_container(&numbers, &text, out);
+        if let Some(known) = &mut described {
+            **known = Described { at_ns: now, text };
+        }
     }
 
     /// In a forked child: closes what the parent opened.

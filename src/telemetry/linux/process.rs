@@ -72,6 +72,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     }
     maybe(percent, out, put_float);
 
+    let base = host.process_samples.base(clock::monotonic_ns);
     let own = rusage(libc::RUSAGE_SELF);
     let now = clock::monotonic_ns();
     let children = rusage(libc::RUSAGE_CHILDREN);
@@ -93,7 +94,6 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     maybe(waited, out, put_integer);
 
     let used = own.user_us + own.system_us;
-    let base = host.process_samples.base(now);
     let percent = base.map(|base| {
         let micros = used.saturating_sub(base.value) as f64;
         // Microseconds in nanoseconds to tenths of a percent.

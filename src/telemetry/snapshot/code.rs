@@ -156,6 +156,10 @@ impl<T: Serialize + DeserializeOwned> Code for Json<T> {
         // Read and written again, because damaged bytes must not become a damaged line.
         json::by_serde(&Self::take(from)?, out)
     }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.bytes().map(drop)
+    }
 }
 
 /// A value that may be missing.
@@ -361,6 +365,23 @@ macro_rules! part {
         }
 
         impl $crate::telemetry::snapshot::Absent for $name {}
+
+        impl $name {
+            /// Passes over the fields before this one.
+            #[allow(dead_code, reason = "few parts need it")]
+            pub(in crate::telemetry) fn skip_to(
+                field: &str,
+                from: &mut $crate::telemetry::snapshot::Reader<'_>,
+            ) -> Option<()> {
+                $(
+                    if field == stringify!($field) {
+                        return Some(());
+                    }
+                    <$code as $crate::telemetry::snapshot::Code>::skip(from)?;
+                )*
+                None
+            }
+        }
 
         impl $crate::telemetry::snapshot::Code for $name {
             type Value = Self;

@@ -8,6 +8,7 @@
 
 mod bytes;
 mod code;
+mod container;
 mod json;
 mod named;
 
@@ -16,11 +17,12 @@ pub(super) use code::{
     Absent, ByName, Code, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Reasons,
     Tenths, Text, key_of, part,
 };
+pub(super) use container::{Description, put_container};
 pub use named::Named;
 
 use serde::{Serialize, Serializer};
 
-use super::parts::{Cpu, Disk, Energy, Memory, Network, Process, Telemetry};
+use super::parts::{Energy, Process, Telemetry};
 use super::types::Types;
 use super::usage::ProcessUsage;
 
@@ -71,10 +73,7 @@ impl Snapshot<'_> {
     /// What the process had used, where its part was captured.
     pub(crate) fn process_usage(&self) -> Option<ProcessUsage> {
         let mut from = self.body()?;
-        Maybe::<Cpu>::skip(&mut from)?;
-        Maybe::<Memory>::skip(&mut from)?;
-        Maybe::<Disk>::skip(&mut from)?;
-        Maybe::<Network>::skip(&mut from)?;
+        Telemetry::skip_to("process", &mut from)?;
         let process = Maybe::<Process>::take(&mut from)??;
         Some(ProcessUsage {
             read_bytes: process.io_counters.as_ref().and_then(|io| io.read_bytes),
@@ -87,13 +86,7 @@ impl Snapshot<'_> {
     /// What the meters said, where they were read.
     pub(crate) fn energy(&self) -> Option<Energy> {
         let mut from = self.body()?;
-        Maybe::<Cpu>::skip(&mut from)?;
-        Maybe::<Memory>::skip(&mut from)?;
-        Maybe::<Disk>::skip(&mut from)?;
-        Maybe::<Network>::skip(&mut from)?;
-        Maybe::<Process>::skip(&mut from)?;
-        // The graphics processors' own part, whatever is in it.
-        Maybe::<Text>::skip(&mut from)?;
+        Telemetry::skip_to("energy", &mut from)?;
         Maybe::<Energy>::take(&mut from)?
     }
 
