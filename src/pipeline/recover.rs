@@ -1,5 +1,6 @@
 //! Finishing the work of processes that died: what is left in their rings goes to their files, once.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read};
@@ -345,6 +346,7 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
                     items: items.to_vec(),
                     thread: Rc::clone(&thread),
                     site: site(start.site),
+                    process: OnceCell::new(),
                     by_children: None,
                 });
             }

@@ -1,5 +1,6 @@
 //! A paired START and END as a record, written field by field into any format.
 
+use std::cell::OnceCell;
 use std::io::Read;
 use std::rc::Rc;
 
@@ -28,6 +29,8 @@ pub(super) struct Task {
     pub(super) thread: Rc<Thread>,
     /// None for a task without the macro.
     pub(super) site: Option<&'static Site>,
+    /// What changed in the process while it ran, once that was asked for.
+    pub(super) process: OnceCell<Option<ProcessUse>>,
     /// What its children changed in the process; none where not all of them are known.
     pub(super) by_children: Option<ProcessUse>,
 }
@@ -69,6 +72,7 @@ impl Task {
             items: items.to_vec(),
             thread,
             site: site(start.site),
+            process: OnceCell::new(),
             by_children: None,
         })
     }
@@ -92,6 +96,10 @@ impl Task {
 
     /// What changed in the process and the machine while it ran.
     pub(super) fn process_use(&self) -> Option<ProcessUse> {
+        *self.process.get_or_init(|| self.process_use_now())
+    }
+
+    fn process_use_now(&self) -> Option<ProcessUse> {
         let counters = |kind| {
             let item = self.all(kind).next()?;
             Some(Snapshot(item.payload).process_usage().unwrap_or_default())

@@ -1,5 +1,6 @@
 //! The writer thread: it drains the rings, pairs the events, and feeds the runs.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,8 +27,10 @@ use crate::context::{self, Number};
 use crate::record::{ErrorObject, Id, Status};
 use crate::{Error, ErrorKind, Result, telemetry};
 
-/// The writer's sleep between two looks: short after work, longer and longer without.
+/// The writer's shortest and longest sleep between two looks.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
+/// How full a ring should be when it is looked at.
+const FILL: f64 = 1.0 / 8.0;
 /// Bytes of a ring that are read in one go.
 const PART: u64 = 32 << 10;
 /// Beginnings that may be kept for nothing.
@@ -233,6 +236,8 @@ struct Writer {
     adds: u64,
     /// How many looks there were.
     looks: u64,
+    /// How full the fullest ring had become since the last turn.
+    filled: f64,
     /// The process ends: nothing needs to stay in the rings.
     ending: bool,
     /// How many beginnings of tasks the session keeps, those of ended tasks among them.
@@ -256,6 +261,7 @@ impl Writer {
             early: Vec::new(),
             adds: 0,
             looks: 0,
+            filled: 0.0,
             ending: false,
             kept: 0,
             spare: Vec::new(),
@@ -269,7 +275,7 @@ impl Writer {
         loop {
             WOKEN.store(false, Ordering::Relaxed);
             // Nothing of ours panics; should it, the next look may still find everything in its place.
-            let worked = catch_unwind(AssertUnwindSafe(|| self.turn())).unwrap_or(false);
+            _ = catch_unwind(AssertUnwindSafe(|| self.turn()));
             if signal::END_ALL.was_answered() {
                 // The process is ending: a write that the end cuts in two would tear a line.
                 loop {
@@ -277,22 +283,32 @@ impl Writer {
                 }
             }
             telemetry::keep_up(clock::monotonic_ns());
-            sleep = if worked { SLEEP.0 } else { (sleep * 4).min(SLEEP.1) };
+            sleep = self.next_sleep(sleep);
             thread::park_timeout(sleep);
         }
     }
 
-    /// Looks at everything and does what was asked for; whether there was something.
-    fn turn(&mut self) -> bool {
+    /// How long to sleep before the next look: until the fastest ring may be filled as far as it should be. A look costs
+    /// more than a record, so that to look too often would be most of the work.
+    fn next_sleep(&self, last: Duration) -> Duration {
+        if !self.early.is_empty() {
+            return SLEEP.0;
+        }
+        let change = (FILL / self.filled).clamp(0.1, 4.0);
+        last.mul_f64(change).clamp(SLEEP.0, SLEEP.1)
+    }
+
+    /// Looks at everything and does what was asked for.
+    fn turn(&mut self) {
         self.receive();
         // What was asked before the look at the rings is answered after it.
         let flush = signal::FLUSH.take();
         let end_all = signal::END_ALL.take();
         let asked = std::mem::take(&mut self.asked);
-        let mut worked = self.look();
+        self.filled = 0.0;
+        self.look();
         if !asked.is_empty() || flush.is_asked() || end_all.is_asked() {
             // The first look may have left an END to wait for what belongs before it.
-            worked = true;
             self.look();
         }
         for command in asked {
@@ -329,20 +345,19 @@ impl Writer {
             clock::anchor();
             self.next_anchor = now + Duration::from_secs(1);
         }
-        worked
     }
 
-    /// Reads what is in the rings now; whether there was anything.
-    fn look(&mut self) -> bool {
+    /// Reads what is in the rings now.
+    fn look(&mut self) {
         self.find_new_rings();
         // Only what is there now: under a steady load there would be no end.
         for cursor in &mut self.cursors {
             cursor.until = cursor.ring.committed();
+            let new = cursor.until - cursor.read;
+            self.filled = self.filled.max(new as f64 / cursor.ring.capacity() as f64);
         }
         self.looks += 1;
-        let mut worked = false;
         while self.drain_some() {
-            worked = true;
             self.write_due(Instant::now());
         }
         // This look has read all that was there when the last one ended. What it did not find belongs to no run.
@@ -355,7 +370,6 @@ impl Writer {
                 _ => self.end(&bytes),
             };
         }
-        worked
     }
 
     /// Writes batches that are due, and gives room back to the rings.
@@ -538,6 +552,7 @@ impl Writer {
             items: buffer,
             thread: Rc::clone(thread),
             site,
+            process: OnceCell::new(),
             by_children: Some(ProcessUse::default()),
         };
         self.open.insert(start.id, OpenTask { task, shown: false, kept: false, ending: false });

@@ -90,6 +90,10 @@ impl Types {
     pub(super) const fn bits(self) -> u16 {
         self.0
     }
+
+    pub(super) const fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
 }
 
 impl FromIterator<TelemetryType> for Types {

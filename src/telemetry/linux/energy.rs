@@ -104,7 +104,7 @@ impl Meter {
         now_ns: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<u64, String> {
-        let read = self.file.read_checked(Shape::Whole, buffer, |text| number(text));
+        let read = self.file.read_checked(Shape::Whole, buffer, number);
         let register = read.map_err(|error| self.told(&error))?.saturating_mul(self.step);
         let Some(status) = &self.status else { return counter.advance(register, now_ns) };
         let total = counter.drain(register, now_ns);

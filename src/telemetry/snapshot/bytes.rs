@@ -1,7 +1,7 @@
 //! The bytes of a snapshot: how numbers and texts are written, and read again from bytes that may be damaged.
 
 /// What is left to read. Every method gives nothing where the bytes end too early or make no sense.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::telemetry) struct Reader<'a> {
     rest: &'a [u8],
 }

@@ -91,6 +91,10 @@ impl<const DIGITS: u32> Code for Decimal<DIGITS> {
         json::decimal::<DIGITS>(from.integer()?, out);
         Some(())
     }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.integer().map(drop)
+    }
 }
 
 /// Any number.

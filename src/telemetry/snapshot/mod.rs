@@ -22,7 +22,8 @@ pub use named::Named;
 
 use serde::{Serialize, Serializer};
 
-use super::parts::{Energy, Process, Telemetry};
+use super::TelemetryType;
+use super::parts::{Energy, IoCounters, Process, ProcessMemory, Telemetry};
 use super::types::Types;
 use super::usage::ProcessUsage;
 
@@ -74,17 +75,29 @@ impl Snapshot<'_> {
     pub(crate) fn process_usage(&self) -> Option<ProcessUsage> {
         let mut from = self.body()?;
         Telemetry::skip_to("process", &mut from)?;
-        let process = Maybe::<Process>::take(&mut from)??;
+        if from.byte()? == 0 {
+            return None;
+        }
+        let mut memory = from.clone();
+        Process::skip_to("memory", &mut memory)?;
+        let memory = Maybe::<ProcessMemory>::take(&mut memory)?;
+        Process::skip_to("io_counters", &mut from)?;
+        let io = Maybe::<IoCounters>::take(&mut from)?.unwrap_or_default();
         Some(ProcessUsage {
-            read_bytes: process.io_counters.as_ref().and_then(|io| io.read_bytes),
-            write_bytes: process.io_counters.as_ref().and_then(|io| io.write_bytes),
-            rss: process.memory.as_ref().map(|memory| memory.rss),
+            read_bytes: io.read_bytes,
+            write_bytes: io.write_bytes,
+            rss: memory.map(|memory| memory.rss),
             peak_rss: None,
         })
     }
 
     /// What the meters said, where they were read.
     pub(crate) fn energy(&self) -> Option<Energy> {
+        // Most captures hold none, and each part on the way to it would have to be passed over.
+        let types = Types::from_bits(u16::from_le_bytes([*self.0.get(1)?, *self.0.get(2)?]));
+        if !types.contains(TelemetryType::Energy) {
+            return None;
+        }
         let mut from = self.body()?;
         Telemetry::skip_to("energy", &mut from)?;
         Maybe::<Energy>::take(&mut from)?

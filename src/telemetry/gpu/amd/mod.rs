@@ -243,7 +243,7 @@ impl Device<'_> {
 const UNTOLD: &str = "AMD SMI: the device does not tell it";
 
 /// All bits set stand for nothing.
-fn told_at_all<T: PartialEq>(value: T, nothing: T) -> Result<T, String> {
+fn told_at_all<T: PartialEq + Copy>(value: T, nothing: T) -> Result<T, String> {
     if value == nothing { Err(UNTOLD.to_owned()) } else { Ok(value) }
 }
 
