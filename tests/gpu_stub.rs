@@ -3,6 +3,8 @@
 //! The libraries are found as the real ones are, through the loader's path and `AMDSMI_LIB_DIR`, so that nothing in the
 //! library under test knows of them. Each test runs in a process of its own, which has an environment of its own.
 
+#![cfg_attr(not(all(feature = "nvidia", feature = "amd")), allow(dead_code))]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::gpu::{Answer, Asked, Gpus, Wanted};
-use super::parts::{Energy, Telemetry};
+use super::gpu::{Asked, Gpus, Wanted};
+use super::parts::Telemetry;
 use super::snapshot::Snapshot;
 use super::types::Types;
 use super::{TelemetryType, snapshot};
@@ -133,7 +133,7 @@ impl TelemetryCapture {
                 let ticket = self.gpus.ask(Wanted::of(types), max_age);
                 let mut telemetry = host.capture(types, max_age);
                 if !Wanted::of(types).is_nothing() {
-                    add_gpus(&mut telemetry, &self.gpus.take(&ticket));
+                    add_gpus(types, &mut telemetry, &self.gpus.take(&ticket));
                 }
                 snapshot::put(types, &telemetry, out);
             }
@@ -248,21 +248,29 @@ impl Source {
     }
 }
 
-/// Adds what the graphics processors said.
+/// Adds what the graphics processors said: all there is of energy where the machine's own meters are not read.
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-fn add_gpus(telemetry: &mut Telemetry, answer: &Answer) {
+fn add_gpus(types: Types, telemetry: &mut Telemetry, answer: &super::gpu::Answer) {
+    let missing = &mut telemetry.unavailable;
     match answer {
         Ok(reading) => {
             telemetry.gpu = serde_json::from_slice(&reading.metrics).ok();
-            let joules = reading.energy.iter().map(|(meter, used)| (meter, *used as f64 / 1e6));
-            let joules: super::Named<f64> =
-                joules.map(|(name, used)| (name.clone(), used)).collect();
-            telemetry.energy = (!joules.is_empty()).then_some(Energy { joules });
+            let joules = reading.energy.iter();
+            let joules = joules.map(|(meter, used)| (meter.as_str(), *used as f64 / 1e6));
+            let joules: super::Named<f64> = joules.collect();
+            telemetry.energy = (!joules.is_empty()).then_some(super::Energy { joules });
             for (field, reason) in &reading.missing {
-                telemetry.unavailable.push(field.clone(), reason.clone());
+                missing.push(field.clone(), reason.clone());
             }
         }
-        Err(absent) => telemetry.unavailable.push("gpu", absent.reason().to_owned()),
+        Err(absent) if types.contains(TelemetryType::Gpu) => {
+            missing.push("gpu", absent.reason().to_owned());
+        }
+        Err(_) => {}
+    }
+    if types.contains(TelemetryType::Energy) {
+        let reason = "sysinfo, the portable source, knows no meters of the machine itself";
+        missing.push("energy", reason.to_owned());
     }
 }
 

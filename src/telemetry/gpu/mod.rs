@@ -9,8 +9,15 @@ mod amd;
 mod nvidia;
 mod open;
 mod reader;
+#[cfg_attr(
+    not(any(feature = "nvidia", feature = "amd")),
+    allow(dead_code, reason = "nobody reads anything then")
+)]
 mod reading;
-#[cfg_attr(not(any(feature = "nvidia", feature = "amd")), allow(dead_code))]
+#[cfg_attr(
+    not(all(feature = "nvidia", feature = "amd")),
+    allow(dead_code, reason = "each vendor has rules of its own")
+)]
 mod visible;
 
 pub(super) use open::Asked;
