@@ -48,6 +48,8 @@ fn tasks_say_what_they_and_their_children_used() {
                 continue;
             };
             let number = |used: &Value, name: &str| used[name].as_f64();
+            let totals = store.workflows().into_iter().find_map(|workflow| workflow.totals);
+            assert_eq!(totals.unwrap()["joules"]["inclusive"], parent["inclusive"]);
             // The machine itself may have meters too.
             let of_gpu = |used: &Value| used["meters"]["nvml:gpu_0"].as_f64();
             assert_eq!([&parent, &first, &second].map(of_gpu), [Some(53.0), Some(7.0), Some(13.0)]);

@@ -214,6 +214,31 @@ mod nvidia {
     }
 
     #[test]
+    fn waiting_for_a_driver_takes_nothing_off_what_a_task_used() {
+        let machine = NVML.variables(&[
+            ("RUNLORE_TELEMETRY_CAPTURE__GPU", "[used]"),
+            ("RUNLORE_TELEMETRY_CAPTURE__GPU_VENDOR", "nvidia"),
+        ]);
+        let test = "gpu::nvidia::waiting_for_a_driver_takes_nothing_off_what_a_task_used";
+        machine.run(test, || {
+            let used = || runlore::telemetry::usage::thread().unwrap().cpu_ns;
+            let work_ns = 10_000_000;
+            let store = crate::support::record(|| {
+                runlore::task("parent").run(|| {
+                    let since = used();
+                    while used() - since < work_ns {}
+                    tell("hang", "");
+                    runlore::task("child").run(|| ());
+                    untell("hang");
+                });
+            });
+            let parent = serde_json::to_value(crate::support::the(&store, "parent")).unwrap();
+            let own = parent["resources"]["cpu_ns"]["self"].as_u64().unwrap();
+            assert!(own >= work_ns, "{own}");
+        });
+    }
+
+    #[test]
     fn a_young_reading_serves_others() {
         NVML.run("gpu::nvidia::a_young_reading_serves_others", || {
             let capture = capture_of("gpu: [used], max_age: 1h");

@@ -16,7 +16,7 @@ use crate::context::handed::{self, Sums};
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
 use crate::pipeline::settings;
 use crate::record::Id;
-use crate::telemetry::{TelemetryCapture, TelemetryChoice, Types, part_of};
+use crate::telemetry::{self, TelemetryCapture, TelemetryChoice, Types, part_of};
 use crate::usage::{self, Usage};
 
 /// How many measured tasks are open in this process, and how many have begun: whether a task was alone.
@@ -50,7 +50,7 @@ fn running<R: Default>(look: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
 fn leave_out(capture_ns: u64) {
     running(|running| {
         if let Some(around) = running.last_mut() {
-            around.nested.cpu_ns += capture_ns;
+            around.nested.cpu_ns += capture_ns.saturating_sub(telemetry::take_waited_ns());
             around.capture_ns += capture_ns;
         }
     });

@@ -1,10 +1,12 @@
 //! What a task used, as its record says it.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Value, json};
 
-use super::event::Measured;
+use super::event::{ItemKind, Measured};
+use super::view::Task;
 use crate::telemetry::usage::ProcessUsage;
-use crate::telemetry::{EnergyUsed, Named};
+use crate::telemetry::{Energy, EnergyUsed, Named};
 
 /// `resources`: each figure with what the task used itself, and what it and its children used.
 pub(super) struct Resources<'a> {
@@ -90,6 +92,36 @@ impl ProcessUse {
         self.write_bytes = sum(self.write_bytes, other.write_bytes);
         self.rss_bytes = sum(self.rss_bytes, other.rss_bytes);
         self.microjoules = sum(self.microjoules, other.microjoules);
+    }
+}
+
+/// The first and the last reading of the meters in a run, as its tasks carry them, and when they were.
+#[derive(Debug, Default)]
+pub(super) struct Readings {
+    first: Option<(u64, Energy)>,
+    last: Option<(u64, Energy)>,
+}
+
+impl Readings {
+    pub(super) fn look_at(&mut self, task: &Task) {
+        let began_ns = task.start.monotonic_ns;
+        if self.first.as_ref().is_none_or(|(at, _)| began_ns < *at)
+            && let Some(energy) = task.energy_at(ItemKind::TelemetryAtStart)
+        {
+            self.first = Some((began_ns, energy));
+        }
+        let Some(end) = task.end else { return };
+        if self.last.as_ref().is_none_or(|(at, _)| end.monotonic_ns > *at)
+            && let Some(energy) = task.energy_at(ItemKind::TelemetryAtEnd)
+        {
+            self.last = Some((end.monotonic_ns, energy));
+        }
+    }
+
+    /// What was used between them.
+    pub(super) fn joules(&self) -> Option<Value> {
+        let used = self.last.as_ref()?.1.since(&self.first.as_ref()?.1).ok()?;
+        Some(json!({"inclusive": used.joules(), "meters": used.by_meter()}))
     }
 }
 

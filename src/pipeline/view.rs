@@ -16,7 +16,7 @@ use super::thread::Thread;
 use crate::clock;
 use crate::identity::Identity;
 use crate::record::{Notes, Status, ValueView, hash};
-use crate::telemetry::{EnergyUsed, Snapshot};
+use crate::telemetry::{Energy, EnergyUsed, Snapshot};
 use crate::usage;
 
 /// A task as the writer has it: open while `end` is missing.
@@ -113,11 +113,15 @@ impl Task {
         Some(used)
     }
 
+    /// What the meters said when it began or ended.
+    pub(super) fn energy_at(&self, kind: ItemKind) -> Option<Energy> {
+        Snapshot(self.all(kind).next()?.payload).energy()
+    }
+
     /// The energy that was used while it ran; why that is not known, and none where nobody asked.
     pub(super) fn energy_use(&self) -> Option<Result<EnergyUsed, String>> {
-        let counters = |kind| Snapshot(self.all(kind).next()?.payload).energy();
-        let before = counters(ItemKind::TelemetryAtStart);
-        let after = counters(ItemKind::TelemetryAtEnd);
+        let before = self.energy_at(ItemKind::TelemetryAtStart);
+        let after = self.energy_at(ItemKind::TelemetryAtEnd);
         if before.is_none() && after.is_none() {
             return None;
         }

@@ -42,8 +42,14 @@ pub use types::Types;
 /// Says that this process is a forked child, whose captures must open their files anew. Only marks: it may be called from
 /// a handler of `pthread_atfork`.
 pub fn forget_after_fork() {
+    gpu::forget_after_fork();
     #[cfg(target_os = "linux")]
     linux::forget_after_fork();
+}
+
+/// How long this thread's captures have waited for drivers since this was last asked: time in which it used no processor.
+pub(crate) fn take_waited_ns() -> u64 {
+    gpu::take_waited_ns()
 }
 
 /// Reads energy counters that were read before, but not for a while, so that none goes round unseen. To be called now and

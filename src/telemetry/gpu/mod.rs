@@ -5,6 +5,7 @@
 
 #[cfg(all(feature = "amd", target_os = "linux"))]
 mod amd;
+mod ending;
 #[cfg(feature = "nvidia")]
 mod nvidia;
 mod open;
@@ -20,6 +21,12 @@ mod reading;
 )]
 mod visible;
 
+/// The guide's example runs too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/gpu.md")]
+struct Guide;
+
+pub(super) use ending::forget_after_fork;
 pub(super) use open::Asked;
-pub(super) use reader::{Absent, Answer, Gpus};
+pub(super) use reader::{Absent, Answer, Gpus, take_waited_ns};
 pub(super) use reading::Wanted;

@@ -7,16 +7,28 @@
 //! The thread belongs to the process that started it. A forked child does not have it, and starts one of its own when it
 //! first asks; what the parent left locked is not touched.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::ending::{self, Inside};
 use super::open::{Asked, Opened};
 use super::reading::{Reading, Wanted};
 use crate::settings::GpuVendor;
 
 /// How long a task waits.
 const BUDGET: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// How long this thread has waited for readings, until somebody asks.
+    static WAITED_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How long this thread has waited for readings since this was last asked.
+pub(in crate::telemetry) fn take_waited_ns() -> u64 {
+    WAITED_NS.try_with(Cell::take).unwrap_or(0)
+}
 
 /// A reading, or why there is none.
 pub(in crate::telemetry) type Answer = Result<Arc<Reading>, Absent>;
@@ -81,7 +93,8 @@ pub(in crate::telemetry) struct Ticket {
     wanted: Wanted,
     /// Which reading will do.
     number: u64,
-    max_age: Duration,
+    /// One that was young enough.
+    ready: Option<Arc<Reading>>,
 }
 
 impl Gpus {
@@ -112,12 +125,13 @@ impl Gpus {
     /// Asks for a reading and does not wait. One that is younger than `max_age` will do.
     pub(in crate::telemetry) fn ask(&self, wanted: Wanted, max_age: Duration) -> Ticket {
         if wanted.is_nothing() {
-            return Ticket { wanted, number: 0, max_age };
+            return Ticket { wanted, number: 0, ready: None };
         }
         let desk = self.desk();
         let mut state = desk.lock();
         let number = state.begun + 1;
-        if state.failure.is_none() && state.young(wanted, max_age).is_none() {
+        let ready = state.young(wanted, max_age);
+        if state.failure.is_none() && ready.is_none() {
             state.wanted = state.wanted.and(wanted);
             if state.is_started {
                 desk.work.notify_one();
@@ -125,7 +139,7 @@ impl Gpus {
                 start(desk, &mut state, Arc::clone(&self.asked));
             }
         }
-        Ticket { wanted, number, max_age }
+        Ticket { wanted, number, ready }
     }
 
     /// The reading, as soon as it is there; or why it is not, no later than after the budget.
@@ -135,6 +149,9 @@ impl Gpus {
 
     /// The same for one who has time.
     pub(in crate::telemetry) fn take_within(&self, ticket: &Ticket, budget: Duration) -> Answer {
+        if let Some(ready) = &ticket.ready {
+            return Ok(Arc::clone(ready));
+        }
         let desk = self.desk();
         let until = Instant::now() + budget;
         let mut state = desk.lock();
@@ -147,9 +164,6 @@ impl Gpus {
                 && last.of.covers(ticket.wanted)
             {
                 return Ok(Arc::clone(last));
-            }
-            if let Some(young) = state.young(ticket.wanted, ticket.max_age) {
-                return Ok(young);
             }
             let waited = state.since.map_or(Duration::ZERO, |since| since.elapsed());
             if waited > budget {
@@ -170,8 +184,11 @@ impl Gpus {
                 let reason = format!("the driver did not answer within {} ms", budget.as_millis());
                 return Err(Absent::Late(reason));
             }
+            let before = Instant::now();
             let waited = desk.done.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited_ns = before.elapsed().as_nanos() as u64;
+            _ = WAITED_NS.try_with(|waited| waited.set(waited.get() + waited_ns));
         }
     }
 }
@@ -229,30 +246,39 @@ fn start(desk: &Arc<Desk>, state: &mut State, asked: Arc<Asked>) {
 /// Reads whenever somebody asks, until nobody can any more.
 fn read_on(desk: &Desk, asked: &Asked) {
     // A panic in a vendor's crate must not leave others waiting for a thread that is gone.
-    let guarded = AssertUnwindSafe(|| match Opened::new(asked) {
-        Ok(mut opened) => {
-            {
-                let mut state = desk.lock();
-                state.since = None;
-                state.vendor = Some(opened.vendor());
-            }
-            while let Some(wanted) = next(desk) {
-                let before = Instant::now();
-                let reading = Arc::new(opened.read(wanted));
-                let mut state = desk.lock();
-                state.since = None;
-                state.ended = state.begun;
-                state.took = before.elapsed();
-                state.last = Some((Instant::now(), reading));
-                desk.done.notify_all();
-            }
-        }
-        Err(reason) => desk.lock().failure = Some(reason),
-    });
-    if catch_unwind(guarded).is_err() {
-        desk.lock().failure = Some("reading them panicked, and was given up".to_owned());
-    }
+    let result = catch_unwind(AssertUnwindSafe(|| serve(desk, asked)));
+    let reason = match result {
+        Ok(Ok(())) => "nobody reads them any more".to_owned(),
+        Ok(Err(reason)) => reason,
+        Err(_) => "reading them panicked, and was given up".to_owned(),
+    };
+    desk.lock().failure = Some(reason);
     desk.done.notify_all();
+}
+
+fn serve(desk: &Desk, asked: &Asked) -> Result<(), String> {
+    ending::watch();
+    let Some(inside) = Inside::enter() else { return Ok(()) };
+    let mut opened = Opened::new(asked)?;
+    drop(inside);
+    ending::watch();
+    {
+        let mut state = desk.lock();
+        state.since = None;
+        state.vendor = Some(opened.vendor());
+    }
+    while let Some(wanted) = next(desk) {
+        let Some(_inside) = Inside::enter() else { break };
+        let before = Instant::now();
+        let reading = Arc::new(opened.read(wanted));
+        let mut state = desk.lock();
+        state.since = None;
+        state.ended = state.begun;
+        state.took = before.elapsed();
+        state.last = Some((Instant::now(), reading));
+        desk.done.notify_all();
+    }
+    Ok(())
 }
 
 /// Waits for somebody to ask; what for. None when nobody will.
