@@ -283,7 +283,7 @@ fn an_unknown_store_says_which_there_are() {
 
 #[test]
 fn what_is_added_on_another_thread_is_not_lost() {
-    #[telemetry_task]
+    #[telemetry_task(telemetry = "none")]
     async fn fails_somewhere(n: u32) {
         tokio::task::yield_now().await;
         runlore::fail(&std::io::Error::other("told on whichever thread"));

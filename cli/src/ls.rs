@@ -19,7 +19,7 @@ Examples:
   runlore ls
   runlore ls --json | jq -r 'select(.status == \"ERROR\") | .workflow_id'")]
 pub(crate) struct Args {
-    /// One JSON object a run: its record, with `task_counts`
+    /// One JSON object a run: its record, with `task_counts` and the `cpu_ns` of its tasks
     #[arg(long)]
     json: bool,
 }
@@ -35,7 +35,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     } else {
         let ids: Vec<&str> = runs.iter().map(|run| &*run.workflow.workflow_id).collect();
         let rows: Vec<_> = runs.iter().zip(short_ids(&ids)).map(|(run, id)| row(run, id)).collect();
-        let headings = ["RUN", "NAME", "STATUS", "STARTED", ">DURATION", ">TASKS", ">ERRORS"];
+        let headings =
+            ["RUN", "NAME", "STATUS", "STARTED", ">DURATION", ">CPU", ">TASKS", ">ERRORS"];
         table::write(&mut out, &headings, &rows)?;
     }
     out.flush()?;
@@ -53,6 +54,7 @@ fn row(run: &RunSummary, id: &str) -> Vec<Cell> {
         Cell::styled(&status, paint(workflow.status)),
         Cell::new(&workflow.started_at.map(local_time).unwrap_or_default()),
         Cell::new(&workflow.duration().map(human_duration).unwrap_or_default()),
+        Cell::new(&run.cpu.map(human_duration).unwrap_or_default()),
         Cell::new(&run.tasks.to_string()),
         Cell::styled(&run.errors.to_string(), if run.errors > 0 { RED } else { PLAIN }),
     ]
@@ -63,6 +65,10 @@ fn as_json(run: &RunSummary) -> serde_json::Value {
     if let Some(object) = json.as_object_mut() {
         let counts = json!({"all": run.tasks, "ERROR": run.errors, "RUNNING": run.running});
         object.insert("task_counts".into(), counts);
+        if let Some(cpu) = run.cpu {
+            let nanos = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
+            object.insert("cpu_ns".into(), nanos.into());
+        }
     }
     json
 }

@@ -3,9 +3,12 @@
 //! Exit codes: 0 fine, 1 an error (of usage too), 2 a finding.
 #![warn(clippy::print_stdout, reason = "it panics where the reader of a pipe is gone")]
 
+mod child;
 mod demo;
+mod doctor;
 mod failure;
 mod ls;
+mod machine;
 mod out;
 mod recover;
 mod run;
@@ -18,6 +21,7 @@ mod store;
 mod table;
 mod tasks;
 mod tree;
+mod units;
 
 use std::process::ExitCode;
 
@@ -55,6 +59,7 @@ enum Command {
     Show(show::Args),
     Tree(tree::Args),
     Recover(recover::Args),
+    Doctor(doctor::Args),
     Settings(settings::Args),
 }
 
@@ -72,6 +77,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::run(&args, &store),
         Command::Tree(args) => tree::run(&args, &store),
         Command::Recover(args) => recover::run(&args, &store),
+        Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
     };
     done.unwrap_or_else(|failure| failure.report())

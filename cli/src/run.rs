@@ -7,11 +7,14 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write as _};
+#[cfg(unix)]
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use runlore::record::{is_secret_name, scrub};
 
 use crate::Done;
+use crate::child::{self, Ended};
 use crate::failure::say;
 use crate::store::Store;
 
@@ -79,10 +82,18 @@ fn execute(words: &[OsString], argv: &[String], program: &str) -> (u8, Option<Bo
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     runlore::current().to_env(&mut command);
-    let (code, error): (u8, Option<Box<dyn Error>>) = match status(&mut command) {
-        Ok(status) => {
+    let (code, error): (u8, Option<Box<dyn Error>>) = match complete(&mut command) {
+        Ok(Ended { status, used }) => {
             let code = exit_code(status);
             task.generated("exit_code", &code);
+            #[cfg(unix)]
+            if let Some(signal) = status.signal() {
+                task.generated("exit_signal", &signal);
+                task.generated("core_dumped", &status.core_dumped());
+            }
+            if let Some(used) = used {
+                task.child_used(&used);
+            }
             (code, if code == 0 { None } else { Some(Box::new(Unsuccessful(status))) })
         }
         Err(error) => {
@@ -98,16 +109,16 @@ fn execute(words: &[OsString], argv: &[String], program: &str) -> (u8, Option<Bo
 }
 
 /// Runs a command to its end, whatever signals come in between.
-fn status(command: &mut Command) -> io::Result<ExitStatus> {
+fn complete(command: &mut Command) -> io::Result<Ended> {
     #[cfg(unix)]
     crate::signals::leave_to_command();
     let mut child = command.spawn()?;
     #[cfg(unix)]
     crate::signals::set_command(child.id());
-    let status = child.wait();
-    #[cfg(unix)]
-    crate::signals::set_command(0);
-    status
+    child::wait(&mut child, || {
+        #[cfg(unix)]
+        crate::signals::set_command(0);
+    })
 }
 
 /// The words of a command line without its secrets: `--token=x`, `--password x`, URLs.
@@ -126,7 +137,7 @@ fn without_secrets(argv: &[String]) -> Vec<String> {
 
 fn exit_code(status: ExitStatus) -> u8 {
     #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+    if let Some(signal) = status.signal() {
         return u8::try_from(128 + signal).unwrap_or(u8::MAX);
     }
     // Codes over 255 exist on Windows only; they must not become 0.

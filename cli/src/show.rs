@@ -1,16 +1,20 @@
 //! `runlore show`: one record, readably.
 
+mod telemetry;
+pub(crate) mod used;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use runlore::query::text::{human_duration, printable};
 use runlore::record::{Record, WorkflowObject};
+use runlore::telemetry::MachineInfo;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 use crate::out::{BOLD, DIM, paint, precise_time, stdout};
 use crate::store::Store;
-use crate::{Done, select};
+use crate::{Done, machine, select};
 
 /// Show one task or run
 #[derive(Debug, clap::Args)]
@@ -109,26 +113,15 @@ const FACTS: [(&str, &str); 20] = [
     ("job_id", "job"),
 ];
 
-/// Fields that have a section of their own, in this order.
-const SECTIONS: [&str; 11] = [
-    "used",
-    "generated",
-    "error",
-    "stderr",
-    "stdout",
-    "code",
-    "custom_metadata",
-    "resources",
-    "unavailable",
-    "hashes",
-    "totals",
-];
+/// Fields that have a section of their own, in this order: before what the task used and what the machine did, and after.
+const SECTIONS: [&str; 7] =
+    ["used", "generated", "error", "stderr", "stdout", "code", "custom_metadata"];
+const LAST_SECTIONS: [&str; 3] = ["unavailable", "hashes", "totals"];
 
 /// Fields of which only the names of their parts are shown: the rest is for `--json`.
-const LARGE: [&str; 9] = [
+const LARGE: [&str; 8] = [
     "telemetry_at_start",
     "telemetry_at_end",
-    "capture",
     "machine_info",
     "catalogue",
     "settings",
@@ -172,6 +165,22 @@ fn write(out: &mut impl Write, record: &Record) -> io::Result<()> {
             section(out, heading, value)?;
         }
     }
+    let duration_ns = duration.map(|duration| duration.as_nanos() as u64);
+    if let Some(Value::Object(resources)) = fields.get("resources").cloned() {
+        fields.remove("resources");
+        used::write(out, resources, duration_ns)?;
+    }
+    let capture = fields.remove("capture");
+    let (before, after) = (fields.get("telemetry_at_start"), fields.get("telemetry_at_end"));
+    telemetry::write(out, before, after, capture.as_ref())?;
+    if let Some(Value::Object(machines)) = fields.get("machine_info") {
+        write_machines(out, machines)?;
+    }
+    for heading in LAST_SECTIONS {
+        if let Some(value) = fields.remove(heading) {
+            section(out, heading, value)?;
+        }
+    }
     let large: Vec<(&str, Value)> =
         LARGE.iter().filter_map(|name| Some((*name, fields.remove(*name)?))).collect();
     if !fields.is_empty() {
@@ -179,11 +188,48 @@ fn write(out: &mut impl Write, record: &Record) -> io::Result<()> {
     }
     if !large.is_empty() {
         writeln!(out, "\n{BOLD}in full by --json{BOLD:#}")?;
+        let width = large.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         for (name, value) in large {
-            fact(out, name, &outline(&value))?;
+            writeln!(out, "  {DIM}{name:<width$}{DIM:#}  {}", printable(&outline(&value)))?;
         }
     }
     Ok(())
+}
+
+/// The machines that a run was on; processes on the same one together.
+fn write_machines(out: &mut impl Write, machines: &Map<String, Value>) -> io::Result<()> {
+    let mut told: Vec<(Vec<&str>, Facts)> = Vec::new();
+    for (name, machine) in machines {
+        // What another tool wrote may have another form; its names are told with the rest.
+        let Ok(machine) = serde_json::from_value(machine.clone()) else { continue };
+        let facts = machine_facts(&machine);
+        match told.iter_mut().find(|(_, known)| *known == facts) {
+            Some((names, _)) => names.push(name),
+            None => told.push((vec![name], facts)),
+        }
+    }
+    for (names, facts) in told {
+        let names = names.join(", ");
+        writeln!(out, "\n{BOLD}machine{BOLD:#} {}", printable(&names).at_most(100))?;
+        for (heading, text) in facts {
+            fact(out, heading, &text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Headings and what they say.
+type Facts = Vec<(&'static str, String)>;
+
+fn machine_facts(machine: &MachineInfo) -> Facts {
+    let mut facts = vec![
+        ("cpu", machine::processors(machine)),
+        ("memory", machine::memory(machine)),
+        ("system", machine::system(machine)),
+    ];
+    facts.extend(machine.container.as_ref().map(|it| ("container", machine::container(it))));
+    facts.push(("build", machine::build(machine)));
+    facts
 }
 
 fn fact(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {

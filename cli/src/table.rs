@@ -19,6 +19,11 @@ impl Cell {
         Self { text: printable(text).at_most(120).to_string(), style: PLAIN }
     }
 
+    /// A field that is never cut.
+    pub(crate) fn whole(text: &str) -> Self {
+        Self { text: printable(text).to_string(), style: PLAIN }
+    }
+
     pub(crate) fn styled(text: &str, style: Style) -> Self {
         Self { style, ..Self::new(text) }
     }

@@ -1,5 +1,7 @@
 //! `runlore tree`: a run as the tree of who called whom.
 
+mod resources;
+
 use std::collections::HashSet;
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,7 +20,13 @@ use crate::{Done, select};
 #[command(after_help = "\
 Examples:
   runlore tree                   the newest run
-  runlore tree train --values    the newest run named `train`, with what went in and came out")]
+  runlore tree train --values    the newest run named `train`, with what went in and came out
+  runlore tree --resources       the newest run, with what each task used
+
+Of the columns of --resources, CPU is the processor time of a task with all that it called, SELF its own part, and LOAD
+the first in percent of the duration: 100 % is one processor. MEMORY is by how much the process's resident memory
+changed, for a command its peak; READ and WRITTEN are bytes from and to disks. Behind ~ other tasks ran at the same time,
+and what is told of the process is theirs too.")]
 pub(crate) struct Args {
     /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
     /// that name); none: the newest
@@ -27,6 +35,10 @@ pub(crate) struct Args {
     /// Show what went in and came out, shortened
     #[arg(long, short)]
     values: bool,
+
+    /// Show what each task used: processor time, memory, bytes from and to disks
+    #[arg(long, short, conflicts_with = "values")]
+    resources: bool,
 
     /// One JSON object a line, in the order of the tree: `depth`, `detached` and the `record`
     #[arg(long)]
@@ -40,7 +52,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 
     let loaded = store.load(|record| {
         let is_wanted = ids.contains(record.workflow_id().unwrap_or_default());
-        is_wanted.then(|| if args.json { record } else { slim(record, args.values) })
+        is_wanted.then(|| if args.json { record } else { slim(record, args) })
     })?;
     let tree = loaded.into_tree();
 
@@ -49,6 +61,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         for (depth, node) in tree.walk() {
             writeln!(out, "{}", as_json(depth, node))?;
         }
+    } else if args.resources {
+        resources::write(&mut out, &tree)?;
     } else {
         write!(out, "{}", tree.render().values(args.values).style(&Colours))?;
     }
@@ -73,13 +87,16 @@ fn with_those_started_by<'a>(root: &'a str, runs: &'a [RunSummary]) -> HashSet<&
 }
 
 /// Takes off what the text does not show: the telemetry of a long run does not fit into memory.
-fn slim(mut record: Record, values: bool) -> Record {
+fn slim(mut record: Record, args: &Args) -> Record {
     if let Record::Task(task) = &mut record {
-        if !values {
+        if !args.resources {
+            task.resources = None;
+        }
+        if !args.values {
             (task.used, task.generated) = (None, None);
         }
         (task.telemetry_at_start, task.telemetry_at_end) = (None, None);
-        (task.resources, task.hashes, task.custom_metadata) = (None, None, None);
+        (task.hashes, task.custom_metadata) = (None, None);
         (task.code, task.capture, task.data, task.stdout) = (None, None, None, None);
     }
     record

@@ -16,10 +16,12 @@ fn ls_shows_runs_newest_first() {
 fn ls_as_json_is_one_record_a_line() {
     let lines: Vec<Value> =
         told(["ls", "--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 4);
     assert_eq!(lines[2]["name"], "train");
     assert_eq!(lines[2]["totals"]["tasks"]["ERROR"], 1);
     assert_eq!(lines[2]["task_counts"], serde_json::json!({"all": 3, "ERROR": 1, "RUNNING": 0}));
+    assert!(lines[2].get("cpu_ns").is_none());
+    assert_eq!(lines[3]["cpu_ns"], 33_153_100_000_u64);
 }
 
 #[test]
@@ -51,6 +53,11 @@ fn tree_shows_a_run_with_those_it_started() {
 #[test]
 fn tree_shows_values_when_asked() {
     insta::assert_snapshot!(told(["tree", "a001", "--values"]));
+}
+
+#[test]
+fn tree_shows_what_each_task_used_when_asked() {
+    insta::assert_snapshot!(told(["tree", "fit", "--resources"]));
 }
 
 #[test]

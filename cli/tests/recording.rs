@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use crate::support::{runlore, told_by};
 
 fn times_hidden() -> insta::internals::SettingsBindDropGuard {
@@ -31,6 +33,31 @@ fn the_demo_leaves_something_to_look_at() {
        ├─ load  FINISHED  station="west" → readings=[]
        └─ average  ERROR  readings=[] station="west"  station west has no readings
     "#);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_real_run_tells_what_its_tasks_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = || {
+        let mut command = runlore();
+        command.current_dir(&folder);
+        command
+    };
+    told_by(here().arg("demo"));
+    let task = told_by(here().args(["tasks", "--json"])).lines().next().unwrap().to_owned();
+    let task: Value = serde_json::from_str(&task).unwrap();
+    for figure in ["cpu_ns", "minor_faults", "voluntary_switches", "write_bytes", "rss_bytes"] {
+        assert!(task["resources"][figure]["inclusive"].is_i64(), "{figure}: {task:#}");
+    }
+    let shown = told_by(here().args(["show", task["task_id"].as_str().unwrap()]));
+    for line in ["cpu time", "memory", "written", "page faults", "switches", "cost"] {
+        assert!(shown.lines().any(|shown| shown.trim_start().starts_with(line)), "{shown}");
+    }
+    let tree = told_by(here().args(["tree", "--resources"]));
+    assert!(tree.lines().skip(1).all(|row| row.contains("µs") || row.contains("ms")), "{tree}");
+    let runs: Value = serde_json::from_str(&told_by(here().args(["ls", "--json"]))).unwrap();
+    assert!(runs["cpu_ns"].as_u64() > Some(0), "{runs:#}");
 }
 
 #[test]
@@ -149,4 +176,93 @@ fn what_a_killed_program_left_is_recovered() {
     command.arg("--store").arg(folder.path()).arg("tree");
     let tree = told_by(&mut command);
     assert!(tree.starts_with("sh  UNKNOWN") && tree.contains("└─ sh  RUNNING"), "{tree}");
+}
+
+/// The task of a command, as it was recorded.
+#[cfg(unix)]
+fn recorded(command: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let store = || {
+        let mut command = runlore();
+        command.arg("--store").arg(folder.path());
+        command
+    };
+    store().args(["run", "--"]).args(command).stderr(Stdio::null()).status().unwrap();
+    serde_json::from_str(&told_by(store().args(["tasks", "--json"]))).unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn the_memory_of_a_command_is_recorded() {
+    // The peak of whoever started the program is none of the command's either.
+    let larger = std::hint::black_box(vec![1_u8; 80 << 20]);
+    let task = recorded(&["dd", "if=/dev/zero", "of=/dev/null", "bs=50000000", "count=1"]);
+    let child = &task["resources"]["child"];
+    let peak = child["peak_rss_bytes"].as_u64();
+    assert!(peak >= Some(50_000_000) && peak < Some(larger.len() as u64), "{task:#}");
+    assert!(child["minor_faults"].as_u64() > Some(0), "{task:#}");
+    #[cfg(target_os = "linux")]
+    assert!(child["read_chars"].as_u64() >= Some(50_000_000), "{task:#}");
+}
+
+/// A peak that is only that of the program which ran the command is none of the command's.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_system_does_not_tell_of_a_command_has_a_reason() {
+    let task = recorded(&["true"]);
+    let child = &task["resources"]["child"];
+    assert!(child.get("peak_rss_bytes").is_none(), "{task:#}");
+    let reason = child["unavailable"]["peak_rss_bytes"].as_str().unwrap();
+    assert!(reason.contains("that of runlore itself"), "{reason}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_processor_time_of_a_command_is_recorded() {
+    let task = recorded(&["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"]);
+    let resources = &task["resources"];
+    let time = |name: &str| resources["child"][name].as_u64().unwrap();
+    let time = time("user_ns") + time("system_ns");
+    assert!(time > 1_000_000, "{task:#}");
+    assert!(resources["cpu_ns"]["inclusive"].as_u64().unwrap() >= time, "{task:#}");
+    assert!(resources["cpu_ns"]["self"].as_u64().unwrap() < time, "{task:#}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_signal_that_ended_a_command_is_recorded() {
+    let task = recorded(&["sh", "-c", "kill -KILL $$"]);
+    let expected = serde_json::json!({"exit_code": 137, "exit_signal": 9, "core_dumped": false});
+    assert_eq!(task["generated"], expected);
+    assert_eq!(task["status"], "ERROR");
+    assert!(task["resources"]["child"]["user_ns"].is_u64(), "{task:#}");
+}
+
+/// The reading is of the command and of the children that it waited for, not of this program.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_command_wrote_is_recorded() {
+    let task = recorded(&["sh", "-c", "head -c 3000000 /dev/zero | cat > /dev/null"]);
+    let child = &task["resources"]["child"];
+    assert!(child["write_chars"].as_u64() >= Some(6_000_000), "{task:#}");
+    assert!(child["write_bytes"].is_u64() && child["read_bytes"].is_u64(), "{task:#}");
+}
+
+/// `runlore run` asks for no telemetry here; what the command used costs nothing to know.
+#[cfg(unix)]
+#[test]
+fn a_command_tells_what_it_used_without_telemetry_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "telemetry_capture: {cpu: no, mem: no, process_info: no}\n";
+    std::fs::write(folder.path().join("settings.yaml"), text).unwrap();
+    let here = || {
+        let mut command = runlore();
+        command.current_dir(&folder);
+        command
+    };
+    assert!(here().args(["run", "--", "true"]).status().unwrap().success());
+    let task: Value = serde_json::from_str(&told_by(here().args(["tasks", "--json"]))).unwrap();
+    assert!(task.get("telemetry_at_start").is_none(), "{task:#}");
+    let resources = task["resources"].as_object().unwrap();
+    assert_eq!(resources.keys().collect::<Vec<_>>(), ["child"], "{task:#}");
 }

@@ -20,6 +20,31 @@ fn a_run_is_shown_too() {
 }
 
 #[test]
+fn what_a_task_used_is_told_in_words() {
+    insta::assert_snapshot!(told(["show", "e001"]));
+}
+
+#[test]
+fn it_is_told_that_other_tasks_ran_too() {
+    insta::assert_snapshot!(told(["show", "e003"]));
+}
+
+#[test]
+fn what_a_command_used_is_told_apart() {
+    insta::assert_snapshot!(told(["show", "e005"]));
+}
+
+#[test]
+fn what_is_not_known_of_a_command_has_its_reason() {
+    insta::assert_snapshot!(told(["show", "e006"]));
+}
+
+#[test]
+fn the_machine_of_a_run_is_told_in_a_few_lines() {
+    insta::assert_snapshot!(told(["show", "fit"]));
+}
+
+#[test]
 fn the_newest_run_of_a_name_is_meant_by_it() {
     let run: Value = serde_json::from_str(&told(["show", "train", "--json"])).unwrap();
     assert_eq!(run["workflow_id"], "0198c2b0-0000-7000-8000-00000000a002");

@@ -15,6 +15,7 @@ fn every_help_has_an_example() {
         &["tasks"],
         &["show"],
         &["tree"],
+        &["doctor"],
         &["settings"],
     ] {
         let text = told_by(runlore().args(command).arg("--help"));

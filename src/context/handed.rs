@@ -34,7 +34,7 @@ static ANY: AtomicBool = AtomicBool::new(false);
 static HANDED: Mutex<Option<HashMap<Id, Sums>>> = Mutex::new(None);
 
 /// Notes that a task's context is handed over.
-pub(super) fn expect(task: Id) {
+pub(crate) fn expect(task: Id) {
     ANY.store(true, Ordering::Relaxed);
     lock().get_or_insert_default().entry(task).or_default();
 }

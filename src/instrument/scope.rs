@@ -15,11 +15,13 @@ use super::meter::Meter;
 use super::panics::Since;
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
+use crate::context::handed::{self, Sums};
 use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::push_add;
-use crate::record::{Encoder, Id, is_secret_name};
+use crate::record::{Encoder, Id, Limits, is_secret_name};
 use crate::telemetry::TelemetryChoice;
+use crate::telemetry::usage::ChildUsage;
 
 /// A task for a part of a function.
 ///
@@ -296,6 +298,35 @@ impl TaskGuard {
         if self.begun.is_some() {
             push_named(&mut self.items, ItemKind::Generated, name, |to| to.debug(value));
         }
+    }
+
+    /// Tells what a process used that the task ran and waited for: it becomes `resources.child`, and counts as used by the
+    /// task's children. Once a task.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// # let run = runlore::workflow("doc").store(store.clone()).start()?;
+    /// let mut task = runlore::task("compress").start();
+    /// let mut used = runlore::telemetry::usage::ChildUsage::default();
+    /// used.user_ns = 40_000_000; // as `wait4` told
+    /// task.child_used(&used);
+    /// task.finish();
+    /// # run.finish()?;
+    /// # let resources = store.tasks()[0].resources.clone().unwrap();
+    /// # assert_eq!(resources["child"]["user_ns"], 40_000_000);
+    /// # assert!(resources["cpu_ns"]["inclusive"].as_u64() >= Some(40_000_000));
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn child_used(&mut self, used: &ChildUsage) {
+        let Some((begun, _)) = &self.begun else { return };
+        if begun.meter.is_some() {
+            handed::expect(begun.id);
+            handed::add(begun.id, Sums { used: used.as_threads(), ..Sums::default() });
+        }
+        push_item(&mut self.items, ItemKind::ChildUsage, Key::Index(0), |items| {
+            Encoder::new(items, Limits::DEFAULT, false).serialize(used);
+            Marks::default()
+        });
     }
 
     /// Marks the task as failed, with an error and all its sources.

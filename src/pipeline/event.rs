@@ -165,6 +165,8 @@ pub(crate) enum ItemKind {
     TelemetryAtEnd = 14,
     /// What the task used, see [`Measured`].
     Measured = 15,
+    /// What a process used that the task ran, as a value.
+    ChildUsage = 16,
 }
 
 impl ItemKind {
@@ -185,6 +187,7 @@ impl ItemKind {
             Self::TelemetryAtStart,
             Self::TelemetryAtEnd,
             Self::Measured,
+            Self::ChildUsage,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)

@@ -9,20 +9,21 @@ use crate::telemetry::usage::ProcessUsage;
 use crate::telemetry::{Energy, EnergyUsed, Named};
 
 /// `resources`: each figure with what the task used itself, and what it and its children used.
-pub(super) struct Resources<'a> {
-    pub(super) measured: &'a Measured,
+pub(super) struct Resources {
+    pub(super) measured: Option<Measured>,
     pub(super) process: Option<ProcessUse>,
     /// What the children changed in the process; none where not all of them are known.
     pub(super) by_children: Option<ProcessUse>,
     /// What the machine's meters counted.
-    pub(super) energy: Option<&'a EnergyUsed>,
+    pub(super) energy: Option<EnergyUsed>,
+    /// What a process used that the task ran.
+    pub(super) child: Option<Value>,
 }
 
-impl Serialize for Resources<'_> {
+impl Serialize for Resources {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        let Measured { own, inclusive, .. } = self.measured;
-        if self.measured.is_counted {
+        if let Some(Measured { own, inclusive, is_counted: true, .. }) = self.measured {
             for (name, own, inclusive) in [
                 ("cpu_ns", own.cpu_ns, inclusive.cpu_ns),
                 ("minor_faults", own.minor_faults, inclusive.minor_faults),
@@ -34,7 +35,10 @@ impl Serialize for Resources<'_> {
             }
         }
         let process = self.process.unwrap_or_default();
-        let is_divisible = !self.measured.is_shared && !self.measured.children_are_shared;
+        let overlap = self.measured.is_some_and(|measured| measured.is_shared);
+        let is_divisible = self
+            .measured
+            .is_some_and(|measured| !measured.is_shared && !measured.children_are_shared);
         let by_children = self.by_children.filter(|_| is_divisible);
         for (name, inclusive, by_children) in [
             ("read_bytes", process.read_bytes, by_children.map(|used| used.read_bytes)),
@@ -42,23 +46,37 @@ impl Serialize for Resources<'_> {
             ("rss_bytes", process.rss_bytes, by_children.map(|used| used.rss_bytes)),
         ] {
             if let Some(inclusive) = inclusive {
-                let own = by_children.map(|used| inclusive - used.unwrap_or_default());
-                let overlap = self.measured.is_shared;
+                let by_children = by_children.zip(self.by_child(name));
+                let own = by_children
+                    .map(|(used, by_child)| inclusive - used.unwrap_or_default() - by_child);
                 map.serialize_entry(name, &Process { own, inclusive, overlap })?;
             }
         }
-        if let Some(energy) = self.energy {
+        if let Some(energy) = &self.energy {
             let inclusive = energy.microjoules() as i64;
             let own = by_children.map(|used| inclusive - used.microjoules.unwrap_or_default());
             let joules = Joules {
                 own: own.map(|microjoules| microjoules as f64 / 1e6),
                 inclusive: energy.joules(),
-                overlap: self.measured.is_shared,
+                overlap,
                 meters: energy.by_meter(),
             };
             map.serialize_entry("joules", &joules)?;
         }
+        if let Some(child) = &self.child {
+            map.serialize_entry("child", child)?;
+        }
         map.end()
+    }
+}
+
+impl Resources {
+    /// What a process that the task ran has of a figure of this process, which takes it over when it waits for that one.
+    fn by_child(&self, name: &str) -> Option<i64> {
+        match &self.child {
+            Some(child) if name != "rss_bytes" => child.get(name)?.as_i64(),
+            _ => Some(0),
+        }
     }
 }
 

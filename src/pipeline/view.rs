@@ -253,14 +253,20 @@ impl TaskView<'_> {
                 notes.add(name.to_owned(), "it was damaged on its way to the store".into());
             }
         }
-        if let Some(measured) = task.measured() {
+        let measured = task.measured();
+        if let Some(measured) = measured {
             let Measured { start_ns, end_ns, nested_ns, is_counted, .. } = measured;
             record.field("capture", &Capture { start_ns, end_ns, nested_ns })?;
             if !is_counted {
                 notes.add("resources".to_owned(), usage::UNAVAILABLE.into());
             }
-            let process = task.process_use();
-            let by_children = task.by_children;
+        }
+        let child = task
+            .all(ItemKind::ChildUsage)
+            .next()
+            .map(|item| ValueView::new(item.payload).to_json());
+        if measured.is_some() || child.is_some() {
+            let (process, by_children) = (task.process_use(), task.by_children);
             let energy = match task.energy_use() {
                 Some(Ok(used)) => Some(used),
                 Some(Err(reason)) => {
@@ -269,11 +275,8 @@ impl TaskView<'_> {
                 }
                 None => None,
             };
-            let energy = energy.as_ref();
-            record.field(
-                "resources",
-                &Resources { measured: &measured, process, by_children, energy },
-            )?;
+            let used = Resources { measured, process, by_children, energy, child };
+            record.field("resources", &used)?;
         }
         record.ready(&common.process);
         let thread = &task.thread;

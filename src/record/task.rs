@@ -143,6 +143,24 @@ impl TaskObject {
         super::duration(self.duration_ns, self.started_at, self.ended_at)
     }
 
+    /// Processor time that is in no other task's record: the task's own, and that of a process which it ran.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use runlore::record::TaskObject;
+    /// let text = r#"{"task_id": "t", "resources": {"cpu_ns": {"self": 500, "inclusive": 800}}}"#;
+    /// let task: TaskObject = serde_json::from_str(text)?;
+    /// assert_eq!(task.own_cpu(), Some(Duration::from_nanos(500)));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn own_cpu(&self) -> Option<Duration> {
+        let resources = self.resources.as_ref()?;
+        let number = |part: &str, name: &str| resources.get(part)?.get(name)?.as_u64();
+        let parts = [("cpu_ns", "self"), ("child", "user_ns"), ("child", "system_ns")];
+        let times = parts.into_iter().filter_map(|(part, name)| number(part, name));
+        times.reduce(u64::saturating_add).map(Duration::from_nanos)
+    }
+
     /// Whether it has ended, well or not.
     pub fn is_finished(&self) -> bool {
         self.status.is_some_and(Status::is_final)

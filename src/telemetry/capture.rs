@@ -71,14 +71,28 @@ impl TelemetryCapture {
         let max_age_ns = u64::try_from(settings.max_age.as_nanos()).unwrap_or(u64::MAX);
         let options = Options { max_age_ns, ..Options::default() };
         let source = Source::choose(settings.backend);
-        let gpus = Gpus::new(Asked::from_settings(settings));
+        let gpus = Arc::new(Gpus::new(Asked::from_settings(settings)));
         Self::with(Types::from_settings(settings), options, source, gpus)
     }
 
     /// These types, from the best source of this system.
     pub fn new(types: Types) -> Self {
-        let gpus = Gpus::new(Asked::default());
+        let gpus = Arc::new(Gpus::new(Asked::default()));
         Self::with(types, Options::default(), Source::choose(Backend::Auto), gpus)
+    }
+
+    /// These types instead, otherwise as before.
+    ///
+    /// ```
+    /// use runlore::settings::Settings;
+    /// use runlore::telemetry::{TelemetryCapture, Types};
+    ///
+    /// let capture = TelemetryCapture::from_settings(&Settings::default().telemetry_capture);
+    /// assert_eq!(capture.with_types(Types::every()).types(), Types::every());
+    /// ```
+    #[must_use]
+    pub fn with_types(self, types: Types) -> Self {
+        Self::with(types, self.options, self.source, self.gpus)
     }
 
     /// Lists disks of the kinds `loop` and `ram` too that never did anything.
@@ -88,8 +102,8 @@ impl TelemetryCapture {
         self
     }
 
-    fn with(types: Types, options: Options, source: Source, gpus: Gpus) -> Self {
-        let capture = Self { types, options, source, gpus: Arc::new(gpus) };
+    fn with(types: Types, options: Options, source: Source, gpus: Arc<Gpus>) -> Self {
+        let capture = Self { types, options, source, gpus };
         capture.take_base_line();
         capture
     }
@@ -98,7 +112,7 @@ impl TelemetryCapture {
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn below(root: &std::path::Path, types: Types) -> Self {
         let host = super::linux::Host::new(root);
-        let gpus = Gpus::new(Asked::default());
+        let gpus = Arc::new(Gpus::new(Asked::default()));
         Self::with(types, Options::default(), Source::Linux(Some(Arc::new(host))), gpus)
     }
 

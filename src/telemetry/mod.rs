@@ -85,6 +85,26 @@ pub enum TelemetryType {
     Energy,
 }
 
+impl TelemetryType {
+    /// Its name, as in the settings.
+    ///
+    /// ```
+    /// assert_eq!(runlore::telemetry::TelemetryType::PerCpu.name(), "per_cpu");
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::PerCpu => "per_cpu",
+            Self::ProcessInfo => "process_info",
+            Self::Mem => "mem",
+            Self::Disk => "disk",
+            Self::Network => "network",
+            Self::Gpu => "gpu",
+            Self::Energy => "energy",
+        }
+    }
+}
+
 /// What telemetry an annotated function asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,5 +1,6 @@
 //! Every field: what it is measured in, where it comes from, what it says now or why it says nothing.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -167,9 +168,11 @@ impl TelemetryCapture {
         let now = self.capture();
         let json = serde_json::to_value(&now).unwrap_or_default();
         let mut sensors = Vec::new();
+        let mut sources = HashMap::new();
         let groups = GROUPS.iter().filter(|group| is_captured(group, self.types()));
         for group in groups {
-            let (source, cost) = self.source_of(group.source);
+            let known = sources.entry(group.source);
+            let (source, cost) = known.or_insert_with(|| self.source_of(group.source)).clone();
             for (name, unit) in group.fields {
                 let field = format!("{}.{name}", group.within);
                 let found = json.pointer(&format!("/{}", field.replace('.', "/")));

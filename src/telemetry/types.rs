@@ -36,6 +36,17 @@ impl Types {
         Self::EVERY[..6].iter().copied().collect()
     }
 
+    /// Every type there is.
+    ///
+    /// ```
+    /// use runlore::telemetry::Types;
+    ///
+    /// assert!(Types::host().iter().all(|one| Types::every().contains(one)));
+    /// ```
+    pub fn every() -> Self {
+        Self::EVERY.into_iter().collect()
+    }
+
     /// What the settings ask for.
     pub fn from_settings(settings: &TelemetrySettings) -> Self {
         let asked = [

@@ -9,6 +9,8 @@
 //! println!("{sum} took {} ns of this thread", used.cpu_ns);
 //! ```
 
+use std::collections::BTreeMap;
+
 pub use crate::usage::{UNAVAILABLE, Usage, thread};
 
 /// What the process used and holds. What cannot be read is missing.
@@ -23,6 +25,60 @@ pub struct ProcessUsage {
     pub rss: Option<u64>,
     /// The most resident memory so far, in bytes.
     pub peak_rss: Option<u64>,
+}
+
+/// What another process used that has ended, as whoever waited for it learns; its own children that it waited for are
+/// part of it. What is not known is missing, with the reason in `unavailable`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct ChildUsage {
+    /// Nanoseconds on processors, in the program.
+    pub user_ns: u64,
+    /// Nanoseconds on processors, in the kernel.
+    pub system_ns: u64,
+    /// The most resident memory of any of its processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_rss_bytes: Option<u64>,
+    /// Pages that were mapped without a disk.
+    pub minor_faults: u64,
+    /// Pages that had to be read from a disk.
+    pub major_faults: u64,
+    /// How often a thread waited for something.
+    pub voluntary_switches: u64,
+    /// How often a thread made room for others.
+    pub involuntary_switches: u64,
+    /// Transfers from disks, in the system's own unit: 512 bytes on Linux.
+    pub read_blocks: u64,
+    /// Transfers to disks, in the same unit.
+    pub write_blocks: u64,
+    /// Bytes that came from disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Bytes that went to disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bytes: Option<u64>,
+    /// Bytes that were read, wherever they came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_chars: Option<u64>,
+    /// Bytes that were written, wherever they went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_chars: Option<u64>,
+    /// What is not known, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unavailable: BTreeMap<String, String>,
+}
+
+impl ChildUsage {
+    /// What a thread would have used that did the same.
+    pub(crate) fn as_threads(&self) -> Usage {
+        Usage {
+            cpu_ns: self.user_ns.saturating_add(self.system_ns),
+            minor_faults: self.minor_faults,
+            major_faults: self.major_faults,
+            voluntary_switches: self.voluntary_switches,
+            involuntary_switches: self.involuntary_switches,
+        }
+    }
 }
 
 /// What the process has used so far.

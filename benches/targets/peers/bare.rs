@@ -18,8 +18,19 @@ pub(crate) struct Calls {
     buffer: Vec<u8>,
 }
 
+/// What a container is limited by: captures hold these files too, but read them once a second.
+const LIMITS: [&str; 7] = [
+    "memory.max",
+    "memory.high",
+    "memory.limit_in_bytes",
+    "cpu.max",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+    "pids.max",
+];
+
 impl Calls {
-    /// The sources that a capture reads here, and those with the ones that it knows to be constant.
+    /// The sources that a capture reads here, and those with the ones that are constant or seldom change.
     pub(crate) fn same_and_naive() -> (Self, Self) {
         let mut same = Self {
             files: Vec::new(),
@@ -27,11 +38,14 @@ impl Calls {
             others: vec![0, 1, 2],
             buffer: vec![0; 16 * 1024],
         };
+        let mut limits = Vec::new();
         for number in 3..100 {
             let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{number}")) else { continue };
             let is_folder = path.ends_with("task") || path.ends_with("fd");
             if is_folder {
                 same.folders.push(number);
+            } else if LIMITS.iter().any(|name| path.ends_with(name)) {
+                limits.push(number);
             } else if path.starts_with("/proc") || path.starts_with("/sys") {
                 same.files.push(number);
             }
@@ -40,7 +54,7 @@ impl Calls {
             .map(|path| File::open(Path::new(path)).expect("a file of the kernel's").into_raw_fd());
         same.others.extend(constant);
         let mut naive = same.clone();
-        naive.files.extend(constant);
+        naive.files.extend(limits.into_iter().chain(constant));
         (same, naive)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use super::load::key;
 use super::read::read;
@@ -21,6 +22,8 @@ pub struct RunSummary {
     pub errors: u64,
     /// Its tasks that have begun and not ended.
     pub running: u64,
+    /// The processor time of its tasks that have ended, and of the processes that they ran; none where no task tells.
+    pub cpu: Option<Duration>,
 }
 
 /// The runs of a file or folder.
@@ -106,7 +109,14 @@ impl Counts {
             let first = run.workflow.started_at.get_or_insert(start);
             *first = first.min(start);
         }
-        match self.seen.insert(key(task), task.status) {
+        let before = self.seen.insert(key(task), task.status);
+        // A task may be told twice; its time counts once.
+        if !before.flatten().is_some_and(Status::is_final)
+            && let Some(cpu) = task.own_cpu()
+        {
+            *run.cpu.get_or_insert_default() += cpu;
+        }
+        match before {
             None => run.tasks += 1,
             Some(before) if before.is_some_and(Status::is_final) && !task.is_finished() => {
                 self.seen.insert(key(task), before);

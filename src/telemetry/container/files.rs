@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use super::find::{Group, Groups};
 use super::held::Held;
-use super::{
-    Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids, kind,
-};
+use super::{Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, kind};
+use crate::telemetry::linux::Scan;
 use crate::telemetry::root::Root;
 
 /// Version 1 says "no limit" with a number near 2^63; no machine has this much.
@@ -57,7 +56,24 @@ struct QuotaFiles {
     quota: Held,
     /// Only version 1 has a file of its own for it.
     period: Option<Held>,
-    stat: Option<Held>,
+    throttling: Throttling,
+}
+
+/// Where it is said how often a group was held back.
+#[derive(Debug)]
+enum Throttling {
+    /// With the time that was used.
+    WithUsage,
+    Apart(Option<Held>),
+}
+
+/// What somebody has set, and seldom sets anew.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::telemetry) struct Limits {
+    /// Only limits are told.
+    numbers: ContainerNumbers,
+    /// Which of the groups, from the inside out, has the tightest quota.
+    tightest: usize,
 }
 
 #[derive(Debug, Default)]
@@ -145,14 +161,31 @@ impl Files {
 
     /// What the files say now.
     pub(super) fn numbers(&self, buffer: &mut Vec<u8>) -> ContainerNumbers {
-        ContainerNumbers {
-            memory: match &self.memory {
-                Some(files) => files.read(self.memory_total, buffer),
-                None => ContainerMemory::default(),
-            },
-            cpu: self.cpu.read(buffer),
-            pids: self.pids.read(buffer),
+        let limits = self.limits(buffer);
+        self.numbers_within(&limits, buffer)
+    }
+
+    /// What is limited.
+    pub(super) fn limits(&self, buffer: &mut Vec<u8>) -> Limits {
+        let mut limits = Limits::default();
+        if let Some(files) = &self.memory {
+            limits.numbers.memory = files.limits(self.memory_total, buffer);
         }
+        (limits.numbers.cpu, limits.tightest) = self.cpu.limits(buffer);
+        limits.numbers.pids.max = smallest(&self.pids.max, buffer);
+        limits
+    }
+
+    /// What is used, beside limits that were read before.
+    pub(super) fn numbers_within(&self, limits: &Limits, buffer: &mut Vec<u8>) -> ContainerNumbers {
+        let mut numbers = limits.numbers;
+        if let Some(files) = &self.memory {
+            files.read_usage(&mut numbers.memory, buffer);
+        }
+        self.cpu.read_usage(&mut numbers.cpu, limits.tightest, buffer);
+        numbers.pids.current =
+            self.pids.current.as_ref().and_then(|file| number(file.read(buffer)?));
+        numbers
     }
 
     /// Numbers, with the text that belongs to them.
@@ -179,7 +212,11 @@ impl Files {
         });
         let usage = self.cpu.usage.iter().map(|(file, _)| file);
         let quotas = self.cpu.quotas.iter().flat_map(|quota| {
-            std::iter::once(&quota.quota).chain(&quota.period).chain(&quota.stat)
+            let throttling = match &quota.throttling {
+                Throttling::Apart(file) => file.as_ref(),
+                Throttling::WithUsage => None,
+            };
+            std::iter::once(&quota.quota).chain(&quota.period).chain(throttling)
         });
         let pids = self.pids.current.iter().chain(&self.pids.max);
         let all = memory.chain(usage).chain(quotas).chain(pids).chain(&self.cpuset);
@@ -236,34 +273,26 @@ impl MemoryFiles {
         }
     }
 
-    fn read(&self, total: Option<u64>, buffer: &mut Vec<u8>) -> ContainerMemory {
+    fn limits(&self, total: Option<u64>, buffer: &mut Vec<u8>) -> ContainerMemory {
         let max = smallest(&self.max, buffer);
         ContainerMemory {
-            current: self.current.as_ref().and_then(|file| number(file.read(buffer)?)),
             max,
             high: smallest(&self.high, buffer),
-            peak: self.peak.as_ref().and_then(|file| number(file.read(buffer)?)),
-            oom_kills: self.events.as_ref().and_then(|file| line(file.read(buffer)?, "oom_kill")),
             limit_is_host: max.map_or(Some(true), |max| total.map(|total| max >= total)),
+            ..ContainerMemory::default()
         }
+    }
+
+    fn read_usage(&self, memory: &mut ContainerMemory, buffer: &mut Vec<u8>) {
+        memory.current = self.current.as_ref().and_then(|file| number(file.read(buffer)?));
+        memory.peak = self.peak.as_ref().and_then(|file| number(file.read(buffer)?));
+        let oom_kills = |text: &[u8]| line(text, b"oom_kill ");
+        memory.oom_kills = self.events.as_ref().and_then(|file| file.find(buffer, oom_kills));
     }
 }
 
 impl CpuFiles {
     fn open(group: &Group, usage: Option<&Group>, buffer: &mut Vec<u8>) -> Self {
-        let quotas = group.levels.iter().enumerate().filter_map(|(index, folder)| {
-            let (quota, period) = match group.version {
-                1 => ("cpu.cfs_quota_us", Some("cpu.cfs_period_us")),
-                _ => ("cpu.max", None),
-            };
-            let files = QuotaFiles {
-                quota: Held::open(&folder.join(quota))?,
-                period: period.and_then(|period| Held::open(&folder.join(period))),
-                stat: Held::open(&folder.join("cpu.stat")),
-            };
-            (index == 0 || files.read(buffer).is_some()).then_some(files)
-        });
-        let quotas = quotas.collect();
         let usage = match (group.version, usage) {
             (1, Some(group)) => {
                 innermost(group, "cpuacct.usage").map(|file| (file, Usage::Nanoseconds))
@@ -271,48 +300,80 @@ impl CpuFiles {
             (1, None) => None,
             _ => innermost(group, "cpu.stat").map(|file| (file, Usage::Line)),
         };
+        let quotas = group.levels.iter().enumerate().filter_map(|(index, folder)| {
+            let (quota, period) = match group.version {
+                1 => ("cpu.cfs_quota_us", Some("cpu.cfs_period_us")),
+                _ => ("cpu.max", None),
+            };
+            let quota = Held::open(&folder.join(quota))?;
+            let stat = folder.join("cpu.stat");
+            let files = QuotaFiles {
+                quota,
+                period: period.and_then(|period| Held::open(&folder.join(period))),
+                throttling: match &usage {
+                    Some((file, _)) if file.path() == stat => Throttling::WithUsage,
+                    _ => Throttling::Apart(Held::open(&stat)),
+                },
+            };
+            (index == 0 || files.read(buffer).is_some()).then_some(files)
+        });
+        let quotas = quotas.collect();
         Self { usage, quotas }
     }
 
-    fn read(&self, buffer: &mut Vec<u8>) -> ContainerCpu {
-        let usage_us = self.usage.as_ref().and_then(|(file, kind)| {
-            let bytes = file.read(buffer)?;
-            match kind {
-                Usage::Nanoseconds => number(bytes).map(|ns| ns / 1000),
-                Usage::Line => line(bytes, "usage_usec"),
-            }
-        });
-        let mut cpu = ContainerCpu { usage_us, ..ContainerCpu::default() };
-        let limited = self.quotas.iter().filter_map(|files| Some((files, files.read(buffer)?)));
+    /// The tightest quota, and whose it is: the group's own if there is none.
+    fn limits(&self, buffer: &mut Vec<u8>) -> (ContainerCpu, usize) {
         let cpus = |(quota, period): (u64, u64)| quota as f64 / period as f64;
+        let all = self.quotas.iter().enumerate();
+        let limited = all.filter_map(|(index, files)| Some((index, files.read(buffer)?)));
         let tightest = limited.min_by(|a, b| cpus(a.1).total_cmp(&cpus(b.1)));
-        if let Some((_, (quota, period))) = tightest {
-            cpu.quota_us = Some(quota);
-            cpu.period_us = Some(period);
-            cpu.quota_cpus = Some(cpus((quota, period)));
-        }
-        // The group that sets the quota is the one that is held back.
-        let holds_back = tightest.map(|(files, _)| files).or(self.quotas.first());
-        let stat = holds_back.and_then(|files| files.stat.as_ref());
-        if let Some(bytes) = stat.and_then(|file| file.read(buffer)) {
-            cpu.periods = line(bytes, "nr_periods");
-            cpu.throttled_periods = line(bytes, "nr_throttled");
-            cpu.throttled_us = line(bytes, "throttled_usec")
-                .or_else(|| line(bytes, "throttled_time").map(|ns| ns / 1000));
-        }
-        cpu
+        let Some((index, (quota, period))) = tightest else { return Default::default() };
+        let cpu = ContainerCpu {
+            quota_us: Some(quota),
+            period_us: Some(period),
+            quota_cpus: Some(cpus((quota, period))),
+            ..ContainerCpu::default()
+        };
+        (cpu, index)
     }
+
+    fn read_usage(&self, cpu: &mut ContainerCpu, tightest: usize, buffer: &mut Vec<u8>) {
+        // The group that sets the quota is the one that is held back.
+        let throttling = self.quotas.get(tightest).map(|files| &files.throttling);
+        if let Some((file, kind)) = &self.usage
+            && let Some(bytes) = file.read(buffer)
+        {
+            cpu.usage_us = match kind {
+                Usage::Nanoseconds => number(bytes).map(|ns| ns / 1000),
+                Usage::Line => line(bytes, b"usage_usec "),
+            };
+            if let Some(Throttling::WithUsage) = throttling {
+                read_throttling(cpu, bytes);
+            }
+        }
+        if let Some(Throttling::Apart(Some(file))) = throttling
+            && let Some(bytes) = file.read(buffer)
+        {
+            read_throttling(cpu, bytes);
+        }
+    }
+}
+
+fn read_throttling(cpu: &mut ContainerCpu, bytes: &[u8]) {
+    cpu.periods = line(bytes, b"nr_periods ");
+    cpu.throttled_periods = line(bytes, b"nr_throttled ");
+    cpu.throttled_us = line(bytes, b"throttled_usec ")
+        .or_else(|| line(bytes, b"throttled_time ").map(|ns| ns / 1000));
 }
 
 impl QuotaFiles {
     /// Quota and period, if there is a limit.
     fn read(&self, buffer: &mut Vec<u8>) -> Option<(u64, u64)> {
-        let mut words = str::from_utf8(self.quota.read(buffer)?).ok()?.split_ascii_whitespace();
-        let quota = words.next()?.parse().ok()?;
-        let beside = words.next().and_then(|word| word.parse().ok());
+        let mut words = Scan::new(self.quota.read(buffer)?);
+        let quota = words.number()?;
         let period = match &self.period {
             Some(file) => number(file.read(buffer)?)?,
-            None => beside?,
+            None => words.number()?,
         };
         (period > 0).then_some((quota, period))
     }
@@ -321,13 +382,6 @@ impl QuotaFiles {
 impl PidsFiles {
     fn open(group: &Group, buffer: &mut Vec<u8>) -> Self {
         Self { current: innermost(group, "pids.current"), max: limits(group, "pids.max", buffer) }
-    }
-
-    fn read(&self, buffer: &mut Vec<u8>) -> ContainerPids {
-        ContainerPids {
-            current: self.current.as_ref().and_then(|file| number(file.read(buffer)?)),
-            max: smallest(&self.max, buffer),
-        }
     }
 }
 
@@ -365,13 +419,20 @@ fn limit(bytes: &[u8]) -> Option<u64> {
 }
 
 fn number(bytes: &[u8]) -> Option<u64> {
-    str::from_utf8(bytes).ok()?.trim_ascii().parse().ok()
+    let mut scan = Scan::new(bytes);
+    let number = scan.number()?;
+    scan.rest().trim_ascii().is_empty().then_some(number)
 }
 
 /// The number after a name, in a file with a line each.
-fn line(bytes: &[u8], name: &str) -> Option<u64> {
-    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim_ascii().parse().ok();
-    str::from_utf8(bytes).ok()?.lines().find_map(value)
+fn line(bytes: &[u8], name: &[u8]) -> Option<u64> {
+    let mut scan = Scan::new(bytes);
+    while !scan.skip(name) {
+        if !scan.next_line() {
+            return None;
+        }
+    }
+    scan.number()
 }
 
 fn text(bytes: &[u8]) -> Option<String> {

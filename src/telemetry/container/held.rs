@@ -21,24 +21,42 @@ impl Held {
 
     /// What the file says now; none if it cannot be read any more.
     pub(super) fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        if buffer.len() < ROOM {
-            buffer.resize(ROOM, 0);
-        }
+        make_room(buffer);
         // Most of them say a number, and so may any other file that has got the descriptor's number.
         let length = self.0.read_checked(Shape::Whole, buffer, |text| Some(text.len())).ok()?;
         Some(&buffer[..length])
     }
 
-    /// The same for one that is not read often, and not held open in between.
+    /// What is found in it, which is nothing in files of another look.
+    pub(super) fn find<T>(
+        &self,
+        buffer: &mut Vec<u8>,
+        find: impl Fn(&[u8]) -> Option<T>,
+    ) -> Option<T> {
+        make_room(buffer);
+        self.0.read_alike(Shape::Whole, buffer, find).ok()
+    }
+
+    /// What one says that is not read often, and not held open in between.
     pub(super) fn read_once<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         let text = self.read(buffer);
         self.0.release();
         text
     }
 
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
     /// Its descriptor, while it is open.
     pub(super) fn number(&self) -> Option<i32> {
-        self.0.number()
+        self.0.number().filter(|number| self.0.seems_ours(*number))
+    }
+}
+
+fn make_room(buffer: &mut Vec<u8>) {
+    if buffer.len() < ROOM {
+        buffer.resize(ROOM, 0);
     }
 }
 
@@ -66,6 +84,27 @@ mod tests {
         drop(held);
         // SAFETY: the call only asks; a closed descriptor gives -1.
         assert_ne!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1);
+        // SAFETY: nobody else uses the number any more.
+        unsafe { libc::close(number) };
+    }
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_descriptor_that_another_of_ours_took_is_left_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+        std::fs::write(&first, "1").unwrap();
+        std::fs::write(&second, "2").unwrap();
+
+        let (held, buffer) = (Held::open(&first).unwrap(), &mut Vec::new());
+        assert_eq!(held.read(buffer), Some(&b"1"[..]));
+        let other = Held::open(&second).unwrap();
+        let [number, instead] = [&held, &other].map(|held| held.0.number().unwrap());
+        // As if somebody had closed the first before the second was opened.
+        // SAFETY: both descriptors are open, and what the first stood for is ours.
+        assert_eq!(unsafe { libc::dup2(instead, number) }, number);
+        assert_eq!(held.read(buffer), Some(&b"1"[..]), "it was opened anew");
+        assert_eq!(other.read(buffer), Some(&b"2"[..]));
         // SAFETY: nobody else uses the number any more.
         unsafe { libc::close(number) };
     }

@@ -31,6 +31,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(target_os = "linux")]
+pub(super) use files::Limits;
 pub use reader::ContainerReader;
 
 /// The container that this process is in. A limit that is not set is absent.

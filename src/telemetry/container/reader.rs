@@ -8,6 +8,8 @@ use elsewhere as system;
 #[cfg(target_os = "linux")]
 use linux as system;
 
+use system::{Files, Limits};
+
 /// Reads the control group of this process. Its files are found once and held open, so that a reading is a few `pread`s.
 ///
 /// Limits that are changed are seen at the next reading; one that is set where there was none before is seen if it is on
@@ -51,8 +53,23 @@ impl ContainerReader {
 
     /// Only the numbers, without a memory allocation.
     pub fn numbers(&self, buffer: &mut Vec<u8>) -> ContainerNumbers {
+        let limits = self.limits(buffer);
+        self.numbers_within(&limits, buffer)
+    }
+
+    /// What is limited, for those who read more often than anybody sets limits.
+    pub(in crate::telemetry) fn limits(&self, buffer: &mut Vec<u8>) -> Limits {
+        self.0.with_files(buffer, Files::limits)
+    }
+
+    /// As [`numbers`](Self::numbers), with limits that were read before.
+    pub(in crate::telemetry) fn numbers_within(
+        &self,
+        limits: &Limits,
+        buffer: &mut Vec<u8>,
+    ) -> ContainerNumbers {
         let (numbers, lost) = self.0.with_files(buffer, |files, buffer| {
-            let numbers = files.numbers(buffer);
+            let numbers = files.numbers_within(limits, buffer);
             (numbers, files.have_lost(&numbers))
         });
         if lost {
@@ -90,7 +107,8 @@ mod linux {
     use std::sync::RwLock;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use crate::telemetry::container::files::Files;
+    pub(super) use crate::telemetry::container::files::Files;
+    pub(super) use crate::telemetry::container::files::Limits;
     use crate::telemetry::root::Root;
 
     #[derive(Debug)]
@@ -172,8 +190,15 @@ mod elsewhere {
         }
     }
 
+    #[derive(Debug)]
+    pub(in crate::telemetry) enum Limits {}
+
     impl Files {
-        pub(super) fn numbers(&self, _: &mut Vec<u8>) -> ContainerNumbers {
+        pub(super) fn limits(&self, _: &mut Vec<u8>) -> Limits {
+            match *self {}
+        }
+
+        pub(super) fn numbers_within(&self, _: &Limits, _: &mut Vec<u8>) -> ContainerNumbers {
             match *self {}
         }
 

@@ -18,7 +18,7 @@ pub(super) struct Opened {
     pub(super) connections: u64,
 }
 
-/// Numbers that may be unused in a row before it is cheaper to ask for the list.
+/// Numbers that may be unused before it is cheaper to ask for the list.
 const MOST_GAPS: u64 = 16;
 
 impl Host {
@@ -32,15 +32,29 @@ impl Host {
         // Since Linux 6.2 the size of the folder is their number.
         let all = self.descriptors.status()?.size;
         let own = OwnNumbers::of(self, types);
-        if all > 0
-            && let Some(counted) = count_densely(all, &own)
-        {
-            return Ok(counted);
+        // Who finds it in use does without.
+        let mut seen = self.seen.try_lock();
+        let (seen, unseen) = (seen.as_deref_mut(), &mut Vec::new());
+        let seen = seen.unwrap_or(unseen);
+        let was_dense = is_dense(seen, own.count);
+        let counted = count_again(all, &own, seen);
+        let counted = counted.or_else(|| {
+            seen.clear();
+            if was_dense { count_densely(all, &own, seen) } else { None }
+        });
+        match counted {
+            Some(counted) => Ok(counted),
+            None => self.count_listed(all, &own, seen, buffer),
         }
-        self.count_listed(&own, buffer)
     }
 
-    fn count_listed(&self, own: &OwnNumbers, buffer: &mut Vec<u8>) -> io::Result<Opened> {
+    fn count_listed(
+        &self,
+        all: u64,
+        own: &OwnNumbers,
+        seen: &mut Vec<i32>,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Opened> {
         // The place in the list is one for all threads.
         let _listing = self.lock_listing();
         let folder = self.descriptors.open()?;
@@ -49,19 +63,23 @@ impl Host {
             return Err(io::Error::last_os_error());
         }
         let mut counted = Opened::default();
+        seen.clear();
+        let mut listed = 0;
         loop {
             // SAFETY: the buffer is writable for its whole length.
             let read = unsafe {
                 libc::syscall(libc::SYS_getdents64, folder, buffer.as_mut_ptr(), buffer.len())
             };
             let Ok(length) = usize::try_from(read) else { return Err(io::Error::last_os_error()) };
-            if length == 0 {
-                return Ok(counted);
-            }
             for number in numbers(&buffer[..length]) {
-                if !own.contains(number) {
-                    counted.add(number);
+                listed += 1;
+                if !own.contains(number) && counted.add(number) {
+                    seen.push(number);
                 }
+            }
+            // That there are no more need not be asked for where it is known.
+            if length == 0 || listed == all {
+                return Ok(counted);
             }
         }
     }
@@ -82,16 +100,28 @@ impl Opened {
     }
 }
 
+/// The same numbers as last time; nothing unless these are all there are now.
+fn count_again(all: u64, own: &OwnNumbers, seen: &[i32]) -> Option<Opened> {
+    if all != (seen.len() + own.count) as u64 {
+        return None;
+    }
+    let mut counted = Opened::default();
+    seen.iter().all(|number| counted.add(*number)).then_some(counted)
+}
+
 /// Numbers from 0 on until all are found; nothing where they are too far apart.
-fn count_densely(all: u64, own: &OwnNumbers) -> Option<Opened> {
+fn count_densely(all: u64, own: &OwnNumbers, seen: &mut Vec<i32>) -> Option<Opened> {
     let mut counted = Opened::default();
     let (mut found, mut gaps) = (0, 0);
     for number in 0.. {
-        if own.contains(number) || counted.add(number) {
+        if found == all {
+            break;
+        }
+        if own.contains(number) {
             found += 1;
-            if found == all {
-                return Some(counted);
-            }
+        } else if counted.add(number) {
+            found += 1;
+            seen.push(number);
         } else {
             gaps += 1;
             if gaps > MOST_GAPS {
@@ -99,7 +129,12 @@ fn count_densely(all: u64, own: &OwnNumbers) -> Option<Opened> {
             }
         }
     }
-    None
+    Some(counted)
+}
+
+/// Whether so many numbers, beside our own, were found without many gaps.
+fn is_dense(seen: &[i32], own: usize) -> bool {
+    seen.last().is_none_or(|last| *last as u64 <= (seen.len() + own) as u64 + MOST_GAPS)
 }
 
 /// The numbers in a piece of a folder's list; its entries are an inode, a place, a length, a kind and a name.
@@ -131,7 +166,7 @@ impl OwnNumbers {
         let mut own = Self { numbers: [0; Self::MOST], count: 0 };
         for (of, held) in host.held() {
             if let Some(number) = held.number()
-                && (types.contains(of) || held.is_still(number))
+                && (types.contains(of) || held.is_ours(number))
             {
                 own.push(number);
             }
@@ -157,34 +192,39 @@ impl OwnNumbers {
 
 /// Whether a socket is what `/proc/net/{tcp,udp}{,6}` lists: TCP that is connected or listens, or UDP with a port.
 fn is_connection(socket: i32) -> bool {
-    let Some((family, port)) = local_address(socket) else { return false };
-    if !matches!(family, libc::AF_INET | libc::AF_INET6) || port == 0 {
-        return false;
-    }
+    // Other families have protocols of these numbers too.
     match option::<libc::c_int>(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL) {
-        Some(libc::IPPROTO_UDP) => true,
+        Some(libc::IPPROTO_UDP) => has_port(socket, libc::getsockname),
+        // Who has a peer is not closed, and most have one.
         Some(libc::IPPROTO_TCP) => {
             const CLOSED: u8 = 7;
-            option::<u8>(socket, libc::IPPROTO_TCP, libc::TCP_INFO)
-                .is_some_and(|state| state != CLOSED)
+            has_port(socket, libc::getpeername)
+                || has_port(socket, libc::getsockname)
+                    && option::<u8>(socket, libc::IPPROTO_TCP, libc::TCP_INFO)
+                        .is_some_and(|state| state != CLOSED)
         }
         _ => false,
     }
 }
 
-fn local_address(socket: i32) -> Option<(libc::c_int, u16)> {
+/// A call that tells an address.
+type AddressOf =
+    unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
+
+/// Whether the address is one of the internet, and has a port.
+fn has_port(socket: i32, address_of: AddressOf) -> bool {
     let mut place = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     // SAFETY: there is room for the length that is told.
-    if unsafe { libc::getsockname(socket, place.as_mut_ptr().cast(), &raw mut length) } != 0 {
-        return None;
+    if unsafe { address_of(socket, place.as_mut_ptr().cast(), &raw mut length) } != 0 {
+        return false;
     }
     // SAFETY: it was zeroed, and written in part.
     let address = unsafe { place.assume_init() };
     // The port is at the same place in both families.
     // SAFETY: the storage is larger than either address and aligned for both.
     let port = unsafe { (*(&raw const address).cast::<libc::sockaddr_in>()).sin_port };
-    Some((libc::c_int::from(address.ss_family), u16::from_be(port)))
+    matches!(libc::c_int::from(address.ss_family), libc::AF_INET | libc::AF_INET6) && port != 0
 }
 
 fn option<T: Default>(socket: i32, level: libc::c_int, name: libc::c_int) -> Option<T> {

@@ -49,15 +49,26 @@ impl Devices {
     }
 }
 
-/// What a line says; nothing where it says less than every kernel since 2.6.25 does.
-fn device<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], DiskIo)> {
+/// What a line says after the name, as far as it is told here.
+type Numbers = [u64; 10];
+
+/// A device's name and numbers; nothing where a line says less than every kernel since 2.6.25 does.
+#[inline]
+fn device<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], Numbers)> {
     scan.number()?;
     scan.number()?;
     let name = scan.word()?;
-    let mut numbers = [0; 10];
-    for number in &mut numbers {
-        *number = scan.number()?;
+    let mut numbers = Numbers::default();
+    // Many devices are there and were never used.
+    if !scan.skip(b" 0 0 0 0 0 0 0 0 0 0 ") {
+        for number in &mut numbers {
+            *number = scan.number()?;
+        }
     }
+    Some((name, numbers))
+}
+
+fn transfers(numbers: Numbers) -> DiskIo {
     let [
         reads,
         reads_merged,
@@ -70,7 +81,7 @@ fn device<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], DiskIo)> {
         _,
         busy,
     ] = numbers;
-    let io = DiskIo {
+    DiskIo {
         read_count: Some(reads),
         write_count: Some(writes),
         read_bytes: sectors_read.saturating_mul(SECTOR),
@@ -80,16 +91,14 @@ fn device<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], DiskIo)> {
         read_merged_count: Some(reads_merged),
         write_merged_count: Some(writes_merged),
         busy_time: Some(busy),
-    };
-    Some((name, io))
+    }
 }
 
 /// `loop` and `ram` devices are there whether anybody needs them or not.
-fn is_idle(name: &[u8], io: &DiskIo) -> bool {
+fn is_idle(name: &[u8], numbers: &Numbers) -> bool {
     let number = name.strip_prefix(b"loop").or_else(|| name.strip_prefix(b"ram"));
-    number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
-        && io.read_count == Some(0)
-        && io.write_count == Some(0)
+    let [reads, _, _, _, writes, ..] = *numbers;
+    reads == 0 && writes == 0 && number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
 }
 
 pub(super) fn capture(host: &Host, with_idle: bool, scratch: &mut Scratch, out: &mut Vec<u8>) {
@@ -119,51 +128,29 @@ pub(super) fn capture(host: &Host, with_idle: bool, scratch: &mut Scratch, out: 
 /// Writes each device, and returns the sum over the whole ones.
 fn put_devices(host: &Host, with_idle: bool, text: &[u8], out: &mut Vec<u8>) -> Option<DiskIo> {
     let mut devices = host.devices.known();
-    let mut sum = DiskIo {
-        read_count: Some(0),
-        write_count: Some(0),
-        read_time: Some(0),
-        write_time: Some(0),
-        read_merged_count: Some(0),
-        write_merged_count: Some(0),
-        busy_time: Some(0),
-        ..DiskIo::default()
-    };
+    let mut sum = Numbers::default();
     out.push(1);
     let mut list = OpenList::begin(out);
     let mut scan = Scan::new(text);
     let mut at = 0;
     while !scan.rest().is_empty() {
-        let (name, io) = device(&mut scan)?;
+        let (name, numbers) = device(&mut scan)?;
         if devices.get(at).is_none_or(|device| *device.name != *name) {
             devices = host.devices.learn(&host.root, text);
         }
         if devices.get(at).is_some_and(|device| device.is_whole) {
-            add(&mut sum, &io);
+            for (sum, more) in sum.iter_mut().zip(numbers) {
+                *sum = sum.saturating_add(more);
+            }
         }
-        if with_idle || !is_idle(name, &io) {
+        if with_idle || !is_idle(name, &numbers) {
             put_bytes(name, out);
-            DiskIo::put(&io, out);
+            DiskIo::put(&transfers(numbers), out);
             list.item();
         }
         at += 1;
         scan.next_line();
     }
     list.end(out);
-    Some(sum)
-}
-
-fn add(sum: &mut DiskIo, io: &DiskIo) {
-    let plus = |sum: &mut Option<u64>, more: Option<u64>| {
-        *sum = sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
-    };
-    plus(&mut sum.read_count, io.read_count);
-    plus(&mut sum.write_count, io.write_count);
-    sum.read_bytes = sum.read_bytes.saturating_add(io.read_bytes);
-    sum.write_bytes = sum.write_bytes.saturating_add(io.write_bytes);
-    plus(&mut sum.read_time, io.read_time);
-    plus(&mut sum.write_time, io.write_time);
-    plus(&mut sum.read_merged_count, io.read_merged_count);
-    plus(&mut sum.write_merged_count, io.write_merged_count);
-    plus(&mut sum.busy_time, io.busy_time);
+    Some(transfers(sum))
 }

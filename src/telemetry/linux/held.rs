@@ -3,10 +3,14 @@
 //! The program may close any descriptor, and open something else that gets its number. So a reading counts only if it looks as
 //! it should; where it does not, or where its look tells nothing, it is checked whether the descriptor is still
 //! that of our file. One that is not is left alone, and the file is opened anew.
+//!
+//! That check is `fstat`, or half of it: our files are opened with flags that nobody else has a use for, and the flags cost
+//! less to ask for. What has them is ours, and it is this one if none of ours was opened since `fstat` said so.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -26,6 +30,13 @@ const MAX_BYTES: usize = 64 << 20;
 /// The kernel stops within a page where the next line does not fit. No line is as long as the rest of the page is then.
 const LAST_OF_LINES: usize = 4096 - 512;
 
+/// What our files are opened with. To write through and not to wait mean nothing to who only reads such files. (`O_APPEND`
+/// would be as good, but is a right of its own to security modules.)
+const MARK: i32 = libc::O_SYNC | libc::O_NONBLOCK;
+
+/// How many files were opened here so far.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
 #[derive(Debug)]
 pub(in crate::telemetry) struct Held {
     path: PathBuf,
@@ -34,6 +45,8 @@ pub(in crate::telemetry) struct Held {
     /// Device and inode of what was opened.
     device: AtomicU64,
     inode: AtomicU64,
+    /// How many files had been opened when `fstat` last said that it is this one.
+    checked: AtomicU64,
     opening: Mutex<()>,
     /// Whether it takes more than one reading, during which nobody else may read.
     is_long: AtomicBool,
@@ -66,6 +79,7 @@ impl Held {
             descriptor: AtomicI32::new(-1),
             device: AtomicU64::new(0),
             inode: AtomicU64::new(0),
+            checked: AtomicU64::new(0),
             opening: Mutex::new(()),
             is_long: AtomicBool::new(false),
             reading: Mutex::new(()),
@@ -106,6 +120,20 @@ impl Held {
         Err(io::Error::other("its content is not as expected"))
     }
 
+    /// As [`Held::read`], for a file that looks like those of other processes and groups.
+    pub(in crate::telemetry) fn read_alike<T>(
+        &self,
+        shape: Shape,
+        buffer: &mut Vec<u8>,
+        parse: impl FnMut(&[u8]) -> Option<T>,
+    ) -> io::Result<T> {
+        let descriptor = self.open()?;
+        if !self.seems_ours(descriptor) {
+            self.open_anew(descriptor)?;
+        }
+        self.read(shape, buffer, parse)
+    }
+
     /// As [`Held::read`], for a file whose look tells nothing.
     pub(in crate::telemetry) fn read_checked<T>(
         &self,
@@ -113,8 +141,37 @@ impl Held {
         buffer: &mut Vec<u8>,
         parse: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<T> {
-        self.status()?;
+        let descriptor = self.open()?;
+        if !self.is_ours(descriptor) {
+            self.open_anew(descriptor)?;
+        }
         self.read(shape, buffer, parse)
+    }
+
+    /// Whether the descriptor is still that of the file.
+    #[inline]
+    pub(in crate::telemetry) fn is_ours(&self, descriptor: i32) -> bool {
+        self.is_ours_if(descriptor, is_marked)
+    }
+
+    /// The same without a question to the system while nothing of ours had to be opened anew: who closes what is not theirs
+    /// either closes all, which shows in the first of our files that is looked at, or one by mistake, whose number
+    /// then goes to a file of another look.
+    pub(in crate::telemetry) fn seems_ours(&self, descriptor: i32) -> bool {
+        self.is_ours_if(descriptor, |_| true)
+    }
+
+    #[inline]
+    fn is_ours_if(&self, descriptor: i32, is_one_of_ours: impl FnOnce(i32) -> bool) -> bool {
+        let opened = OPENED.load(Ordering::Acquire);
+        if self.checked.load(Ordering::Relaxed) == opened && is_one_of_ours(descriptor) {
+            return true;
+        }
+        let is_still = self.is_still(descriptor);
+        if is_still {
+            self.checked.store(opened, Ordering::Relaxed);
+        }
+        is_still
     }
 
     /// What `fstat` says of the file, opened anew if it is not ours any more.
@@ -126,8 +183,7 @@ impl Held {
         }
     }
 
-    /// Whether the descriptor is still that of the file.
-    pub(in crate::telemetry) fn is_still(&self, descriptor: i32) -> bool {
+    fn is_still(&self, descriptor: i32) -> bool {
         status(descriptor).is_ok_and(|status| self.is_same(&status))
     }
 
@@ -154,6 +210,8 @@ impl Held {
             return Ok(current);
         }
         self.descriptor.store(-1, Ordering::Release);
+        // Before the number is taken: whoever had it looks closely from now on.
+        OPENED.fetch_add(1, Ordering::AcqRel);
         let descriptor = open(&self.path, self.flags)?;
         let status = status(descriptor).inspect_err(|_| close(descriptor))?;
         self.device.store(status.device, Ordering::Relaxed);
@@ -252,10 +310,10 @@ fn read_at(descriptor: i32, buffer: &mut [u8], at: usize) -> io::Result<usize> {
     }
 }
 
-pub(in crate::telemetry) fn open(path: &Path, flags: i32) -> io::Result<i32> {
+fn open(path: &Path, flags: i32) -> io::Result<i32> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
     // SAFETY: the path ends with a zero.
-    let descriptor = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
+    let descriptor = unsafe { libc::open(path.as_ptr(), flags | MARK | libc::O_CLOEXEC) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -270,17 +328,24 @@ pub(in crate::telemetry) fn open(path: &Path, flags: i32) -> io::Result<i32> {
     moved
 }
 
-pub(in crate::telemetry) fn close(descriptor: i32) {
+fn close(descriptor: i32) {
     // SAFETY: only called for descriptors that were opened here.
     unsafe { libc::close(descriptor) };
 }
 
 #[inline]
+fn is_marked(descriptor: i32) -> bool {
+    // SAFETY: a plain call that only asks; a closed descriptor gives -1.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+    flags >= 0 && flags & (MARK | libc::O_ACCMODE) == MARK
+}
+
+#[inline]
 #[allow(clippy::unnecessary_cast, reason = "these types differ between platforms")]
 pub(in crate::telemetry) fn status(descriptor: i32) -> io::Result<Status> {
-    let mut place = std::mem::MaybeUninit::<libc::stat>::uninit();
+    let mut place = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: there is room for a `stat`.
-    if unsafe { libc::fstat(descriptor, place.as_mut_ptr()) } != 0 {
+    if unsafe { fstat(descriptor, place.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: it succeeded.
@@ -293,3 +358,18 @@ pub(in crate::telemetry) fn status(descriptor: i32) -> io::Result<Status> {
         inode: stat.st_ino as u64,
     })
 }
+
+/// The kernel's own `fstat`, which fills the same structure here. That of newer C libraries goes by way of a path, and costs a
+/// quarter more.
+#[cfg(all(target_pointer_width = "64", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline]
+unsafe fn fstat(descriptor: i32, place: *mut libc::stat) -> libc::c_long {
+    // SAFETY: the caller has room for a `stat` there.
+    unsafe { libc::syscall(libc::SYS_fstat, descriptor, place) }
+}
+
+#[cfg(not(all(
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+use libc::fstat;

@@ -18,16 +18,17 @@ mod sources;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 pub(super) use held::{Held, Shape};
+pub(super) use scan::Scan;
 pub(super) use shared::{forget_after_fork, host, of_process};
 
 use self::cpu::CpuLine;
 use super::TelemetryType;
 use super::capture::Options;
-use super::container::ContainerReader;
+use super::container::{ContainerNumbers, ContainerReader, Limits};
 use super::gpu::{self, Answer, Gpus, Wanted};
 use super::reasons::Missing;
 use super::rolling::Rolling;
@@ -43,6 +44,8 @@ const TOO_SOON: &str =
 #[derive(Debug)]
 pub(super) struct Host {
     root: PathBuf,
+    /// Whether that is the machine's own, and not a tree of files.
+    is_live: bool,
     /// The process it belongs to.
     pid: u32,
     stat: Held,
@@ -63,15 +66,18 @@ pub(super) struct Host {
     cpu_samples: Rolling<cpu::CpuSample>,
     process_samples: Rolling<u64>,
     listing: Mutex<()>,
-    described: Mutex<Described>,
+    described: Mutex<Arc<Described>>,
+    /// The descriptors of the program, as last seen.
+    seen: Mutex<Vec<i32>>,
     /// The last capture, for those who may share it.
     last: Mutex<Last>,
 }
 
-/// What a container is, but for its numbers; looked at again each second.
+/// What a container is and may use; looked at again each second.
 #[derive(Debug, Default)]
 struct Described {
     at_ns: u64,
+    limits: Limits,
     text: Description,
 }
 
@@ -119,6 +125,7 @@ impl Host {
         let folder = |path: &str| Held::folder(root.join(path));
         Self {
             root: root.to_owned(),
+            is_live: root == Path::new("/"),
             pid: std::process::id(),
             stat: file("proc/stat"),
             meminfo: file("proc/meminfo"),
@@ -139,6 +146,7 @@ impl Host {
             process_samples: Rolling::new(),
             listing: Mutex::new(()),
             described: Mutex::default(),
+            seen: Mutex::default(),
             last: Mutex::default(),
         }
     }
@@ -289,26 +297,22 @@ impl Host {
 
     /// The container of this process, which a tree of files is not.
     fn container(&self) -> Option<&'static ContainerReader> {
-        if self.root == Path::new("/") { shared::container() } else { None }
+        if self.is_live { shared::container() } else { None }
     }
 
     fn put_container(&self, container: &ContainerReader, buffer: &mut Vec<u8>, out: &mut Vec<u8>) {
         const MOST_NS: u64 = 1_000_000_000;
-        let numbers = container.numbers(buffer);
         let now = clock::monotonic_ns();
-        let mut described = self.described.try_lock().ok();
-        if let Some(known) = &described
-            && !known.text.is_empty()
-            && now.saturating_sub(known.at_ns) < MOST_NS
-        {
-            snapshot::put_container(&numbers, &known.text, out);
-            return;
+        let lock = || self.described.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = Arc::clone(&lock());
+        if known.text.is_empty() || now.saturating_sub(known.at_ns) >= MOST_NS {
+            let limits = container.limits(buffer);
+            let text = Description::of(&container.describe(ContainerNumbers::default(), buffer));
+            known = Arc::new(Described { at_ns: now, limits, text });
+            *lock() = Arc::clone(&known);
         }
-        let text = Description::of(&container.describe(numbers, buffer));
-        snapshot::put_container(&numbers, &text, out);
-        if let Some(known) = &mut described {
-            **known = Described { at_ns: now, text };
-        }
+        let numbers = container.numbers_within(&known.limits, buffer);
+        snapshot::put_container(&numbers, &known.text, out);
     }
 
     /// In a forked child: closes what the parent opened.

@@ -23,9 +23,12 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
     Maybe::<NetIo>::put(&sum.ok(), out);
 }
 
+/// What a line says after the name: eight numbers of what came, and the first four again of what was sent.
+type Numbers = [u64; 12];
+
 /// Writes each interface that had traffic, and returns the sum over all.
 fn put_interfaces(text: &[u8], out: &mut Vec<u8>) -> Option<NetIo> {
-    let mut sum = NetIo { dropin: Some(0), dropout: Some(0), ..NetIo::default() };
+    let mut sum = Numbers::default();
     out.push(1);
     let mut list = OpenList::begin(out);
     let mut scan = Scan::new(text);
@@ -33,8 +36,11 @@ fn put_interfaces(text: &[u8], out: &mut Vec<u8>) -> Option<NetIo> {
         return None;
     }
     while scan.next_line() {
-        let (name, io) = interface(&mut scan)?;
-        add(&mut sum, &io);
+        let (name, numbers) = interface(&mut scan)?;
+        for (sum, more) in sum.iter_mut().zip(numbers) {
+            *sum = sum.saturating_add(more);
+        }
+        let io = transfers(numbers);
         if io.packets_sent > 0 || io.packets_recv > 0 || io.bytes_sent > 0 || io.bytes_recv > 0 {
             put_bytes(name, out);
             NetIo::put(&io, out);
@@ -42,20 +48,23 @@ fn put_interfaces(text: &[u8], out: &mut Vec<u8>) -> Option<NetIo> {
         }
     }
     list.end(out);
-    Some(sum)
+    Some(transfers(sum))
 }
 
-/// What a line says. The name ends at the last colon, for an alias has one of its own.
-fn interface<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], NetIo)> {
-    let line = scan.rest();
-    let line = &line[..super::scan::newline(line).unwrap_or(line.len())];
-    let colon = line.iter().rposition(|byte| *byte == b':')?;
-    let name = line[..colon].trim_ascii();
-    *scan = Scan::new(&scan.rest()[colon + 1..]);
-    let mut numbers = [0; 12];
+/// The name ends at the last colon, for an alias has one of its own; a number may follow at once.
+fn interface<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], Numbers)> {
+    let line = scan.rest().trim_ascii_start();
+    let word = scan.word()?;
+    let colon = word.iter().rposition(|byte| *byte == b':')?;
+    *scan = Scan::new(&line[colon + 1..]);
+    let mut numbers = Numbers::default();
     for number in &mut numbers {
         *number = scan.number()?;
     }
+    Some((&word[..colon], numbers))
+}
+
+fn transfers(numbers: Numbers) -> NetIo {
     let [
         bytes_recv,
         packets_recv,
@@ -70,7 +79,7 @@ fn interface<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], NetIo)> {
         errout,
         dropout,
     ] = numbers;
-    let io = NetIo {
+    NetIo {
         bytes_sent,
         bytes_recv,
         packets_sent,
@@ -79,18 +88,5 @@ fn interface<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], NetIo)> {
         errout,
         dropin: Some(dropin),
         dropout: Some(dropout),
-    };
-    Some((name, io))
-}
-
-fn add(sum: &mut NetIo, io: &NetIo) {
-    let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-    plus(&mut sum.bytes_sent, io.bytes_sent);
-    plus(&mut sum.bytes_recv, io.bytes_recv);
-    plus(&mut sum.packets_sent, io.packets_sent);
-    plus(&mut sum.packets_recv, io.packets_recv);
-    plus(&mut sum.errin, io.errin);
-    plus(&mut sum.errout, io.errout);
-    sum.dropin = sum.dropin.zip(io.dropin).map(|(sum, more)| sum.saturating_add(more));
-    sum.dropout = sum.dropout.zip(io.dropout).map(|(sum, more)| sum.saturating_add(more));
+    }
 }

@@ -25,6 +25,12 @@ pub(super) struct Rusage {
     pub(super) peak_rss_kib: u64,
 }
 
+/// The processor that the calling thread is on; negative where that is not known.
+pub(super) fn current_cpu() -> libc::c_int {
+    // SAFETY: a plain call.
+    unsafe { libc::sched_getcpu() }
+}
+
 /// Of a process, its children or a thread; nothing can go wrong for these.
 pub(super) fn rusage(who: libc::c_int) -> Rusage {
     let mut place = MaybeUninit::<libc::rusage>::zeroed();
@@ -51,12 +57,12 @@ pub(super) fn sample(host: &Host) {
 
 pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, missing, .. } = scratch;
+    // First of all, because it shows if somebody has closed our files.
+    let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
     // In the order of `Process`.
     put_integer(u64::from(host.pid), out);
-    // SAFETY: a plain call.
-    let cpu = unsafe { libc::sched_getcpu() };
-    let cpu =
-        u64::try_from(cpu).map_err(|_| missing.add("process.cpu_number", "sched_getcpu failed"));
+    let cpu = u64::try_from(current_cpu())
+        .map_err(|_| missing.add("process.cpu_number", "sched_getcpu failed"));
     maybe(cpu.ok(), out, put_integer);
 
     let memory = missing.or("process.memory", host.statm.path(), memory(host, buffer));
@@ -87,7 +93,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
         true => missing.or(
             "process.cpu_times.iowait",
             host.self_stat.path(),
-            host.self_stat.read_checked(Shape::Whole, buffer, waited),
+            host.self_stat.read_alike(Shape::Whole, buffer, waited),
         ),
         false => Some(0),
     };
@@ -108,7 +114,6 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     let io = missing.or("process.io_counters", host.io.path(), io_counters(host, buffer));
     Maybe::<IoCounters>::put(&io, out);
 
-    let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
     let threads = missing.or("process.num_threads", host.tasks.path(), threads);
     let opened = host.count_descriptors(types, buffer);
     let opened = missing.or("process.num_open_file_descriptors", host.descriptors.path(), opened);
@@ -140,19 +145,20 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
 
 /// Size, resident, shared, text, lib, data and dirty pages.
 pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMemory> {
-    host.statm.read_checked(Shape::Whole, buffer, |text| {
+    let page = page_size();
+    host.statm.read_alike(Shape::Whole, buffer, |text| {
         let mut scan = Scan::new(text);
-        let mut pages = || scan.number().map(|pages| pages.saturating_mul(page_size()));
-        let (vms, rss) = (pages()?, pages()?);
-        Some(ProcessMemory {
-            rss,
-            vms,
-            shared: Some(pages()?),
-            text: Some(pages()?),
-            lib: Some(pages()?),
-            data: Some(pages()?),
-            dirty: Some(pages()?),
-        })
+        let mut bytes = || scan.number().map(|pages| pages.saturating_mul(page));
+        let memory = ProcessMemory {
+            vms: bytes()?,
+            rss: bytes()?,
+            shared: Some(bytes()?),
+            text: Some(bytes()?),
+            lib: Some(bytes()?),
+            data: Some(bytes()?),
+            dirty: Some(bytes()?),
+        };
+        scan.rest().trim_ascii().is_empty().then_some(memory)
     })
 }
 
@@ -163,7 +169,7 @@ fn page_size() -> u64 {
 }
 
 pub(super) fn io_counters(host: &Host, buffer: &mut Vec<u8>) -> io::Result<IoCounters> {
-    host.io.read_checked(Shape::Whole, buffer, |text| {
+    host.io.read_alike(Shape::Whole, buffer, |text| {
         let mut scan = Scan::new(text);
         let mut next = |key: &[u8]| {
             let number = scan.skip(key).then(|| scan.number()).flatten();
@@ -198,11 +204,14 @@ impl Host {
         Scratch::with(|scratch| {
             let io = io_counters(self, &mut scratch.buffer).ok();
             let memory = memory(self, &mut scratch.buffer).ok();
+            let rss = memory.map(|memory| memory.rss);
+            // The kernel's own peak may lag behind.
+            let peak_rss = rusage(libc::RUSAGE_SELF).peak_rss_kib * 1024;
             ProcessUsage {
                 read_bytes: io.as_ref().and_then(|io| io.read_bytes),
                 write_bytes: io.as_ref().and_then(|io| io.write_bytes),
-                rss: memory.map(|memory| memory.rss),
-                peak_rss: Some(rusage(libc::RUSAGE_SELF).peak_rss_kib * 1024),
+                rss,
+                peak_rss: Some(peak_rss).max(rss),
             }
         })
     }

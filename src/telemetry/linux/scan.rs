@@ -2,18 +2,18 @@
 
 /// A place in a text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scan<'a> {
+pub(in crate::telemetry) struct Scan<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(text: &'a [u8]) -> Self {
+    pub(in crate::telemetry) fn new(text: &'a [u8]) -> Self {
         Self { rest: text }
     }
 
     /// The next number of the line, after spaces. One that is too large for its type becomes the largest.
     #[inline]
-    pub(super) fn number(&mut self) -> Option<u64> {
+    pub(in crate::telemetry) fn number(&mut self) -> Option<u64> {
         let mut rest = self.rest;
         while let [b' ' | b'\t', after @ ..] = rest {
             rest = after;
@@ -48,25 +48,24 @@ impl<'a> Scan<'a> {
     }
 
     /// What is left of the text.
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(in crate::telemetry) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// Goes on if the text does so.
     #[inline]
-    pub(super) fn skip(&mut self, text: &[u8]) -> bool {
-        match self.rest.strip_prefix(text) {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => false,
+    pub(in crate::telemetry) fn skip(&mut self, text: &[u8]) -> bool {
+        // Most often the first byte tells.
+        if self.rest.first() != text.first() || !self.rest.starts_with(text) {
+            return false;
         }
+        self.rest = &self.rest[text.len()..];
+        true
     }
 
     /// Goes to the start of the next line; whether there is one.
     #[inline]
-    pub(super) fn next_line(&mut self) -> bool {
+    pub(in crate::telemetry) fn next_line(&mut self) -> bool {
         match newline(self.rest) {
             Some(at) => {
                 self.rest = &self.rest[at + 1..];

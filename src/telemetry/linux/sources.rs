@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use super::held::Shape;
-use super::process::rusage;
+use super::process::{current_cpu, rusage};
 use super::{Host, Scratch};
 use crate::telemetry::space;
 use crate::telemetry::types::Types;
@@ -24,6 +24,7 @@ impl Host {
                 (name.to_owned(), Some(cost(|| _ = black_box(rusage(libc::RUSAGE_SELF)))))
             }
             "getpid" => (name.to_owned(), Some(cost(|| _ = black_box(std::process::id())))),
+            "sched_getcpu" => (name.to_owned(), Some(cost(|| _ = black_box(current_cpu())))),
             "statvfs" => {
                 let cost = cost(|| _ = black_box(space::of(&self.root)));
                 (format!("statvfs({})", self.root.display()), Some(cost))

@@ -90,7 +90,7 @@ fn a_workflow_may_be_a_closure_or_a_future_and_may_fail() {
 fn contexts_are_handed_over() {
     let store = MemoryStore::new();
     let run = runlore::workflow("contexts").store(store.clone()).start().unwrap();
-    let around = task("around").start();
+    let mut around = task("around").start();
     let here = current();
     assert_eq!(here.task_id(), around.id());
 
@@ -107,6 +107,7 @@ fn contexts_are_handed_over() {
     });
     let mut child = Command::new("a program");
     here.to_env(&mut child);
+    around.child_used(&runlore::telemetry::usage::ChildUsage::default());
     assert!(here.env().iter().any(|(name, _)| *name == "RUNLORE_CONTEXT"));
     around.finish();
     assert_eq!(run.context().task_id(), None);

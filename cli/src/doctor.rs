@@ -1,0 +1,132 @@
+//! `runlore doctor`: what can be measured here, what it costs, and what to do about the rest.
+
+mod json;
+mod text;
+
+use std::time::{Duration, Instant};
+use std::{io::Write, process::ExitCode};
+
+use runlore::settings::{Loaded, Settings};
+use runlore::telemetry::{
+    MachineInfo, Sensor, SensorState, TelemetryCapture, TelemetryType, Types,
+};
+
+use crate::Done;
+use crate::failure::{Failure, say};
+use crate::out::stdout;
+use crate::store::Store;
+
+/// Show what telemetry can measure here, what it costs, and why something is missing
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore doctor                 every type
+  runlore doctor cpu disk        only these
+  runlore doctor --json | jq '.sensors[] | select(.reason) | {field, reason, advice}'
+
+Exit codes: 0 fine, 1 an error, 2 a field of a type that is on in the settings cannot be read.")]
+pub(crate) struct Args {
+    /// The types to look at, as the settings name them; none: all
+    #[arg(value_name = "TYPE")]
+    types: Vec<String>,
+
+    /// What was found as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let loaded = Settings::load();
+    for problem in loaded.problems() {
+        say(&problem.to_string());
+    }
+    let report = Report::new(&loaded, store, wanted(&args.types)?);
+    let mut out = stdout();
+    if args.json {
+        writeln!(out, "{}", json::of(&report))?;
+    } else {
+        text::write(&mut out, &report)?;
+    }
+    out.flush()?;
+    Ok(if report.findings().next().is_some() { ExitCode::from(2) } else { ExitCode::SUCCESS })
+}
+
+/// What was found.
+struct Report<'a> {
+    loaded: &'a Loaded,
+    store: &'a Store,
+    machine: MachineInfo,
+    cost_of_machine: Duration,
+    /// The types that are on in the settings.
+    enabled: Types,
+    /// The types that have a sensor, with what a capture of each alone costs.
+    types: Vec<(TelemetryType, Duration)>,
+    /// What a capture of the types that are on costs, and of all.
+    cost: Duration,
+    cost_of_all: Duration,
+    /// The fields of the types that were asked for.
+    sensors: Vec<Sensor>,
+}
+
+impl<'a> Report<'a> {
+    fn new(loaded: &'a Loaded, store: &'a Store, wanted: Types) -> Self {
+        let mut settings = loaded.settings.telemetry_capture.clone();
+        // A reading that another one took would seem to cost nothing.
+        settings.max_age = Duration::ZERO;
+        let enabled = Types::from_settings(&settings);
+        let capture = TelemetryCapture::from_settings(&settings).with_types(Types::every());
+        let mut sensors = capture.sensors();
+        let sensed: Types = sensors.iter().map(|sensor| sensor.telemetry_type).collect();
+        let types = sensed.iter().map(|one| (one, cost(&capture, Types::from([one])))).collect();
+        let before = Instant::now();
+        let machine = MachineInfo::capture(&settings);
+        let cost_of_machine = before.elapsed();
+        sensors.retain(|sensor| wanted.contains(sensor.telemetry_type));
+        Self {
+            loaded,
+            store,
+            machine,
+            cost_of_machine,
+            enabled,
+            types,
+            cost: cost(&capture, enabled),
+            cost_of_all: cost(&capture, sensed),
+            sensors,
+        }
+    }
+
+    /// The fields of a type that is on which cannot be read.
+    fn findings(&self) -> impl Iterator<Item = &Sensor> {
+        self.sensors.iter().filter(|sensor| {
+            self.enabled.contains(sensor.telemetry_type)
+                && matches!(sensor.state, SensorState::Missing { .. })
+        })
+    }
+}
+
+/// The types of these names; all, where none is named.
+fn wanted(names: &[String]) -> Result<Types, Failure> {
+    if names.is_empty() {
+        return Ok(Types::every());
+    }
+    let named = |name: &String| {
+        Types::every().iter().find(|one| one.name() == name).ok_or_else(|| {
+            let all: Vec<_> = Types::every().iter().map(TelemetryType::name).collect();
+            Failure::new(format!("there is no type {name:?}: the types are {}", all.join(", ")))
+        })
+    };
+    names.iter().map(named).collect()
+}
+
+/// What a capture of these types costs: the middle one of many, because the first ones open files.
+fn cost(capture: &TelemetryCapture, types: Types) -> Duration {
+    let mut bytes = Vec::new();
+    let mut times = [(); 21].map(|()| {
+        bytes.clear();
+        let before = Instant::now();
+        capture.capture_into(types, &mut bytes);
+        before.elapsed()
+    });
+    times.sort_unstable();
+    times[times.len() / 2]
+}

@@ -1,0 +1,73 @@
+//! A machine in a few lines.
+
+use runlore::telemetry::{Container, MachineInfo};
+
+use crate::units::{bytes, counted};
+
+/// The processors: `AMD EPYC, 8 processors (4 cores), 2 usable`.
+pub(crate) fn processors(machine: &MachineInfo) -> String {
+    let cpu = &machine.cpu;
+    let mut parts = Vec::new();
+    parts.extend(cpu.brand_raw.clone().or_else(|| cpu.arch_string_raw.clone()));
+    parts.extend(cpu.count.map(|count| {
+        let cores = cpu.cores.filter(|cores| *cores != count);
+        let cores = cores.map(|cores| format!(" ({})", counted(cores, "core", "cores")));
+        counted(count, "processor", "processors") + &cores.unwrap_or_default()
+    }));
+    let usable = cpu.usable.filter(|usable| Some(*usable) != cpu.count);
+    parts.extend(usable.map(|usable| format!("{usable} usable")));
+    parts.extend(cpu.hypervisor.as_ref().map(|hypervisor| format!("under {hypervisor}")));
+    joined(&parts)
+}
+
+/// Memory and swap.
+pub(crate) fn memory(machine: &MachineInfo) -> String {
+    let Some(total) = machine.memory.virtual_memory.total else { return joined(&[]) };
+    let swap = match machine.memory.swap.total {
+        None => String::new(),
+        Some(0) => ", no swap".to_owned(),
+        Some(swap) => format!(", {} of swap", bytes(swap)),
+    };
+    bytes(total) + &swap
+}
+
+/// The system: `Linux 6.18.4 x86_64`.
+pub(crate) fn system(machine: &MachineInfo) -> String {
+    let platform = &machine.platform;
+    let parts = [&platform.system, &platform.release, &platform.machine];
+    let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+    if parts.is_empty() { joined(&[]) } else { parts.join(" ") }
+}
+
+/// The container, if there is one, with its limits.
+pub(crate) fn container(container: &Container) -> String {
+    let kind = serde_json::to_value(container.kind).unwrap_or_default();
+    let mut limits = Vec::new();
+    if let Some(cpus) = container.cpu.quota_cpus {
+        limits.push(format!("{cpus} processors"));
+    }
+    let is_own = container.memory.limit_is_host != Some(true);
+    if let Some(most) = container.memory.max.filter(|_| is_own) {
+        limits.push(format!("{} of memory", bytes(most)));
+    }
+    if let Some(most) = container.pids.max {
+        limits.push(counted(most, "process", "processes"));
+    }
+    let limits = match &limits[..] {
+        [] => "without limits of its own".to_owned(),
+        limits => format!("at most {}", limits.join(", ")),
+    };
+    format!("{}, {limits}", kind.as_str().unwrap_or("unknown"))
+}
+
+/// What the program was built with.
+pub(crate) fn build(machine: &MachineInfo) -> String {
+    let build = &machine.build;
+    let rustc = build.rustc.as_deref().map(|rustc| rustc.split(" (").next().unwrap_or(rustc));
+    let parts = [rustc, build.profile.as_deref(), build.target.as_deref()];
+    joined(&parts.into_iter().flatten().map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn joined(parts: &[String]) -> String {
+    if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }
+}

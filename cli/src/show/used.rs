@@ -1,0 +1,149 @@
+//! What a task used, in words.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value};
+
+use super::{fact, plain};
+use crate::out::{BOLD, DIM};
+use crate::units::{bytes, change, count, nanoseconds, percent};
+
+/// `resources` of a task that took so long.
+pub(super) fn write(
+    out: &mut impl Write,
+    mut resources: Map<String, Value>,
+    duration_ns: Option<u64>,
+) -> io::Result<()> {
+    let child = resources.remove("child");
+    let is_shared = resources.values().any(|figure| figure["overlap"] == true);
+    if !resources.is_empty() {
+        writeln!(out, "\n{BOLD}resources{BOLD:#}")?;
+    }
+    let mut figures = Figures(resources);
+    if let Some(cpu) = figures.take("cpu_ns") {
+        let load = load(cpu.inclusive, duration_ns);
+        let load = load.map(|load| format!(" ({} of one processor)", percent(load)));
+        let time = |figure: i64| nanoseconds(figure.unsigned_abs());
+        fact(out, "cpu time", &cpu.told(time, &load.unwrap_or_default()))?;
+    }
+    if let Some(memory) = figures.take("rss_bytes") {
+        fact(out, "memory", &memory.told(change, " resident"))?;
+    }
+    for (name, heading, what) in
+        [("read_bytes", "read", " from disks"), ("write_bytes", "written", " to disks")]
+    {
+        if let Some(figure) = figures.take(name) {
+            let told = |figure: i64| bytes(figure.unsigned_abs());
+            fact(out, heading, &figure.told(told, what))?;
+        }
+    }
+    let faults = [figures.take("minor_faults"), figures.take("major_faults")];
+    if let [Some(minor), Some(major)] = faults {
+        fact(out, "page faults", &faulted(minor.inclusive as u64, major.inclusive as u64))?;
+    }
+    let switches = [figures.take("voluntary_switches"), figures.take("involuntary_switches")];
+    if let [Some(waited), Some(made_room)] = switches {
+        fact(out, "switches", &switched(waited.inclusive as u64, made_room.inclusive as u64))?;
+    }
+    for (name, value) in figures.0 {
+        fact(out, &name, &plain(&value))?;
+    }
+    if is_shared {
+        let note = "other tasks ran at the same time: memory, read and written are theirs too";
+        writeln!(out, "  {DIM}{note}{DIM:#}")?;
+    }
+    match child {
+        Some(Value::Object(child)) => write_child(out, &child),
+        _ => Ok(()),
+    }
+}
+
+/// What a process used that the task ran.
+fn write_child(out: &mut impl Write, child: &Map<String, Value>) -> io::Result<()> {
+    writeln!(out, "\n{BOLD}resources of the command{BOLD:#}")?;
+    let number = |name: &str| child.get(name)?.as_u64();
+    let or_reason = |name: &str, value: Option<String>| {
+        value.unwrap_or_else(|| {
+            let reason = child.get("unavailable").and_then(|reasons| reasons.get(name));
+            format!("unknown: {}", reason.map_or("it was not recorded".into(), plain))
+        })
+    };
+    if let (Some(user), Some(system)) = (number("user_ns"), number("system_ns")) {
+        let (all, user, system) =
+            (nanoseconds(user + system), nanoseconds(user), nanoseconds(system));
+        fact(out, "cpu time", &format!("{all}: {user} in the program, {system} in the kernel"))?;
+    }
+    let peak = number("peak_rss_bytes").map(bytes);
+    fact(out, "peak memory", &or_reason("peak_rss_bytes", peak))?;
+    for (heading, disk, all, what) in [
+        ("read", "read_bytes", "read_chars", "from disks"),
+        ("written", "write_bytes", "write_chars", "to disks"),
+    ] {
+        let told = number(disk)
+            .zip(number(all))
+            .map(|(disk, all)| format!("{}, {} of it {what}", bytes(all.max(disk)), bytes(disk)));
+        fact(out, heading, &or_reason(disk, told))?;
+    }
+    if let (Some(minor), Some(major)) = (number("minor_faults"), number("major_faults")) {
+        fact(out, "page faults", &faulted(minor, major))?;
+    }
+    let switches = (number("voluntary_switches"), number("involuntary_switches"));
+    if let (Some(waited), Some(made_room)) = switches {
+        fact(out, "switches", &switched(waited, made_room))?;
+    }
+    Ok(())
+}
+
+fn faulted(minor: u64, major: u64) -> String {
+    format!("{} without a disk, {} from a disk", count(minor), count(major))
+}
+
+fn switched(waited: u64, made_room: u64) -> String {
+    format!("{} to wait, {} to make room for others", count(waited), count(made_room))
+}
+
+/// The figures that are still to be told.
+struct Figures(Map<String, Value>);
+
+impl Figures {
+    /// A figure, if it has the form that ours have.
+    fn take(&mut self, name: &str) -> Option<Figure> {
+        let figure = Figure::of(self.0.get(name)?)?;
+        self.0.remove(name);
+        Some(figure)
+    }
+}
+
+/// What a task used of something, with its children and by itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figure {
+    pub(crate) inclusive: i64,
+    pub(crate) own: Option<i64>,
+    /// Whether other tasks ran at the same time.
+    pub(crate) is_shared: bool,
+}
+
+impl Figure {
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        Some(Self {
+            inclusive: value.get("inclusive")?.as_i64()?,
+            own: value.get("self").and_then(Value::as_i64),
+            is_shared: value.get("overlap") == Some(&Value::Bool(true)),
+        })
+    }
+
+    fn told(self, tell: impl Fn(i64) -> String, what: &str) -> String {
+        let inclusive = tell(self.inclusive);
+        match self.own.filter(|own| *own != self.inclusive) {
+            Some(own) => format!("{inclusive}{what} with all it called, {} by itself", tell(own)),
+            None => format!("{inclusive}{what}"),
+        }
+    }
+}
+
+/// Processor time in percent of the duration. None for a task of less than a millisecond, around which measuring takes more
+/// time than the task.
+pub(crate) fn load(cpu_ns: i64, duration_ns: Option<u64>) -> Option<f64> {
+    let duration_ns = duration_ns.filter(|duration| *duration >= 1_000_000)?;
+    Some(cpu_ns as f64 / duration_ns as f64 * 100.0)
+}

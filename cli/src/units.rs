@@ -1,0 +1,152 @@
+//! Numbers as people say them.
+
+use std::time::Duration;
+
+use runlore::query::text::human_duration;
+use serde_json::Value;
+
+/// Bytes: `512 B`, `1.5 KiB`, `24 GiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let mut scaled = bytes as f64;
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    // From there on rounding would say 1024 of a unit.
+    while scaled >= 1023.5 {
+        let Some(next) = units.next() else { break };
+        scaled /= 1024.0;
+        unit = next;
+    }
+    format!("{} {unit}", three_digits(scaled))
+}
+
+/// A change in bytes, with its sign.
+pub(crate) fn change(change: i64) -> String {
+    let sign = match change {
+        0 => "",
+        ..0 => "-",
+        _ => "+",
+    };
+    format!("{sign}{}", bytes(change.unsigned_abs()))
+}
+
+/// A whole number with its thousands apart: `1,204`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `one` or `3 of them`.
+pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
+}
+
+/// Nanoseconds.
+pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
+    human_duration(Duration::from_nanos(nanoseconds))
+}
+
+pub(crate) fn percent(percent: f64) -> String {
+    format!("{percent:.1} %")
+}
+
+/// A value of a record in a unit of its own: `B`, `s`, `ms`, `%`, `MHz`, or none.
+pub(crate) fn measured(value: &Value, unit: &str) -> String {
+    match value {
+        Value::Number(number) => {
+            let float = number.as_f64().unwrap_or_default();
+            match (unit, number.as_u64()) {
+                ("B", Some(number)) => bytes(number),
+                ("s", _) => seconds(float).unwrap_or_else(|| format!("{number} s")),
+                ("ms", _) => seconds(float / 1e3).unwrap_or_else(|| format!("{number} ms")),
+                ("%", _) => percent(float),
+                ("", Some(number)) => count(number),
+                ("", None) => number.to_string(),
+                _ => format!("{} {unit}", three_digits(float)),
+            }
+        }
+        Value::Null => "unknown".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(is) => if *is { "yes" } else { "no" }.to_owned(),
+        // Of parts with parts of their own, the names are enough.
+        Value::Object(parts) => parts.keys().cloned().collect::<Vec<_>>().join(", "),
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            counted(items.len() as u64, "entry", "entries")
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| measured(item, unit)).collect();
+            items.join(if unit.is_empty() { " " } else { ", " })
+        }
+    }
+}
+
+fn seconds(seconds: f64) -> Option<String> {
+    if seconds == 0.0 {
+        return Some("0 s".to_owned());
+    }
+    Duration::try_from_secs_f64(seconds).ok().map(human_duration)
+}
+
+/// To three digits at least, without zeros at the end.
+fn three_digits(number: f64) -> String {
+    let decimals = match number.abs() {
+        0.0..9.995 => 2,
+        9.995..99.95 => 1,
+        _ => 0,
+    };
+    let text = format!("{number:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn bytes_read_well_at_every_size() {
+        for (number, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (1_048_575, "1 MiB"),
+            (12_900_000, "12.3 MiB"),
+            (25_274_793_984, "23.5 GiB"),
+            (u64::MAX, "16 EiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+        assert_eq!(change(-4096), "-4 KiB");
+        assert_eq!(change(1 << 30), "+1 GiB");
+        assert_eq!(change(0), "0 B");
+    }
+
+    #[test]
+    fn values_are_told_in_their_units() {
+        for (value, unit, text) in [
+            (json!(1_234_567), "", "1,234,567"),
+            (json!(0.000_12), "s", "120 µs"),
+            (json!(0), "ms", "0 s"),
+            (json!(2445.428), "MHz", "2445 MHz"),
+            (json!(5.25), "%", "5.2 %"),
+            (json!([1.0, null]), "%", "1.0 %, unknown"),
+            (json!(["cargo", "run"]), "", "cargo run"),
+            (json!([{"user": 1}, {"user": 2}]), "s", "2 entries"),
+            (json!({"eth0": {}, "lo": {}}), "", "eth0, lo"),
+            (json!(-1.0), "s", "-1.0 s"),
+        ] {
+            assert_eq!(measured(&value, unit), text, "{value} {unit}");
+        }
+    }
+}

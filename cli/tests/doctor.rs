@@ -1,0 +1,138 @@
+//! `doctor`.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{runlore, told_by};
+
+/// The program in a folder of its own, away from the settings of whoever runs the tests.
+fn doctor(folder: &TempDir, args: &[&str]) -> Command {
+    let mut command = runlore();
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("RUNLORE_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(folder).env("XDG_CONFIG_HOME", folder.path().join("config"));
+    command.arg("doctor").args(args);
+    command
+}
+
+fn report(command: &mut Command) -> Value {
+    serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+}
+
+/// Hides what differs from machine to machine and from moment to moment.
+fn machine_hidden() -> insta::internals::SettingsBindDropGuard {
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"(?m)^(machine +).*\n .*$", "$1[machine]");
+    settings.add_filter(r"[\d.]+ (ns|µs|ms)\b", "[time]");
+    settings.add_filter(r"[\d.]+ (B|KiB|MiB|GiB|TiB)\b", "[bytes]");
+    settings.add_filter(r"[\d.]+ %", "[percent]");
+    settings.add_filter("; not optimised: a release build is faster", "");
+    settings.add_filter(r"(\S) {3,}", "$1  ");
+    settings.bind_to_scope()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn it_tells_what_is_on_what_it_costs_and_every_field() {
+    let _settings = machine_hidden();
+    let folder = tempfile::tempdir().unwrap();
+    insta::assert_snapshot!(told_by(&mut doctor(&folder, &["mem"])));
+}
+
+#[test]
+fn it_says_where_a_setting_came_from() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("settings.yaml"), "telemetry_capture:\n  cpu: no\n  disk: yes\n")
+        .unwrap();
+    let mut command = doctor(&folder, &["mem"]);
+    let told = told_by(command.env("RUNLORE_TELEMETRY_CAPTURE__MACHINE_INFO", "no"));
+    let line = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert_eq!(line("on"), "on         process_info, mem, disk");
+    assert!(line("off").starts_with("off        cpu, per_cpu, network"), "{told}");
+    assert!(line("off").ends_with(", machine_info"), "{told}");
+    assert_eq!(
+        line("settings"),
+        "settings   cpu by settings.yaml:2, disk by settings.yaml:3, \
+         machine_info by $RUNLORE_TELEMETRY_CAPTURE__MACHINE_INFO; the rest by default"
+    );
+
+    // A file that says what the defaults say changes nothing.
+    fs::write(folder.path().join("settings.yaml"), "telemetry_capture:\n  cpu: yes\n").unwrap();
+    let told = told_by(&mut doctor(&folder, &["mem"]));
+    assert!(told.contains("settings.yaml, with telemetry as by default\n"), "{told}");
+}
+
+#[test]
+fn as_json_it_is_one_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = report(&mut doctor(&folder, &["--json"]));
+    assert_eq!(report["settings"]["files"], serde_json::json!([]));
+    assert_eq!(report["types"]["mem"]["enabled"], true);
+    assert_eq!(report["types"]["disk"]["enabled"], false);
+    assert!(report["types"]["disk"]["cost_ns"].as_u64() > Some(0), "{report:#}");
+    assert!(report["cost_ns"]["all"].as_u64() > Some(0), "{report:#}");
+    assert_eq!(report["machine_info"]["enabled"], true);
+    assert!(report["machine"]["cpu"]["count"].as_u64() > Some(0), "{report:#}");
+    assert_eq!(report["store"], serde_json::json!({"path": "./runlore", "exists": false}));
+    let sensors = report["sensors"].as_array().unwrap();
+    let total = sensors.iter().find(|sensor| sensor["field"] == "memory.virtual.total").unwrap();
+    assert_eq!((&total["type"], &total["unit"]), (&"mem".into(), &"B".into()));
+    assert!(total["value"].as_u64() > Some(1 << 20), "{total:#}");
+    for sensor in sensors {
+        let has_value = sensor.get("value").is_some();
+        let has_reason = sensor["reason"].is_string() && sensor["advice"].is_string();
+        assert!(has_value != has_reason, "{sensor:#}");
+    }
+}
+
+#[test]
+fn it_shows_only_the_types_that_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = report(&mut doctor(&folder, &["mem", "network", "--json"]));
+    let mut types: Vec<&str> = report["sensors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|sensor| sensor["type"].as_str().unwrap())
+        .collect();
+    types.dedup();
+    assert_eq!(types, ["mem", "network"]);
+    insta::assert_snapshot!(told_by(&mut doctor(&folder, &["memory"])), @r#"
+    --- stderr
+    runlore: there is no type "memory": the types are cpu, per_cpu, process_info, mem, disk, network, gpu, energy
+    --- exit code Some(1)
+    "#);
+}
+
+/// The portable source cannot give everything, which is a finding where it is asked to.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_read_is_a_finding_with_a_reason_and_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let portable = |args: &[&str]| {
+        let mut command = doctor(&folder, args);
+        command.env("RUNLORE_TELEMETRY_CAPTURE__BACKEND", "portable");
+        command
+    };
+    let told = told_by(&mut portable(&["mem"]));
+    assert!(told.ends_with("--- exit code Some(2)\n"), "{told}");
+    let told: Vec<&str> = told.lines().skip_while(|line| !line.contains("cannot be")).collect();
+    insta::assert_snapshot!(told[..4].join("\n"), @r"
+    8 of 17 fields cannot be read, 8 of a type that is on:
+      memory.virtual.active, memory.virtual.inactive, memory.virtual.buffers and 5 more
+        why   sysinfo, the portable source, does not tell it
+        to do on Linux set telemetry_capture.backend to auto
+    ");
+    let output = portable(&["mem", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["findings"].as_array().unwrap().contains(&"memory.virtual.active".into()));
+    // Nobody asked for the network.
+    assert_eq!(portable(&["network"]).output().unwrap().status.code(), Some(0));
+}
