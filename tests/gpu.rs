@@ -159,6 +159,17 @@ mod nvidia {
     }
 
     #[test]
+    fn a_late_reading_is_not_shared_as_if_it_were_one() {
+        let machine = NVML.told(&[("hang", "")]);
+        machine.run("gpu::nvidia::a_late_reading_is_not_shared_as_if_it_were_one", || {
+            let capture = capture_of("gpu: [used], max_age: 1h");
+            assert!(capture.capture().gpu.is_none());
+            untell("hang");
+            read(&capture);
+        });
+    }
+
+    #[test]
     fn a_device_that_disappears_costs_itself_only_and_may_come_back() {
         let test = "gpu::nvidia::a_device_that_disappears_costs_itself_only_and_may_come_back";
         NVML.run(test, || {
@@ -241,11 +252,15 @@ mod nvidia {
     #[test]
     fn a_young_reading_serves_others() {
         NVML.run("gpu::nvidia::a_young_reading_serves_others", || {
-            let capture = capture_of("gpu: [used], max_age: 1h");
-            let first = read(&capture);
-            tell("hang", "");
-            assert_eq!(capture.capture().gpu, first.gpu);
-            untell("hang");
+            for backend in
+                ["auto", "portable"].into_iter().take(1 + usize::from(cfg!(feature = "portable")))
+            {
+                let capture = capture_of(&format!("gpu: [used], max_age: 1h, backend: {backend}"));
+                let first = read(&capture);
+                tell("hang", "");
+                assert_eq!(capture.capture().gpu, first.gpu);
+                untell("hang");
+            }
         });
     }
 

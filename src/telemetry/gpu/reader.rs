@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,7 @@ impl Absent {
 /// The graphics processors, as the settings ask for them.
 #[derive(Debug)]
 pub(in crate::telemetry) struct Gpus {
+    number: u64,
     asked: Arc<Asked>,
     first: Arc<Desk>,
 }
@@ -99,7 +101,9 @@ pub(in crate::telemetry) struct Ticket {
 
 impl Gpus {
     pub(in crate::telemetry) fn new(asked: Asked) -> Self {
-        Self { asked: Arc::new(asked), first: Arc::new(Desk::new()) }
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { number, asked: Arc::new(asked), first: Arc::new(Desk::new()) }
     }
 
     /// Whose devices were read, and how long the last reading took.
@@ -109,15 +113,18 @@ impl Gpus {
     }
 
     /// Which ones these are: others may read other metrics.
-    pub(in crate::telemetry) fn number(&self) -> usize {
-        Arc::as_ptr(&self.first) as usize
+    pub(in crate::telemetry) fn number(&self) -> u64 {
+        self.number
     }
 
     fn desk(&self) -> &Arc<Desk> {
         let process = std::process::id();
         let mut desk = &self.first;
         while desk.process != process {
-            desk = desk.next.get_or_init(|| Arc::new(Desk::new()));
+            desk = desk.next.get_or_init(|| {
+                ending::forget_after_fork();
+                Arc::new(Desk::new())
+            });
         }
         desk
     }

@@ -87,7 +87,7 @@ struct Last {
     at_ns: u64,
     types: Types,
     /// Whose metrics of graphics processors are in it.
-    gpus: usize,
+    gpus: u64,
     bytes: Vec<u8>,
 }
 
@@ -173,7 +173,8 @@ impl Host {
     ) {
         let Options { max_age_ns, .. } = options;
         if max_age_ns == 0 {
-            return self.capture(types, options, gpus, out);
+            self.capture(types, options, gpus, out);
+            return;
         }
         let now = clock::monotonic_ns();
         if let Ok(last) = self.last.try_lock()
@@ -186,8 +187,9 @@ impl Host {
             return;
         }
         let start = out.len();
-        self.capture(types, options, gpus, out);
-        if let Ok(mut last) = self.last.try_lock() {
+        let is_whole = self.capture(types, options, gpus, out);
+        // What a driver was late for may be there for the next one.
+        if is_whole && let Ok(mut last) = self.last.try_lock() {
             last.at_ns = now;
             last.types = types;
             last.gpus = gpus.number();
@@ -196,7 +198,8 @@ impl Host {
         }
     }
 
-    fn capture(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>) {
+    /// Appends a new snapshot; whether no driver was late for it.
+    fn capture(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         // Their drivers take their time; meanwhile the rest is read.
         let ticket = gpus.ask(Wanted::of(types), Duration::from_nanos(options.max_age_ns));
@@ -226,7 +229,8 @@ impl Host {
             put_gpus(types, answer.as_ref(), &mut scratch.missing, out);
             self.put_energy(types, answer.as_ref(), scratch, out);
             scratch.missing.put(out);
-        });
+            !matches!(answer, Some(Err(gpu::Absent::Late(_))))
+        })
     }
 
     /// What the machine's meters and the graphics processors' counted.
