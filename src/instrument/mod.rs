@@ -37,6 +37,8 @@ pub use scope::{TaskBuilder, TaskGuard, fail, generated, task};
 pub use slot::TaskSlot;
 pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
 
+use std::mem::ManuallyDrop;
+
 use inputs::Scratch;
 use meter::Meter;
 
@@ -53,8 +55,9 @@ pub(crate) struct Begun {
     /// The workflow's number, and above it the generation of the process: a forked child does not end what its parent
     /// began. One word, see [`Context`].
     place: u64,
-    /// None for a task that is not measured.
-    meter: Option<Box<Meter>>,
+    /// None for a task that is not measured. Taken when the task ends, and dropped by nobody else: a task that is not
+    /// recorded must not pay for looking whether there is something to drop.
+    meter: ManuallyDrop<Option<Box<Meter>>>,
 }
 
 impl Begun {
@@ -88,8 +91,8 @@ impl Begun {
         if !push_start(queue, start, items, reserve) {
             return None;
         }
-        let mut begun = Self { id, place, meter };
-        if let Some(meter) = &mut begun.meter {
+        let mut begun = Self { id, place, meter: ManuallyDrop::new(meter) };
+        if let Some(meter) = &mut *begun.meter {
             meter.enter(id);
         }
         Some(begun)
@@ -105,7 +108,7 @@ impl Begun {
     /// The task goes on, on this thread.
     #[inline]
     pub(crate) fn resume(&mut self) {
-        if let Some(meter) = &mut self.meter {
+        if let Some(meter) = &mut *self.meter {
             meter.resume();
         }
     }
@@ -113,7 +116,7 @@ impl Begun {
     /// The task does not run for a while.
     #[inline]
     pub(crate) fn pause(&mut self) {
-        if let Some(meter) = &mut self.meter {
+        if let Some(meter) = &mut *self.meter {
             meter.pause();
         }
     }
