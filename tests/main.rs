@@ -3,8 +3,11 @@
 mod container;
 mod dead_process;
 mod drop_order;
+mod energy;
 mod flowcept_reads_us;
 mod golden_flowcept;
+mod gpu;
+mod gpu_stub;
 mod hostile_recovery;
 mod jsonl_reading;
 mod killed;

@@ -70,6 +70,7 @@ impl Budget {
                 &mut telemetry.mem,
                 &mut telemetry.disk,
                 &mut telemetry.network,
+                &mut telemetry.energy,
             ] {
                 *is_on = true;
             }

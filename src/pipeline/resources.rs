@@ -1,10 +1,12 @@
 //! What a task used, as its record says it.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::event::Measured;
+use super::event::{ItemKind, Measured};
+use super::view::Task;
 use crate::telemetry::usage::ProcessUsage;
+use crate::telemetry::{Energy, EnergyUsed, Named};
 
 /// `resources`: each figure with what the task used itself, and what it and its children used.
 pub(super) struct Resources {
@@ -12,6 +14,8 @@ pub(super) struct Resources {
     pub(super) process: Option<ProcessUse>,
     /// What the children changed in the process; none where not all of them are known.
     pub(super) by_children: Option<ProcessUse>,
+    /// What the machine's meters counted.
+    pub(super) energy: Option<EnergyUsed>,
     /// What a process used that the task ran.
     pub(super) child: Option<Value>,
 }
@@ -48,6 +52,17 @@ impl Serialize for Resources {
                 map.serialize_entry(name, &Process { own, inclusive, overlap })?;
             }
         }
+        if let Some(energy) = &self.energy {
+            let inclusive = energy.microjoules() as i64;
+            let own = by_children.map(|used| inclusive - used.microjoules.unwrap_or_default());
+            let joules = Joules {
+                own: own.map(|microjoules| microjoules as f64 / 1e6),
+                inclusive: energy.joules(),
+                overlap,
+                meters: energy.by_meter(),
+            };
+            map.serialize_entry("joules", &joules)?;
+        }
         if let Some(child) = &self.child {
             map.serialize_entry("child", child)?;
         }
@@ -71,6 +86,8 @@ pub(super) struct ProcessUse {
     pub(super) read_bytes: Option<i64>,
     pub(super) write_bytes: Option<i64>,
     pub(super) rss_bytes: Option<i64>,
+    /// Energy of the whole machine, in whole microjoules so that sums are exact.
+    pub(super) microjoules: Option<i64>,
 }
 
 impl ProcessUse {
@@ -81,6 +98,7 @@ impl ProcessUse {
             read_bytes: change(before.read_bytes, after.read_bytes),
             write_bytes: change(before.write_bytes, after.write_bytes),
             rss_bytes: change(before.rss, after.rss),
+            microjoules: None,
         }
     }
 
@@ -91,6 +109,37 @@ impl ProcessUse {
         self.read_bytes = sum(self.read_bytes, other.read_bytes);
         self.write_bytes = sum(self.write_bytes, other.write_bytes);
         self.rss_bytes = sum(self.rss_bytes, other.rss_bytes);
+        self.microjoules = sum(self.microjoules, other.microjoules);
+    }
+}
+
+/// The first and the last reading of the meters in a run, as its tasks carry them, and when they were.
+#[derive(Debug, Default)]
+pub(super) struct Readings {
+    first: Option<(u64, Energy)>,
+    last: Option<(u64, Energy)>,
+}
+
+impl Readings {
+    pub(super) fn look_at(&mut self, task: &Task) {
+        let began_ns = task.start.monotonic_ns;
+        if self.first.as_ref().is_none_or(|(at, _)| began_ns < *at)
+            && let Some(energy) = task.energy_at(ItemKind::TelemetryAtStart)
+        {
+            self.first = Some((began_ns, energy));
+        }
+        let Some(end) = task.end else { return };
+        if self.last.as_ref().is_none_or(|(at, _)| end.monotonic_ns > *at)
+            && let Some(energy) = task.energy_at(ItemKind::TelemetryAtEnd)
+        {
+            self.last = Some((end.monotonic_ns, energy));
+        }
+    }
+
+    /// What was used between them.
+    pub(super) fn joules(&self) -> Option<Value> {
+        let used = self.last.as_ref()?.1.since(&self.first.as_ref()?.1).ok()?;
+        Some(json!({"inclusive": used.joules(), "meters": used.by_meter()}))
     }
 }
 
@@ -109,4 +158,16 @@ struct Process {
     /// Whether other tasks ran at the same time: then not all of it is this task's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     overlap: bool,
+}
+
+/// Energy is the whole machine's, as figures of the process are all its threads'.
+#[derive(serde::Serialize)]
+struct Joules {
+    #[serde(rename = "self", skip_serializing_if = "Option::is_none")]
+    own: Option<f64>,
+    inclusive: f64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    overlap: bool,
+    /// Which meters that is, and what each counted.
+    meters: Named<f64>,
 }

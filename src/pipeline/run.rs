@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::config::settings;
 use super::json;
 use super::notice::notice;
+use super::resources::Readings;
 use super::session;
 use super::stats::{self, Totals};
 use super::view::{Common, Task, TaskView};
@@ -69,6 +70,7 @@ pub(super) struct Run {
     backlog_bytes: usize,
     retry_at: Option<(Instant, Duration)>,
     totals: Totals,
+    readings: Readings,
     last_error: Option<Error>,
     /// Records that were dropped because too many waited for the store.
     lost: usize,
@@ -152,6 +154,7 @@ impl Run {
             backlog_bytes: 0,
             retry_at: None,
             totals: Totals::default(),
+            readings: Readings::default(),
             last_error: None,
             lost: 0,
             ended: false,
@@ -170,6 +173,7 @@ impl Run {
         self.totals.count(task.status());
         if let Some(measured) = task.measured() {
             self.totals.capture_ns += measured.start_ns + measured.end_ns;
+            self.readings.look_at(&task);
         }
         self.batch.push(task);
         self.batch_since.get_or_insert_with(Instant::now);
@@ -267,6 +271,7 @@ impl Run {
                 let percent = self.totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
                 let rounded = (percent * 1000.0).round() / 1000.0;
                 totals.insert("capture_percent".to_owned(), rounded.into());
+                totals.extend(self.readings.joules().map(|used| ("joules".to_owned(), used)));
                 workflow.totals = Some(totals);
             }
             lines.push_workflow(&workflow);

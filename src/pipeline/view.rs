@@ -16,7 +16,7 @@ use super::thread::Thread;
 use crate::clock;
 use crate::identity::Identity;
 use crate::record::{Notes, Status, ValueView, hash};
-use crate::telemetry::Snapshot;
+use crate::telemetry::{Energy, EnergyUsed, Snapshot};
 use crate::usage;
 
 /// A task as the writer has it: open while `end` is missing.
@@ -94,7 +94,7 @@ impl Task {
         self.all(ItemKind::Measured).next().and_then(|item| Measured::read(item.payload))
     }
 
-    /// What changed in the process while it ran.
+    /// What changed in the process and the machine while it ran.
     pub(super) fn process_use(&self) -> Option<ProcessUse> {
         *self.process.get_or_init(|| self.process_use_now())
     }
@@ -102,11 +102,30 @@ impl Task {
     fn process_use_now(&self) -> Option<ProcessUse> {
         let counters = |kind| {
             let item = self.all(kind).next()?;
-            Snapshot(item.payload).process_usage()
+            Some(Snapshot(item.payload).process_usage().unwrap_or_default())
         };
         let before = counters(ItemKind::TelemetryAtStart)?;
         let after = counters(ItemKind::TelemetryAtEnd)?;
-        Some(ProcessUse::between(&before, &after))
+        let mut used = ProcessUse::between(&before, &after);
+        if let Some(Ok(energy)) = self.energy_use() {
+            used.microjoules = i64::try_from(energy.microjoules()).ok();
+        }
+        Some(used)
+    }
+
+    /// What the meters said when it began or ended.
+    pub(super) fn energy_at(&self, kind: ItemKind) -> Option<Energy> {
+        Snapshot(self.all(kind).next()?.payload).energy()
+    }
+
+    /// The energy that was used while it ran; why that is not known, and none where nobody asked.
+    pub(super) fn energy_use(&self) -> Option<Result<EnergyUsed, String>> {
+        let before = self.energy_at(ItemKind::TelemetryAtStart);
+        let after = self.energy_at(ItemKind::TelemetryAtEnd);
+        if before.is_none() && after.is_none() {
+            return None;
+        }
+        Some(after.unwrap_or_default().since(&before.unwrap_or_default()))
     }
 
     pub(super) fn status(&self) -> Status {
@@ -248,7 +267,16 @@ impl TaskView<'_> {
             .map(|item| ValueView::new(item.payload).to_json());
         if measured.is_some() || child.is_some() {
             let (process, by_children) = (task.process_use(), task.by_children);
-            record.field("resources", &Resources { measured, process, by_children, child })?;
+            let energy = match task.energy_use() {
+                Some(Ok(used)) => Some(used),
+                Some(Err(reason)) => {
+                    notes.add("resources.joules".to_owned(), reason.into());
+                    None
+                }
+                None => None,
+            };
+            let used = Resources { measured, process, by_children, energy, child };
+            record.field("resources", &used)?;
         }
         record.ready(&common.process);
         let thread = &task.thread;

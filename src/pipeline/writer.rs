@@ -25,7 +25,7 @@ use super::{file_size, fork, push, rings, session, signal};
 use crate::clock;
 use crate::context::{self, Number};
 use crate::record::{ErrorObject, Id, Status};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, telemetry};
 
 /// The writer's shortest and longest sleep between two looks.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
@@ -282,6 +282,7 @@ impl Writer {
                     thread::park();
                 }
             }
+            telemetry::keep_up(clock::monotonic_ns());
             sleep = self.next_sleep(sleep);
             thread::park_timeout(sleep);
         }

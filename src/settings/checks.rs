@@ -83,7 +83,25 @@ pub(super) fn check(settings: &mut Settings, reader: &mut Reader) {
             *value = None;
         }
     }
-    let percent = &mut settings.telemetry_capture.max_overhead_percent;
+    let telemetry = &mut settings.telemetry_capture;
+    if let [word] = &*telemetry.gpu
+        && ["no", "off", "false"].contains(&word.as_str())
+    {
+        // As for the other types of telemetry.
+        telemetry.gpu.clear();
+    }
+    let unknown: Vec<String> =
+        telemetry.gpu.iter().filter_map(|name| telemetry.gpu_vendor.complaint(name)).collect();
+    if !unknown.is_empty() {
+        // The rest of the list stands, and so does where it came from.
+        let origin = check.reader.origins.get("telemetry_capture.gpu").copied();
+        let complaint = format!("names what is not there: {}", unknown.join("; "));
+        check.wrong("telemetry_capture.gpu", &complaint);
+        let path = "telemetry_capture.gpu".to_owned();
+        check.reader.origins.extend(origin.map(|origin| (path, origin)));
+        telemetry.gpu.retain(|name| telemetry.gpu_vendor.complaint(name).is_none());
+    }
+    let percent = &mut telemetry.max_overhead_percent;
     if percent.is_some_and(|percent| !(percent > 0.0 && percent <= 100.0)) {
         check.wrong(
             "telemetry_capture.max_overhead_percent",

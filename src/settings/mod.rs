@@ -25,6 +25,7 @@
 
 mod checks;
 mod foreign;
+mod gpu_metrics;
 mod layer;
 mod load;
 mod nearest;
@@ -38,6 +39,7 @@ mod setting;
 mod types;
 mod units;
 
+pub use gpu_metrics::GpuMetric;
 pub use load::{DEFAULT_YAML, Key, Loaded, Origin};
 pub use problem::{Problem, Severity};
 pub use schema::schema;

@@ -58,6 +58,8 @@ section! {
         pub gpu: Vec<String>,
         /// Whose graphics processors.
         pub gpu_vendor: GpuVendor,
+        /// The energy that the machine and its graphics processors use.
+        pub energy: bool,
         /// Which source the values come from.
         pub backend: Backend,
         /// How old a reading may be to serve another task too.

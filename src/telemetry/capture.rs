@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::gpu::{Asked, Gpus, Wanted};
 use super::parts::Telemetry;
 use super::snapshot::Snapshot;
 use super::types::Types;
@@ -36,6 +37,7 @@ pub struct TelemetryCapture {
     types: Types,
     options: Options,
     source: Source,
+    gpus: Arc<Gpus>,
 }
 
 /// How captures are taken.
@@ -68,12 +70,15 @@ impl TelemetryCapture {
     pub fn from_settings(settings: &TelemetrySettings) -> Self {
         let max_age_ns = u64::try_from(settings.max_age.as_nanos()).unwrap_or(u64::MAX);
         let options = Options { max_age_ns, ..Options::default() };
-        Self::with(Types::from_settings(settings), options, Source::choose(settings.backend))
+        let source = Source::choose(settings.backend);
+        let gpus = Arc::new(Gpus::new(Asked::from_settings(settings)));
+        Self::with(Types::from_settings(settings), options, source, gpus)
     }
 
     /// These types, from the best source of this system.
     pub fn new(types: Types) -> Self {
-        Self::with(types, Options::default(), Source::choose(Backend::Auto))
+        let gpus = Arc::new(Gpus::new(Asked::default()));
+        Self::with(types, Options::default(), Source::choose(Backend::Auto), gpus)
     }
 
     /// These types instead, otherwise as before.
@@ -87,7 +92,7 @@ impl TelemetryCapture {
     /// ```
     #[must_use]
     pub fn with_types(self, types: Types) -> Self {
-        Self::with(types, self.options, self.source)
+        Self::with(types, self.options, self.source, self.gpus)
     }
 
     /// Lists disks of the kinds `loop` and `ram` too that never did anything.
@@ -97,8 +102,8 @@ impl TelemetryCapture {
         self
     }
 
-    fn with(types: Types, options: Options, source: Source) -> Self {
-        let capture = Self { types, options, source };
+    fn with(types: Types, options: Options, source: Source, gpus: Arc<Gpus>) -> Self {
+        let capture = Self { types, options, source, gpus };
         capture.take_base_line();
         capture
     }
@@ -107,7 +112,8 @@ impl TelemetryCapture {
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn below(root: &std::path::Path, types: Types) -> Self {
         let host = super::linux::Host::new(root);
-        Self::with(types, Options::default(), Source::Linux(Some(Arc::new(host))))
+        let gpus = Arc::new(Gpus::new(Asked::default()));
+        Self::with(types, Options::default(), Source::Linux(Some(Arc::new(host))), gpus)
     }
 
     /// What the settings ask for; a task may ask for something else.
@@ -127,16 +133,22 @@ impl TelemetryCapture {
         match &self.source {
             #[cfg(target_os = "linux")]
             Source::Linux(own) => match own {
-                Some(host) => host.capture_into(types, self.options, out),
+                Some(host) => host.capture_into(types, self.options, &self.gpus, out),
                 None => super::linux::of_process(std::process::id()).capture_into(
                     types,
                     self.options,
+                    &self.gpus,
                     out,
                 ),
             },
             #[cfg(any(not(target_os = "linux"), feature = "portable"))]
             Source::Portable(host) => {
-                let telemetry = host.capture(types, Duration::from_nanos(self.options.max_age_ns));
+                let max_age = Duration::from_nanos(self.options.max_age_ns);
+                let ticket = self.gpus.ask(Wanted::of(types), max_age);
+                let mut telemetry = host.capture(types, max_age);
+                if !Wanted::of(types).is_nothing() {
+                    add_gpus(types, &mut telemetry, &self.gpus.take(&ticket));
+                }
                 snapshot::put(types, &telemetry, out);
             }
             Source::None(reason) => {
@@ -153,7 +165,13 @@ impl TelemetryCapture {
         }
     }
 
+    pub(super) fn gpus(&self) -> &Gpus {
+        &self.gpus
+    }
+
     fn take_base_line(&self) {
+        // The drivers begin to answer later than anything else.
+        self.gpus.ask(Wanted::of(self.types), Duration::ZERO);
         match &self.source {
             #[cfg(target_os = "linux")]
             Source::Linux(own) => match own {
@@ -241,6 +259,32 @@ impl Source {
         Self::None(
             "telemetry_capture.backend is `portable`: build with the feature `portable`, or set it to `auto`",
         )
+    }
+}
+
+/// Adds what the graphics processors said: all there is of energy where the machine's own meters are not read.
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+fn add_gpus(types: Types, telemetry: &mut Telemetry, answer: &super::gpu::Answer) {
+    let missing = &mut telemetry.unavailable;
+    match answer {
+        Ok(reading) => {
+            telemetry.gpu = serde_json::from_slice(&reading.metrics).ok();
+            let joules = reading.energy.iter();
+            let joules = joules.map(|(meter, used)| (meter.as_str(), *used as f64 / 1e6));
+            let joules: super::Named<f64> = joules.collect();
+            telemetry.energy = (!joules.is_empty()).then_some(super::Energy { joules });
+            for (field, reason) in &reading.missing {
+                missing.push(field.clone(), reason.clone());
+            }
+        }
+        Err(absent) if types.contains(TelemetryType::Gpu) => {
+            missing.push("gpu", absent.reason().to_owned());
+        }
+        Err(_) => {}
+    }
+    if types.contains(TelemetryType::Energy) {
+        let reason = "sysinfo, the portable source, knows no meters of the machine itself";
+        missing.push("energy", reason.to_owned());
     }
 }
 

@@ -6,6 +6,8 @@
 mod capture;
 mod command;
 mod container;
+mod energy;
+mod gpu;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod machine;
@@ -27,9 +29,10 @@ pub use container::{
     Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,
     ContainerReader,
 };
+pub use energy::EnergyUsed;
 pub use machine::MachineInfo;
 pub use parts::{
-    Cpu, CpuTimes, Disk, DiskIo, DiskUsage, IoCounters, Memory, NetIo, Network, Process,
+    Cpu, CpuTimes, Disk, DiskIo, DiskUsage, Energy, IoCounters, Memory, NetIo, Network, Process,
     ProcessMemory, ProcessTimes, Swap, Switches, Telemetry, VirtualMemory,
 };
 pub use sensors::{Sensor, SensorState};
@@ -39,9 +42,21 @@ pub use types::Types;
 /// Says that this process is a forked child, whose captures must open their files anew. Only marks: it may be called from
 /// a handler of `pthread_atfork`.
 pub fn forget_after_fork() {
+    gpu::forget_after_fork();
     #[cfg(target_os = "linux")]
     linux::forget_after_fork();
 }
+
+/// Reads energy counters that were read before, but not for a while, so that none goes round unseen. To be called now and
+/// then; it mostly does nothing.
+#[cfg(target_os = "linux")]
+pub(crate) fn keep_up(now_ns: u64) {
+    linux::host().keep_up(now_ns);
+}
+
+/// There are no counters on this system that go round.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn keep_up(_now_ns: u64) {}
 
 /// A type of telemetry that can be captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -29,10 +29,22 @@ part! {
         pub container: Option<Container> as Maybe<Container>,
         /// This process: with the type `process_info`.
         pub process: Option<Process> as Maybe<Process>,
-        /// Graphics processors.
-        pub gpu: Option<Value> as Maybe<Json<Value>>,
+        /// Graphics processors, by name (`gpu_0`): with the type `gpu`. Which metrics there are depends on the vendor and
+        /// the settings; the guide is `docs/gpu.md`.
+        pub gpu: Option<Named<Value>> as Maybe<Json<Named<Value>>>,
+        /// Energy: with the type `energy`.
+        pub energy: Option<Energy> as Maybe<Energy>,
         /// Why what was asked for is missing: a field (`process.io_counters`) or a part (`disk`), and the reason.
         pub unavailable: Named<String> as Reasons,
+    }
+}
+
+part! {
+    /// Energy that the machine and its devices have used.
+    pub struct Energy {
+        /// What each meter has counted, in joules; from where it began, so that only differences mean something. A meter's name
+        /// says what it is read through: `rapl:package-0`, `rapl:dram-0`, `nvml:gpu_0`, `amdsmi:gpu_0`, `battery:BAT0`.
+        pub joules: Named<f64> as ByName<Millionths>,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why values are missing.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -8,7 +9,7 @@ use super::snapshot::{OpenList, put_bytes};
 
 /// The reasons of one capture, by field.
 #[derive(Debug, Default)]
-pub(super) struct Missing(Vec<(&'static str, String)>);
+pub(super) struct Missing(Vec<(Cow<'static, str>, String)>);
 
 impl Missing {
     pub(super) fn clear(&mut self) {
@@ -17,8 +18,8 @@ impl Missing {
 
     /// A field is missing, for this reason.
     #[cold]
-    pub(super) fn add(&mut self, field: &'static str, reason: impl Into<String>) {
-        self.0.push((field, reason.into()));
+    pub(super) fn add(&mut self, field: impl Into<Cow<'static, str>>, reason: impl Into<String>) {
+        self.0.push((field.into(), reason.into()));
     }
 
     /// The value, or its reason.
@@ -35,7 +36,7 @@ impl Missing {
     /// By name.
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
     pub(super) fn named(self) -> super::Named<String> {
-        self.0.into_iter().collect()
+        self.0.into_iter().map(|(field, reason)| (field.into_owned(), reason)).collect()
     }
 
     pub(super) fn put(&self, out: &mut Vec<u8>) {

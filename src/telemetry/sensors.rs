@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{TelemetryCapture, TelemetryType, Types};
+use super::gpu::Wanted;
+use super::{Telemetry, TelemetryCapture, TelemetryType, Types};
+use crate::settings::GpuVendor;
 
 /// A field of [`Telemetry`](super::Telemetry), and what it says now.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,6 +159,12 @@ impl TelemetryCapture {
     pub fn sensors(&self) -> Vec<Sensor> {
         // Percentages need a tick to be over.
         std::thread::sleep(Duration::from_millis(11));
+        // Their libraries take their time to start.
+        let wanted = Wanted::of(self.types());
+        if !wanted.is_nothing() {
+            let ticket = self.gpus().ask(wanted, Duration::ZERO);
+            _ = self.gpus().take_within(&ticket, Duration::from_secs(2));
+        }
         let now = self.capture();
         let json = serde_json::to_value(&now).unwrap_or_default();
         let mut sensors = Vec::new();
@@ -182,8 +190,82 @@ impl TelemetryCapture {
                 });
             }
         }
+        self.add_gpus(&now, &mut sensors);
+        self.add_meters(&now, &mut sensors);
         sensors
     }
+
+    /// Each metric of each graphics processor.
+    fn add_gpus(&self, now: &Telemetry, sensors: &mut Vec<Sensor>) {
+        if !self.types().contains(TelemetryType::Gpu) {
+            return;
+        }
+        let (vendor, cost) = self.gpus().seen();
+        let source = match vendor {
+            Some(GpuVendor::Amd) => "AMD SMI",
+            Some(GpuVendor::Nvidia) => "NVML",
+            _ => "none",
+        };
+        let metrics = || vendor.into_iter().flat_map(GpuVendor::metrics);
+        let sensor = |field: String, state| {
+            let metric = field.splitn(3, '.').nth(2).unwrap_or_default();
+            let unit = metrics().find(|known| known.name == metric).map_or("", |known| known.unit);
+            let source = source.to_owned();
+            Sensor { field, telemetry_type: TelemetryType::Gpu, unit, source, state, cost }
+        };
+        for (device, values) in now.gpu.iter().flatten() {
+            for (name, value) in leaves(values) {
+                let field = format!("gpu.{device}.{name}");
+                sensors.push(sensor(field, SensorState::Value(value)));
+            }
+        }
+        for (field, reason) in &now.unavailable {
+            if field == "gpu" || field.starts_with("gpu.") {
+                sensors.push(sensor(field.to_owned(), missing(Some(reason))));
+            }
+        }
+    }
+
+    /// Each energy meter.
+    fn add_meters(&self, now: &Telemetry, sensors: &mut Vec<Sensor>) {
+        if !self.types().contains(TelemetryType::Energy) {
+            return;
+        }
+        let sensor = |field: String, state| {
+            let source = match field.split('.').nth(1).and_then(|meter| meter.split(':').next()) {
+                Some("rapl") => "/sys/class/powercap",
+                Some("hwmon") => "/sys/class/hwmon",
+                Some("battery") => "/sys/class/power_supply",
+                Some("nvml") => "NVML",
+                Some("amdsmi") => "AMD SMI",
+                _ => "none",
+            };
+            let source = source.to_owned();
+            let telemetry_type = TelemetryType::Energy;
+            Sensor { field, telemetry_type, unit: "J", source, state, cost: None }
+        };
+        for (meter, joules) in now.energy.iter().flat_map(|energy| &energy.joules) {
+            sensors.push(sensor(format!("energy.{meter}"), SensorState::Value((*joules).into())));
+        }
+        for (field, reason) in &now.unavailable {
+            if field == "energy" || field.starts_with("energy.") {
+                sensors.push(sensor(field.to_owned(), missing(Some(reason))));
+            }
+        }
+    }
+}
+
+/// The values of a device by the names of their metrics: those in groups by the group's name, a dot, and their own.
+fn leaves(values: &Value) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for (name, value) in values.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(group) => all
+                .extend(group.iter().map(|(own, value)| (format!("{name}.{own}"), value.clone()))),
+            value => all.push((name.clone(), value.clone())),
+        }
+    }
+    all
 }
 
 fn is_captured(group: &Group, types: Types) -> bool {
@@ -194,7 +276,13 @@ fn is_captured(group: &Group, types: Types) -> bool {
 
 fn missing(reason: Option<&str>) -> SensorState {
     let reason = reason.unwrap_or("it was not captured").to_owned();
-    let advice = if reason.contains("Permission denied") {
+    let advice = if reason.contains("energy_uj: Permission denied") {
+        "as root: chmod a+r /sys/class/powercap/*/energy_uj, after each start of the machine (a line in /etc/tmpfiles.d)"
+    } else if reason.contains("is built without") {
+        "build with the feature `gpu` of the crate `runlore`"
+    } else if reason.contains("cannot be loaded") || reason.contains("libamd_smi.so is not in") {
+        "install the vendor's driver, or set telemetry_capture.gpu to ~ where there are no such devices"
+    } else if reason.contains("Permission denied") {
         "see that /proc is mounted without hidepid, and that the process may read its own files"
     } else if reason.contains("No such file") {
         "see that /proc and /sys are mounted"

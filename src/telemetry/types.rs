@@ -57,6 +57,7 @@ impl Types {
             (settings.disk, TelemetryType::Disk),
             (settings.network, TelemetryType::Network),
             (!settings.gpu.is_empty(), TelemetryType::Gpu),
+            (settings.energy, TelemetryType::Energy),
         ];
         asked.into_iter().filter_map(|(is_on, one)| is_on.then_some(one)).collect()
     }
@@ -99,6 +100,10 @@ impl Types {
 
     pub(super) const fn bits(self) -> u16 {
         self.0
+    }
+
+    pub(super) const fn from_bits(bits: u16) -> Self {
+        Self(bits)
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod bare;
 pub(crate) mod fastrace;
+pub(crate) mod gpu;
 pub(crate) mod otel;
 pub(crate) mod ours;
 pub(crate) mod plain;

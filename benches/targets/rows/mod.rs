@@ -12,6 +12,7 @@ mod row09_argument;
 mod row10_throughput;
 mod row11_memory;
 mod row14_growth;
+mod row15_gpu;
 
 use crate::row::Row;
 
@@ -29,4 +30,5 @@ pub(crate) const ALL: &[&Row] = &[
     &row10_throughput::ROW,
     &row11_memory::ROW,
     &row14_growth::ROW,
+    &row15_gpu::ROW,
 ];

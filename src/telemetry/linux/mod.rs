@@ -5,6 +5,7 @@
 mod cpu;
 mod descriptors;
 mod disk;
+mod energy;
 mod frequency;
 mod held;
 mod memory;
@@ -18,6 +19,7 @@ mod sources;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 pub(super) use held::{Held, Shape};
 pub(super) use scan::Scan;
@@ -27,9 +29,10 @@ use self::cpu::CpuLine;
 use super::TelemetryType;
 use super::capture::Options;
 use super::container::{ContainerNumbers, ContainerReader, Limits};
+use super::gpu::{self, Answer, Gpus, Wanted};
 use super::reasons::Missing;
 use super::rolling::Rolling;
-use super::snapshot::{self, Description};
+use super::snapshot::{self, Description, OpenList, put_bytes, put_integer};
 use super::types::Types;
 use crate::clock;
 
@@ -58,6 +61,7 @@ pub(super) struct Host {
     frequency: OnceLock<frequency::Frequency>,
     swapped: memory::Swapped,
     devices: disk::Devices,
+    meters: OnceLock<energy::Meters>,
     own: OnceLock<own::Own>,
     cpu_samples: Rolling<cpu::CpuSample>,
     process_samples: Rolling<u64>,
@@ -82,6 +86,8 @@ struct Described {
 struct Last {
     at_ns: u64,
     types: Types,
+    /// Whose metrics of graphics processors are in it.
+    gpus: u64,
     bytes: Vec<u8>,
 }
 
@@ -134,6 +140,7 @@ impl Host {
             frequency: OnceLock::new(),
             swapped: memory::Swapped::default(),
             devices: disk::Devices::default(),
+            meters: OnceLock::new(),
             own: OnceLock::new(),
             cpu_samples: Rolling::new(),
             process_samples: Rolling::new(),
@@ -157,14 +164,22 @@ impl Host {
     }
 
     /// Appends a snapshot. One of another thread that is not too old will do.
-    pub(super) fn capture_into(&self, types: Types, options: Options, out: &mut Vec<u8>) {
+    pub(super) fn capture_into(
+        &self,
+        types: Types,
+        options: Options,
+        gpus: &Gpus,
+        out: &mut Vec<u8>,
+    ) {
         let Options { max_age_ns, .. } = options;
         if max_age_ns == 0 {
-            return self.capture(types, options, out);
+            self.capture(types, options, gpus, out);
+            return;
         }
         let now = clock::monotonic_ns();
         if let Ok(last) = self.last.try_lock()
             && last.types == types
+            && last.gpus == gpus.number()
             && !last.bytes.is_empty()
             && now.saturating_sub(last.at_ns) <= max_age_ns
         {
@@ -172,17 +187,22 @@ impl Host {
             return;
         }
         let start = out.len();
-        self.capture(types, options, out);
-        if let Ok(mut last) = self.last.try_lock() {
+        let is_whole = self.capture(types, options, gpus, out);
+        // What a driver was late for may be there for the next one.
+        if is_whole && let Ok(mut last) = self.last.try_lock() {
             last.at_ns = now;
             last.types = types;
+            last.gpus = gpus.number();
             last.bytes.clear();
             last.bytes.extend_from_slice(&out[start..]);
         }
     }
 
-    fn capture(&self, types: Types, options: Options, out: &mut Vec<u8>) {
+    /// Appends a new snapshot; whether no driver was late for it.
+    fn capture(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>) -> bool {
         let start = out.len();
+        // Their drivers take their time; meanwhile the rest is read.
+        let ticket = gpus.ask(Wanted::of(types), Duration::from_nanos(options.max_age_ns));
         Scratch::with(|scratch| {
             out.truncate(start);
             scratch.missing.clear();
@@ -205,10 +225,57 @@ impl Host {
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
                 process::capture(self, types, scratch, out);
             });
-            // Graphics processors.
-            out.push(0);
+            let answer = (!Wanted::of(types).is_nothing()).then(|| gpus.take(&ticket));
+            put_gpus(types, answer.as_ref(), &mut scratch.missing, out);
+            self.put_energy(types, answer.as_ref(), scratch, out);
             scratch.missing.put(out);
+            !matches!(answer, Some(Err(gpu::Absent::Late(_))))
+        })
+    }
+
+    /// What the machine's meters and the graphics processors' counted.
+    fn put_energy(
+        &self,
+        types: Types,
+        answer: Option<&Answer>,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) {
+        if !types.contains(TelemetryType::Energy) {
+            return out.push(0);
+        }
+        let devices = match answer {
+            Some(Ok(reading)) => reading.energy.as_slice(),
+            // A machine may well have no graphics processors; but if it has, what they use is not left out in silence.
+            Some(Err(gpu::Absent::Late(reason))) => {
+                scratch.missing.add("energy.gpu", reason.as_str());
+                &[]
+            }
+            _ => &[],
+        };
+        let meters = self.meters();
+        if let Some(reason) = meters.nothing() {
+            scratch.missing.add("energy", reason);
+            if devices.is_empty() {
+                return out.push(0);
+            }
+        }
+        out.push(1);
+        let mut list = OpenList::begin(out);
+        let Scratch { buffer, missing, .. } = scratch;
+        let mut put = |meter: &str, microjoules: u64| {
+            put_bytes(meter.as_bytes(), out);
+            put_integer(microjoules, out);
+            list.item();
+        };
+        meters.read(buffer, |meter, read| match read {
+            Ok(microjoules) => put(meter, microjoules),
+            Err(reason) => missing.add(format!("energy.{meter}"), reason),
         });
+        for (meter, microjoules) in devices {
+            put(meter, *microjoules);
+        }
+        list.end(out);
     }
 
     /// Every file that is held open, with the type that reads it at each capture.
@@ -226,7 +293,10 @@ impl Host {
             (TelemetryType::ProcessInfo, &self.descriptors),
         ];
         let frequency = self.frequency.get().into_iter().flat_map(frequency::Frequency::held);
-        own.into_iter().chain(frequency.map(|held| (TelemetryType::Cpu, held)))
+        let meters = self.meters.get().into_iter().flat_map(energy::Meters::held);
+        own.into_iter()
+            .chain(frequency.map(|held| (TelemetryType::Cpu, held)))
+            .chain(meters.map(|held| (TelemetryType::Energy, held)))
     }
 
     /// The container of this process, which a tree of files is not.
@@ -273,6 +343,25 @@ impl Host {
             known => Some(known),
         }
     }
+}
+
+/// What the graphics processors said.
+fn put_gpus(types: Types, answer: Option<&Answer>, missing: &mut Missing, out: &mut Vec<u8>) {
+    let is_wanted = types.contains(TelemetryType::Gpu);
+    let metrics = match answer {
+        Some(Ok(reading)) => {
+            for (field, reason) in &reading.missing {
+                missing.add(field.clone(), reason.as_str());
+            }
+            Some(&reading.metrics)
+        }
+        Some(Err(absent)) if is_wanted => {
+            missing.add("gpu", absent.reason());
+            None
+        }
+        _ => None,
+    };
+    maybe(metrics.filter(|_| is_wanted), out, |metrics, out| put_bytes(metrics, out));
 }
 
 fn wants_container(types: Types) -> bool {

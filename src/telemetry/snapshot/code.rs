@@ -160,6 +160,10 @@ impl<T: Serialize + DeserializeOwned> Code for Json<T> {
         // Read and written again, because damaged bytes must not become a damaged line.
         json::by_serde(&Self::take(from)?, out)
     }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.bytes().map(drop)
+    }
 }
 
 /// A value that may be missing.

@@ -22,12 +22,13 @@ pub use named::Named;
 
 use serde::{Serialize, Serializer};
 
-use super::parts::{IoCounters, Process, ProcessMemory, Telemetry};
+use super::TelemetryType;
+use super::parts::{Energy, IoCounters, Process, ProcessMemory, Telemetry};
 use super::types::Types;
 use super::usage::ProcessUsage;
 
 /// Changes with the layout.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A view of the bytes that [`TelemetryCapture::capture_into`](super::TelemetryCapture::capture_into) wrote.
 ///
@@ -88,6 +89,18 @@ impl Snapshot<'_> {
             rss: memory.map(|memory| memory.rss),
             peak_rss: None,
         })
+    }
+
+    /// What the meters said, where they were read.
+    pub(crate) fn energy(&self) -> Option<Energy> {
+        // Most captures hold none, and each part on the way to it would have to be passed over.
+        let types = Types::from_bits(u16::from_le_bytes([*self.0.get(1)?, *self.0.get(2)?]));
+        if !types.contains(TelemetryType::Energy) {
+            return None;
+        }
+        let mut from = self.body()?;
+        Telemetry::skip_to("energy", &mut from)?;
+        Maybe::<Energy>::take(&mut from)?
     }
 
     fn body(&self) -> Option<Reader<'_>> {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::telemetry::parts::{
-    Cpu, CpuTimes, Disk, DiskIo, Memory, NetIo, Network, Process, ProcessMemory, Swap,
+    Cpu, CpuTimes, Disk, DiskIo, Energy, Memory, NetIo, Network, Process, ProcessMemory, Swap,
 };
 
 fn json_of(bytes: &[u8]) -> Option<String> {
@@ -110,7 +110,8 @@ prop_compose! {
                 netio_sum: Some(io),
             }),
             process,
-            gpu: gpu.then(|| serde_json::json!({"gpu_0": {"used": sin, "name": "a\"b"}})),
+            gpu: gpu.then(|| [("gpu_0", serde_json::json!({"used": sin, "name": "a\"b"}))].into_iter().collect()),
+            energy: sin.map(|_| Energy { joules: [("rapl:package-0", 262_143.328_85)].into_iter().collect() }),
             container: None,
             unavailable: reasons.into_iter().collect(),
         }

@@ -48,3 +48,19 @@ fn records_are_made_and_compared() {
     assert!(is_secret_name("api_key"));
     assert_eq!(Limits::current(), Limits::DEFAULT);
 }
+
+#[test]
+fn graphics_processors_and_energy_are_asked_for_and_told() {
+    use runlore::settings::{GpuMetric, GpuVendor};
+    use runlore::telemetry::{Energy, EnergyUsed, TelemetryCapture, TelemetryType, Types};
+
+    let power: Vec<GpuMetric> = GpuVendor::Amd.named("power").collect();
+    assert!(power.len() == 2 && GpuVendor::Nvidia.metrics().any(|metric| metric.unit == "mW"));
+    let capture = TelemetryCapture::new(Types::from([TelemetryType::Gpu, TelemetryType::Energy]));
+    let now = capture.capture();
+    assert!(now.gpu.is_none() && now.reason("gpu").is_some());
+    assert!(capture.sensors().iter().any(|sensor| sensor.field == "gpu"));
+    assert!(Energy::default().since(&Energy::default()).is_err());
+    let nothing = EnergyUsed::default();
+    assert!(nothing.joules() == 0.0 && nothing.microjoules() == 0 && nothing.by_meter().is_empty());
+}

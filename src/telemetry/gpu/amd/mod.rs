@@ -1,0 +1,267 @@
+//! AMD's devices, through AMD SMI.
+//!
+//! The crate `amdsmi` reads some metrics; [`library`] the others, from the same library. Both know its structures as some
+//! versions have them: with another version what is in a structure is not read, because it would be a wrong number.
+
+mod find;
+mod kfd;
+mod library;
+
+use std::cell::OnceCell;
+use std::env;
+use std::mem::ManuallyDrop;
+
+use amdsmi::{AmdSmi, Processor};
+use serde_json::{Value, json};
+
+use self::library::{Handle, Library, Metrics};
+use super::reading::{Devices, Draft, told};
+use super::visible;
+use crate::settings::GpuVendor;
+use crate::telemetry::root::Root;
+
+/// Versions whose functions take and give plain numbers as they are called here.
+const NUMBERS: std::ops::RangeInclusive<u32> = 24..=27;
+/// Versions whose structures are those of the crate.
+const STRUCTURES: std::ops::RangeInclusive<u32> = 25..=27;
+
+pub(super) struct Amd {
+    library: Library,
+    version: u32,
+    all: Vec<Place>,
+    /// Places in `all`.
+    visible: Vec<usize>,
+    doubt: Option<String>,
+    /// Never dropped: the library does not count who uses it, and would be shut down for others in the program too.
+    _session: ManuallyDrop<AmdSmi>,
+}
+
+struct Place {
+    /// `gpu_0`.
+    name: String,
+    processor: Processor,
+    /// The same device, for what the crate does not read.
+    handle: Result<Handle, String>,
+}
+
+impl Amd {
+    pub(super) fn open() -> Result<Self, String> {
+        Self::try_open().map_err(|reason| told("AMD", reason))
+    }
+
+    fn try_open() -> Result<Self, String> {
+        let path = find::library()?;
+        let library = Library::open(&path)?;
+        // The crate panics where a function is missing.
+        for function in [
+            "amdsmi_init",
+            "amdsmi_shut_down",
+            "amdsmi_get_lib_version",
+            "amdsmi_get_socket_handles",
+            "amdsmi_get_processor_handles",
+        ] {
+            library.need(function)?;
+        }
+        let version = library.version()?;
+        if !NUMBERS.contains(&version) {
+            return Err(format!(
+                "{} is of version {version}; those from {} to {} are understood",
+                path.display(),
+                NUMBERS.start(),
+                NUMBERS.end()
+            ));
+        }
+        let said = |error: amdsmi::error::AmdSmiError| told("AMD SMI", error);
+        let session = ManuallyDrop::new(AmdSmi::init().map_err(said)?);
+        let mut processors = Vec::new();
+        for socket in session.get_socket_handles().map_err(said)? {
+            processors.extend(socket.get_processor_handles().map_err(said)?);
+        }
+        let handles = library.handles()?;
+        let all: Vec<Place> = processors
+            .into_iter()
+            .enumerate()
+            .map(|(index, processor)| {
+                let handle = same(&library, &handles, &processor);
+                Place { name: format!("gpu_{index}"), processor, handle }
+            })
+            .collect();
+        let (visible, doubt) = visible_of(&library, &all);
+        Ok(Self { library, version, all, visible, doubt, _session: session })
+    }
+}
+
+/// The handle that has the processor's UUID.
+fn same(library: &Library, handles: &[Handle], processor: &Processor) -> Result<Handle, String> {
+    library.need("amdsmi_get_gpu_device_uuid")?;
+    let uuid = processor.get_uuid().map_err(|error| told("AMD SMI", error))?;
+    let found = handles.iter().find(|handle| library.uuid(**handle).as_ref() == Ok(&uuid));
+    found.copied().ok_or_else(|| format!("AMD SMI lists {uuid} once and then not any more"))
+}
+
+/// The places that the program may use, and why they may be others.
+fn visible_of(library: &Library, all: &[Place]) -> (Vec<usize>, Option<String>) {
+    let variable = |name| env::var(name).ok();
+    let rocr = variable("ROCR_VISIBLE_DEVICES");
+    let hip = variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES"));
+    if rocr.is_none() && hip.is_none() {
+        return ((0..all.len()).collect(), None);
+    }
+    let addresses: Vec<Option<u64>> =
+        all.iter().map(|place| library.address(*place.handle.as_ref().ok()?).ok()).collect();
+    let nodes = kfd::nodes(&Root::live());
+    let ordered: Vec<(usize, Option<u64>)> = nodes
+        .iter()
+        .filter_map(|node| {
+            let index = addresses.iter().position(|one| *one == Some(node.address))?;
+            Some((index, node.unique_id))
+        })
+        .collect();
+    let is_known = !ordered.is_empty();
+    let ordered = if is_known { ordered } else { (0..all.len()).map(|at| (at, None)).collect() };
+    let doubt = (!is_known && !all.is_empty()).then(|| {
+        "the variables count devices as the driver does, whose list in /sys/class/kfd does not tell them: AMD SMI's \
+         order is used instead"
+            .to_owned()
+    });
+    let ids =
+        |places: &[(usize, Option<u64>)]| places.iter().map(|(_, id)| *id).collect::<Vec<_>>();
+    let left: Vec<_> = visible::by_rocr(rocr.as_deref(), &ids(&ordered))
+        .into_iter()
+        .map(|at| ordered[at])
+        .collect();
+    let chosen = visible::by_hip(hip.as_deref(), &ids(&left));
+    (chosen.into_iter().map(|at| left[at].0).collect(), doubt)
+}
+
+impl Devices for Amd {
+    fn vendor(&self) -> GpuVendor {
+        GpuVendor::Amd
+    }
+
+    fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    fn read(&mut self, draft: &mut Draft<'_>) {
+        if let Some(doubt) = self.doubt.as_ref().filter(|_| draft.wanted.metrics) {
+            draft.missing("gpu.order".to_owned(), doubt.clone());
+        }
+        for index in &self.visible {
+            let place = &self.all[*index];
+            let device = Device { place, index: *index, of: self, metrics: OnceCell::new() };
+            draft.device(&place.name, |metric| device.value(metric));
+            if draft.wanted.energy {
+                draft.energy(format!("amdsmi:{}", place.name), device.microjoules());
+            }
+        }
+    }
+}
+
+/// A device during one reading.
+struct Device<'a> {
+    place: &'a Place,
+    index: usize,
+    of: &'a Amd,
+    metrics: OnceCell<Result<Metrics, String>>,
+}
+
+impl Device<'_> {
+    fn value(&self, metric: &str) -> Result<Value, String> {
+        let processor = &self.place.processor;
+        Ok(match metric {
+            "gpu_ix" => json!(self.index),
+            "id" => json!(self.by_crate("amdsmi_get_gpu_device_uuid", || processor.get_uuid())?),
+            "used" => {
+                json!(self.by_crate("amdsmi_get_gpu_memory_usage", || processor.get_vram_usage())?)
+            }
+            "power.average_socket_power" => {
+                self.is_of(STRUCTURES)?;
+                json!(self.by_crate("amdsmi_get_power_info", || processor.get_power())?)
+            }
+            "power.energy_accumulator" => json!(self.energy()?.0),
+            "activity.gfx_activity" | "activity.umc_activity" => {
+                self.is_of(STRUCTURES)?;
+                let usage =
+                    self.by_crate("amdsmi_get_gpu_activity", || processor.get_gpu_activity())?;
+                let is_gfx = metric.ends_with("gfx_activity");
+                let percent = if is_gfx { usage.gpu_usage } else { usage.mem_usage };
+                json!(told_at_all(percent, u32::from(u16::MAX))?)
+            }
+            "temperature.hbm" => {
+                self.is_of(STRUCTURES)?;
+                let handle = self.place.handle.clone()?;
+                json!(self.of.library.memory_temperatures(handle)?)
+            }
+            _ => {
+                let offset = offset(metric).ok_or("this version does not read it")?;
+                let metrics = self.metrics.get_or_init(|| {
+                    let handle = self.place.handle.clone()?;
+                    self.of.library.metrics(handle)
+                });
+                json!(told_at_all(metrics.as_ref()?.at(offset), u16::MAX)?)
+            }
+        })
+    }
+
+    /// The counter, and how many microjoules one step of it is.
+    fn energy(&self) -> Result<(u64, f64), String> {
+        let processor = &self.place.processor;
+        let count = self.by_crate("amdsmi_get_energy_count", || processor.get_energy_count())?;
+        told_at_all(count.energy_accumulator, u64::MAX)?;
+        Ok((count.energy_accumulator, f64::from(count.counter_resolution)))
+    }
+
+    fn microjoules(&self) -> Result<u64, String> {
+        let (count, each) = self.energy()?;
+        if each > 0.0 { Ok((count as f64 * each) as u64) } else { Err(UNTOLD.to_owned()) }
+    }
+
+    /// Calls the crate, which panics where the library lacks the function.
+    fn by_crate<T>(
+        &self,
+        function: &str,
+        call: impl FnOnce() -> Result<T, amdsmi::error::AmdSmiError>,
+    ) -> Result<T, String> {
+        self.of.library.need(function)?;
+        call().map_err(|error| told("AMD SMI", error))
+    }
+
+    fn is_of(&self, versions: std::ops::RangeInclusive<u32>) -> Result<(), String> {
+        let version = self.of.version;
+        if versions.contains(&version) {
+            return Ok(());
+        }
+        Err(format!(
+            "AMD SMI {version} lays it out differently; versions {} to {} (from ROCm 6.4) are understood",
+            versions.start(),
+            versions.end()
+        ))
+    }
+}
+
+const UNTOLD: &str = "AMD SMI: the device does not tell it";
+
+/// All bits set stand for nothing.
+fn told_at_all<T: PartialEq + Copy>(value: T, nothing: T) -> Result<T, String> {
+    if value == nothing { Err(UNTOLD.to_owned()) } else { Ok(value) }
+}
+
+/// Where a metric is in the beginning of the table of metrics, which is the same in all versions that are understood.
+fn offset(metric: &str) -> Option<usize> {
+    Some(match metric {
+        "temperature.edge" => 4,
+        "temperature.hotspot" => 6,
+        "temperature.mem" => 8,
+        "temperature.vrgfx" => 10,
+        "temperature.vrmem" => 14,
+        "activity.mm_activity" => 20,
+        "others.current_gfxclk" => 54,
+        "others.current_socclk" => 56,
+        "others.current_uclk" => 58,
+        "others.current_vclk0" => 60,
+        "others.current_dclk0" => 62,
+        "temperature.fan_speed" => 72,
+        _ => return None,
+    })
+}

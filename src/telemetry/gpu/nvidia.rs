@@ -1,0 +1,230 @@
+//! NVIDIA's devices, through NVML.
+
+use std::env;
+
+use nvml_wrapper::enum_wrappers::device::{
+    Clock, EccCounter, MemoryError, PcieUtilCounter, TemperatureSensor,
+};
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use serde_json::{Value, json};
+
+use super::reading::{Devices, Draft, told};
+use super::visible::{self, NvidiaDevice};
+use crate::settings::GpuVendor;
+
+pub(super) struct Nvidia {
+    nvml: Nvml,
+    /// All that there are.
+    count: usize,
+    visible: Vec<Place>,
+    /// Why the numbers of the devices may not be those that the program uses.
+    doubt: Option<String>,
+}
+
+/// A device that the program may use.
+struct Place {
+    /// `gpu_0`, by NVML's count.
+    name: String,
+    uuid: String,
+    /// The MIG part, where it may use no more.
+    part: Option<String>,
+}
+
+/// Memory of a device, in bytes.
+struct Memory {
+    total: u64,
+    free: u64,
+    /// Unknown to drivers before 510.
+    reserved: Option<u64>,
+}
+
+impl Nvidia {
+    pub(super) fn open() -> Result<Self, String> {
+        let nvml = Nvml::init().map_err(|error| match error {
+            NvmlError::LibloadingError(error) => {
+                format!("NVIDIA: libnvidia-ml.so.1 cannot be loaded: {error}")
+            }
+            error => told("NVIDIA: NVML", error),
+        })?;
+        let count = nvml.device_count().map_err(|error| told("NVIDIA: NVML", error))?;
+        let mut devices = Vec::new();
+        let mut names = Vec::new();
+        for index in 0..count {
+            // One that is lost keeps its place among the others.
+            let device = nvml.device_by_index(index);
+            names.push(device.as_ref().ok().and_then(|device| device.name().ok()));
+            devices.push(device.map_or_else(|_| NvidiaDevice::default(), |device| named(&device)));
+        }
+        let variable = |name| env::var(name).ok();
+        let left = visible::in_container(variable("NVIDIA_VISIBLE_DEVICES").as_deref(), &devices);
+        let devices_left: Vec<_> = left.iter().map(|index| devices[*index].clone()).collect();
+        let by_cuda = variable("CUDA_VISIBLE_DEVICES");
+        let chosen = visible::by_cuda(by_cuda.as_deref(), &devices_left);
+        let is_ordered = env::var("CUDA_DEVICE_ORDER").is_ok_and(|order| order == "PCI_BUS_ID");
+        let are_alike = names.windows(2).all(|two| two[0] == two[1]);
+        let is_doubtful = visible::is_by_number(by_cuda.as_deref()) && !is_ordered && !are_alike;
+        let doubt = is_doubtful.then(|| {
+            "CUDA_VISIBLE_DEVICES counts the fastest device first, NVML by the bus: set \
+             CUDA_DEVICE_ORDER=PCI_BUS_ID, or name devices by their UUIDs"
+                .to_owned()
+        });
+        let visible = chosen.into_iter().map(|visible| {
+            let index = left[visible.index];
+            Place {
+                name: format!("gpu_{index}"),
+                uuid: devices[index].uuid.clone(),
+                part: visible.part,
+            }
+        });
+        let visible = visible.collect();
+        Ok(Self { nvml, count: count as usize, visible, doubt })
+    }
+}
+
+/// How variables may name a device.
+fn named(device: &Device<'_>) -> NvidiaDevice {
+    let count = device.mig_device_count().unwrap_or(0);
+    let parts = (0..count).filter_map(|index| device.mig_device_by_index(index).ok()?.uuid().ok());
+    NvidiaDevice { uuid: device.uuid().unwrap_or_default(), parts: parts.collect() }
+}
+
+impl Devices for Nvidia {
+    fn vendor(&self) -> GpuVendor {
+        GpuVendor::Nvidia
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn read(&mut self, draft: &mut Draft<'_>) {
+        if let Some(doubt) = self.doubt.as_ref().filter(|_| draft.wanted.metrics) {
+            draft.missing("gpu.order".to_owned(), doubt.clone());
+        }
+        for place in &self.visible {
+            // By its UUID: when a device falls off the bus, the others are counted anew.
+            let device = match self.nvml.device_by_uuid(&*place.uuid) {
+                Ok(device) => device,
+                Err(error) => {
+                    let reason = told("NVML", error);
+                    if draft.wanted.metrics {
+                        draft.missing(format!("gpu.{}", place.name), reason.clone());
+                    }
+                    if draft.wanted.energy {
+                        draft.missing(format!("energy.nvml:{}", place.name), reason);
+                    }
+                    continue;
+                }
+            };
+            let part = place.part.as_ref().and_then(|part| self.nvml.device_by_uuid(&**part).ok());
+            draft.device(&place.name, |metric| {
+                value(metric, &device, part.as_ref().unwrap_or(&device))
+                    .map_err(|error| told("NVML", error))
+            });
+            if draft.wanted.energy {
+                let millijoules = device.total_energy_consumption();
+                let microjoules = millijoules.map(|millijoules| millijoules.saturating_mul(1000));
+                draft.energy(
+                    format!("nvml:{}", place.name),
+                    microjoules.map_err(|error| told("NVML", error)),
+                );
+            }
+        }
+    }
+}
+
+/// A metric of a device; memory and identity are those of the part that the program may use.
+fn value(metric: &str, device: &Device<'_>, part: &Device<'_>) -> Result<Value, String> {
+    let said = |error: NvmlError| error.to_string();
+    Ok(match metric {
+        "used" => memory(part).map(|memory| json!(memory.total - memory.free)).map_err(said)?,
+        "memory.total" => json!(memory(part).map_err(said)?.total),
+        "memory.free" => json!(memory(part).map_err(said)?.free),
+        "memory.reserved" => {
+            let reserved = memory(part).map_err(said)?.reserved;
+            json!(reserved.ok_or("this driver does not tell it: 510 is the first that does")?)
+        }
+        "temperature" => json!(device.temperature(TemperatureSensor::Gpu).map_err(said)?),
+        "power" => json!(device.power_usage().map_err(said)?),
+        "name" => json!(part.name().map_err(said)?),
+        "id" => json!(part.uuid().map_err(said)?),
+        "utilization.gpu" => json!(device.utilization_rates().map_err(said)?.gpu),
+        "utilization.memory" => json!(device.utilization_rates().map_err(said)?.memory),
+        "clocks.graphics" => json!(device.clock_info(Clock::Graphics).map_err(said)?),
+        "clocks.sm" => json!(device.clock_info(Clock::SM).map_err(said)?),
+        "clocks.memory" => json!(device.clock_info(Clock::Memory).map_err(said)?),
+        "clocks.video" => json!(device.clock_info(Clock::Video).map_err(said)?),
+        "fan" => {
+            let count = device.num_fans().map_err(said)?;
+            let each: Result<Vec<_>, _> = (0..count).map(|fan| device.fan_speed(fan)).collect();
+            json!(each.map_err(said)?)
+        }
+        "energy" => json!(device.total_energy_consumption().map_err(said)?),
+        "pcie.tx" => json!(device.pcie_throughput(PcieUtilCounter::Send).map_err(said)?),
+        "pcie.rx" => json!(device.pcie_throughput(PcieUtilCounter::Receive).map_err(said)?),
+        "throttle" => {
+            let reasons = device.current_throttle_reasons().map_err(said)?;
+            let names = reasons.iter_names().map(|(name, _)| name.to_lowercase());
+            json!(names.collect::<Vec<_>>())
+        }
+        "ecc.corrected" => json!(ecc(device, MemoryError::Corrected).map_err(said)?),
+        "ecc.uncorrected" => json!(ecc(device, MemoryError::Uncorrected).map_err(said)?),
+        "mig.enabled" => json!(device.mig_mode().map_err(said)?.current != 0),
+        "mig.devices" => {
+            let most = device.mig_device_count().map_err(said)?;
+            json!((0..most).filter(|index| device.mig_device_by_index(*index).is_ok()).count())
+        }
+        "process_memory" => json!(process_memory(part)?),
+        _ => return Err("this version does not read it".to_owned()),
+    })
+}
+
+/// Errors since the driver was loaded.
+fn ecc(device: &Device<'_>, kind: MemoryError) -> Result<u64, NvmlError> {
+    device.total_ecc_errors(kind, EccCounter::Volatile)
+}
+
+fn memory(device: &Device<'_>) -> Result<Memory, NvmlError> {
+    match device.memory_info() {
+        Ok(info) => {
+            Ok(Memory { total: info.total, free: info.free, reserved: Some(info.reserved) })
+        }
+        Err(NvmlError::FailedToLoadSymbol(_)) => old::memory(device),
+        Err(error) => Err(error),
+    }
+}
+
+/// The device's memory that this process uses.
+fn process_memory(device: &Device<'_>) -> Result<u64, String> {
+    let mut known = device.running_compute_processes().map_err(|error| error.to_string())?;
+    known.extend(device.running_graphics_processes().unwrap_or_default());
+    let own = std::process::id();
+    match known.iter().find(|process| process.pid == own).map(|own| &own.used_gpu_memory) {
+        Some(UsedGpuMemory::Used(bytes)) => Ok(*bytes),
+        Some(UsedGpuMemory::Unavailable) => Err("it does not tell it".to_owned()),
+        None => Err(
+            "it does not list this process: it uses no memory there, or is in a container that has numbers of its own"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Drivers before 510.
+#[allow(unsafe_code)]
+mod old {
+    use nvml_wrapper::Device;
+    use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
+
+    use super::Memory;
+
+    pub(super) fn memory(device: &Device<'_>) -> Result<Memory, NvmlError> {
+        let call = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
+        let mut info = [0_u64; 3];
+        // SAFETY: the handle is that of a device of this library, and what it writes are three numbers of this size.
+        nvml_try(unsafe { call(device.handle(), info.as_mut_ptr().cast()) })?;
+        let [total, free, _] = info;
+        Ok(Memory { total, free, reserved: None })
+    }
+}
