@@ -7,7 +7,6 @@
 //! The thread belongs to the process that started it. A forked child does not have it, and starts one of its own when it
 //! first asks; what the parent left locked is not touched.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
