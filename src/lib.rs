@@ -40,6 +40,11 @@
 //! its error, how long it took, where its code is, and which task called it. [`#[telemetry_task]`](macro@telemetry_task)
 //! tells how to choose. A task can also be a block, a closure or a future: [`task()`].
 //!
+//! Each task also carries [`telemetry`], what the machine and the process were doing when it began and when it ended, and
+//! `resources`, what it used in between: processor time, page faults, switches, memory, bytes from and to disks. The
+//! [`settings`] say what is read; a task may ask for more, for less or for nothing. What could not be read has a reason in
+//! the record.
+//!
 //! Tasks belong to a [`workflow()`], which has a record of its own. Outside a workflow nothing is recorded, and an
 //! annotated function does one check more than it would without the attribute.
 //!
@@ -60,6 +65,7 @@
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
+//! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
 //! # Supported Rust versions
 //!

@@ -52,8 +52,10 @@ pub struct Context {
 
 /// Marks a context as loose.
 const LOOSE: u64 = 1 << 32;
-/// Marks a context whose task is measured.
+/// Marks the context inside a task that is measured.
 const MEASURED: u64 = 1 << 33;
+/// Marks such a context once it was handed over.
+const HANDED: u64 = 1 << 34;
 
 thread_local! {
     static CURRENT: Cell<Context> = const { Cell::new(Context::NONE) };
@@ -63,10 +65,12 @@ thread_local! {
 pub fn current() -> Context {
     let context = CURRENT.get();
     if let Some(task) = context.task {
-        if context.bound & MEASURED != 0 {
-            handed::expect(task);
+        if context.bound & MEASURED == 0 {
+            return context;
         }
-        return context;
+        // Whoever gets it may hand it on when the task has ended, and must not make the entry again.
+        handed::expect(task);
+        return Context { bound: context.bound & !MEASURED | HANDED, ..context };
     }
     // Bind to the workflow of the moment: another may have started when the context is entered.
     let workflow = active::resolve(context).map_or(context.workflow(), Context::workflow);
@@ -133,6 +137,11 @@ impl Context {
     /// The same, inside a task that is measured.
     pub(crate) const fn measured(self) -> Self {
         Self { bound: self.bound | MEASURED, ..self }
+    }
+
+    /// The task of this context, if it is measured.
+    pub(crate) fn measured_task(self) -> Option<Id> {
+        self.task.filter(|_| self.bound & (MEASURED | HANDED) != 0)
     }
 
     /// The number of the workflow; 0 for whichever is the process's own.

@@ -98,14 +98,15 @@ impl Budget {
         }
         let common = accrued / 2;
         let own = common / types.iter().count().max(1) as u64;
-        let wanted = self.costs.iter().filter(|(one, _)| types.contains(*one));
-        wanted
-            .filter(|(one, cost)| {
-                Accounts::pay(&accounts.common, *cost, common)
-                    || Accounts::pay(&accounts.own[*one as usize], *cost, own)
-            })
-            .map(|(one, _)| *one)
-            .collect()
+        let is_paid = |one: TelemetryType, cost: u64| {
+            Accounts::pay(&accounts.common, cost, common)
+                || Accounts::pay(&accounts.own[one as usize], cost, own)
+        };
+        let costs = self.costs.iter().filter(|(one, _)| types.contains(*one));
+        let paid = costs.filter(|(one, cost)| is_paid(*one, *cost)).map(|(one, _)| *one);
+        // What has no price is read elsewhere than on the task's own thread.
+        let free = types.iter().filter(|one| self.costs.iter().all(|(priced, _)| priced != one));
+        paid.chain(free).collect()
     }
 }
 

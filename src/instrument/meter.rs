@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::budget::{self, Budget};
 use super::inputs::Scratch;
@@ -14,9 +14,9 @@ use crate::clock;
 use crate::context::Context;
 use crate::context::handed::{self, Sums};
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
-use crate::pipeline::settings;
+use crate::pipeline::{generation, settings};
 use crate::record::Id;
-use crate::telemetry::{self, TelemetryCapture, TelemetryChoice, Types, part_of};
+use crate::telemetry::{TelemetryCapture, TelemetryChoice, TelemetryType, Types, part_of};
 use crate::usage::{self, Usage};
 
 /// How many measured tasks are open in this process, and how many have begun: whether a task was alone.
@@ -46,14 +46,29 @@ fn running<R: Default>(look: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
     RUNNING.try_with(|running| look(&mut running.borrow_mut())).unwrap_or_default()
 }
 
-/// Takes a capture's time off the task around it.
-fn leave_out(capture_ns: u64) {
+/// Takes what a capture used off the task around it.
+fn leave_out(used: Usage, capture_ns: u64) {
     running(|running| {
         if let Some(around) = running.last_mut() {
-            around.nested.cpu_ns += capture_ns.saturating_sub(telemetry::take_waited_ns());
+            around.nested += used;
             around.capture_ns += capture_ns;
         }
     });
+}
+
+/// What the thread has used so far, where a task around this one needs to know.
+fn used_within_another() -> Option<Usage> {
+    if running(|running| running.is_empty()) { None } else { usage::thread() }
+}
+
+/// In a forked child: the tasks that were running are the parent's.
+fn forget_after_fork() {
+    static GENERATION: AtomicU32 = AtomicU32::new(0);
+    let now = generation();
+    if GENERATION.swap(now, Ordering::Relaxed) != now {
+        OPEN.store(0, Ordering::Relaxed);
+        running(Vec::clear);
+    }
 }
 
 /// The measurement of one task.
@@ -115,14 +130,21 @@ impl Meter {
         if types.is_empty() && choice != TelemetryChoice::Light {
             return None;
         }
+        forget_after_fork();
         items.fetch();
+        let before = used_within_another();
         let start_ns = capture(types, ItemKind::TelemetryAtStart, items);
-        leave_out(start_ns);
         let used = usage::thread();
+        if let Some((before, used)) = before.zip(used) {
+            leave_out(used.since(before), start_ns);
+        }
+        // A task in between that is not measured is passed over.
+        let around = || running(|running| running.last().map(|around| around.task));
+        let parent = context.measured_task().or_else(|| context.task.and_then(|_| around()));
         Some(Box::new(Self {
             types,
             task: None,
-            parent: context.task,
+            parent,
             since: used.unwrap_or_default(),
             is_counted: used.is_some(),
             own: Usage::NONE,
@@ -198,8 +220,11 @@ impl Meter {
         self.pause();
         items.fetch();
         OPEN.fetch_sub(1, Ordering::Relaxed);
+        let before = used_within_another();
         let end_ns = capture(self.types, ItemKind::TelemetryAtEnd, items);
-        leave_out(end_ns);
+        if let Some((before, used)) = before.zip(used_within_another()) {
+            leave_out(used.since(before), end_ns);
+        }
         if let Some(task) = self.task {
             self.children += handed::take(task);
         }
@@ -264,7 +289,11 @@ fn thin(budget: &Budget, types: Types, kind: ItemKind, items: &mut Vec<u8>) -> T
         _ => "telemetry_at_end",
     };
     for one in types.iter().filter(|one| !affordable.contains(*one)) {
-        let path = format!("{field}.{}", part_of(one));
+        let part = match one {
+            TelemetryType::PerCpu => "cpu.times_per_cpu",
+            other => part_of(other),
+        };
+        let path = format!("{field}.{part}");
         push_item(items, ItemKind::Unavailable, Key::Name(&path), |items| {
             items.extend_from_slice(budget::LEFT_OUT.as_bytes());
             Marks::default()

@@ -119,24 +119,22 @@ fn push_end_late(ring: &Ring, end: End, items: &[u8], reserved: bool) {
 
 /// Adds items to a task of a workflow that is open.
 pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8]) {
-    let Some(ring) = rings::own(workflow) else { return };
     let id = task.to_bits();
     let head = [id as u64, (id >> 64) as u64];
-    let keep = ring.reserved();
-    if items.len() > room_for_items(ring) {
-        return;
-    }
     // Counted before it is there: whoever sees the task's END knows that there is something to be read first.
     ADDS.fetch_add(1, Ordering::Relaxed);
-    let attempt = || ring.push(Kind::Add, head, items, keep).is_ok();
-    if !attempt()
-        && !wait_for_room(ring, items.len(), attempt)
-        && !overflow_add(head.map(u64::to_le_bytes).as_flattened(), items)
-    {
+    let ring = rings::own(workflow).filter(|ring| items.len() <= room_for_items(ring));
+    let pushed = ring.is_some_and(|ring| {
+        let keep = ring.reserved();
+        let attempt = || ring.push(Kind::Add, head, items, keep).is_ok();
+        let pushed = attempt() || wait_for_room(ring, items.len(), attempt);
+        wake_if_filling(ring);
+        pushed
+    });
+    if !pushed && !overflow_add(head.map(u64::to_le_bytes).as_flattened(), items) {
         ADDS.fetch_sub(1, Ordering::Relaxed);
         notice("the queue is full: something that was added to a task is lost");
     }
-    wake_if_filling(ring);
 }
 
 /// How many times something was added to a task.

@@ -605,13 +605,19 @@ impl Writer {
 
     /// What a task changed in the process is no part of what its parent did itself.
     fn tell_parent(&mut self, task: &Task) {
-        if let Some(parent) = task.start.parent
-            && task.measured().is_some_and(|measured| !measured.is_shared)
-            && let Some(used) = task.process_use()
-            && let Some(sum) =
-                self.open.get_mut(&parent).and_then(|open| open.task.by_children.as_mut())
-        {
-            sum.add(used);
+        let Some(parent) = task.start.parent.and_then(|parent| self.open.get_mut(&parent)) else {
+            return;
+        };
+        let used = match task.measured() {
+            Some(_) => task.process_use(),
+            // What a task does that is not measured is its parent's own, but for what was measured inside it.
+            None => task.by_children,
+        };
+        match (&mut parent.task.by_children, used) {
+            (Some(sum), Some(used)) => sum.add(used),
+            // What it did cannot be told from what its parent did.
+            (by_children, None) => *by_children = None,
+            (None, Some(_)) => {}
         }
     }
 

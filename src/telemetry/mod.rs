@@ -47,11 +47,6 @@ pub fn forget_after_fork() {
     linux::forget_after_fork();
 }
 
-/// How long this thread's captures have waited for drivers since this was last asked: time in which it used no processor.
-pub(crate) fn take_waited_ns() -> u64 {
-    gpu::take_waited_ns()
-}
-
 /// Reads energy counters that were read before, but not for a while, so that none goes round unseen. To be called now and
 /// then; it mostly does nothing.
 #[cfg(target_os = "linux")]

@@ -133,6 +133,8 @@ struct LineFile {
     made: Instant,
     /// Whether its name would survive the machine, too.
     is_name_synced: bool,
+    /// Whether it ends with half a line that could not be taken back: nothing may follow that.
+    is_torn: bool,
 }
 
 impl LineFile {
@@ -170,9 +172,14 @@ impl LineFile {
             false => Err(io::ErrorKind::AlreadyExists.into()),
         });
         match held {
-            Ok(file) => {
-                Ok(Self { path, file, length: 0, made: Instant::now(), is_name_synced: false })
-            }
+            Ok(file) => Ok(Self {
+                path,
+                file,
+                length: 0,
+                made: Instant::now(),
+                is_name_synced: false,
+                is_torn: false,
+            }),
             Err(error) => {
                 Err(Error::new(ErrorKind::Store, format!("cannot make {}", path.display()))
                     .with_source(error))
@@ -192,7 +199,7 @@ impl LineFile {
                     .file
                     .set_len(self.length)
                     .and_then(|()| self.file.seek(SeekFrom::Start(self.length)));
-                _ = taken_back;
+                self.is_torn = taken_back.is_err();
                 Err(self.problem("write to", error))
             }
         }
@@ -202,9 +209,10 @@ impl LineFile {
     fn is_full(&self, bytes: u64, settings: &JsonlSettings) -> bool {
         let too_long = |limit: &Bytes| self.length + bytes > limit.get();
         let too_old = |limit: &Duration| self.made.elapsed() >= *limit;
-        self.length > 0
-            && (settings.rotate_bytes.as_ref().is_some_and(too_long)
-                || settings.rotate_age.as_ref().is_some_and(too_old))
+        self.is_torn
+            || self.length > 0
+                && (settings.rotate_bytes.as_ref().is_some_and(too_long)
+                    || settings.rotate_age.as_ref().is_some_and(too_old))
     }
 
     /// Sees to it that the lines, and the file's own name, survive the machine.

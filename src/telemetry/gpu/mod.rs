@@ -28,5 +28,5 @@ struct Guide;
 
 pub(super) use ending::forget_after_fork;
 pub(super) use open::Asked;
-pub(super) use reader::{Absent, Answer, Gpus, take_waited_ns};
+pub(super) use reader::{Absent, Answer, Gpus};
 pub(super) use reading::Wanted;

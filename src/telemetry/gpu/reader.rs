@@ -7,7 +7,6 @@
 //! The thread belongs to the process that started it. A forked child does not have it, and starts one of its own when it
 //! first asks; what the parent left locked is not touched.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,16 +19,6 @@ use crate::settings::GpuVendor;
 
 /// How long a task waits.
 const BUDGET: Duration = Duration::from_millis(20);
-
-thread_local! {
-    /// How long this thread has waited for readings, until somebody asks.
-    static WAITED_NS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// How long this thread has waited for readings since this was last asked.
-pub(in crate::telemetry) fn take_waited_ns() -> u64 {
-    WAITED_NS.try_with(Cell::take).unwrap_or(0)
-}
 
 /// A reading, or why there is none.
 pub(in crate::telemetry) type Answer = Result<Arc<Reading>, Absent>;
@@ -191,11 +180,8 @@ impl Gpus {
                 let reason = format!("the driver did not answer within {} ms", budget.as_millis());
                 return Err(Absent::Late(reason));
             }
-            let before = Instant::now();
             let waited = desk.done.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            let waited_ns = before.elapsed().as_nanos() as u64;
-            _ = WAITED_NS.try_with(|waited| waited.set(waited.get() + waited_ns));
         }
     }
 }
