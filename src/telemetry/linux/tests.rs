@@ -124,6 +124,24 @@ fn a_small_machine_is_read_whole() {
 }
 
 #[test]
+fn a_missing_command_line_has_its_own_reason() {
+    let machine = Machine::new();
+    let reasons = |now: &Telemetry| {
+        ["process.executable", "process.cmd_line"].map(|field| now.reason(field).is_some())
+    };
+    assert_eq!(reasons(&machine.now()), [true, false]);
+    std::os::unix::fs::symlink("/bin/tool", machine.root().join("proc/self/exe")).unwrap();
+    assert_eq!(reasons(&machine.now()), [false, false]);
+    fs::remove_file(machine.root().join("proc/self/cmdline")).unwrap();
+    let now = machine.now();
+    assert_eq!(reasons(&now), [false, true]);
+    let process = now.process.as_ref().unwrap();
+    assert_eq!((process.executable.as_deref(), &process.cmd_line), (Some("/bin/tool"), &None));
+    fs::remove_file(machine.root().join("proc/self/exe")).unwrap();
+    assert_eq!(reasons(&machine.now()), [true, true]);
+}
+
+#[test]
 fn a_forked_child_waits_for_no_lock_of_its_parent() {
     let machine = Machine::new();
     let host = Arc::new(Host::new(machine.root()));
