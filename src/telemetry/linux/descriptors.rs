@@ -29,18 +29,29 @@ impl Host {
         types: Types,
         buffer: &mut Vec<u8>,
     ) -> io::Result<Opened> {
-        // Since Linux 6.2 the size of the folder is their number.
-        let all = self.descriptors.status()?.size;
+        let size = self.descriptors.status()?.size;
+        self.count_in_folder_of(size, types, buffer)
+    }
+
+    fn count_in_folder_of(
+        &self,
+        size: u64,
+        types: Types,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Opened> {
+        // Since Linux 6.2 the size of the folder is their number; before, it is 0.
+        let all = Some(size).filter(|size| *size > 0);
         let own = OwnNumbers::of(self, types);
         // Who finds it in use does without.
         let mut seen = self.seen.try_lock();
         let (seen, unseen) = (seen.as_deref_mut(), &mut Vec::new());
         let seen = seen.unwrap_or(unseen);
-        let was_dense = is_dense(seen, own.count);
-        let counted = count_again(all, &own, seen);
-        let counted = counted.or_else(|| {
-            seen.clear();
-            if was_dense { count_densely(all, &own, seen) } else { None }
+        let counted = all.and_then(|all| {
+            let was_dense = is_dense(seen, own.count);
+            count_again(all, &own, seen).or_else(|| {
+                seen.clear();
+                if was_dense { count_densely(all, &own, seen) } else { None }
+            })
         });
         match counted {
             Some(counted) => Ok(counted),
@@ -50,7 +61,7 @@ impl Host {
 
     fn count_listed(
         &self,
-        all: u64,
+        all: Option<u64>,
         own: &OwnNumbers,
         seen: &mut Vec<i32>,
         buffer: &mut Vec<u8>,
@@ -78,7 +89,7 @@ impl Host {
                 }
             }
             // That there are no more need not be asked for where it is known.
-            if length == 0 || listed == all {
+            if length == 0 || all == Some(listed) {
                 return Ok(counted);
             }
         }
@@ -238,7 +249,26 @@ fn option<T: Default>(socket: i32, level: libc::c_int, name: libc::c_int) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd as _;
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn they_are_counted_where_the_kernel_does_not_tell_their_number() {
+        let program = std::env::current_exe().unwrap();
+        let files = [(); 3].map(|()| File::open(&program).unwrap());
+        let (host, mut buffer) = (Host::new(Path::new("/")), vec![0; 8192]);
+        host.descriptors.open().unwrap();
+        for _ in 0..2 {
+            let counted = host.count_in_folder_of(0, Types::default(), &mut buffer).unwrap();
+            assert!(counted.files >= 3 && counted.descriptors >= counted.files, "{counted:?}");
+            let seen = host.seen.lock().unwrap();
+            assert!(files.iter().all(|file| seen.contains(&file.as_raw_fd())), "{seen:?}");
+            assert!(!seen.contains(&host.descriptors.number().unwrap()), "{seen:?}");
+        }
+    }
 
     #[test]
     fn a_folders_list_is_taken_apart() {

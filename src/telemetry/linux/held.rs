@@ -223,12 +223,22 @@ impl Held {
     /// Closes it until it is read again.
     pub(in crate::telemetry) fn release(&self) {
         let _opening = lock(&self.opening);
-        if let Some(descriptor) = self.number() {
-            self.descriptor.store(-1, Ordering::Release);
-            if self.is_still(descriptor) {
-                close(descriptor);
-            }
+        self.close_alone();
+    }
+
+    /// Closes it where no other thread can be opening it: at its end, and in a forked child, where a lock that another
+    /// thread of the parent held stays closed.
+    pub(super) fn close_alone(&self) {
+        let descriptor = self.descriptor.swap(-1, Ordering::AcqRel);
+        if descriptor >= 0 && self.is_still(descriptor) {
+            close(descriptor);
         }
+    }
+
+    /// Holds its locks, as a thread may that a forked child does not have.
+    #[cfg(test)]
+    pub(super) fn hold_locks(&self) -> [MutexGuard<'_, ()>; 2] {
+        [lock(&self.opening), lock(&self.reading)]
     }
 
     #[inline]
@@ -263,7 +273,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.release();
+        self.close_alone();
     }
 }
 

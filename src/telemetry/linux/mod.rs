@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub(super) use held::{Held, Shape};
 pub(super) use scan::Scan;
-pub(super) use shared::{forget_after_fork, host, of_process};
+pub(super) use shared::{forget_after_fork, of_process};
 
 use self::cpu::CpuLine;
 use super::TelemetryType;
@@ -319,10 +319,10 @@ impl Host {
         snapshot::put_container(&numbers, &known.text, out);
     }
 
-    /// In a forked child: closes what the parent opened.
+    /// In a forked child: closes what the parent opened. It waits for no lock.
     fn close_all(&self) {
         for (_, held) in self.held() {
-            held.release();
+            held.close_alone();
         }
     }
 

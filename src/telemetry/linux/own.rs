@@ -11,6 +11,9 @@ use crate::telemetry::snapshot::{Code, List, Maybe, Text};
 pub(super) struct Own {
     /// The executable and the command line, as they stand in a snapshot.
     pub(super) encoded: Vec<u8>,
+    /// Whether these could be read.
+    pub(super) has_executable: bool,
+    pub(super) has_cmd_line: bool,
     /// Whether the kernel counts how long the process waits for disks (`kernel.task_delayacct`). Where it does not, it
     /// has counted nothing for a process that began so.
     pub(super) waits_are_counted: bool,
@@ -35,6 +38,11 @@ impl Own {
         Maybe::<Text>::put(&executable, &mut encoded);
         Maybe::<List<Text>>::put(&cmd_line, &mut encoded);
         let setting = fs::read(root.join("proc/sys/kernel/task_delayacct")).unwrap_or_default();
-        Self { encoded, waits_are_counted: setting.trim_ascii() != b"0" }
+        Self {
+            encoded,
+            has_executable: executable.is_some(),
+            has_cmd_line: cmd_line.is_some(),
+            waits_are_counted: setting.trim_ascii() != b"0",
+        }
     }
 }

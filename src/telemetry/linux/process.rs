@@ -135,10 +135,10 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     Switches::put(&switches, out);
     let own = host.own();
     out.extend_from_slice(&own.encoded);
-    if own.encoded.first() == Some(&0) {
+    if !own.has_executable {
         missing.add("process.executable", "/proc/self/exe cannot be read");
     }
-    if own.encoded.last() == Some(&0) && own.encoded.len() < 3 {
+    if !own.has_cmd_line {
         missing.add("process.cmd_line", "/proc/self/cmdline cannot be read");
     }
 }

@@ -40,26 +40,30 @@ pub(super) fn container() -> Option<&'static ContainerReader> {
 /// Says that this process is a forked child. Only marks, so that it may be called wherever a fork handler may be.
 pub(in crate::telemetry) fn forget_after_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: null, or a reader that was leaked below.
+    forget_container();
+}
+
+fn forget_container() {
+    // SAFETY: null, or a reader that was leaked above.
     if let Some(Some(reader)) = unsafe { CONTAINER.load(Ordering::Acquire).as_ref() } {
         reader.forget();
     }
 }
 
-/// The host of this process.
+/// The host of this process and its generation, if every fork was told of.
 #[inline]
-pub(in crate::telemetry) fn host() -> &'static Host {
+fn current() -> &'static (u32, Host) {
     let generation = GENERATION.load(Ordering::Relaxed);
     let current = HOST.load(Ordering::Acquire);
     // SAFETY: null, or a host that was leaked below.
     match unsafe { current.as_ref() } {
-        Some((of, host)) if *of == generation => host,
+        Some(found) if found.0 == generation => found,
         _ => make(generation, current),
     }
 }
 
 #[cold]
-fn make(generation: u32, instead_of: *mut (u32, Host)) -> &'static Host {
+fn make(generation: u32, instead_of: *mut (u32, Host)) -> &'static (u32, Host) {
     let new = Box::into_raw(Box::new((generation, Host::new(Path::new("/")))));
     match HOST.compare_exchange(instead_of, new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(old) => {
@@ -68,23 +72,27 @@ fn make(generation: u32, instead_of: *mut (u32, Host)) -> &'static Host {
                 old.close_all();
             }
             // SAFETY: leaked just now.
-            unsafe { &(*new).1 }
+            unsafe { &*new }
         }
         Err(current) => {
             // SAFETY: nobody has seen it.
             drop(unsafe { Box::from_raw(new) });
-            // SAFETY: as in `host`; it is not null, because another thread has put it there.
-            unsafe { &(*current).1 }
+            // SAFETY: as in `current`; it is not null, because another thread has put it there.
+            unsafe { &*current }
         }
     }
 }
 
-/// The host of this process, where its captures show that it was forked without being told of.
+/// The host of the process of this number, which is the calling one: its forks need not have been told of.
 pub(in crate::telemetry) fn of_process(pid: u32) -> &'static Host {
-    let found = host();
+    let (generation, found) = current();
     if found.pid == pid {
         return found;
     }
-    forget_after_fork();
-    host()
+    // Of several threads that find this out, one tells.
+    let (now, next) = (*generation, generation.wrapping_add(1));
+    if GENERATION.compare_exchange(now, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        forget_container();
+    }
+    &current().1
 }

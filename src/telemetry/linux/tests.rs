@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::{Host, Options};
 use crate::telemetry::{Telemetry, TelemetryCapture, TelemetryType, Types};
 
 /// A machine.
@@ -119,6 +121,44 @@ fn a_small_machine_is_read_whole() {
     assert_eq!(process.io_counters.as_ref().unwrap().read_count, Some(3));
     assert_eq!(process.cmd_line.as_deref(), Some(&["a".to_owned(), "b".to_owned()][..]));
     assert_eq!(now.reason("process.executable"), Some("/proc/self/exe cannot be read"));
+}
+
+#[test]
+fn a_missing_command_line_has_its_own_reason() {
+    let machine = Machine::new();
+    let reasons = |now: &Telemetry| {
+        ["process.executable", "process.cmd_line"].map(|field| now.reason(field).is_some())
+    };
+    assert_eq!(reasons(&machine.now()), [true, false]);
+    std::os::unix::fs::symlink("/bin/tool", machine.root().join("proc/self/exe")).unwrap();
+    assert_eq!(reasons(&machine.now()), [false, false]);
+    fs::remove_file(machine.root().join("proc/self/cmdline")).unwrap();
+    let now = machine.now();
+    assert_eq!(reasons(&now), [false, true]);
+    let process = now.process.as_ref().unwrap();
+    assert_eq!((process.executable.as_deref(), &process.cmd_line), (Some("/bin/tool"), &None));
+    fs::remove_file(machine.root().join("proc/self/exe")).unwrap();
+    assert_eq!(reasons(&machine.now()), [true, true]);
+}
+
+#[test]
+fn a_forked_child_waits_for_no_lock_of_its_parent() {
+    let machine = Machine::new();
+    let host = Arc::new(Host::new(machine.root()));
+    host.capture_into(Types::host(), Options::default(), &mut Vec::new());
+    let opened = |host: &Host| host.held().filter(|(_, held)| held.number().is_some()).count();
+    assert!(opened(&host) > 5);
+
+    let _locks: Vec<_> = host.held().map(|(_, held)| held.hold_locks()).collect();
+    let _others = (host.lock_listing(), host.described.lock(), host.seen.lock(), host.last.lock());
+    let (child, closed) = (Arc::clone(&host), mpsc::channel());
+    thread::spawn(move || {
+        child.close_all();
+        closed.0.send(()).unwrap();
+    });
+    // Far longer than it takes, so that a failure ends.
+    closed.1.recv_timeout(Duration::from_secs(60)).expect("it waits for a lock");
+    assert_eq!(opened(&host), 0);
 }
 
 #[test]
