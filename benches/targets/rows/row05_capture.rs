@@ -1,4 +1,5 @@
-//! Row 5: a complete capture against the bare system calls that it cannot do without.
+//! Row 5: a complete capture against the bare system calls that it cannot do without. What it does not read each time (the
+//! frequency and the swap counters where they cannot change, the limits of a container) the bare calls do not read either.
 
 use crate::measure::{Cases, Report};
 use crate::peers::{bare, telemetry};

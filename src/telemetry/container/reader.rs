@@ -191,7 +191,7 @@ mod elsewhere {
     }
 
     #[derive(Debug)]
-    pub(in crate::telemetry) enum Limits {}
+    pub(in crate::telemetry) struct Limits;
 
     impl Files {
         pub(super) fn limits(&self, _: &mut Vec<u8>) -> Limits {

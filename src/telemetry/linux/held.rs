@@ -141,11 +141,18 @@ impl Held {
         buffer: &mut Vec<u8>,
         parse: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<T> {
+        self.check()?;
+        self.read(shape, buffer, parse)
+    }
+
+    /// Opens the file anew if it is not ours any more.
+    #[inline]
+    pub(in crate::telemetry) fn check(&self) -> io::Result<()> {
         let descriptor = self.open()?;
         if !self.is_ours(descriptor) {
             self.open_anew(descriptor)?;
         }
-        self.read(shape, buffer, parse)
+        Ok(())
     }
 
     /// Whether the descriptor is still that of the file.

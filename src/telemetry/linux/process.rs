@@ -201,6 +201,9 @@ fn waited(text: &[u8]) -> Option<u64> {
 impl Host {
     /// Counters of the whole process.
     pub(in crate::telemetry) fn process_usage(&self) -> ProcessUsage {
+        // Nothing else is looked at that would show if somebody has closed our files.
+        _ = self.io.check();
+        _ = self.statm.check();
         Scratch::with(|scratch| {
             let io = io_counters(self, &mut scratch.buffer).ok();
             let memory = memory(self, &mut scratch.buffer).ok();

@@ -169,3 +169,17 @@ fn a_count_asks_for_no_memory_that_is_not_there() {
     bytes.extend_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(Snapshot(&bytes).decode(), None);
 }
+
+#[test]
+fn what_the_process_used_is_found_behind_a_container() {
+    let container = serde_json::from_str(r#"{"version":2,"path":"/a","kind":"docker"}"#).unwrap();
+    let memory = Some(ProcessMemory { rss: 7, ..ProcessMemory::default() });
+    let telemetry = Telemetry {
+        container: Some(container),
+        process: Some(Process { memory, ..Process::default() }),
+        ..Telemetry::default()
+    };
+    let mut bytes = Vec::new();
+    put(Types::host(), &telemetry, &mut bytes);
+    assert_eq!(Snapshot(&bytes).process_usage().unwrap().rss, Some(7));
+}
