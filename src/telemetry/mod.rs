@@ -51,7 +51,7 @@ pub fn forget_after_fork() {
 /// then; it mostly does nothing.
 #[cfg(target_os = "linux")]
 pub(crate) fn keep_up(now_ns: u64) {
-    linux::host().keep_up(now_ns);
+    linux::of_process(std::process::id()).keep_up(now_ns);
 }
 
 /// There are no counters on this system that go round.
