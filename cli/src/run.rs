@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use runlore::record::{is_secret_name, scrub};
+use runlore::record::scrub_arguments;
 
 use crate::Done;
 use crate::child::{self, Ended};
@@ -78,7 +78,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 }
 
 fn execute(words: &[OsString], argv: &[String], program: &str) -> (u8, Option<Box<dyn Error>>) {
-    let mut task = runlore::task(program).used("argv", &without_secrets(argv)).start();
+    let shown: Vec<_> = scrub_arguments(argv).collect();
+    let mut task = runlore::task(program).used("argv", &shown).start();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     runlore::current().to_env(&mut command);
@@ -119,20 +120,6 @@ fn complete(command: &mut Command) -> io::Result<Ended> {
         #[cfg(unix)]
         crate::signals::set_command(0);
     })
-}
-
-/// The words of a command line without its secrets: `--token=x`, `--password x`, URLs.
-fn without_secrets(argv: &[String]) -> Vec<String> {
-    let mut hide_next = false;
-    argv.iter()
-        .map(|word| {
-            if std::mem::take(&mut hide_next) && !word.starts_with('-') {
-                return "[redacted]".to_owned();
-            }
-            hide_next = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
-            scrub(word)
-        })
-        .collect()
 }
 
 fn exit_code(status: ExitStatus) -> u8 {

@@ -110,6 +110,8 @@ fn secrets_on_a_command_line_are_not_recorded() {
         "true",
         "--password",
         "hunter2",
+        "--token",
+        "-hunter2",
         "--api-key=hunter2",
         "pg://ann:hunter2@db/x",
         "-v",

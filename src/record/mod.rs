@@ -45,7 +45,7 @@ use serde_json::{Map, Value};
 pub use hash::blake3_of;
 pub use hash::hash_of;
 pub use id::Id;
-pub use redact::{is_secret_name, scrub};
+pub use redact::{is_secret_name, scrub, scrub_arguments};
 pub(crate) use value::{Absent, Notes, ValueView, numeric_slice};
 pub use value::{CaptureValue, Encoder, Limits};
 

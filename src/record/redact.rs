@@ -198,7 +198,8 @@ pub fn scrub(text: &str) -> String {
             .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')))
             .map_or(0, |found| found + text[found..].chars().next().map_or(1, char::len_utf8));
         let name = &text[name_start..name_end];
-        if name_start < copied || !is_secret_name(name) {
+        let is_hidden = text[at..].starts_with(REDACTED);
+        if name_start < copied || is_hidden || !is_secret_name(name) {
             continue;
         }
         let secret = secret_value(&text, at, name, text.as_bytes()[sign] == b':');
@@ -211,6 +212,42 @@ pub fn scrub(text: &str) -> String {
     }
     clean.push_str(&text[copied..]);
     clean
+}
+
+/// The arguments of a program with secrets hidden: `--password=x`, the word after `--password`, whatever that looks
+/// like, and what [`scrub`] finds. A secret that stands by itself, without a name, cannot be known.
+///
+/// ```
+/// use runlore::record::scrub_arguments;
+/// let shown: Vec<_> = scrub_arguments(["login", "--token", "-x", "--password=a b"]).collect();
+/// assert_eq!(shown, ["login", "--token", "[redacted]", "--password=[redacted]"]);
+/// ```
+pub fn scrub_arguments<I>(arguments: I) -> impl Iterator<Item = String>
+where
+    I: IntoIterator<Item: AsRef<str>>,
+{
+    let mut follows_secret_option = false;
+    arguments.into_iter().map(move |argument| {
+        let argument = argument.as_ref();
+        let assigned = argument.split_once('=');
+        // What is hidden may be an option itself, where the one before it has no value.
+        let is_secret_option =
+            argument.starts_with('-') && assigned.is_none() && is_secret_name(argument);
+        if std::mem::replace(&mut follows_secret_option, is_secret_option) {
+            return REDACTED.to_owned();
+        }
+        match assigned {
+            Some((name, _)) if is_secret_name(name) && could_be_assigned(name) => {
+                format!("{name}={REDACTED}")
+            }
+            _ => scrub(argument),
+        }
+    })
+}
+
+/// Whether it could be the name of an option or a variable, rather than the beginning of a text or a URL.
+fn could_be_assigned(name: &str) -> bool {
+    !name.contains(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '&'))
 }
 
 /// The value that begins after a secret name: a quoted text, a group in brackets, else up to the next separator.
@@ -374,6 +411,29 @@ mod tests {
             ("pässword=ü token=é", "pässword=ü token=[redacted]"),
         ] {
             assert_eq!(scrub(text), clean, "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_in_arguments_are_hidden_and_nothing_else() {
+        for (said, kept) in [
+            (&["--password=hunter2", "x"][..], &["--password=[redacted]", "x"][..]),
+            (&["--token", "abc def", "x"], &["--token", "[redacted]", "x"]),
+            (&["--token", "-abc"], &["--token", "[redacted]"]),
+            (&["--password", "--abc", "x"], &["--password", "[redacted]", "x"]),
+            (&["--token", "--password", "x"], &["--token", "[redacted]", "[redacted]"]),
+            (&["--token", "a=b", "x"], &["--token", "[redacted]", "x"]),
+            (&["-Ddb.password=a b, c"], &["-Ddb.password=[redacted]"]),
+            (&["PASSWORD=two words"], &["PASSWORD=[redacted]"]),
+            (&["--url", "pg://ann:x@h/db"], &["--url", "pg://ann:[redacted]@h/db"]),
+            (&["--url=pg://ann:x@h/db"], &["--url=pg://ann:[redacted]@h/db"]),
+            (&["http://h/?token=x&n=1"], &["http://h/?token=[redacted]&n=1"]),
+            (&["-H", "Authorization: Bearer x y"], &["-H", "Authorization: [redacted]"]),
+            (&["token", "password", "--tokens=3"], &["token", "password", "--tokens=3"]),
+            (&["--token"], &["--token"]),
+            (&["", "-", "--", "="], &["", "-", "--", "="]),
+        ] {
+            assert_eq!(scrub_arguments(said).collect::<Vec<_>>(), kept);
         }
     }
 }

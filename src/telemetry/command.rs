@@ -1,20 +1,15 @@
 //! Command lines as they may be stored.
 
-use crate::record::redact::REDACTED;
-use crate::record::{is_secret_name, scrub};
+use crate::record::scrub_arguments;
 
 /// A longer command line is cut: every record would carry it.
 const MOST_BYTES: usize = 4096;
 
-/// The arguments, with secrets hidden: those in URLs, in `--password=…` and after `--password`.
+/// The arguments, with secrets hidden.
 pub(super) fn arguments<'a>(arguments: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let mut left = MOST_BYTES;
-    let mut names_secret = false;
     let mut shown = Vec::new();
-    for argument in arguments {
-        let text = String::from_utf8_lossy(argument);
-        let clean = if names_secret { REDACTED.to_owned() } else { scrub(&text) };
-        names_secret = text.starts_with('-') && !text.contains('=') && is_secret_name(&text);
+    for clean in scrub_arguments(arguments.map(String::from_utf8_lossy)) {
         if clean.len() > left {
             shown.push("…".to_owned());
             break;
@@ -31,8 +26,14 @@ mod tests {
 
     #[test]
     fn secrets_are_hidden() {
-        let line =
-            ["tool", "--token", "s3cret", "--password=s3cret", "--rate=2", "http://a:s3cret@b/"];
+        let line = [
+            "tool",
+            "--token",
+            "--s3cret",
+            "--password=a s3cret",
+            "--rate=2",
+            "http://a:s3cret@b/",
+        ];
         let shown = arguments(line.iter().map(|argument| argument.as_bytes()));
         assert!(!shown.concat().contains("s3cret"), "{shown:?}");
         assert_eq!((&*shown[0], &*shown[4], shown.len()), ("tool", "--rate=2", 6));

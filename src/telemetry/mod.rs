@@ -13,6 +13,8 @@ mod linux;
 pub mod machine;
 mod parts;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+mod per_process;
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;
 mod reasons;
 mod rolling;

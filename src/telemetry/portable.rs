@@ -15,6 +15,7 @@ use super::parts::{
     Cpu, Disk, DiskIo, DiskUsage, IoCounters, Memory, NetIo, Network, Process, ProcessMemory, Swap,
     Telemetry, VirtualMemory, percent,
 };
+use super::per_process::PerProcess;
 use super::reasons::{Missing, told};
 use super::rolling::Rolling;
 use super::snapshot::{Named, Tenths};
@@ -25,15 +26,13 @@ use crate::clock;
 const NOT_TOLD: &str = "sysinfo, the portable source, does not tell it";
 const TOO_SOON: &str = "the portable source has not been watching long enough";
 
-/// What is remembered between captures. One capture at a time: `sysinfo` changes what it holds.
+/// What each process remembers between captures. One capture at a time: `sysinfo` changes what it holds.
 #[derive(Debug)]
-pub(super) struct Host {
-    state: Mutex<State>,
-    process_samples: Rolling<u64>,
-}
+pub(super) struct Host(PerProcess<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
+    process_samples: Rolling<u64>,
     system: Option<System>,
     networks: Option<Networks>,
     disks: Option<Disks>,
@@ -45,7 +44,7 @@ struct State {
 
 impl Host {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::default(), process_samples: Rolling::new() }
+        Self(PerProcess::new())
     }
 
     pub(super) fn take_base_line(&self, types: Types) {
@@ -53,7 +52,11 @@ impl Host {
     }
 
     pub(super) fn capture(&self, types: Types, max_age: Duration) -> Telemetry {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.capture_in(std::process::id(), types, max_age)
+    }
+
+    fn capture_in(&self, pid: u32, types: Types, max_age: Duration) -> Telemetry {
+        let mut state = self.0.of(pid).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, of, last)) = &state.last
             && *of == types
             && at.elapsed() < max_age
@@ -76,7 +79,7 @@ impl Host {
             telemetry.network = Some(state.network(&mut missing));
         }
         if has(TelemetryType::ProcessInfo) {
-            telemetry.process = state.process(&self.process_samples, &mut missing);
+            telemetry.process = state.process(&mut missing);
         }
         telemetry.unavailable = missing.named();
         if !max_age.is_zero() {
@@ -257,7 +260,7 @@ impl State {
         Network { netio_per_interface: Some(each), netio_sum: Some(sum) }
     }
 
-    fn process(&mut self, samples: &Rolling<u64>, missing: &mut Missing) -> Option<Process> {
+    fn process(&mut self, missing: &mut Missing) -> Option<Process> {
         let kind = ProcessRefreshKind::nothing()
             .with_memory()
             .with_cpu()
@@ -265,8 +268,9 @@ impl State {
             .with_exe(UpdateKind::OnlyIfNotSet)
             .with_cmd(UpdateKind::OnlyIfNotSet);
         let pid = sysinfo::get_current_pid().ok();
-        let system = self.system();
-        let found = system.zip(pid).and_then(|(system, pid)| {
+        self.system();
+        let Self { system, process_samples: samples, .. } = self;
+        let found = system.as_mut().zip(pid).and_then(|(system, pid)| {
             system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
             if system.total_memory() == 0 {
                 system.refresh_memory();
@@ -353,4 +357,24 @@ fn usage(disks: &Disks, missing: &mut Missing) -> Option<DiskUsage> {
     let (total, free) = (disk.total_space(), disk.available_space());
     let used = total.saturating_sub(free);
     Some(DiskUsage { total, used, free, percent: percent(used, total) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_forked_child_waits_for_no_capture_of_its_parent() {
+        let (host, types) = (Arc::new(Host::new()), Types::from([TelemetryType::Mem]));
+        let pid = std::process::id();
+        let _captures = host.0.of(pid).lock().unwrap();
+        let (child, (done, captured)) = (Arc::clone(&host), mpsc::channel());
+        thread::spawn(move || done.send(child.capture_in(pid + 1, types, Duration::ZERO)).unwrap());
+        // Far longer than it takes, so that a failure ends.
+        let captured = captured.recv_timeout(Duration::from_secs(60)).expect("it waits for a lock");
+        assert!(captured.memory.is_some());
+    }
 }

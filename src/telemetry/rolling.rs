@@ -27,11 +27,13 @@ struct Samples<T> {
     older: Option<Arc<Sample<T>>>,
 }
 
-impl<T> Rolling<T> {
-    pub(super) fn new() -> Self {
+impl<T> Default for Rolling<T> {
+    fn default() -> Self {
         Self { samples: Mutex::new(Samples { newer: None, older: None }) }
     }
+}
 
+impl<T> Rolling<T> {
     /// The sample to compare a reading with that is taken next; none before a tick has passed since the first. To be
     /// asked for before the reading: after it, others may have replaced both samples by newer ones.
     pub(super) fn base(&self, now_ns: impl FnOnce() -> u64) -> Option<Arc<Sample<T>>> {
@@ -63,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_reading_is_compared_with_one_that_is_a_tick_old() {
-        let rolling = Rolling::new();
+        let rolling = Rolling::default();
         let base = |now| rolling.base(|| now).map(|sample| sample.value);
         assert_eq!(base(0), None);
         let ms = 1_000_000;
