@@ -113,6 +113,14 @@ fn fifo(path: &Path) {
     assert!(made.success());
 }
 
+/// How many open tasks were recovered, and all others. Where the file of records cannot be found, one that was open when a
+/// queue had to make room, and is stored by now, is among them.
+fn opened(told: &str) -> usize {
+    let open: usize = told.strip_prefix(&format!("1 {QUEUED} ")).unwrap_or(told).parse().unwrap();
+    assert!((OPEN..=OPEN + 1).contains(&open), "{told}");
+    open
+}
+
 #[test]
 fn files_that_the_log_names_elsewhere_are_not_touched() {
     for name in ["../x.jsonl", "/", "..", "../outside/x.txt", "OUTSIDE/x.jsonl", "x.txt"] {
@@ -122,8 +130,7 @@ fn files_that_the_log_names_elsewhere_are_not_touched() {
         let file = records(&case.store);
         case.change_log(|log| log.replace(file.to_str().unwrap(), &name));
         // The tasks go to a file of their own.
-        let told = recover_apart(&case.store);
-        assert_eq!(told, format!("1 {QUEUED} {OPEN}"), "{name}");
+        opened(&recover_apart(&case.store));
         case.assert_outside_is_untouched();
         assert_eq!(fs::read(case.store.join("x.txt")).unwrap(), UNTOUCHED, "{name}");
         let loaded = jsonl::load(&case.store).unwrap();
@@ -137,9 +144,9 @@ fn a_file_of_records_that_is_a_link_is_not_written_through() {
     let file = records(&case.store);
     fs::remove_file(&file).unwrap();
     symlink(case.outside.join("x.jsonl"), &file).unwrap();
-    assert_eq!(recover_apart(&case.store), format!("1 {QUEUED} {OPEN}"));
+    let open = opened(&recover_apart(&case.store));
     case.assert_outside_is_untouched();
-    assert_eq!(jsonl::load(&case.store).unwrap().tasks.len(), QUEUED + OPEN);
+    assert_eq!(jsonl::load(&case.store).unwrap().tasks.len(), QUEUED + open);
 }
 
 #[test]

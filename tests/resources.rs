@@ -69,27 +69,33 @@ fn touch(pages: usize) {
 
 /// Runs a plan with a function, a guard, a closure, or on a thread of its own.
 fn perform(plan: &Plan) {
+    perform_in(plan, true);
+}
+
+/// A context that is handed over from inside a task that is not measured says nothing of the measured one around that.
+fn perform_in(plan: &Plan, is_measured: bool) {
     #[telemetry_task(skip_all)]
     fn annotated(plan: &Plan) {
-        inside(plan);
+        inside(plan, true);
     }
     #[telemetry_task(skip_all, telemetry = "none")]
     fn not_measured(plan: &Plan) {
-        inside(plan);
+        inside(plan, false);
     }
-    fn inside(plan: &Plan) {
+    fn inside(plan: &Plan, is_measured: bool) {
         touch(plan.pages);
-        plan.inside.iter().for_each(perform);
+        plan.inside.iter().for_each(|plan| perform_in(plan, is_measured));
     }
     match plan.kind {
         0 => annotated(plan),
         1 => {
             let guard = task("guard").telemetry(TelemetryChoice::Light).start();
-            inside(plan);
+            inside(plan, true);
             guard.finish();
         }
-        2 => task("closure").run(|| inside(plan)),
+        2 => task("closure").run(|| inside(plan, true)),
         3 => not_measured(plan),
+        _ if !is_measured => annotated(plan),
         _ => std::thread::scope(|scope| {
             let here = runlore::current();
             scope.spawn(move || here.run(|| annotated(plan)));

@@ -380,10 +380,18 @@ impl Session {
         fs::create_dir_all(&store)?;
         let treatment = file_system::treatment(&store)?;
         let all = store.join(FOLDER);
-        private_folder(&all)?;
         let id = Id::new();
         let folder = all.join(id.to_string());
-        private_folder(&folder)?;
+        // Another process that ends may take the folder of all sessions away, while there is none in it.
+        let mut made = Err(io::ErrorKind::NotFound.into());
+        for _ in 0..100 {
+            private_folder(&all)?;
+            made = private_folder(&folder);
+            if !matches!(&made, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+                break;
+            }
+        }
+        made?;
         let lock = create(&folder.join(LOCK))?;
         // Whoever looks for dead processes may have it for a moment, until it sees that there is no log yet.
         let mut tries = 0;
