@@ -1,12 +1,13 @@
 //! An asynchronous task: begun at the first poll, current during each poll, ended however the future ends.
 
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context as Waker, Poll};
 
 use super::inputs::{Inputs, Outputs, Scratch};
 use super::meter::Meter;
-use super::{Begun, context_of_new_task, error};
+use super::{Begun, Metered, context_of_new_task, error};
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::Site;
@@ -17,6 +18,7 @@ use crate::telemetry::TelemetryChoice;
 #[derive(Debug)]
 pub struct AsyncTask {
     begun: Option<Begun>,
+    meter: Metered,
     /// None for a task of the builder.
     site: Option<&'static Site>,
     /// Set while a body that was cancelled is being dropped: when that began, and the context to restore.
@@ -44,7 +46,7 @@ impl AsyncTask {
     #[inline(always)]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        Self { begun: None, site: None, dropping: None }
+        Self { begun: None, meter: ManuallyDrop::new(None), site: None, dropping: None }
     }
 
     /// Begins the task, if there is a workflow to record it for.
@@ -54,8 +56,8 @@ impl AsyncTask {
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         self.site = Some(site);
-        let meter = Meter::begin(site.spec.telemetry, context, &mut scratch);
-        self.begun = Begun::start(context, site.number(), &scratch, meter, false);
+        *self.meter = Meter::begin(site.spec.telemetry, context, &mut scratch);
+        self.begun = Begun::start(context, site.number(), &scratch, &mut self.meter, false);
     }
 
     /// Begins the task with what was copied when the future was made.
@@ -65,16 +67,17 @@ impl AsyncTask {
         let Some(context) = context_of_new_task() else { return };
         self.site = Some(captured.site);
         let mut items = Scratch::holding(captured.items);
-        let meter = Meter::begin(captured.site.spec.telemetry, context, &mut items);
-        self.begun = Begun::start(context, captured.site.number(), &items, meter, false);
+        *self.meter = Meter::begin(captured.site.spec.telemetry, context, &mut items);
+        let site = captured.site.number();
+        self.begun = Begun::start(context, site, &items, &mut self.meter, false);
     }
 
     /// Begins a task of the builder.
     pub(super) fn begin_with(&mut self, items: Vec<u8>, telemetry: TelemetryChoice) {
         if let Some(context) = context_of_new_task() {
             let mut items = Scratch::holding(items);
-            let meter = Meter::begin(telemetry, context, &mut items);
-            self.begun = Begun::start(context, 0, &items, meter, false);
+            *self.meter = Meter::begin(telemetry, context, &mut items);
+            self.begun = Begun::start(context, 0, &items, &mut self.meter, false);
         }
     }
 }
@@ -91,7 +94,7 @@ impl Drop for AsyncTask {
 impl AsyncTask {
     #[cold]
     fn cancel(&mut self) {
-        let Some(mut begun) = self.begun.take() else { return };
+        let Some(begun) = self.begun.take() else { return };
         let ended = match self.dropping.take() {
             Some((ended, before)) => {
                 before.restore();
@@ -100,7 +103,7 @@ impl AsyncTask {
             None => clock::monotonic_ns(),
         };
         let mut scratch = Scratch::empty();
-        begun.measure(&mut scratch);
+        begun.measure(&mut self.meter, &mut scratch);
         begun.end(ended, Ending::Cancelled, &scratch, false);
     }
 }
@@ -125,20 +128,24 @@ impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
 
     #[inline(never)]
     fn poll_begun(&mut self, waker: &mut Waker<'_>) -> Poll<B::Output> {
-        let Some(begun) = &mut self.task.begun else { return Poll::Pending };
+        let Some(begun) = self.task.begun else { return Poll::Pending };
         let before = begun.inside().replace();
-        begun.resume();
+        if let Some(meter) = &mut *self.task.meter {
+            meter.resume();
+        }
         let polled = catch_unwind(AssertUnwindSafe(|| self.body.as_mut().poll(waker)));
         if matches!(polled, Ok(Poll::Pending)) {
-            begun.pause();
+            if let Some(meter) = &mut *self.task.meter {
+                meter.pause();
+            }
             before.restore();
             return Poll::Pending;
         }
         let ended = clock::monotonic_ns();
         before.restore();
-        let Some(mut begun) = self.task.begun.take() else { return Poll::Pending };
+        self.task.begun = None;
         let mut scratch = Scratch::empty();
-        begun.measure(&mut scratch);
+        begun.measure(&mut self.task.meter, &mut scratch);
         match polled {
             Ok(Poll::Ready(value)) => {
                 let mut ending = Ending::Finished;
@@ -177,7 +184,7 @@ impl<B, O> Drop for Tasked<'_, B, O> {
     #[inline]
     fn drop(&mut self) {
         // The body is dropped next: what its destructors do belongs to the task.
-        if let Some(begun) = &self.task.begun {
+        if let Some(begun) = self.task.begun {
             self.task.dropping = Some((clock::monotonic_ns(), begun.inside().replace()));
         }
     }

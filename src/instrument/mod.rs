@@ -49,16 +49,23 @@ use crate::pipeline::{count_dropped, generation, push_end, push_start, queue};
 use crate::record::Id;
 
 /// A task that was recorded to have begun.
-#[derive(Debug)]
+///
+/// Its meter is kept beside it: as one more word in here it would be copied together with a word that was written before
+/// it, which stalls the processor at every task.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
     id: Id,
     /// The workflow's number, and above it the generation of the process: a forked child does not end what its parent
-    /// began. One word, see [`Context`].
+    /// began. The highest bit says whether it is measured. One word, see [`Context`].
     place: u64,
-    /// None for a task that is not measured. Taken when the task ends, and dropped by nobody else: a task that is not
-    /// recorded must not pay for looking whether there is something to drop.
-    meter: ManuallyDrop<Option<Box<Meter>>>,
 }
+
+/// Marks the place of a task that is measured.
+const MEASURED: u64 = 1 << 63;
+
+/// The meter of a task; none for one that is not measured. Taken when the task ends, and dropped by nobody else: a task that
+/// is not recorded must not pay for looking whether there is something to drop.
+type Metered = ManuallyDrop<Option<Box<Meter>>>;
 
 impl Begun {
     /// Begins a task of a site with what it got: the clock starts last.
@@ -70,7 +77,7 @@ impl Begun {
         context: Context,
         site: u32,
         items: &[u8],
-        meter: Option<Box<Meter>>,
+        meter: &mut Option<Box<Meter>>,
         reserve: bool,
     ) -> Option<Self> {
         // A thread's first task makes its queue, which is no part of its duration.
@@ -91,48 +98,31 @@ impl Begun {
         if !push_start(queue, start, items, reserve) {
             return None;
         }
-        let mut begun = Self { id, place, meter: ManuallyDrop::new(meter) };
-        if let Some(meter) = &mut *begun.meter {
-            meter.enter(id);
-        }
-        Some(begun)
+        let Some(meter) = meter else { return Some(Self { id, place }) };
+        meter.enter(id);
+        Some(Self { id, place: place | MEASURED })
     }
 
     /// The context inside the task.
     #[inline]
     pub(crate) fn inside(&self) -> Context {
         let inside = Context::new(Some(self.id), self.place as u32);
-        if self.meter.is_some() { inside.measured() } else { inside }
-    }
-
-    /// The task goes on, on this thread.
-    #[inline]
-    pub(crate) fn resume(&mut self) {
-        if let Some(meter) = &mut *self.meter {
-            meter.resume();
-        }
-    }
-
-    /// The task does not run for a while.
-    #[inline]
-    pub(crate) fn pause(&mut self) {
-        if let Some(meter) = &mut *self.meter {
-            meter.pause();
-        }
+        if self.place & MEASURED != 0 { inside.measured() } else { inside }
     }
 
     /// Reads the sensors once more, after the clock was read and before anything else is done.
     #[inline]
-    pub(crate) fn measure(&mut self, items: &mut Scratch) {
-        if let Some(meter) = self.meter.take()
+    pub(crate) fn measure(self, meter: &mut Option<Box<Meter>>, items: &mut Scratch) {
+        if self.place & MEASURED != 0
+            && let Some(meter) = meter.take()
             && self.is_of_this_process()
         {
             meter.end(items);
         }
     }
 
-    fn is_of_this_process(&self) -> bool {
-        (self.place >> 32) as u32 == generation()
+    fn is_of_this_process(self) -> bool {
+        (self.place & !MEASURED) >> 32 == u64::from(generation())
     }
 
     /// Ends the task at a clock reading taken before anything else was done.

@@ -184,15 +184,15 @@ impl TaskBuilder {
     /// Say [`finish`](TaskGuard::finish) at the end: a guard that is dropped without it was left by `break`,
     /// `?` or `return`, and its record says `ended_early`.
     pub fn start(self) -> TaskGuard {
+        let mut meter = None;
         let begun = self.items.and_then(|items| {
             let context = context_of_new_task()?;
             let mut items = Scratch::holding(items);
-            let meter = Meter::begin(self.telemetry, context, &mut items);
-            let begun = Begun::start(context, 0, &items, meter, true)?;
-            let before = begun.inside().replace();
-            Some((begun, before))
+            meter = Meter::begin(self.telemetry, context, &mut items);
+            let begun = Begun::start(context, 0, &items, &mut meter, true)?;
+            Some((begun, begun.inside().replace()))
         });
-        TaskGuard { begun, items: Vec::new(), since: Since::now(), _not_send: PhantomData }
+        TaskGuard { begun, meter, items: Vec::new(), since: Since::now(), _not_send: PhantomData }
     }
 
     /// Runs a closure as the task.
@@ -275,6 +275,7 @@ impl TaskBuilder {
 pub struct TaskGuard {
     /// The task, and the context to restore.
     begun: Option<(Begun, Context)>,
+    meter: Option<Box<Meter>>,
     items: Vec<u8>,
     since: Since,
     _not_send: PhantomData<*const ()>,
@@ -319,7 +320,7 @@ impl TaskGuard {
     /// ```
     pub fn child_used(&mut self, used: &ChildUsage) {
         let Some((begun, _)) = &self.begun else { return };
-        if begun.meter.is_some() {
+        if self.meter.is_some() {
             handed::expect(begun.id);
             handed::add(begun.id, Sums { used: used.as_threads(), ..Sums::default() });
         }
@@ -342,10 +343,10 @@ impl TaskGuard {
     }
 
     fn end(&mut self, monotonic_ns: u64, ending: Ending) {
-        let Some((mut begun, before)) = self.begun.take() else { return };
+        let Some((begun, before)) = self.begun.take() else { return };
         before.restore_after(begun.id);
         let mut items = Scratch::holding(std::mem::take(&mut self.items));
-        begun.measure(&mut items);
+        begun.measure(&mut self.meter, &mut items);
         begun.end(monotonic_ns, ending, &items, true);
     }
 }

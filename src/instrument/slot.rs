@@ -1,11 +1,11 @@
 //! A synchronous task: begun before the body, ended however the body ends.
 
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::inputs::{Inputs, Outputs, Scratch};
 use super::meter::Meter;
-use super::{Begun, context_of_new_task, error};
+use super::{Begun, Metered, context_of_new_task, error};
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::Site;
@@ -20,6 +20,7 @@ pub struct TaskSlot {
     armed: bool,
     /// The task, the context to restore when it ends, and its site.
     begun: MaybeUninit<(Begun, Context, &'static Site)>,
+    meter: MaybeUninit<Metered>,
 }
 
 impl TaskSlot {
@@ -27,7 +28,7 @@ impl TaskSlot {
     #[inline(always)]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        Self { armed: false, begun: MaybeUninit::uninit() }
+        Self { armed: false, begun: MaybeUninit::uninit(), meter: MaybeUninit::uninit() }
     }
 
     /// Begins the task, if there is a workflow to record it for.
@@ -36,10 +37,10 @@ impl TaskSlot {
         let Some(context) = context_of_new_task() else { return };
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
-        let meter = Meter::begin(site.spec.telemetry, context, &mut scratch);
-        if let Some(begun) = Begun::start(context, site.number(), &scratch, meter, true) {
-            let before = begun.inside().replace();
-            self.begun.write((begun, before, site));
+        let mut meter = Meter::begin(site.spec.telemetry, context, &mut scratch);
+        if let Some(begun) = Begun::start(context, site.number(), &scratch, &mut meter, true) {
+            self.begun.write((begun, begun.inside().replace(), site));
+            self.meter.write(ManuallyDrop::new(meter));
             self.armed = true;
         }
     }
@@ -56,12 +57,12 @@ impl TaskSlot {
         if !self.armed {
             return body();
         }
-        let (mut begun, before, site) = self.begun();
+        let ((begun, before, site), mut meter) = self.begun();
         let result = catch_unwind(AssertUnwindSafe(body));
         let ended = clock::monotonic_ns();
         before.restore();
         let mut scratch = Scratch::empty();
-        begun.measure(&mut scratch);
+        begun.measure(&mut meter, &mut scratch);
         match result {
             Ok(value) => {
                 let mut outputs = Outputs::new(&mut scratch, Some(site));
@@ -78,9 +79,9 @@ impl TaskSlot {
     }
 
     #[allow(unsafe_code)]
-    fn begun(self) -> (Begun, Context, &'static Site) {
+    fn begun(&self) -> ((Begun, Context, &'static Site), Metered) {
         debug_assert!(self.armed);
-        // SAFETY: the slot is armed, so `begin` has written the task.
-        unsafe { self.begun.assume_init_read() }
+        // SAFETY: the slot is armed, so `begin` has written both.
+        unsafe { (self.begun.assume_init_read(), self.meter.assume_init_read()) }
     }
 }
