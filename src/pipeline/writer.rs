@@ -274,7 +274,7 @@ impl Writer {
         let mut sleep = SLEEP.0;
         loop {
             WOKEN.store(false, Ordering::Relaxed);
-            // Nothing of ours panics; should it, the next look may still find everything in its place.
+            // Nothing of ours panics; should it, the process must not end for it.
             _ = catch_unwind(AssertUnwindSafe(|| self.turn()));
             if signal::END_ALL.was_answered() {
                 // The process is ending: a write that the end cuts in two would tear a line.
@@ -282,7 +282,6 @@ impl Writer {
                     thread::park();
                 }
             }
-            telemetry::keep_up(clock::monotonic_ns());
             sleep = self.next_sleep(sleep);
             thread::park_timeout(sleep);
         }
@@ -343,6 +342,7 @@ impl Writer {
         }
         if now >= self.next_anchor {
             clock::anchor();
+            telemetry::keep_up(clock::monotonic_ns());
             self.next_anchor = now + Duration::from_secs(1);
         }
     }
