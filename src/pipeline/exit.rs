@@ -5,7 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use super::{config, fork, signals, writer};
+use super::{config, fork, recorder, signals};
 
 /// How long a normal end of the process may be held up.
 const AT_EXIT: Duration = Duration::from_secs(2);
@@ -33,20 +33,20 @@ pub(super) fn watch() {
 #[cfg(unix)]
 extern "C" fn at_exit() {
     // A panic must not cross into C.
-    _ = std::panic::catch_unwind(|| writer::end_process(AT_EXIT));
+    _ = std::panic::catch_unwind(|| recorder::end_process(AT_EXIT));
 }
 
 /// A panic that ends the process: stores everything while there is time.
 pub(crate) fn end_by_panic() {
     REASON.store(PANIC, Ordering::Relaxed);
-    writer::end_process(AT_EXIT);
+    recorder::end_process(AT_EXIT);
 }
 
 /// A signal that ends the process: stores everything while there is time.
 #[cfg(unix)]
 pub(super) fn end_by_signal(signal: i32, patience: Duration) {
     REASON.store(signal, Ordering::Relaxed);
-    writer::end_process(patience);
+    recorder::end_process(patience);
 }
 
 /// Why the process ends, as a kind and a sentence for its workflows; none for a normal end.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::run::RunSpec;
-use super::{config, writer};
+use super::{config, recorder};
 use crate::context;
 use crate::store::{RunInfo, StoreChoice};
 use crate::{clock, host};
@@ -68,7 +68,7 @@ pub(super) fn rearm_if_marked() {
         let info = RunInfo::new(run.id.clone(), run.name.clone(), pid, config::settings());
         let Ok(store) = StoreChoice::from(uri).open(&info) else { continue };
         let monotonic_ns = clock::monotonic_ns();
-        _ = writer::open_run(RunSpec {
+        _ = recorder::open_run(RunSpec {
             number: run.number,
             store,
             name: run.name,
@@ -93,7 +93,7 @@ mod unix {
 
     use super::{GENERATION, MARKED};
     use crate::context;
-    use crate::pipeline::{notice, push, rings, session, signal, site, writer};
+    use crate::pipeline::{notice, push, recorder, rings, session, signal, site};
     use crate::record::Id;
     use crate::telemetry;
 
@@ -131,7 +131,7 @@ mod unix {
     extern "C" fn after_in_child() {
         after_in_parent();
         rings::forget_all();
-        writer::forget();
+        recorder::forget();
         session::disown();
         push::forget_adds();
         signal::FLUSH.reset();

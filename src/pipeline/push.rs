@@ -8,7 +8,7 @@ use super::config::settings;
 use super::event::{End, Kind, Start, bytes_of};
 use super::notice::notice;
 use super::ring::{END_ROOM, Ring};
-use super::{rings, stats, writer};
+use super::{recorder, rings, stats};
 use crate::clock;
 use crate::context::Number;
 use crate::record::Id;
@@ -232,7 +232,7 @@ pub(super) fn hold() -> Held {
 #[inline]
 fn wake_if_filling(ring: &Ring) {
     if ring.is_past_half() {
-        writer::wake();
+        recorder::wake();
     }
 }
 
@@ -253,15 +253,15 @@ fn wait_for_room(ring: &Ring, items: usize, mut attempt: impl FnMut() -> bool) -
     }
     stats::add(&stats::WAITS, 1);
     let began = clock::monotonic_ns();
-    let (mut progress, mut since) = (writer::progress(), began);
+    let (mut progress, mut since) = (recorder::progress(), began);
     for round in 0_u32.. {
-        writer::wake();
+        recorder::wake();
         if attempt() {
             return true;
         }
         let now = clock::monotonic_ns();
-        if writer::progress() != progress {
-            (progress, since) = (writer::progress(), now);
+        if recorder::progress() != progress {
+            (progress, since) = (recorder::progress(), now);
         } else if now - since > recorder.max_wait_ms.as_nanos() as u64 {
             break;
         }

@@ -8,7 +8,7 @@ use super::config::settings;
 use super::memory::Memory;
 use super::ring::Ring;
 use super::session::{self, Home, NO_HOME};
-use super::{fork, thread, writer};
+use super::{fork, recorder, thread};
 use crate::context::Number;
 
 /// When half the budget is spent, new rings are smaller, so that thousands of threads still get one.
@@ -98,7 +98,7 @@ fn ring_in(home: Home) -> Option<&'static Ring> {
 }
 
 fn new_ring_in(home: Home) -> Option<&'static Ring> {
-    if !writer::is_running() {
+    if !recorder::is_running() {
         return None;
     }
     // What is open in a ring must end there.

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use super::config::settings;
 use super::json;
 use super::notice::notice;
+use super::recorder;
 use super::resources::Readings;
 use super::session;
 use super::stats::{self, Totals};
 use super::view::{Common, Task, TaskView};
-use super::writer;
 use crate::clock;
 use crate::context::Number;
 use crate::identity::Identity;
@@ -205,7 +205,7 @@ impl Run {
         for task in &self.batch {
             lines.push_task(task, &self.common);
             lines.tasks.count(task.status());
-            writer::made_progress();
+            recorder::made_progress();
         }
         for mut task in self.batch.drain(..) {
             if spare.len() < SPARE && task.items.capacity() > 0 {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::writer;
+use super::recorder;
 
 /// A request that anyone may make, and the writer's answer.
 pub(super) struct Signal {
@@ -33,7 +33,7 @@ impl Signal {
         let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let until = Instant::now() + patience;
         loop {
-            writer::wake();
+            recorder::wake();
             if self.answered.load(Ordering::Acquire) >= number {
                 return true;
             }

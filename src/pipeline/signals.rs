@@ -25,7 +25,7 @@ mod unix {
     use std::thread;
     use std::time::Duration;
 
-    use crate::pipeline::{exit, rings, writer};
+    use crate::pipeline::{exit, recorder, rings};
 
     /// How long the end of the process may be held up.
     const PATIENCE: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ mod unix {
             let signal = i32::from(byte[0]);
             if !is_ours(signal) {
                 // Whoever took the signal over called our handler too, and decides what it means.
-                _ = writer::flush();
+                _ = recorder::flush();
                 continue;
             }
             exit::end_by_signal(signal, PATIENCE);

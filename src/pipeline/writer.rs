@@ -1,31 +1,29 @@
-//! The writer thread: it drains the rings, pairs the events, and feeds the runs.
+//! The writer thread: it drains the rings, pairs the events, and feeds the runs. How others reach it is in `recorder`.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::event::{End, Kind, Start, id_at};
-use super::fork::ForkMutex;
+use super::recorder::{self, Command, made_progress};
 use super::resources::ProcessUse;
 use super::ring::Ring;
-use super::run::{Run, RunEnd, RunSpec};
+use super::run::{Run, RunEnd};
 use super::session::Home;
 use super::site::Site;
 use super::stats::{self, Totals};
 use super::thread::Thread;
 use super::view::Task;
-use super::{file_size, fork, push, rings, session, signal};
+use super::{push, rings, session, signal};
 use crate::clock;
-use crate::context::{self, Number};
+use crate::context::Number;
 use crate::record::{ErrorObject, Id, Status};
-use crate::{Error, ErrorKind, Result, telemetry};
+use crate::{Result, telemetry};
 
 /// The writer's shortest and longest sleep between two looks.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
@@ -37,142 +35,6 @@ const PART: u64 = 32 << 10;
 const MAX_KEPT: usize = 4096;
 /// A task open for this long is shown as running.
 const SHOW_AFTER: u64 = 1_000_000_000;
-/// How long a caller waits for the writer's answer.
-const ANSWER: Duration = Duration::from_secs(10);
-
-const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is slow or hangs";
-
-enum Command {
-    Open(RunSpec),
-    Close(Number, RunEnd, SyncSender<Result<Totals>>),
-}
-
-struct Handle {
-    commands: Mutex<Sender<Command>>,
-    thread: thread::Thread,
-}
-
-/// The writer; leaked, and null where there is none.
-static WRITER: AtomicPtr<Handle> = AtomicPtr::new(std::ptr::null_mut());
-static WOKEN: AtomicBool = AtomicBool::new(false);
-
-/// The writer of this process.
-#[allow(unsafe_code)]
-fn writer() -> Option<&'static Handle> {
-    // SAFETY: the pointer is null or a leaked handle.
-    unsafe { WRITER.load(Ordering::Acquire).as_ref() }
-}
-
-/// Whether anybody takes events out of the rings.
-pub(super) fn is_running() -> bool {
-    writer().is_some()
-}
-
-/// In a forked child: the writer's thread is the parent's.
-pub(super) fn forget() {
-    WRITER.store(std::ptr::null_mut(), Ordering::Release);
-    WOKEN.store(false, Ordering::Relaxed);
-}
-
-/// Grows with everything the writer does: a task that waits for it sees whether that makes sense.
-static PROGRESS: AtomicU64 = AtomicU64::new(0);
-
-pub(super) fn progress() -> u64 {
-    PROGRESS.load(Ordering::Relaxed)
-}
-
-pub(super) fn made_progress() {
-    PROGRESS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Wakes the writer before its time; a second call before it woke does nothing.
-#[cold]
-pub(super) fn wake() {
-    if !WOKEN.swap(true, Ordering::Relaxed)
-        && let Some(writer) = writer()
-    {
-        writer.thread.unpark();
-    }
-}
-
-/// Starts to record for a run.
-pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
-    clock::anchor();
-    fork::rearm_if_marked();
-    session::admit(&spec);
-    start()?;
-    send(Command::Open(spec))
-}
-
-/// Ends a run, once all that its tasks did so far is stored.
-pub(crate) fn close_run(number: Number, end: RunEnd) -> Result<Totals> {
-    ask(|answer| Command::Close(number, end, answer))?
-}
-
-/// Waits until every task that has ended by now was handed to its store.
-///
-/// A run that ends does this by itself; call it before something that the recorder cannot see coming, such as
-/// `exec`.
-pub fn flush() -> Result<()> {
-    if !is_running() || signal::FLUSH.ask(ANSWER) {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Pipeline, NO_ANSWER))
-}
-
-/// At the end of the process: stores everything and ends all runs, within a bounded time. What other threads still do
-/// after that stays in their rings, to be recovered.
-pub(super) fn end_process(patience: Duration) {
-    context::stop();
-    if is_running() && signal::END_ALL.ask(patience) && rings::are_drained() {
-        session::remove_all();
-    }
-}
-
-fn ask<T>(command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
-    let (answer, answered) = sync_channel(1);
-    send(command(answer))?;
-    answered.recv_timeout(ANSWER).map_err(|error| {
-        let text = match error {
-            RecvTimeoutError::Timeout => NO_ANSWER,
-            RecvTimeoutError::Disconnected => "the workflow has ended already",
-        };
-        Error::new(ErrorKind::Pipeline, text)
-    })
-}
-
-fn send(command: Command) -> Result<()> {
-    let stopped = || Error::new(ErrorKind::Pipeline, "nothing is recorded in this process");
-    let commands = &writer().ok_or_else(stopped)?.commands;
-    let sent = commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
-    sent.map_err(|_| stopped())?;
-    wake();
-    Ok(())
-}
-
-/// Starts the writer, if there is none.
-fn start() -> Result<()> {
-    static STARTING: ForkMutex = ForkMutex::new();
-    let _one_at_a_time = STARTING.lock();
-    if is_running() {
-        return Ok(());
-    }
-    let (commands, received) = channel();
-    let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
-        rings::silence_thread();
-        file_size::never_signal_thread();
-        Writer::new(received).run();
-    });
-    let thread = spawned.map_err(|error| {
-        Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started")
-            .with_source(error)
-    })?;
-    let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
-    WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);
-    super::exit::watch();
-    Ok(())
-}
-
 /// Ids are random already.
 #[derive(Default)]
 struct IdHasher(u64);
@@ -220,7 +82,7 @@ struct OpenTask {
     ending: bool,
 }
 
-struct Writer {
+pub(super) struct Writer {
     commands: Receiver<Command>,
     /// Commands that are answered after the next look at the rings.
     asked: Vec<Command>,
@@ -249,7 +111,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(commands: Receiver<Command>) -> Self {
+    pub(super) fn new(commands: Receiver<Command>) -> Self {
         let now = Instant::now();
         Self {
             commands,
@@ -270,10 +132,10 @@ impl Writer {
         }
     }
 
-    fn run(mut self) {
+    pub(super) fn run(mut self) {
         let mut sleep = SLEEP.0;
         loop {
-            WOKEN.store(false, Ordering::Relaxed);
+            recorder::note_waking();
             // Nothing of ours panics; should it, the process must not end for it.
             _ = catch_unwind(AssertUnwindSafe(|| self.turn()));
             if signal::END_ALL.was_answered() {

@@ -1,0 +1,158 @@
+//! The writer thread as others see it: it is started, woken, asked, and waited for.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::fork::ForkMutex;
+use super::run::{RunEnd, RunSpec};
+use super::stats::Totals;
+use super::writer::Writer;
+use super::{file_size, fork, rings, session, signal};
+use crate::clock;
+use crate::context::{self, Number};
+use crate::{Error, ErrorKind, Result};
+
+/// How long a caller waits for the writer's answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is slow or hangs";
+
+/// What the writer is told.
+pub(super) enum Command {
+    Open(RunSpec),
+    Close(Number, RunEnd, SyncSender<Result<Totals>>),
+}
+
+struct Handle {
+    commands: Mutex<Sender<Command>>,
+    thread: thread::Thread,
+}
+
+/// The writer; leaked, and null where there is none.
+static WRITER: AtomicPtr<Handle> = AtomicPtr::new(std::ptr::null_mut());
+static WOKEN: AtomicBool = AtomicBool::new(false);
+
+/// The writer of this process.
+#[allow(unsafe_code)]
+fn writer() -> Option<&'static Handle> {
+    // SAFETY: the pointer is null or a leaked handle.
+    unsafe { WRITER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether anybody takes events out of the rings.
+pub(super) fn is_running() -> bool {
+    writer().is_some()
+}
+
+/// In a forked child: the writer's thread is the parent's.
+pub(super) fn forget() {
+    WRITER.store(std::ptr::null_mut(), Ordering::Release);
+    WOKEN.store(false, Ordering::Relaxed);
+}
+
+/// Grows with everything the writer does: a task that waits for it sees whether that makes sense.
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+
+pub(super) fn progress() -> u64 {
+    PROGRESS.load(Ordering::Relaxed)
+}
+
+pub(super) fn made_progress() {
+    PROGRESS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Wakes the writer before its time; a second call before it woke does nothing.
+#[cold]
+pub(super) fn wake() {
+    if !WOKEN.swap(true, Ordering::Relaxed)
+        && let Some(writer) = writer()
+    {
+        writer.thread.unpark();
+    }
+}
+
+/// By the writer: it is awake, and will see what comes before the next call.
+pub(super) fn note_waking() {
+    WOKEN.store(false, Ordering::Relaxed);
+}
+
+/// Starts to record for a run.
+pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
+    clock::anchor();
+    fork::rearm_if_marked();
+    session::admit(&spec);
+    start()?;
+    send(Command::Open(spec))
+}
+
+/// Ends a run, once all that its tasks did so far is stored.
+pub(crate) fn close_run(number: Number, end: RunEnd) -> Result<Totals> {
+    ask(|answer| Command::Close(number, end, answer))?
+}
+
+/// Waits until every task that has ended by now was handed to its store.
+///
+/// A run that ends does this by itself; call it before something that the recorder cannot see coming, such as
+/// `exec`.
+pub fn flush() -> Result<()> {
+    if !is_running() || signal::FLUSH.ask(ANSWER) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Pipeline, NO_ANSWER))
+}
+
+/// At the end of the process: stores everything and ends all runs, within a bounded time. What other threads still do
+/// after that stays in their rings, to be recovered.
+pub(super) fn end_process(patience: Duration) {
+    context::stop();
+    if is_running() && signal::END_ALL.ask(patience) && rings::are_drained() {
+        session::remove_all();
+    }
+}
+
+fn ask<T>(command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
+    let (answer, answered) = sync_channel(1);
+    send(command(answer))?;
+    answered.recv_timeout(ANSWER).map_err(|error| {
+        let text = match error {
+            RecvTimeoutError::Timeout => NO_ANSWER,
+            RecvTimeoutError::Disconnected => "the workflow has ended already",
+        };
+        Error::new(ErrorKind::Pipeline, text)
+    })
+}
+
+fn send(command: Command) -> Result<()> {
+    let stopped = || Error::new(ErrorKind::Pipeline, "nothing is recorded in this process");
+    let commands = &writer().ok_or_else(stopped)?.commands;
+    let sent = commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
+    sent.map_err(|_| stopped())?;
+    wake();
+    Ok(())
+}
+
+/// Starts the writer, if there is none.
+fn start() -> Result<()> {
+    static STARTING: ForkMutex = ForkMutex::new();
+    let _one_at_a_time = STARTING.lock();
+    if is_running() {
+        return Ok(());
+    }
+    let (commands, received) = channel();
+    let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
+        rings::silence_thread();
+        file_size::never_signal_thread();
+        Writer::new(received).run();
+    });
+    let thread = spawned.map_err(|error| {
+        Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started")
+            .with_source(error)
+    })?;
+    let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
+    WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);
+    super::exit::watch();
+    Ok(())
+}
