@@ -2,13 +2,10 @@
 
 mod resources;
 
-use std::collections::HashSet;
 use std::io::Write;
 use std::process::ExitCode;
 
 use runlore::query::{Detached, Item, Node};
-use runlore::record::Record;
-use runlore::store::jsonl::RunSummary;
 use serde_json::{Value, json};
 
 use crate::out::{Colours, stdout};
@@ -46,15 +43,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let runs = store.runs()?;
-    let root = &select::run(&runs, args.run.as_deref(), store)?.workflow.workflow_id;
-    let ids = with_those_started_by(root, &runs);
-
-    let loaded = store.load(|record| {
-        let is_wanted = ids.contains(record.workflow_id().unwrap_or_default());
-        is_wanted.then(|| if args.json { record } else { slim(record, args) })
-    })?;
-    let tree = loaded.into_tree();
+    let records = store.open()?;
+    let runs = store.runs(&records)?;
+    let id = &select::run(&runs, args.run.as_deref(), store)?.workflow.workflow_id;
+    let tree = records.tree_of(id, fields(args))?;
+    store.tell(&records);
 
     let mut out = stdout();
     if args.json {
@@ -70,36 +63,15 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The run and the runs that it started, at any distance.
-fn with_those_started_by<'a>(root: &'a str, runs: &'a [RunSummary]) -> HashSet<&'a str> {
-    let mut ids = HashSet::from([root]);
-    loop {
-        let before = ids.len();
-        for run in runs {
-            if run.workflow.parent_workflow_id.as_deref().is_some_and(|id| ids.contains(id)) {
-                ids.insert(&run.workflow.workflow_id);
-            }
-        }
-        if ids.len() == before {
-            return ids;
-        }
+/// What is shown of a task beside its line in the tree: the telemetry of a long run does not fit into memory.
+fn fields(args: &Args) -> &'static [&'static str] {
+    match args {
+        // All of it.
+        Args { json: true, .. } => &[],
+        Args { values: true, .. } => &["used", "generated"],
+        Args { resources: true, .. } => &["resources"],
+        _ => &["task_id"],
     }
-}
-
-/// Takes off what the text does not show: the telemetry of a long run does not fit into memory.
-fn slim(mut record: Record, args: &Args) -> Record {
-    if let Record::Task(task) = &mut record {
-        if !args.resources {
-            task.resources = None;
-        }
-        if !args.values {
-            (task.used, task.generated) = (None, None);
-        }
-        (task.telemetry_at_start, task.telemetry_at_end) = (None, None);
-        (task.hashes, task.custom_metadata) = (None, None);
-        (task.code, task.capture, task.data, task.stdout) = (None, None, None, None);
-    }
-    record
 }
 
 fn as_json(depth: usize, node: &Node) -> Value {

@@ -52,6 +52,17 @@ pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
     human_duration(Duration::from_nanos(nanoseconds))
 }
 
+/// Energy: `12.5 J`, `3.2 kJ`.
+pub(crate) fn joules(joules: f64) -> String {
+    match joules.abs() {
+        0.0..0.001 => format!("{} µJ", three_digits(joules * 1e6)),
+        0.001..1.0 => format!("{} mJ", three_digits(joules * 1e3)),
+        1.0..1e3 => format!("{} J", three_digits(joules)),
+        1e3..1e6 => format!("{} kJ", three_digits(joules / 1e3)),
+        _ => format!("{} MJ", three_digits(joules / 1e6)),
+    }
+}
+
 pub(crate) fn percent(percent: f64) -> String {
     format!("{percent:.1} %")
 }

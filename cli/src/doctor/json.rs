@@ -27,7 +27,10 @@ pub(super) fn of(report: &Report<'_>) -> Value {
             "cost_ns": nanoseconds(report.cost_of_machine),
         },
         "machine": report.machine,
-        "store": {"path": report.store.path(), "exists": report.store.path().exists()},
+        "store": {
+            "path": report.store.display().to_string(),
+            "exists": report.store.path().map(|path| path.exists()),
+        },
         "sensors": report.sensors.iter().map(sensor).collect::<Vec<_>>(),
         "findings": report.findings().map(|sensor| &sensor.field).collect::<Vec<_>>(),
     })

@@ -64,9 +64,9 @@ fn summary(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     let container = about.container.as_ref().map(machine::container);
     let container = container.map_or("no container".to_owned(), |it| format!("container {it}"));
     line(out, "", &format!("{}; {container}", machine::system(about)))?;
-    let path = report.store.path();
-    let made = if path.exists() { "" } else { ", which the first run makes" };
-    line(out, "store", &format!("{}{made}", path.display()))
+    let is_missing = report.store.path().is_some_and(|path| !path.exists());
+    let made = if is_missing { ", which the first run makes" } else { "" };
+    line(out, "store", &format!("{}{made}", report.store.display()))
 }
 
 fn line(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {

@@ -1,0 +1,202 @@
+//! Records from one store into another.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::Provenance;
+use crate::record::Record;
+use crate::settings::Settings;
+use crate::store::{Batch, RunInfo, Store, StoreChoice};
+use crate::{Error, ErrorKind, Result, store};
+
+/// How many records, and how many bytes of them, are handed to a store at once.
+const BATCH: (usize, usize) = (1000, 4 << 20);
+
+/// How many stores are open at once, where each run has one of its own.
+const OPEN: usize = 32;
+
+/// Nothing of the settings in force may decide what a copy keeps.
+static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
+
+/// What a copy has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Copied {
+    /// Tasks that were written.
+    pub tasks: u64,
+    /// Workflows that were written.
+    pub workflows: u64,
+    /// Records of other kinds that were written.
+    pub others: u64,
+}
+
+impl Copied {
+    /// All records that were written.
+    pub fn records(&self) -> u64 {
+        self.tasks + self.workflows + self.others
+    }
+
+    fn count(&mut self, record: &Record) {
+        match record {
+            Record::Task(_) => self.tasks += 1,
+            Record::Workflow(_) => self.workflows += 1,
+            Record::Other(_) => self.others += 1,
+        }
+    }
+}
+
+impl Provenance {
+    /// Writes every record into another store, and says after each batch how far it is.
+    ///
+    /// Stores know a record by its id, so that a copy which was broken off may be begun again.
+    ///
+    /// ```
+    /// use runlore::Provenance;
+    /// # let folder = std::env::temp_dir().join(format!("runlore-doc-copy-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # std::fs::write(folder.join("one.jsonl"), r#"{"type":"task","task_id":"t1","workflow_id":"w1"}"#)?;
+    /// let copied = Provenance::open(&folder)?.copy_to(folder.join("copy"), |_| {})?;
+    /// assert_eq!(copied.tasks, 1);
+    /// assert!(Provenance::open(folder.join("copy"))?.task("t1")?.is_some());
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where the one cannot be read or the other cannot be written. What was written stays.
+    pub fn copy_to(
+        &self,
+        to: impl Into<StoreChoice>,
+        mut progress: impl FnMut(&Copied),
+    ) -> Result<Copied> {
+        let mut to = Destination::new(self, to.into())?;
+        let mut copied = Copied::default();
+        for record in self.source.records()? {
+            let Some(record) = self.sound(record) else { continue };
+            let record = record?;
+            to.add(&record)?;
+            copied.count(&record);
+            if copied.records().is_multiple_of(BATCH.0 as u64) {
+                progress(&copied);
+            }
+        }
+        to.finish()?;
+        progress(&copied);
+        Ok(copied)
+    }
+}
+
+/// Where a copy goes.
+struct Destination {
+    to: Place,
+    /// The name and process of each run, where runs have files of their own.
+    runs: HashMap<String, (String, u32)>,
+    /// The stores that are being filled, the one that was used last at the end.
+    filling: Vec<(String, Filling)>,
+}
+
+/// What kind of store it is.
+enum Place {
+    /// A folder, in which each run has files of its own.
+    Folder(String),
+    /// A store that takes the records of any run, which is being filled.
+    Whole,
+}
+
+impl Destination {
+    fn new(from: &Provenance, to: StoreChoice) -> Result<Self> {
+        let mut destination =
+            Self { to: Place::Whole, runs: HashMap::new(), filling: Vec::new() };
+        match to.into_folder() {
+            Ok(folder) => {
+                for workflow in from.workflows().run()? {
+                    let workflow = workflow?;
+                    let pid = workflow.pid.and_then(|pid| u32::try_from(pid).ok());
+                    let known = (workflow.display_name().to_owned(), pid.unwrap_or_default());
+                    destination.runs.insert(workflow.workflow_id, known);
+                }
+                destination.to = Place::Folder(folder);
+            }
+            Err(to) => {
+                let store = to.open(&run_info("", "copy", 0))?;
+                destination.filling.push((String::new(), Filling::new(store)));
+            }
+        }
+        Ok(destination)
+    }
+
+    fn add(&mut self, record: &Record) -> Result<()> {
+        let run = match self.to {
+            Place::Whole => "",
+            Place::Folder(_) => record.workflow_id().unwrap_or_default(),
+        };
+        self.store_of(run)?.add(record)
+    }
+
+    fn store_of(&mut self, run: &str) -> Result<&mut Filling> {
+        if let Some(at) = self.filling.iter().rposition(|(id, _)| id == run) {
+            let last = self.filling.len() - 1;
+            // Records of one run mostly follow each other.
+            self.filling.swap(at, last);
+        } else if let Place::Folder(folder) = &self.to {
+            let (name, pid) = self.runs.get(run).map_or(("copy", 0), |(name, pid)| (&**name, *pid));
+            let store = store::jsonl::JsonlStore::in_folder(folder, &run_info(run, name, pid));
+            if self.filling.len() == OPEN {
+                self.filling.remove(0).1.finish()?;
+            }
+            self.filling.push((run.to_owned(), Filling::new(Box::new(store))));
+        }
+        let (_, filling) = self.filling.last_mut().expect("one was found or made");
+        Ok(filling)
+    }
+
+    fn finish(self) -> Result<()> {
+        self.filling.into_iter().try_for_each(|(_, filling)| filling.finish())
+    }
+}
+
+fn run_info(workflow_id: &str, name: &str, pid: u32) -> RunInfo {
+    RunInfo::new(workflow_id.to_owned(), name.to_owned(), pid, &SETTINGS)
+}
+
+/// A store, and the batch that it gets next.
+struct Filling {
+    store: Box<dyn Store>,
+    lines: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Filling {
+    fn new(store: Box<dyn Store>) -> Self {
+        Self { store, lines: Vec::new(), ends: Vec::new() }
+    }
+
+    fn add(&mut self, record: &Record) -> Result<()> {
+        serde_json::to_writer(&mut self.lines, record).map_err(|error| {
+            Error::new(ErrorKind::Record, "a record cannot be written as JSON").with_source(error)
+        })?;
+        self.lines.push(b'\n');
+        self.ends.push(self.lines.len());
+        if self.ends.len() >= BATCH.0 || self.lines.len() >= BATCH.1 {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if !self.ends.is_empty() {
+            self.store.prepare(self.lines.len() as u64)?;
+            self.store.write(&Batch::new(&self.lines, &self.ends))?;
+            self.lines.clear();
+            self.ends.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.write()?;
+        self.store.sync()?;
+        self.store.close()
+    }
+}
