@@ -185,6 +185,7 @@ impl TelemetryCapture {
     }
 
     /// Where a group of fields comes from, by its name on Linux, and what one reading of that costs.
+    #[cfg_attr(not(target_os = "linux"), allow(unused_variables, reason = "it is one source"))]
     pub(super) fn source_of(&self, name: &'static str) -> (String, Option<Duration>) {
         match &self.source {
             #[cfg(target_os = "linux")]
