@@ -5,7 +5,9 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use super::{config, fork, recorder, signals};
+#[cfg(unix)]
+use super::{config, fork};
+use super::{recorder, signals};
 
 /// How long a normal end of the process may be held up.
 const AT_EXIT: Duration = Duration::from_secs(2);
