@@ -25,6 +25,7 @@ mod ring;
 mod rings;
 mod run;
 mod session;
+pub(crate) mod shed;
 mod signal;
 mod signals;
 mod site;

@@ -11,7 +11,6 @@ use std::time::Instant;
 use super::cursor::Events;
 use super::event::{End, Kind, Start, id_at};
 use super::notice::notice;
-use super::push;
 use super::recorder::Command;
 use super::resources::ProcessUse;
 use super::run::{Run, RunEnd};
@@ -19,9 +18,13 @@ use super::site::Site;
 use super::stats::{self, Totals};
 use super::thread::Thread;
 use super::view::Task;
+use super::{push, shed};
 use crate::Result;
 use crate::context::Number;
 use crate::record::Id;
+
+/// Bytes that a task may hold while it is open. When it has more, the oldest of what it gave goes.
+const MOST_ITEMS: usize = 256 << 10;
 
 /// Ids are random already.
 #[derive(Default)]
@@ -275,6 +278,9 @@ impl Pairing {
             return self.runs.values_mut().any(|run| run.add_items(id, items));
         };
         open.task.items.extend_from_slice(items);
+        if open.task.items.len() > MOST_ITEMS {
+            shed::forget_old(&mut open.task.items, MOST_ITEMS / 2);
+        }
         // What was shown or kept of it is not all any more.
         open.shown = false;
         open.kept = false;

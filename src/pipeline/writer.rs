@@ -23,8 +23,8 @@ use crate::telemetry;
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
 /// How full a ring should be when it is looked at.
 const FILL: f64 = 1.0 / 8.0;
-/// Beginnings that may be kept for nothing.
-const MAX_KEPT: usize = 4096;
+/// Beginnings that may be kept for nothing, and their bytes.
+const MAX_KEPT: (usize, usize) = (4096, 16 << 20);
 /// A task open for this long is shown as running.
 const SHOW_AFTER: u64 = 1_000_000_000;
 
@@ -39,6 +39,8 @@ pub(super) struct Writer {
     ending: bool,
     /// How many beginnings of tasks the session keeps, those of ended tasks among them.
     kept: usize,
+    /// Their bytes, and how many of them are too many.
+    kept_bytes: (usize, usize),
     next_look_at_open: Instant,
     next_anchor: Instant,
 }
@@ -53,6 +55,7 @@ impl Writer {
             filled: 0.0,
             ending: false,
             kept: 0,
+            kept_bytes: (0, MAX_KEPT.1),
             next_look_at_open: now,
             next_anchor: now,
         }
@@ -205,7 +208,8 @@ impl Writer {
                 if !due.is_empty() {
                     self.kept += due.len();
                     let due = due.iter().filter_map(|id| open.get(id));
-                    session::keep_open(cursor.ring.home, due.map(|open| &open.task));
+                    self.kept_bytes.0 +=
+                        session::keep_open(cursor.ring.home, due.map(|open| &open.task));
                 }
             }
             while cursor.beginnings.front().is_some_and(|(_, id)| !is_needed(open, id)) {
@@ -222,13 +226,15 @@ impl Writer {
         if self.kept > 0 && !any_open {
             session::forget_open();
             self.kept = 0;
+            self.kept_bytes = (0, MAX_KEPT.1);
         }
-        if self.kept > MAX_KEPT + 4 * open.len() {
-            // Most of what is kept belongs to tasks that have ended.
+        if self.kept > MAX_KEPT.0 + 4 * open.len() || self.kept_bytes.0 > self.kept_bytes.1 {
+            // Most of what is kept belongs to tasks that have ended, or was added to since.
             let still = open.values().filter(|open| open.kept).map(|open| &open.task);
             let still: Vec<&Task> = still.collect();
             self.kept = still.len();
-            session::keep_only(&still);
+            let bytes = session::keep_only(&still);
+            self.kept_bytes = (bytes, MAX_KEPT.1.max(4 * bytes));
         }
     }
 
