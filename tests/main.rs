@@ -33,6 +33,7 @@ mod task_tree;
 mod telemetry;
 mod telemetry_portable;
 mod telemetry_psutil;
+mod too_much;
 mod unwritable;
 mod values;
 mod workflows;

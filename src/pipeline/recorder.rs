@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::fork::ForkMutex;
 use super::run::{RunEnd, RunSpec};
 use super::stats::Totals;
 use super::writer::Writer;
 use super::{file_size, fork, rings, session, signal};
 use crate::clock;
 use crate::context::{self, Number};
+use crate::once::Lock;
 use crate::{Error, ErrorKind, Result};
 
 /// How long a caller waits for the writer's answer.
@@ -137,7 +137,7 @@ fn send(command: Command) -> Result<()> {
 
 /// Starts the writer, if there is none.
 fn start() -> Result<()> {
-    static STARTING: ForkMutex = ForkMutex::new();
+    static STARTING: Lock = Lock::new();
     let _one_at_a_time = STARTING.lock();
     if is_running() {
         return Ok(());

@@ -74,6 +74,18 @@ impl Snapshot<'_> {
         written.is_some()
     }
 
+    /// The same without its largest part, with the reason for that; none where no part is left. What tasks used is told
+    /// from the process and the energy, so that these go last.
+    pub(crate) fn without_largest(&self, reason: &str) -> Option<Vec<u8>> {
+        let types = Types::from_bits(u16::from_le_bytes([*self.0.get(1)?, *self.0.get(2)?]));
+        let mut telemetry = self.decode()?;
+        let part = telemetry.take_largest()?;
+        telemetry.unavailable.push(part, reason.to_owned());
+        let mut smaller = Vec::new();
+        put(types, &telemetry, &mut smaller);
+        Some(smaller)
+    }
+
     /// What the process had used, where its part was captured.
     pub(crate) fn process_usage(&self) -> Option<ProcessUsage> {
         let mut from = self.body()?;
