@@ -14,6 +14,7 @@ mod killed;
 mod lifecycle;
 mod machine_info;
 mod macro_ui;
+mod method_names;
 mod mutations;
 mod panic_abort;
 mod parent_links;

@@ -1,6 +1,5 @@
 //! Contexts that cross into another process, in an environment variable.
 
-
 use serde::{Deserialize, Serialize};
 
 use super::{Context, active};

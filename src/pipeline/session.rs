@@ -517,7 +517,7 @@ impl Session {
     }
 
     fn log_site(&mut self, number: u32, site: &'static Site) {
-        self.write(&Entry::Site { number, site: SiteRecord::of(&site.spec) });
+        self.write(&Entry::Site { number, site: SiteRecord::of(site) });
     }
 
     fn write(&mut self, entry: &Entry) {

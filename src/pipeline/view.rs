@@ -525,10 +525,14 @@ struct Code<'a> {
 impl Serialize for Code<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if let Some(Site { spec, .. }) = self.site {
+        if let Some(site) = self.site {
+            let spec = &site.spec;
             map.serialize_entry("crate", spec.crate_name)?;
             map.serialize_entry("version", spec.crate_version)?;
             map.serialize_entry("module", spec.module)?;
+            if let Some(function) = site.function() {
+                map.serialize_entry("function", function)?;
+            }
             map.serialize_entry("file", spec.file)?;
             map.serialize_entry("line", &spec.line)?;
             map.serialize_entry("column", &spec.column)?;
