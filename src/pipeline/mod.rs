@@ -9,6 +9,7 @@ mod config;
 pub(crate) mod event;
 mod exit;
 mod file_size;
+mod finish;
 mod fork;
 mod json;
 mod lock;
