@@ -1,5 +1,7 @@
 //! Records in an SQLite file, for any SQLite client to look at.
 
+mod ask;
+mod condition;
 mod connections;
 mod problem;
 mod put;

@@ -184,9 +184,10 @@ fn put_workflow(connection: &Connection, workflow: WorkflowObject) -> Done {
     }
     if let Some(joined) = speak_as_one(processes) {
         let text = serde_json::to_string(&joined).map_err(not_json)?;
-        let sql = "INSERT INTO workflow (workflow_id, doc) VALUES (?1, ?2)
-            ON CONFLICT (workflow_id) DO UPDATE SET doc = excluded.doc";
-        connection.prepare_cached(sql)?.execute(params![id, text])?;
+        let is_odd = Columns::of(&text).map_err(not_json)?.is_workflow_odd;
+        let sql = "INSERT INTO workflow (workflow_id, odd, doc) VALUES (?1, ?2, ?3)
+            ON CONFLICT (workflow_id) DO UPDATE SET odd = excluded.odd, doc = excluded.doc";
+        connection.prepare_cached(sql)?.execute(params![id, is_odd.then_some(1), text])?;
     }
     Ok(())
 }

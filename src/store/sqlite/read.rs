@@ -86,7 +86,6 @@ impl SqliteSource {
     }
 
     /// The texts of these documents of a table.
-    #[expect(dead_code, reason = "asked by queries")]
     pub(super) fn these(&self, table: Table, ids: Vec<i64>) -> Texts<'_> {
         self.texts(table, Left::These(ids.into_iter()))
     }

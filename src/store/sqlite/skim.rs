@@ -23,6 +23,8 @@ pub(super) struct Columns<'a> {
     hashes: Option<&'a RawValue>,
     /// Whether a column cannot show what the record has.
     pub(super) is_odd: bool,
+    /// Whether the id of its workflow is something else than text.
+    pub(super) is_workflow_odd: bool,
     /// Whether the record is as it would be written again: of a task, with an id, and without nulls.
     pub(super) is_plain: bool,
 }
@@ -82,17 +84,17 @@ impl<'a> Columns<'a> {
         let fields: Fields<'a> = serde_json::from_str(record)?;
         let mut columns = Self { hashes: fields.hashes, ..Self::default() };
         let mut is_odd = false;
-        let mut text = |raw: Option<&'a RawValue>| {
+        let mut shown = |raw: Option<&'a RawValue>| {
             let (text, is_text) = raw.map_or((Text(None), true), text);
             is_odd |= !is_text;
             text
         };
-        columns.task_id = text(fields.task_id);
-        columns.workflow_id = text(fields.workflow_id);
-        columns.campaign_id = text(fields.campaign_id);
-        columns.parent_task_id = text(fields.parent_task_id);
-        columns.activity_id = text(fields.activity_id);
-        columns.status = text(fields.status);
+        columns.task_id = shown(fields.task_id);
+        columns.workflow_id = shown(fields.workflow_id);
+        columns.campaign_id = shown(fields.campaign_id);
+        columns.parent_task_id = shown(fields.parent_task_id);
+        columns.activity_id = shown(fields.activity_id);
+        columns.status = shown(fields.status);
         let mut number = |raw: Option<&'a RawValue>| {
             let Some(raw) = raw else { return Number::None };
             let number = serde_json::from_str(raw.get()).ok();
@@ -109,6 +111,7 @@ impl<'a> Columns<'a> {
             columns.task_id = Text(Some(raw.get().into()));
         }
         columns.is_odd = is_odd;
+        columns.is_workflow_odd = fields.workflow_id.is_some_and(|raw| !text(raw).1);
         columns.is_plain = !fields.has_null
             && fields.r#type.is_some_and(|kind| kind.get() == r#""task""#)
             && fields.task_id.is_some_and(|id| id.get().starts_with('"'));

@@ -38,14 +38,16 @@ CREATE TABLE value_hash (
 -- One row a workflow, joined of the records of its processes.
 CREATE TABLE workflow (
     id INTEGER PRIMARY KEY,
-    workflow_id TEXT NOT NULL UNIQUE,
+    workflow_id NOT NULL UNIQUE,
+    -- As above.
+    odd INTEGER,
     doc TEXT NOT NULL
 );
 
 -- What each process of a workflow told of it.
 CREATE TABLE workflow_process (
     id INTEGER PRIMARY KEY,
-    workflow_id TEXT NOT NULL,
+    workflow_id NOT NULL,
     doc TEXT NOT NULL
 );
 CREATE INDEX workflow_process_by_workflow ON workflow_process (workflow_id);
