@@ -81,6 +81,7 @@ mod identity;
 mod instrument;
 mod once;
 mod pipeline;
+pub mod provenance;
 pub mod query;
 pub mod record;
 pub mod settings;
@@ -96,6 +97,7 @@ pub use instrument::{
 pub use pipeline::{
     Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,
 };
+pub use provenance::{AsyncProvenance, Provenance};
 pub use record::Id;
 pub use runlore_macros::telemetry_task;
 

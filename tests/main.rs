@@ -28,6 +28,8 @@ mod retention;
 mod settings;
 mod settings_in_force;
 mod several_folders;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod support;
 mod task_endings;
 mod task_tree;

@@ -110,10 +110,7 @@ fn write_table(out: &mut impl Write, columns: &[String], documents: &[Value]) ->
     let headings: Vec<String> = columns.iter().map(heading).collect();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let row = |document: &Value| -> Vec<Cell> {
-        columns
-            .iter()
-            .map(|column| Cell::new(&readable(column, at(document, column))))
-            .collect()
+        columns.iter().map(|column| Cell::new(&readable(column, at(document, column)))).collect()
     };
     let rows: Vec<Vec<Cell>> = documents.iter().map(row).collect();
     table::write(out, &headings, &rows)

@@ -208,5 +208,9 @@ fn as_json(group: &Compared, figure: Figure) -> Option<Value> {
 
 /// Whole numbers as such.
 fn number(number: f64) -> Value {
-    if number.fract() == 0.0 && number.abs() < 9e15 { (number as i64).into() } else { number.into() }
+    if number.fract() == 0.0 && number.abs() < 9e15 {
+        (number as i64).into()
+    } else {
+        number.into()
+    }
 }

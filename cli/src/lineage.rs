@@ -46,7 +46,9 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         |value: &ValueLineage| !(value.generated_by.is_empty() && value.used_by.is_empty());
     if !lineage.values.iter().any(is_known) {
         let why = match is_value {
-            true => "no task made or used this value; values under 16 bytes have no hash to be known by",
+            true => {
+                "no task made or used this value; values under 16 bytes have no hash to be known by"
+            }
             false => "no value of 16 bytes or more is recorded there",
         };
         return Err(Failure::new(format!("{why}, in {}", store.display())));
@@ -102,7 +104,8 @@ fn write_side(out: &mut impl Write, what: &str, traces: &[Trace]) -> io::Result<
         let what = if at == 0 { what } else { "" };
         let name = trace.activity_id.as_deref().unwrap_or(&trace.task_id);
         let time = trace.started_at.map(local_time).unwrap_or_default();
-        let (name, value, id) = (printable(name), printable(&trace.name), printable(&trace.task_id));
+        let (name, value, id) =
+            (printable(name), printable(&trace.name), printable(&trace.task_id));
         write!(out, "  {DIM}{what:<12}{DIM:#}  {name} as {value}  {DIM}{id}  {time}")?;
         if let Some(run) = &trace.workflow_id {
             write!(out, "  run {}", printable(run))?;

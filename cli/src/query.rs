@@ -4,8 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use runlore::Provenance;
-use runlore::query::{Collection, Filter, Pipeline};
-use serde_json::Value;
+use runlore::provenance::Answer as _;
+use runlore::query::{Collection, Filter, Find, Pipeline};
+use runlore::record::TaskObject;
 
 use crate::Done;
 use crate::columns::{Form, Rows};
@@ -76,66 +77,61 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     if text.trim_start().starts_with('[') {
         return aggregate(args, text, store);
     }
-    let filter = Filter::parse(text).map_err(|error| Failure::about(text, error))?;
+    let filter = Filter::parse(text).map_err(|error| Failure::in_text(&error))?;
     let records = store.open()?;
-    let mut out = stdout();
     let limit = args.limit.unwrap_or(if args.form.is_table() { ROWS } else { 0 });
-    let is_whole = args.fields.is_empty();
-    if is_whole && args.form.is_table() && args.of == Of::Tasks {
-        let mut asked = records.tasks().filter(filter).skip(args.skip).only(tasks::ROW);
-        for field in &args.sort {
-            asked = asked.sort(field);
-        }
-        // One more, to know whether there are more.
-        let mut found = if limit == 0 { asked } else { asked.limit(limit + 1) }.to_vec()?;
-        let is_cut = limit > 0 && found.len() as u64 > limit;
-        found.truncate(if limit == 0 { usize::MAX } else { limit as usize });
-        tasks::write_table(&mut out, &found)?;
-        out.flush()?;
-        tell_cut(is_cut && args.limit.is_none(), limit);
+    // One more than is shown, to know whether there are more.
+    let asked = if limit == 0 { 0 } else { limit + 1 };
+    let mut find = Find::new().filter(filter).skip(args.skip).limit(asked);
+    for field in &args.sort {
+        find = find.sort(field);
+    }
+    let is_cut = if args.fields.is_empty() && args.form.is_table() && args.of == Of::Tasks {
+        write_tasks(&records, &find.fields(tasks::ROW), limit)?
     } else {
-        let mut rows = Rows::new(&mut out, args.form, columns(args))?;
-        let mut count = 0;
-        for document in documents(args, &records, filter)? {
-            let document = document?;
-            if limit > 0 && count == limit {
-                tell_cut(args.limit.is_none(), limit);
-                break;
-            }
-            rows.add(document)?;
-            count += 1;
-        }
-        rows.finish()?;
-        out.flush()?;
+        let is_whole = args.fields.is_empty() && args.form.is_json();
+        let find = if is_whole { find } else { find.fields(columns(args)) };
+        write_documents(args, &records, &find, limit)?
+    };
+    if is_cut && args.limit.is_none() {
+        say(&format!("these are the first {limit}; `--limit 0` shows all"));
     }
     store.tell(&records);
     Ok(ExitCode::SUCCESS)
 }
 
-fn documents<'a>(
-    args: &Args,
-    records: &'a Provenance,
-    filter: Filter,
-) -> Result<Box<dyn Iterator<Item = runlore::Result<Value>> + 'a>, Failure> {
-    macro_rules! asked {
-        ($of:expr) => {{
-            let mut asked = $of.filter(filter).skip(args.skip);
-            for field in &args.sort {
-                asked = asked.sort(field);
-            }
-            if let Some(limit @ 1..) = args.limit {
-                asked = asked.limit(limit);
-            }
-            match args.form.is_json() && args.fields.is_empty() {
-                true => asked.documents().run()?,
-                false => asked.fields(columns(args).iter().map(String::as_str)).run()?,
-            }
-        }};
+/// Writes tasks as `runlore tasks` does; whether there are more.
+fn write_tasks(records: &Provenance, find: &Find, limit: u64) -> Result<bool, Failure> {
+    let found = records.find(Collection::Tasks, find)?;
+    let mut found =
+        found.map(|task| TaskObject::from_document(task?)).collect::<runlore::Result<Vec<_>>>()?;
+    let is_cut = limit > 0 && found.len() as u64 > limit;
+    if is_cut {
+        found.truncate(limit as usize);
     }
-    Ok(match args.of {
-        Of::Tasks => Box::new(asked!(records.tasks())),
-        Of::Workflows => Box::new(asked!(records.workflows())),
-    })
+    let mut out = stdout();
+    tasks::write_table(&mut out, &found)?;
+    out.flush()?;
+    Ok(is_cut)
+}
+
+/// Writes fields of documents; whether there are more.
+fn write_documents(
+    args: &Args,
+    records: &Provenance,
+    find: &Find,
+    limit: u64,
+) -> Result<bool, Failure> {
+    let mut out = stdout();
+    let mut rows = Rows::new(&mut out, args.form, columns(args))?;
+    let mut found = records.find(args.of.into(), find)?;
+    let most = if limit == 0 { usize::MAX } else { limit as usize };
+    for document in found.by_ref().take(most) {
+        rows.add(document?)?;
+    }
+    rows.finish()?;
+    out.flush()?;
+    Ok(found.next().is_some())
 }
 
 /// The fields that are shown.
@@ -157,14 +153,8 @@ fn columns(args: &Args) -> Vec<String> {
     usual.iter().map(|&name| name.to_owned()).collect()
 }
 
-fn tell_cut(is_cut: bool, limit: u64) {
-    if is_cut {
-        say(&format!("these are the first {limit}; `--limit 0` shows all"));
-    }
-}
-
 fn aggregate(args: &Args, text: &str, store: &Store) -> Done {
-    let pipeline = Pipeline::parse(text).map_err(|error| Failure::about(text, error))?;
+    let pipeline = Pipeline::parse(text).map_err(|error| Failure::in_text(&error))?;
     if !args.sort.is_empty() || args.limit.is_some() || args.skip > 0 {
         return Err(Failure::new(
             "a pipeline has stages for this: $sort, $limit and $skip instead of --sort, --limit and --skip",

@@ -6,10 +6,10 @@ pub(crate) mod used;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use runlore::query::text::{human_duration, printable};
 use runlore::Provenance;
 use runlore::query::field;
-use runlore::record::{Record, WorkflowObject};
+use runlore::query::text::{human_duration, printable};
+use runlore::record::Record;
 use runlore::telemetry::MachineInfo;
 use serde_json::{Map, Value};
 

@@ -72,7 +72,7 @@ impl Store {
     /// The store, as people are told of it.
     pub(crate) fn display(&self) -> impl fmt::Display {
         // A URI may have a password in it.
-        runlore::record::scrub(&self.place.to_string_lossy()).into_owned()
+        runlore::record::scrub(&self.place.to_string_lossy())
     }
 
     /// What is recorded there.

@@ -30,7 +30,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let records = store.open()?;
-    let id = select::run(&store.runs(&records)?, args.run.as_deref(), store)?.workflow.workflow_id.clone();
+    let id = select::run(&store.runs(&records)?, args.run.as_deref(), store)?
+        .workflow
+        .workflow_id
+        .clone();
     let asked = records.tasks().filter(select::of_run(&id));
     // The telemetry of a long run does not fit into memory.
     let asked = if args.json { asked } else { asked.only(ROW) };

@@ -133,13 +133,13 @@ impl<'a, T: Answer> Ask<'a, T> {
     /// Asks. The answers come one at a time, and are not held.
     ///
     /// A record that cannot be read is left out, and told by [`Provenance::problems`].
-    pub fn run(self) -> Result<Answers<'a, T>> {
+    pub fn run(&self) -> Result<Answers<'_, T>> {
         let documents = self.records.source.find(self.collection, &self.find)?;
-        Ok(Answers { records: self.records, documents, answer: PhantomData })
+        Ok(Answers::new(self.records, documents))
     }
 
     /// Asks, and holds all answers.
-    pub fn to_vec(self) -> Result<Vec<T>> {
+    pub fn to_vec(&self) -> Result<Vec<T>> {
         self.run()?.collect()
     }
 
@@ -164,6 +164,12 @@ pub struct Answers<'a, T> {
     records: &'a Provenance,
     documents: Documents<'a>,
     answer: PhantomData<fn() -> T>,
+}
+
+impl<'a, T> Answers<'a, T> {
+    pub(super) fn new(records: &'a Provenance, documents: Documents<'a>) -> Self {
+        Self { records, documents, answer: PhantomData }
+    }
 }
 
 impl<T> fmt::Debug for Answers<'_, T> {

@@ -199,8 +199,11 @@ impl<T: Answer> AsyncAsk<T> {
     pub fn stream(self) -> Result<AnswerStream<T>> {
         let Self { records, collection, find, answer: _ } = self;
         let receiver = background::stream(move |sender| {
-            match Self::blocking(&records, collection, find).run() {
-                Ok(mut answers) => while answers.next().is_some_and(|answer| sender.send(answer)) {},
+            let asked = Self::blocking(&records, collection, find);
+            match asked.run() {
+                Ok(mut answers) => {
+                    while answers.next().is_some_and(|answer| sender.send(answer)) {}
+                }
                 Err(error) => _ = sender.send(Err(error)),
             }
         })?;
@@ -209,17 +212,17 @@ impl<T: Answer> AsyncAsk<T> {
 
     /// As [`Ask::to_vec`].
     pub async fn to_vec(self) -> Result<Vec<T>> {
-        self.ask(Ask::to_vec).await
+        self.ask(|asked| asked.to_vec()).await
     }
 
     /// As [`Ask::first`].
     pub async fn first(self) -> Result<Option<T>> {
-        self.ask(Ask::first).await
+        self.ask(|asked| asked.first()).await
     }
 
     /// As [`Ask::count`].
     pub async fn count(self) -> Result<u64> {
-        self.ask(Ask::count).await
+        self.ask(|asked| asked.count()).await
     }
 
     async fn ask<U: Send + 'static>(

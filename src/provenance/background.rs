@@ -41,9 +41,12 @@ pub(super) fn stream<T: Send + 'static>(
     let queue = Queue { waiting: VecDeque::new(), reader: None, is_over: false };
     let shared = Arc::new(Shared { queue: Mutex::new(queue), has_room: Condvar::new() });
     let sender = Sender(Arc::clone(&shared));
-    std::thread::Builder::new().name("runlore-query".to_owned()).spawn(move || work(&sender)).map_err(
-        |error| Error::new(ErrorKind::Store, "cannot start a thread to ask").with_source(error),
-    )?;
+    std::thread::Builder::new()
+        .name("runlore-query".to_owned())
+        .spawn(move || work(&sender))
+        .map_err(|error| {
+            Error::new(ErrorKind::Store, "cannot start a thread to ask").with_source(error)
+        })?;
     Ok(Receiver(shared))
 }
 

@@ -1,6 +1,8 @@
 //! Records from one store into another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use super::Provenance;
@@ -28,6 +30,8 @@ pub struct Copied {
     pub workflows: u64,
     /// Records of other kinds that were written.
     pub others: u64,
+    /// Records that were left out, because the other store has them.
+    pub already_there: u64,
 }
 
 impl Copied {
@@ -75,9 +79,13 @@ impl Provenance {
         for record in self.source.records()? {
             let Some(record) = self.sound(record) else { continue };
             let record = record?;
-            to.add(&record)?;
-            copied.count(&record);
-            if copied.records().is_multiple_of(BATCH.0 as u64) {
+            if to.has(&record) {
+                copied.already_there += 1;
+            } else {
+                to.add(&record)?;
+                copied.count(&record);
+            }
+            if (copied.records() + copied.already_there).is_multiple_of(BATCH.0 as u64) {
                 progress(&copied);
             }
         }
@@ -98,16 +106,36 @@ struct Destination {
 
 /// What kind of store it is.
 enum Place {
-    /// A folder, in which each run has files of its own.
-    Folder(String),
-    /// A store that takes the records of any run, which is being filled.
+    /// A folder, in which each run has files of its own, and what it has already: a file would hold a record twice.
+    Folder { folder: String, has: HashSet<Known> },
+    /// A store that takes the records of any run, and knows them by their ids.
     Whole,
+}
+
+/// A record that has come to its end.
+#[derive(PartialEq, Eq, Hash)]
+enum Known {
+    Workflow(String),
+    Task(Option<String>, String),
+}
+
+impl Known {
+    fn of(record: &Record) -> Option<Self> {
+        match record {
+            Record::Task(task) if task.is_finished() => {
+                Some(Known::Task(task.workflow_id.clone(), task.task_id.clone()))
+            }
+            Record::Workflow(run) if run.is_finished() => {
+                Some(Known::Workflow(run.workflow_id.clone()))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Destination {
     fn new(from: &Provenance, to: StoreChoice) -> Result<Self> {
-        let mut destination =
-            Self { to: Place::Whole, runs: HashMap::new(), filling: Vec::new() };
+        let mut destination = Self { to: Place::Whole, runs: HashMap::new(), filling: Vec::new() };
         match to.into_folder() {
             Ok(folder) => {
                 for workflow in from.workflows().run()? {
@@ -116,7 +144,13 @@ impl Destination {
                     let known = (workflow.display_name().to_owned(), pid.unwrap_or_default());
                     destination.runs.insert(workflow.workflow_id, known);
                 }
-                destination.to = Place::Folder(folder);
+                let mut has = HashSet::new();
+                if Path::new(&folder).exists() {
+                    for record in store::source(OsStr::new(&folder))?.records()? {
+                        has.extend(record.ok().as_ref().and_then(Known::of));
+                    }
+                }
+                destination.to = Place::Folder { folder, has };
             }
             Err(to) => {
                 let store = to.open(&run_info("", "copy", 0))?;
@@ -126,10 +160,19 @@ impl Destination {
         Ok(destination)
     }
 
+    fn has(&self, record: &Record) -> bool {
+        match &self.to {
+            Place::Whole => false,
+            Place::Folder { has, .. } => {
+                Known::of(record).is_some_and(|record| has.contains(&record))
+            }
+        }
+    }
+
     fn add(&mut self, record: &Record) -> Result<()> {
         let run = match self.to {
             Place::Whole => "",
-            Place::Folder(_) => record.workflow_id().unwrap_or_default(),
+            Place::Folder { .. } => record.workflow_id().unwrap_or_default(),
         };
         self.store_of(run)?.add(record)
     }
@@ -139,7 +182,7 @@ impl Destination {
             let last = self.filling.len() - 1;
             // Records of one run mostly follow each other.
             self.filling.swap(at, last);
-        } else if let Place::Folder(folder) = &self.to {
+        } else if let Place::Folder { folder, .. } = &self.to {
             let (name, pid) = self.runs.get(run).map_or(("copy", 0), |(name, pid)| (&**name, *pid));
             let store = store::jsonl::JsonlStore::in_folder(folder, &run_info(run, name, pid));
             if self.filling.len() == OPEN {

@@ -86,14 +86,18 @@ impl Provenance {
             Subject::Task(id) => self.hashes_in(id)?,
         };
         let wanted: HashSet<String> = hashes.iter().cloned().collect();
-        let mut traces = self.source.traces(&wanted)?;
+        let mut traces = Vec::new();
+        for task in self.source.tasks_with(&wanted)?.filter_map(|task| self.sound(task)) {
+            traces.extend(Trace::in_task(&task?, Some(&wanted)));
+        }
         traces.sort_by(|one, other| {
             let start = |trace: &Trace| trace.started_at.unwrap_or(f64::INFINITY);
             start(one).total_cmp(&start(other))
         });
         let values = hashes.into_iter().map(|hash| {
             let of = |is_generated: bool| {
-                let is_it = |trace: &&Trace| trace.hash == hash && trace.is_generated == is_generated;
+                let is_it =
+                    |trace: &&Trace| trace.hash == hash && trace.is_generated == is_generated;
                 traces.iter().filter(is_it).cloned().collect()
             };
             ValueLineage { generated_by: of(true), used_by: of(false), hash }
@@ -101,7 +105,8 @@ impl Provenance {
         let mut values: Vec<ValueLineage> = values.collect();
         if matches!(subject, Subject::Value(_)) {
             // One value with several hashes, most of which no record has.
-            let is_known = |one: &ValueLineage| !(one.generated_by.is_empty() && one.used_by.is_empty());
+            let is_known =
+                |one: &ValueLineage| !(one.generated_by.is_empty() && one.used_by.is_empty());
             values.sort_by_key(|one| !is_known(one));
             let known = values.iter().filter(|one| is_known(one)).count();
             values.truncate(known.max(1));
@@ -110,9 +115,9 @@ impl Provenance {
     }
 
     fn hashes_in(&self, task_id: &str) -> Result<Vec<String>> {
-        let task = self.task(task_id)?.ok_or_else(|| {
-            Error::new(ErrorKind::Store, format!("there is no task {task_id}"))
-        })?;
+        let task = self
+            .task(task_id)?
+            .ok_or_else(|| Error::new(ErrorKind::Store, format!("there is no task {task_id}")))?;
         let task = serde_json::to_value(&task).unwrap_or_default();
         let mut seen = HashSet::new();
         let hashes = Trace::in_task(&task, None).into_iter().map(|trace| trace.hash);

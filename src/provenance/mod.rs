@@ -45,12 +45,13 @@ use serde_json::Value;
 
 pub use ask::{Answer, Answers, Ask};
 pub use asynchronous::{AnswerStream, AsyncAsk, AsyncProvenance};
-pub use copy::{Copied, Copy};
+pub use copy::Copied;
 pub use lineage::{Lineage, Subject, ValueLineage};
 pub use series::{Point, TimeSeries};
 
 use crate::query::{
-    Collection, Filter, Measured, Pipeline, RunSummary, Source, Summary, Tree, field,
+    Collection, Filter, Find, Measured, Pipeline, RunSummary, SUMMARISED, Source, Summary, Tree,
+    field,
 };
 use crate::record::{TaskObject, WorkflowObject};
 use crate::{Error, ErrorKind, Result, store};
@@ -205,7 +206,7 @@ impl Provenance {
     /// What the tasks that match come to, by a field of theirs.
     pub fn summary_by(&self, by: &str, filter: impl Into<Filter>) -> Result<Summary> {
         let mut summary = Summary::by(by);
-        let fields = Summary::FIELDS.into_iter().chain([by]);
+        let fields = SUMMARISED.into_iter().chain([by]);
         for task in self.tasks().filter(filter).fields(fields).run()? {
             summary.add(&task?);
         }
@@ -217,6 +218,11 @@ impl Provenance {
         let duration = self.workflow(workflow_id)?.and_then(|workflow| workflow.duration());
         let tasks = self.summary(field("workflow_id").eq(workflow_id))?;
         Ok(Measured::new(duration, tasks))
+    }
+
+    /// The documents that are asked for, as plain JSON.
+    pub fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<Answers<'a, Value>> {
+        Ok(Answers::new(self, self.source.find(of, find)?))
     }
 
     /// What a pipeline makes of all tasks or workflows.

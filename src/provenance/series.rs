@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::Provenance;
-use crate::query::Filter;
 use crate::Result;
+use crate::query::Filter;
 
 /// What stands for both readings of a task, the one when it began and the one when it ended.
 const BOTH: &str = "telemetry.";

@@ -271,7 +271,8 @@ impl Limit {
                 format!("`{self}` cannot be checked: {which} it"),
             ));
         };
-        let is_exceeded = if allowed.falls { grown < allowed.change } else { grown > allowed.change };
+        let is_exceeded =
+            if allowed.falls { grown < allowed.change } else { grown > allowed.change };
         Ok(is_exceeded.then_some(change))
     }
 }
@@ -380,7 +381,8 @@ mod tests {
 
     #[test]
     fn what_is_no_limit_is_told() {
-        for wrong in ["duration", "speed:+1%", "duration:20%", "duration:+x", "rss:+inf", "cpu:+-3"] {
+        for wrong in ["duration", "speed:+1%", "duration:20%", "duration:+x", "rss:+inf", "cpu:+-3"]
+        {
             let error = wrong.parse::<Limit>().unwrap_err().to_string();
             assert!(error.contains("as in duration:+20%"), "{wrong}: {error}");
         }

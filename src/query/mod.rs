@@ -21,6 +21,7 @@
 //! ");
 //! ```
 
+pub(crate) mod compare;
 pub(crate) mod filter;
 pub(crate) mod find;
 mod operators;
@@ -29,13 +30,24 @@ pub(crate) mod path;
 pub(crate) mod pipeline;
 mod regex;
 mod render;
+mod runs;
+pub(crate) mod source;
+mod summary;
 mod syntax;
 pub mod text;
+mod trace;
 mod tree;
 
+pub use compare::{Change, Compared, Comparison, Figure, Limit, Measured};
 pub use filter::{Field, Filter, field};
 pub use find::Find;
 pub use pipeline::Pipeline;
 pub use render::{Part, Render, Style};
+pub(crate) use runs::CountedRuns;
+pub use runs::{RunSummary, Runs};
+pub use source::{Collection, Documents, Records, Source};
+pub(crate) use summary::SUMMARISED;
+pub use summary::{Distribution, Group, Summary};
 pub use syntax::SyntaxError;
+pub use trace::Trace;
 pub use tree::{Detached, Item, Node, Tree};

@@ -1,27 +1,43 @@
-//! What a store that can be read must answer.
+//! What can be asked of a store, whichever it is.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashSet, VecDeque};
+use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::runs::{CountedRuns, Runs};
 use super::{Find, Pipeline, field};
-use crate::Result;
 use crate::record::Record;
+use crate::{Error, ErrorKind, Result};
 
-/// What a question is about.
+/// Documents as they are asked for. An error of the kind [`Record`](ErrorKind::Record) costs one document, and others follow;
+/// any other is the last.
+pub type Documents<'a> = Box<dyn Iterator<Item = Result<Value>> + 'a>;
+
+/// Records as they are asked for.
+pub type Records<'a> = Box<dyn Iterator<Item = Result<Record>> + 'a>;
+
+/// Which records are asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Collection {
-    /// The tasks.
+    /// One document a task.
     Tasks,
-    /// The workflows.
+    /// One document a workflow.
     Workflows,
 }
 
 impl Collection {
-    /// Whether a record belongs here.
-    pub fn has(self, record: &Record) -> bool {
+    /// The documents among all records: for stores that do not keep them apart.
+    pub fn documents<'a>(self, records: Records<'a>) -> Documents<'a> {
+        Box::new(records.filter_map(move |record| match record {
+            Ok(record) => self.has(&record).then(|| Ok(record.to_json())),
+            Err(problem) => Some(Err(problem)),
+        }))
+    }
+
+    fn has(self, record: &Record) -> bool {
         match self {
             Collection::Tasks => record.as_task().is_some(),
             Collection::Workflows => record.as_workflow().is_some(),
@@ -29,115 +45,104 @@ impl Collection {
     }
 }
 
-/// Records, one at a time. What is wrong with one of them comes out as an error; the others follow.
-pub type Records<'a> = Box<dyn Iterator<Item = Result<Record>> + Send + 'a>;
-
-/// Answers, one JSON object at a time, with errors as in [`Records`].
-pub type Documents<'a> = Box<dyn Iterator<Item = Result<Value>> + Send + 'a>;
-
-/// A task that used or generated a value.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
-    /// The hash of the value.
-    pub hash: String,
-    /// Whether the task made it; else it used it.
-    pub is_generated: bool,
-    /// The name that the value has there.
-    pub name: String,
-    /// The task.
-    pub task_id: String,
-    /// Its workflow.
-    pub workflow_id: Option<String>,
-    /// Its name.
-    pub activity_id: Option<String>,
-    /// When it began, in Unix seconds.
-    pub started_at: Option<f64>,
-}
-
-impl Trace {
-    /// The values of a task, given as the JSON of its record, that have one of these hashes; every value with a hash,
-    /// where none is named.
-    pub fn in_task(task: &Value, hashes: Option<&HashSet<String>>) -> Vec<Trace> {
-        let text = |name: &str| task.get(name).and_then(Value::as_str).map(str::to_owned);
-        let mut found = Vec::new();
-        for (side, is_generated) in [("used", false), ("generated", true)] {
-            let Some(Value::Object(values)) = task.pointer(&format!("/hashes/{side}")) else {
-                continue;
-            };
-            for (name, hash) in values {
-                let Some(hash) = hash.as_str() else { continue };
-                if hashes.is_some_and(|hashes| !hashes.contains(hash)) {
-                    continue;
-                }
-                found.push(Trace {
-                    hash: hash.to_owned(),
-                    is_generated,
-                    name: name.clone(),
-                    task_id: text("task_id").unwrap_or_default(),
-                    workflow_id: text("workflow_id"),
-                    activity_id: text("activity_id"),
-                    started_at: task.get("started_at").and_then(Value::as_f64),
-                });
-            }
-        }
-        found
-    }
-}
-
-/// A store that can be read. Only [`records`](Self::records) must be written: all else is worked out from them, unless
-/// the store can do better.
+/// What can be asked of a store.
 ///
-/// Whatever it does instead must come to the same: `find` and `aggregate` answer as [`Find::apply`] and
-/// [`Pipeline::apply`] do.
+/// A document is a record as JSON, joined of all that was written about it. Answers stream: what is not asked for
+/// is not read. Whatever a store does by itself, by an index or on a server, gives the answer that
+/// [`Find::apply`] and [`Pipeline::apply`] give for its [`documents`](Self::documents).
+///
+/// ```
+/// use runlore::query::{Collection, Documents, Find, Records, Source, field};
+/// use serde_json::json;
+///
+/// struct Two;
+///
+/// impl Source for Two {
+///     fn documents(&self, _: Collection) -> runlore::Result<Documents<'_>> {
+///         Ok(Box::new([json!({"n": 1}), json!({"n": 2})].map(Ok).into_iter()))
+///     }
+///
+///     fn records(&self) -> runlore::Result<Records<'_>> {
+///         Ok(Box::new(std::iter::empty()))
+///     }
+/// }
+///
+/// let find = Find::new().filter(field("n").gt(1));
+/// let found: Vec<_> = Two.find(Collection::Tasks, &find)?.collect::<Result<_, _>>()?;
+/// assert_eq!(found, [json!({"n": 2})]);
+/// # Ok::<(), runlore::Error>(())
+/// ```
 pub trait Source: Send + Sync {
-    /// Every record, each task and each workflow once.
+    /// All documents, in the order they were first written.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn documents(&self, of: Collection) -> Result<Documents<'_>>;
+
+    /// Every record of every kind, joined: what a copy of the store is made of.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
     fn records(&self) -> Result<Records<'_>>;
 
-    /// The tasks or workflows that are asked for.
-    fn find(&self, of: Collection, find: &Find) -> Result<Documents<'_>> {
-        Ok(Box::new(find.apply(self.documents(of)?)))
+    /// The documents that are asked for.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<Documents<'a>> {
+        Ok(through(self.documents(of)?, |documents| find.apply(documents)))
     }
 
-    /// What a pipeline makes of all tasks or workflows.
-    fn aggregate(&self, of: Collection, pipeline: &Pipeline) -> Result<Documents<'_>> {
-        Ok(Box::new(pipeline.apply(self.documents(of)?)))
+    /// What comes out of a pipeline.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn aggregate<'a>(&'a self, of: Collection, pipeline: &'a Pipeline) -> Result<Documents<'a>> {
+        Ok(through(self.documents(of)?, |documents| pipeline.apply(documents)))
     }
 
-    /// Every task or workflow.
-    fn documents(&self, of: Collection) -> Result<Documents<'_>> {
-        let records = self.records()?;
-        Ok(Box::new(records.filter_map(move |record| match record {
-            Ok(record) => of.has(&record).then(|| Ok(record.to_json())),
-            Err(problem) => Some(Err(problem)),
-        })))
+    /// The tasks that used or generated a value of one of these hashes, as `hashes` in their documents has it.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn tasks_with<'a>(&'a self, hashes: &'a HashSet<String>) -> Result<Documents<'a>> {
+        let tasks = self.documents(Collection::Tasks)?;
+        let has = move |task: &Value| has_hash(task, hashes);
+        Ok(Box::new(tasks.filter(move |task| task.as_ref().map_or(true, has))))
     }
 
-    /// The tasks around a task: its parent first, then whose parent that is.
+    /// The tasks around a task: its parent first, the outermost last.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
     fn ancestors(&self, task_id: &str) -> Result<Vec<Value>> {
         let mut found: Vec<Value> = Vec::new();
         // Records of other programs may go round in a circle.
-        let mut seen = HashSet::from([task_id.to_owned()]);
-        let mut next = parent(task(self, task_id)?.as_ref());
-        while let Some(id) = next.filter(|id| seen.insert(id.clone())) {
-            let Some(task) = task(self, &id)? else { break };
-            next = parent(Some(&task));
+        let mut seen = HashSet::new();
+        let mut next = Some(task_id.to_owned());
+        while let Some(id) = next.take().filter(|id| seen.insert(id.clone())) {
+            let find = Find::new().filter(field("task_id").eq(id)).limit(1);
+            let Some(task) = self.find(Collection::Tasks, &find)?.find_map(Result::ok) else {
+                break;
+            };
+            next = task.get("parent_task_id").and_then(Value::as_str).map(str::to_owned);
             found.push(task);
         }
-        Ok(found)
+        // The first is the task itself.
+        Ok(found.split_off(found.len().min(1)))
     }
 
-    /// The tasks that used or generated a value with one of these hashes.
-    fn traces(&self, hashes: &HashSet<String>) -> Result<Vec<Trace>> {
-        let mut found = Vec::new();
-        for task in self.documents(Collection::Tasks)? {
-            // What cannot be read is told where tasks are asked for.
-            let Ok(task) = task else { continue };
-            found.extend(Trace::in_task(&task, Some(hashes)));
-        }
-        Ok(found)
-    }
-
-    /// The runs with their tasks counted.
+    /// The runs with their tasks counted, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
     fn runs(&self) -> Result<Runs> {
         let mut counted = CountedRuns::default();
         for record in self.records()? {
@@ -147,13 +152,78 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// Of what a store finds, the first task with this id.
-fn task(source: &(impl Source + ?Sized), id: &str) -> Result<Option<Value>> {
-    let find = Find::new().filter(field("task_id").eq(id)).limit(1);
-    let mut found = source.find(Collection::Tasks, &find)?;
-    found.find(Result::is_ok).transpose()
+/// Whether a task's document has a value of one of these hashes.
+pub(crate) fn has_hash(task: &Value, hashes: &HashSet<String>) -> bool {
+    let side = |side: &str| task.get("hashes")?.get(side)?.as_object();
+    let mut values = ["used", "generated"].into_iter().filter_map(side).flat_map(|it| it.values());
+    values.any(|value| value.as_str().is_some_and(|hash| hashes.contains(hash)))
 }
 
-fn parent(task: Option<&Value>) -> Option<String> {
-    task?.get("parent_task_id")?.as_str().map(str::to_owned)
+/// Sends documents through what knows nothing of errors. An error is handed on as soon as it is met. What is wrong with one
+/// record costs that record; any other error is the last that comes out.
+pub(crate) fn through<'a, I: Iterator<Item = Value> + 'a>(
+    documents: Documents<'a>,
+    work: impl FnOnce(Box<dyn Iterator<Item = Value> + 'a>) -> I,
+) -> Documents<'a> {
+    let problems: Rc<RefCell<VecDeque<Error>>> = Rc::default();
+    let noted = Rc::clone(&problems);
+    let mut documents = documents.fuse();
+    let good = std::iter::from_fn(move || {
+        loop {
+            match documents.next()? {
+                Ok(document) => return Some(document),
+                Err(problem) => {
+                    let is_last = problem.kind() != ErrorKind::Record;
+                    noted.borrow_mut().push_back(problem);
+                    if is_last {
+                        return None;
+                    }
+                }
+            }
+        }
+    });
+    let mut results = work(Box::new(good)).fuse();
+    // Found, while there are problems to be told before it.
+    let mut found = None;
+    let mut is_over = false;
+    Box::new(std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        if found.is_none() {
+            found = results.next();
+        }
+        if let Some(problem) = problems.borrow_mut().pop_front() {
+            // What was found when the store broke is a part that looks like the whole.
+            is_over = problem.kind() != ErrorKind::Record;
+            return Some(Err(problem));
+        }
+        found.take().map(Ok)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn all(documents: Vec<Result<Value>>) -> Vec<Result<Value, String>> {
+        let all = through(Box::new(documents.into_iter()), |documents| documents);
+        all.map(|it| it.map_err(|error| error.to_string())).collect()
+    }
+
+    #[test]
+    fn a_store_that_breaks_is_the_last_that_is_told() {
+        let broken = Err(Error::new(ErrorKind::Store, "broken"));
+        let told = all(vec![Ok(json!(1)), Ok(json!(2)), broken, Ok(json!(3))]);
+        assert_eq!(told, [Ok(json!(1)), Ok(json!(2)), Err("broken".to_owned())]);
+    }
+
+    #[test]
+    fn a_bad_record_costs_itself() {
+        let bad = || Err(Error::new(ErrorKind::Record, "bad"));
+        let told = all(vec![bad(), Ok(json!(1)), bad(), bad()]);
+        assert_eq!(told, [Err("bad".into()), Ok(json!(1)), Err("bad".into()), Err("bad".into())]);
+    }
 }

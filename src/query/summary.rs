@@ -80,7 +80,7 @@ pub struct Distribution {
 }
 
 /// The fields that a summary looks at, beside the one it goes by.
-pub(crate) const FIELDS: [&str; 15] = [
+pub(crate) const SUMMARISED: [&str; 15] = [
     "activity_id",
     "status",
     "duration_ns",

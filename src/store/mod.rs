@@ -14,14 +14,24 @@
 //! # Ok::<(), runlore::Error>(())
 //! ```
 
+mod join;
 pub mod jsonl;
 mod memory;
 mod plain;
+mod reading;
+mod sink;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
+pub use reading::SourceEntry;
+pub(crate) use reading::source;
+pub use sink::Sink;
 
 use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
@@ -69,6 +79,25 @@ pub trait Store: Send {
     fn uri(&self) -> Option<String> {
         None
     }
+
+    /// What the store has of a run whose process died: how far each of these tasks is there, and whether the workflow's
+    /// end is. Only the rest is then written. A store that does not know is given all of it, perhaps again.
+    fn known(&mut self, run: &RunInfo, tasks: &HashSet<String>) -> Result<Known> {
+        _ = (run, tasks);
+        Ok(Known::default())
+    }
+}
+
+/// What a store has of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Known {
+    /// Ids of tasks that have ended in it.
+    pub ended: HashSet<String>,
+    /// Ids of tasks that have only begun in it.
+    pub running: HashSet<String>,
+    /// Whether it says how the workflow ended.
+    pub has_end: bool,
 }
 
 /// Records on their way into a store.
@@ -139,7 +168,11 @@ impl RunInfo {
 pub struct StoreEntry {
     scheme: &'static str,
     open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>,
+    recovers: Option<CheckUri>,
 }
+
+/// Makes sure of a URI that was found in a folder.
+type CheckUri = fn(&str, &Path) -> Result<String>;
 
 impl StoreEntry {
     /// `open` gets the URI as it was written. It fails where the URI is wrong; a place that cannot be
@@ -148,11 +181,51 @@ impl StoreEntry {
         scheme: &'static str,
         open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>,
     ) -> Self {
-        Self { scheme, open }
+        Self { scheme, open, recovers: None }
+    }
+
+    /// What is left in the queues of a process that died goes to this store too. `check` gets the URI that the process left
+    /// in its folder, and that folder; it returns the URI to open, or an error where the process could have meant something
+    /// that is none of its business: the folder may come from anybody.
+    ///
+    /// Without this, or where the store has no [`folder`](Store::folder), what is left goes to files of JSON lines in the
+    /// folder.
+    #[must_use]
+    pub const fn recovers(mut self, check: fn(&str, &Path) -> Result<String>) -> Self {
+        self.recovers = Some(check);
+        self
+    }
+
+    fn of(uri: &str) -> Option<&'static Self> {
+        let (scheme, _) = uri.split_once("://")?;
+        inventory::iter::<Self>().find(|entry| entry.scheme == scheme)
     }
 }
 
 inventory::collect!(StoreEntry);
+
+/// Whether what is left of a run goes to the store of this URI.
+pub(crate) fn is_recovered(uri: &str) -> bool {
+    StoreEntry::of(uri).is_some_and(|entry| entry.recovers.is_some())
+}
+
+/// Opens the store of a URI that a dead process left in a folder.
+pub(crate) fn open_left(uri: &str, folder: &Path, run: &RunInfo) -> Result<Box<dyn Store>> {
+    let (scheme, _) = uri.split_once("://").unwrap_or((uri, ""));
+    let entry = StoreEntry::of(uri).ok_or_else(|| unknown_scheme(scheme))?;
+    let check = entry.recovers.ok_or_else(|| unknown_scheme(scheme))?;
+    (entry.open)(&check(uri, folder)?, run)
+}
+
+/// What of the stores must not be in use while the process forks.
+#[cfg(all(unix, feature = "sqlite"))]
+pub(crate) use sqlite::{Held, hold};
+
+#[cfg(all(unix, not(feature = "sqlite")))]
+pub(crate) type Held = ();
+
+#[cfg(all(unix, not(feature = "sqlite")))]
+pub(crate) fn hold() -> Held {}
 
 /// What is to be done before a folder of records is read: finish the work of processes that died.
 pub(crate) struct BeforeReading(pub(crate) fn(&Path));
@@ -189,6 +262,20 @@ impl StoreChoice {
         Self(Choice::Made(Box::new(store)))
     }
 
+    /// The folder, if it is one of JSON lines.
+    pub(crate) fn into_folder(self) -> Result<String, Self> {
+        match self.0 {
+            Choice::Uri(uri) => match uri.strip_prefix("jsonl://") {
+                Some(folder) => Ok(folder.to_owned()),
+                None if uri.contains("://") || lacks_slashes(&uri).is_some() => {
+                    Err(Self(Choice::Uri(uri)))
+                }
+                None => Ok(uri),
+            },
+            made => Err(Self(made)),
+        }
+    }
+
     /// Opens the store for a run.
     pub(crate) fn open(self, run: &RunInfo) -> Result<Box<dyn Store>> {
         let uri = match self.0 {
@@ -196,17 +283,41 @@ impl StoreChoice {
             Choice::Uri(uri) => uri,
         };
         let Some((scheme, _)) = uri.split_once("://") else {
+            if let Some((scheme, rest)) = lacks_slashes(&uri) {
+                let text = format!("`{uri}` lacks slashes: write `{scheme}://{rest}`");
+                return Err(Error::new(ErrorKind::Store, text));
+            }
             return Ok(Box::new(jsonl::JsonlStore::in_folder(&uri, run)));
         };
-        let entry = inventory::iter::<StoreEntry>().find(|entry| entry.scheme == scheme);
-        match entry {
+        match StoreEntry::of(&uri) {
             Some(entry) => (entry.open)(&uri, run),
             None => Err(unknown_scheme(scheme)),
         }
     }
 }
 
+/// A URI that somebody wrote without its slashes, taken apart.
+fn lacks_slashes(uri: &str) -> Option<(&str, &str)> {
+    uri.split_once(':').filter(|(scheme, _)| matches!(*scheme, "jsonl" | "sqlite" | "mongodb"))
+}
+
+/// Stores that are part of the library only with a feature of the same name.
+const WITH_FEATURE: [&str; 1] = ["sqlite"];
+
+/// Why there is no store of a scheme that could be there.
+fn needs_feature(scheme: &str) -> Option<Error> {
+    WITH_FEATURE.contains(&scheme).then(|| {
+        let text = format!(
+            "this program is built without `{scheme}://`: add the feature `{scheme}` of runlore"
+        );
+        Error::new(ErrorKind::Store, text)
+    })
+}
+
 fn unknown_scheme(scheme: &str) -> Error {
+    if let Some(error) = needs_feature(scheme) {
+        return error;
+    }
     let mut known: Vec<_> = inventory::iter::<StoreEntry>().map(|entry| entry.scheme).collect();
     known.sort_unstable();
     let known = known.join("://, ");
@@ -233,6 +344,12 @@ impl From<String> for StoreChoice {
 impl From<&Path> for StoreChoice {
     fn from(path: &Path) -> Self {
         Self(Choice::Uri(path.to_string_lossy().into_owned()))
+    }
+}
+
+impl From<&OsStr> for StoreChoice {
+    fn from(place: &OsStr) -> Self {
+        Self::from(Path::new(place))
     }
 }
 

@@ -68,7 +68,20 @@ impl Pipeline {
         I: IntoIterator<Item = Value>,
         I::IntoIter: 'a,
     {
-        run::run(&self.stages, Box::new(documents.into_iter()))
+        self.apply_from(0, documents)
+    }
+
+    /// The same without the first stages, which were done elsewhere.
+    pub(crate) fn apply_from<'a, I>(
+        &'a self,
+        first: usize,
+        documents: I,
+    ) -> impl Iterator<Item = Value> + 'a
+    where
+        I: IntoIterator<Item = Value>,
+        I::IntoIter: 'a,
+    {
+        run::run(&self.stages[first..], Box::new(documents.into_iter()))
     }
 
     /// The stages, for stores that translate them.

@@ -13,9 +13,9 @@ use super::files::Files;
 use super::lines::{LIMIT, Line, Lines};
 use super::load::{Loaded, join, key_of};
 use super::read::{Reader, read};
-use super::workflows::Workflows;
 use crate::Result;
 use crate::record::Record;
+use crate::store::join::Workflows;
 
 /// Streams the records of a file or of a folder of `*.jsonl` files, each task and each workflow once.
 ///

@@ -30,8 +30,8 @@ mod load;
 mod mend;
 mod read;
 mod retain;
+mod source;
 mod summary;
-mod workflows;
 mod write;
 
 pub use joined::{Joined, joined};
@@ -39,5 +39,6 @@ pub(crate) use lines::{LIMIT, Line, Lines};
 pub use load::{Loaded, load, load_with};
 pub(crate) use mend::Mended;
 pub use read::{Reader, read};
+pub(crate) use source::JsonlSource;
 pub use summary::summaries;
 pub use write::JsonlStore;

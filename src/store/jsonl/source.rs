@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{joined, summaries};
-use crate::query::{Records, Runs, Source};
+use crate::query::{Collection, Documents, Records, Runs, Source};
 use crate::{Error, ErrorKind, Result};
 
 /// Answers questions by reading all files, each time anew: there is no index that could be wrong.
@@ -26,6 +26,10 @@ impl JsonlSource {
 }
 
 impl Source for JsonlSource {
+    fn documents(&self, of: Collection) -> Result<Documents<'_>> {
+        Ok(of.documents(self.records()?))
+    }
+
     fn records(&self) -> Result<Records<'_>> {
         Ok(Box::new(joined(&self.path)?))
     }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::load::key;
 use super::read::read;
-use super::workflows::Workflows;
 use crate::Result;
 use crate::query::{CountedRuns, Runs};
 use crate::record::{Record, Status, TaskObject};
+use crate::store::join::Workflows;
 
 /// Reads the runs of a file or folder and counts their tasks: of each task only a few bytes are kept, to
 /// count it once.
