@@ -111,13 +111,13 @@ impl Meter {
     /// Reads the sensors for a task that is about to begin, into its items; none for one that is not measured.
     #[inline]
     pub(super) fn begin(
-        choice: TelemetryChoice,
+        choice: &TelemetryChoice,
         context: Context,
         items: &mut Scratch,
     ) -> Option<Box<Self>> {
         match choice {
             TelemetryChoice::None => None,
-            _ => Self::begin_chosen(choice, context, items),
+            _ => Self::begin_chosen(*choice, context, items),
         }
     }
 
@@ -216,7 +216,7 @@ impl Meter {
     }
 
     /// The task has ended, and its clock is read: what it used and what the machine does now go into its items.
-    pub(super) fn end(mut self, items: &mut Scratch) {
+    pub(super) fn end(&mut self, items: &mut Scratch) {
         self.pause();
         items.fetch();
         OPEN.fetch_sub(1, Ordering::Relaxed);

@@ -56,7 +56,7 @@ pub(super) fn sample(host: &Host) {
 }
 
 pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let Scratch { buffer, missing, .. } = scratch;
+    let Scratch { buffer, own_numbers, missing, .. } = scratch;
     // First of all, because it shows if somebody has closed our files.
     let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
     // In the order of `Process`.
@@ -115,7 +115,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     Maybe::<IoCounters>::put(&io, out);
 
     let threads = missing.or("process.num_threads", host.tasks.path(), threads);
-    let opened = host.count_descriptors(types, buffer);
+    let opened = host.count_descriptors(types, own_numbers, buffer);
     let opened = missing.or("process.num_open_file_descriptors", host.descriptors.path(), opened);
     if opened.is_none() {
         missing.add("process.num_open_files", "see process.num_open_file_descriptors");

@@ -57,6 +57,7 @@ fn graphics_processors_and_energy_are_asked_for_and_told() {
     let power: Vec<GpuMetric> = GpuVendor::Amd.named("power").collect();
     assert!(power.len() == 2 && GpuVendor::Nvidia.metrics().any(|metric| metric.unit == "mW"));
     let capture = TelemetryCapture::new(Types::from([TelemetryType::Gpu, TelemetryType::Energy]));
+    assert!(!capture.cost_of(capture.types()).is_zero());
     let now = capture.capture();
     assert!(now.gpu.is_none() && now.reason("gpu").is_some());
     assert!(capture.sensors().iter().any(|sensor| sensor.field == "gpu"));
