@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::gpu::{Asked, Gpus, Wanted};
+use super::gpu::{Asked, GpuInfo, Gpus, Wanted};
 use super::parts::Telemetry;
 use super::snapshot::Snapshot;
 use super::types::Types;
@@ -167,6 +167,17 @@ impl TelemetryCapture {
 
     pub(super) fn gpus(&self) -> &Gpus {
         &self.gpus
+    }
+
+    /// What the graphics processors are, as soon as their driver tells; why that is not known, after this time at the
+    /// latest. They are asked once in the life of a capture, on the thread that reads them.
+    ///
+    /// # Errors
+    ///
+    /// The reason, in a sentence.
+    pub fn gpu_info(&self, patience: Duration) -> Result<GpuInfo, String> {
+        let info = self.gpus.info(patience);
+        info.map(|info| (*info).clone()).map_err(|absent| absent.reason().to_owned())
     }
 
     fn take_base_line(&self) {
