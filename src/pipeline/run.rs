@@ -277,7 +277,7 @@ impl Run {
                 let percent = self.totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
                 let rounded = (percent * 1000.0).round() / 1000.0;
                 totals.insert("capture_percent".to_owned(), rounded.into());
-                totals.extend(self.readings.joules().map(|used| ("joules".to_owned(), used)));
+                totals.extend(self.readings.joules());
                 workflow.totals = Some(totals);
             }
             if let Some(add) = self.known_later.take() {
