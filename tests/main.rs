@@ -7,6 +7,7 @@ mod energy;
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod gpu;
+mod gpu_info;
 mod gpu_stub;
 mod hostile_recovery;
 mod jsonl_reading;

@@ -220,6 +220,7 @@ fn machine_facts(machine: &MachineInfo) -> Facts {
         ("memory", machine::memory(machine)),
         ("system", machine::system(machine)),
     ];
+    facts.extend(machine.gpu.as_ref().map(|gpus| ("gpu", machine::gpus(gpus))));
     facts.extend(machine.container.as_ref().map(|it| ("container", machine::container(it))));
     facts.push(("build", machine::build(machine)));
     facts

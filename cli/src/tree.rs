@@ -1,5 +1,7 @@
 //! `runlore tree`: a run as the tree of who called whom.
 
+mod energy;
+mod names;
 mod resources;
 
 use std::io::Write;
@@ -19,11 +21,16 @@ Examples:
   runlore tree                   the newest run
   runlore tree train --values    the newest run named `train`, with what went in and came out
   runlore tree --resources       the newest run, with what each task used
+  runlore tree --energy          the newest run, with the joules of each task
 
 Of the columns of --resources, CPU is the processor time of a task with all that it called, SELF its own part, and LOAD
 the first in percent of the duration: 100 % is one processor. MEMORY is by how much the process's resident memory
 changed, for a command its peak; READ and WRITTEN are bytes from and to disks. Behind ~ other tasks ran at the same time,
-and what is told of the process is theirs too.")]
+and what is told of the process is theirs too.
+
+Of those of --energy, ENERGY is what the machine and its devices used while a task ran, SELF the part of it in which no
+task inside it ran, POWER the first by the duration, and SOURCE the meters, or why nothing is known. Behind ~ other tasks
+ran at the same time. Energy is measured where `telemetry_capture.energy` is on.")]
 pub(crate) struct Args {
     /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
     /// that name); none: the newest
@@ -36,6 +43,10 @@ pub(crate) struct Args {
     /// Show what each task used: processor time, memory, bytes from and to disks
     #[arg(long, short, conflicts_with = "values")]
     resources: bool,
+
+    /// Show the energy that went by while each task ran, and which meters told it
+    #[arg(long, short, conflicts_with_all = ["values", "resources"])]
+    energy: bool,
 
     /// One JSON object a line, in the order of the tree: `depth`, `detached` and the `record`
     #[arg(long)]
@@ -56,6 +67,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         }
     } else if args.resources {
         resources::write(&mut out, &tree)?;
+    } else if args.energy {
+        energy::write(&mut out, &tree)?;
     } else {
         write!(out, "{}", tree.render().values(args.values).style(&Colours))?;
     }
@@ -70,6 +83,8 @@ fn fields(args: &Args) -> &'static [&'static str] {
         Args { json: true, .. } => &[],
         Args { values: true, .. } => &["used", "generated"],
         Args { resources: true, .. } => &["resources"],
+        // A reason has a dot in its name, and no path leads there.
+        Args { energy: true, .. } => &["resources.joules", "unavailable"],
         _ => &["task_id"],
     }
 }

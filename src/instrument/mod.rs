@@ -21,6 +21,7 @@ mod error;
 mod failure;
 mod future;
 mod inputs;
+mod machine;
 mod meter;
 mod outcome;
 mod panics;

@@ -30,6 +30,8 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// How long the end of a run tries to get its last records stored: less than anybody waits for it.
 const LAST_TRY: Duration = Duration::from_millis(800);
 
+pub(crate) type KnownLater = Box<dyn FnOnce(&mut WorkflowObject) + Send>;
+
 /// What the writer is told of a run that starts.
 pub(crate) struct RunSpec {
     pub(crate) number: Number,
@@ -41,6 +43,8 @@ pub(crate) struct RunSpec {
     pub(crate) hostname: String,
     /// The record of the workflow as it starts; none when another process has it.
     pub(crate) workflow: Option<Box<WorkflowObject>>,
+    /// Adds to its last record what could not be known when it started; must not wait for anything.
+    pub(crate) known_later: Option<KnownLater>,
     /// The two clocks when it started.
     pub(crate) monotonic_ns: u64,
     pub(crate) wall_ns: u64,
@@ -60,6 +64,7 @@ pub(super) struct Run {
     store: Box<dyn Store>,
     common: Common,
     workflow: Option<Box<WorkflowObject>>,
+    known_later: Option<KnownLater>,
     /// The two clocks, monotonic and wall, when it started.
     started: (u64, u64),
     batch: Vec<Task>,
@@ -147,6 +152,7 @@ impl Run {
             store: spec.store,
             common,
             workflow: spec.workflow,
+            known_later: spec.known_later,
             started: (spec.monotonic_ns, spec.wall_ns),
             batch: Vec::new(),
             batch_since: None,
@@ -272,8 +278,11 @@ impl Run {
                 let percent = self.totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
                 let rounded = (percent * 1000.0).round() / 1000.0;
                 totals.insert("capture_percent".to_owned(), rounded.into());
-                totals.extend(self.readings.joules().map(|used| ("joules".to_owned(), used)));
+                totals.extend(self.readings.joules());
                 workflow.totals = Some(totals);
+            }
+            if let Some(add) = self.known_later.take() {
+                add(&mut workflow);
             }
             lines.push_workflow(&workflow);
         }

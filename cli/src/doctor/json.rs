@@ -46,9 +46,12 @@ fn sensor(sensor: &Sensor) -> Value {
     });
     match &sensor.state {
         SensorState::Value(value) => told["value"] = value.clone(),
-        SensorState::Missing { reason, advice } => {
+        SensorState::Missing { reason, advice, is_expected } => {
             told["reason"] = reason.as_str().into();
             told["advice"] = (*advice).into();
+            if *is_expected {
+                told["expected"] = true.into();
+            }
         }
         _ => {}
     }
