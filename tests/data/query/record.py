@@ -89,11 +89,6 @@ def random_operand(rng):
     return random_value(rng, 2)
 
 
-def plain(value):
-    """A value that cannot be taken for operators or be compared by the order of its keys."""
-    return value
-
-
 def random_predicate(rng, depth):
     kind = rng.choice(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$type", "$size", "$all", "$regex", "$not", "$elemMatch"])
     if kind in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"):
@@ -173,7 +168,7 @@ def paths():
         1, None, {"$ne": 1}, {"$ne": None}, {"$gt": 0}, {"$lte": 2}, {"$gte": None}, {"$exists": True}, {"$exists": False}, {"$size": 2}, {"$size": 0},
         {"$type": "array"}, {"$type": "number"}, {"$not": {"$gt": 1}}, {"$eq": [1, 2]}, {"$regex": "a"},
     ]
-    for path in ["a.b", "a.0", "a.1", "a.b.c", "a.0.b", "a.b.0", "a.0.0", "a.b.c.d", "a.b.1.c", "a.00", "a.-1", "a.b.c.1.d", "b", "a.a"]:
+    for path in ["a.b", "a.0", "a.1", "a.b.c", "a.0.b", "a.b.0", "a.0.0", "a.b.c.d", "a.b.1.c", "a.-1", "a.b.c.1.d", "b", "a.a"]:
         for condition in conditions:
             find(f"{path}: {label(condition)}", filter={path: condition})
 
@@ -237,9 +232,11 @@ def logic():
 
 def sorts():
     for path in ["a", "a.b", "a.0", "a.b.c", "a.0.b", "b"]:
+        # A server refuses to sort by an index where an object in the array has a key of that name.
+        plain = {"a": {"$ne": {"0": 1}}}
         for direction in [1, -1]:
-            find(f"sort {path} {direction}", sort={path: direction, "_id": 1})
-            find(f"sort {path} {direction}, backwards", sort={path: direction, "_id": -1}, skip=3, limit=20)
+            find(f"sort {path} {direction}", filter=plain, sort={path: direction, "_id": 1})
+            find(f"sort {path} {direction}, backwards", filter=plain, sort={path: direction, "_id": -1}, skip=3, limit=20)
     find("skip", sort={"_id": 1}, skip=30)
     find("skip beyond", sort={"_id": 1}, skip=3000)
     find("limit", sort={"_id": -1}, limit=3)
