@@ -20,6 +20,8 @@ mod parent_links;
 mod power_loss;
 mod processes;
 mod python;
+mod query_cases;
+mod query_laws;
 mod random_trees;
 mod record_round_trip;
 mod resources;

@@ -185,6 +185,10 @@ fn sort_keys<'a>(value: &'a Value, path: &[Segment], each: &mut impl FnMut(Optio
             None => each(Some(MISSING)),
         },
         Value::Array(items) => match first.index.and_then(|index| items.get(index)) {
+            // An array that is named by its index is not looked into.
+            Some(item @ Value::Array(inner)) if rest.is_empty() && !inner.is_empty() => {
+                each(Some(item));
+            }
             Some(item) => sort_keys(item, rest, each),
             None if items.is_empty() => each(Some(MISSING)),
             None => items.iter().for_each(|item| match item {

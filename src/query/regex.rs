@@ -97,7 +97,7 @@ fn translated(source: &str, multi_line: bool) -> String {
     let mut rest = source.chars().peekable();
     // The number of characters since a class began.
     let mut in_class: Option<usize> = None;
-    let sets_flags = source.contains("(?");
+    let has_lines = multi_line || sets_multi_line(source);
     while let Some(character) = rest.next() {
         if let Some(since) = &mut in_class {
             *since += 1;
@@ -120,7 +120,7 @@ fn translated(source: &str, multi_line: bool) -> String {
                     other => out.extend(['\\', other]),
                 }
             }
-            '$' if in_class.is_none() && !multi_line && !sets_flags => out.push_str(r"(?:\n?\z)"),
+            '$' if in_class.is_none() && !has_lines => out.push_str(r"(?:\n?\z)"),
             '[' if in_class.is_none() => {
                 in_class = Some(0);
                 out.push('[');
@@ -149,6 +149,14 @@ fn translated(source: &str, multi_line: bool) -> String {
     out
 }
 
+/// Whether the pattern itself says somewhere that `^` and `$` are about lines: `(?m)`, `(?im:…)`.
+fn sets_multi_line(source: &str) -> bool {
+    source.split("(?").skip(1).any(|rest| {
+        let flags = rest.split([')', ':']).next().unwrap_or_default();
+        flags.contains('m') && flags.chars().all(|flag| "imsxU-".contains(flag))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +182,8 @@ mod tests {
         assert!(matches("ab$", "m", "ab\nc"));
         assert!(matches(r"a\$|b$", "", "a$"));
         assert!(matches("[$]", "", "$"));
+        assert!(matches("^(?:a|b)$", "", "b\n"));
+        assert!(matches("(?m)^b$", "", "a\nb\nc"));
     }
 
     #[test]
