@@ -6,6 +6,7 @@
 //! full.
 
 mod config;
+mod cursor;
 pub(crate) mod event;
 mod exit;
 mod file_size;
@@ -16,6 +17,7 @@ mod lock;
 mod memory;
 mod notice;
 mod owner;
+mod pairing;
 mod push;
 mod recorder;
 mod recover;
@@ -24,6 +26,7 @@ mod ring;
 mod rings;
 mod run;
 mod session;
+pub(crate) mod shed;
 mod signal;
 mod signals;
 mod site;

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use super::event::{End, Kind, Start, id_at};
 use super::finish::{Left, finish_run};
-use super::fork::ForkMutex;
 use super::owner::Owner;
 use super::ring::DeadRing;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
@@ -19,6 +18,7 @@ use super::view::Task;
 use super::{file_size, lock, notice};
 use crate::context::Number;
 use crate::file_system;
+use crate::once::Lock;
 use crate::record::Id;
 use crate::store::jsonl::{LIMIT, Line, Lines as FileLines};
 use crate::store::{BeforeReading, is_plain_folder, open_plain};
@@ -77,7 +77,7 @@ pub(crate) fn recover_quietly(folder: &Path) -> Result<Recovered> {
 /// Recovers, and hands on why something was left alone.
 fn recover_with(folder: &Path, left_alone: impl FnMut(&str)) -> Result<Recovered> {
     // Record locks hold between processes only.
-    static ONE_AT_A_TIME: ForkMutex = ForkMutex::new();
+    static ONE_AT_A_TIME: Lock = Lock::new();
     let all = folder.join(FOLDER);
     if !is_plain_folder(&all) {
         return Ok(Recovered::default());

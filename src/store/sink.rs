@@ -1,9 +1,8 @@
 //! Records from anywhere into a store: for copies, and for programs that make their records themselves.
 
-use std::sync::LazyLock;
-
 use super::{Batch, RunInfo, Store, StoreChoice};
 use crate::Result;
+use crate::once::Once;
 use crate::record::{Id, Record};
 use crate::settings::Settings;
 
@@ -45,9 +44,10 @@ impl Sink {
     ///
     /// Where there is no such store. Whether it can be written to is found out later.
     pub fn open(to: impl Into<StoreChoice>, name: &str) -> Result<Self> {
-        static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
+        static SETTINGS: Once<Settings> = Once::new();
+        let settings = SETTINGS.get_or_init(Settings::default);
         let id = Id::new().to_string();
-        let info = RunInfo::new(id, name.to_owned(), std::process::id(), &SETTINGS);
+        let info = RunInfo::new(id, name.to_owned(), std::process::id(), settings);
         let store = to.into().open(&info)?;
         Ok(Self { store, lines: Vec::new(), ends: Vec::new(), written: 0 })
     }
