@@ -34,6 +34,12 @@ mod settings_in_force;
 mod several_folders;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_lifecycle;
+#[cfg(feature = "sqlite")]
+mod sqlite_query;
+#[cfg(feature = "sqlite")]
+mod sqlite_unwritable;
 mod support;
 mod task_endings;
 mod task_tree;

@@ -3,22 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::LazyLock;
 
 use super::Provenance;
+use crate::Result;
 use crate::record::Record;
-use crate::settings::Settings;
-use crate::store::{Batch, RunInfo, Store, StoreChoice};
-use crate::{Error, ErrorKind, Result, store};
+use crate::store::{self, Sink, StoreChoice};
 
-/// How many records, and how many bytes of them, are handed to a store at once.
-const BATCH: (usize, usize) = (1000, 4 << 20);
+/// After how many records it is said how far the copy is.
+const SAID: u64 = 1000;
 
 /// How many stores are open at once, where each run has one of its own.
 const OPEN: usize = 32;
-
-/// Nothing of the settings in force may decide what a copy keeps.
-static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
 /// What a copy has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,7 +80,7 @@ impl Provenance {
                 to.add(&record)?;
                 copied.count(&record);
             }
-            if (copied.records() + copied.already_there).is_multiple_of(BATCH.0 as u64) {
+            if (copied.records() + copied.already_there).is_multiple_of(SAID) {
                 progress(&copied);
             }
         }
@@ -101,7 +96,7 @@ struct Destination {
     /// The name and process of each run, where runs have files of their own.
     runs: HashMap<String, (String, u32)>,
     /// The stores that are being filled, the one that was used last at the end.
-    filling: Vec<(String, Filling)>,
+    filling: Vec<(String, Sink)>,
 }
 
 /// What kind of store it is.
@@ -153,8 +148,7 @@ impl Destination {
                 destination.to = Place::Folder { folder, has };
             }
             Err(to) => {
-                let store = to.open(&run_info("", "copy", 0))?;
-                destination.filling.push((String::new(), Filling::new(store)));
+                destination.filling.push((String::new(), Sink::open(to, "copy")?));
             }
         }
         Ok(destination)
@@ -177,69 +171,24 @@ impl Destination {
         self.store_of(run)?.add(record)
     }
 
-    fn store_of(&mut self, run: &str) -> Result<&mut Filling> {
+    fn store_of(&mut self, run: &str) -> Result<&mut Sink> {
         if let Some(at) = self.filling.iter().rposition(|(id, _)| id == run) {
             let last = self.filling.len() - 1;
             // Records of one run mostly follow each other.
             self.filling.swap(at, last);
         } else if let Place::Folder { folder, .. } = &self.to {
             let (name, pid) = self.runs.get(run).map_or(("copy", 0), |(name, pid)| (&**name, *pid));
-            let store = store::jsonl::JsonlStore::in_folder(folder, &run_info(run, name, pid));
             if self.filling.len() == OPEN {
                 self.filling.remove(0).1.finish()?;
             }
-            self.filling.push((run.to_owned(), Filling::new(Box::new(store))));
+            let sink = Sink::for_run(folder.as_str(), run, name, pid)?;
+            self.filling.push((run.to_owned(), sink));
         }
-        let (_, filling) = self.filling.last_mut().expect("one was found or made");
-        Ok(filling)
+        let (_, sink) = self.filling.last_mut().expect("one was found or made");
+        Ok(sink)
     }
 
     fn finish(self) -> Result<()> {
-        self.filling.into_iter().try_for_each(|(_, filling)| filling.finish())
-    }
-}
-
-fn run_info(workflow_id: &str, name: &str, pid: u32) -> RunInfo {
-    RunInfo::new(workflow_id.to_owned(), name.to_owned(), pid, &SETTINGS)
-}
-
-/// A store, and the batch that it gets next.
-struct Filling {
-    store: Box<dyn Store>,
-    lines: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Filling {
-    fn new(store: Box<dyn Store>) -> Self {
-        Self { store, lines: Vec::new(), ends: Vec::new() }
-    }
-
-    fn add(&mut self, record: &Record) -> Result<()> {
-        serde_json::to_writer(&mut self.lines, record).map_err(|error| {
-            Error::new(ErrorKind::Record, "a record cannot be written as JSON").with_source(error)
-        })?;
-        self.lines.push(b'\n');
-        self.ends.push(self.lines.len());
-        if self.ends.len() >= BATCH.0 || self.lines.len() >= BATCH.1 {
-            self.write()?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self) -> Result<()> {
-        if !self.ends.is_empty() {
-            self.store.prepare(self.lines.len() as u64)?;
-            self.store.write(&Batch::new(&self.lines, &self.ends))?;
-            self.lines.clear();
-            self.ends.clear();
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<()> {
-        self.write()?;
-        self.store.sync()?;
-        self.store.close()
+        self.filling.into_iter().try_for_each(|(_, sink)| sink.finish().map(|_| ()))
     }
 }

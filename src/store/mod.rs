@@ -39,6 +39,21 @@ use crate::{Error, ErrorKind, Result};
 /// The folder that records go to, and are looked for in, unless something else is said.
 pub const DEFAULT_FOLDER: &str = "runlore";
 
+/// The folder or the URI that the settings name: a database where one is enabled that this program can open, else files of
+/// JSON lines.
+///
+/// ```
+/// let settings = runlore::settings::Settings::default();
+/// assert_eq!(runlore::store::default_uri(&settings), "runlore");
+/// ```
+pub fn default_uri(settings: &Settings) -> String {
+    let databases = &settings.databases;
+    if databases.sqlite.enabled && cfg!(feature = "sqlite") {
+        return format!("sqlite://{}", databases.sqlite.path.display());
+    }
+    databases.jsonl.path.display().to_string()
+}
+
 /// A place for records. It lives on the writer's thread: nothing of it is ever called from a task.
 ///
 /// A call that returns an error has stored nothing: the writer keeps the records and calls again with the same.

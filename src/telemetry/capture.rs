@@ -141,12 +141,7 @@ impl TelemetryCapture {
 
     /// How long it takes after the first capture until percentages can be told.
     pub(super) fn watching_time(&self) -> Duration {
-        match &self.source {
-            #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-            Source::Portable(_) => super::portable::WATCHING_TIME,
-            // A tick of the kernel's clock, and a little more.
-            _ => Duration::from_millis(11),
-        }
+        self.source.watching_time()
     }
 
     /// Where a group of fields comes from, by its name on Linux, and what one reading of that costs.

@@ -27,7 +27,7 @@ use super::{TelemetryType, command, space};
 use crate::clock;
 
 /// How long it takes until percentages can be told.
-pub(super) const WATCHING_TIME: Duration =
+const WATCHING_TIME: Duration =
     MINIMUM_CPU_UPDATE_INTERVAL.saturating_add(Duration::from_millis(1));
 const TOO_SOON: &str = "the portable source has not been watching long enough";
 
@@ -108,6 +108,10 @@ impl Source for Host {
 
     fn take_base_line(&self, types: Types) {
         self.capture(types, Duration::ZERO);
+    }
+
+    fn watching_time(&self) -> Duration {
+        WATCHING_TIME
     }
 
     fn source_of(&self, _: &str) -> (String, Option<Duration>) {

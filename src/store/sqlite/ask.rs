@@ -199,3 +199,82 @@ fn beginning(stages: &[Stage]) -> (Find, usize) {
     find.filter = filters.into_iter().reduce(Filter::and).unwrap_or_default();
     (find, done)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::query::field;
+    use crate::record::Record;
+    use crate::store::Sink;
+
+    fn source(folder: &tempfile::TempDir) -> SqliteSource {
+        let path = folder.path().join("x.db");
+        let mut sink = Sink::open(format!("sqlite://{}", path.display()), "test").unwrap();
+        for n in 0..200 {
+            let task = json!({
+                "type": "task", "task_id": format!("t{n}"), "workflow_id": format!("w{}", n % 3),
+                "parent_task_id": format!("t{}", n / 10), "activity_id": format!("a{}", n % 5),
+                "status": if n % 7 == 0 { "ERROR" } else { "FINISHED" }, "started_at": f64::from(n),
+                "hashes": {"used": {"x": format!("h{}", n % 50)}},
+            });
+            sink.add(&Record::from_json(task).unwrap()).unwrap();
+        }
+        sink.finish().unwrap();
+        SqliteSource::open(path).unwrap()
+    }
+
+    fn ids(documents: Documents<'_>) -> Vec<String> {
+        let id = |task: Value| task["task_id"].as_str().unwrap().to_owned();
+        documents.map(|task| id(task.unwrap())).collect()
+    }
+
+    #[test]
+    fn the_usual_questions_never_look_at_every_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = source(&folder);
+        let last = Find::new().filter(field("workflow_id").eq("w1")).sort("-started_at").limit(50);
+        let both = field("activity_id").eq("a1").and(field("status").eq("ERROR"));
+        let cases = [
+            ("one task", Find::new().filter(field("task_id").eq("t7"))),
+            ("children", Find::new().filter(field("parent_task_id").eq("t7"))),
+            ("last of a workflow", last),
+            ("activity and status", Find::new().filter(both.clone())),
+            ("some of them", Find::new().filter(both).limit(20)),
+            (
+                "errors, newest first",
+                Find::new().filter(field("status").eq("ERROR")).sort("-started_at").limit(20),
+            ),
+            ("of a campaign", Find::new().filter(field("campaign_id").eq("c"))),
+            (
+                "since a moment",
+                Find::new().filter(field("started_at").gt(190)).sort("started_at").limit(5),
+            ),
+        ];
+        let mut explained = String::new();
+        for (what, find) in cases {
+            let steps = source.explain(Collection::Tasks, &find).expect(what);
+            assert!(steps.iter().all(|step| !step.starts_with("SCAN")), "{what}: {steps:?}");
+            _ = writeln!(explained, "{what}: {}", steps.join("; "));
+        }
+        insta::assert_snapshot!(explained);
+    }
+
+    #[test]
+    fn answers_are_those_of_the_evaluation_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = source(&folder);
+        let last = Find::new().filter(field("workflow_id").eq("w1")).sort("-started_at");
+        let last = last.limit(3).skip(1).fields(["task_id"]);
+        let found = source.find(Collection::Tasks, &last).unwrap();
+        assert_eq!(ids(found), ["t196", "t193", "t190"]);
+        let pipeline = Pipeline::parse(
+            r#"[{"$match": {"status": "ERROR"}}, {"$sort": {"started_at": -1}}, {"$limit": 2},
+                {"$project": {"task_id": 1}}]"#,
+        )
+        .unwrap();
+        assert_eq!(ids(source.aggregate(Collection::Tasks, &pipeline).unwrap()), ["t196", "t189"]);
+        assert_eq!(ids(source.tasks_with("h49").unwrap()), ["t49", "t99", "t149", "t199"]);
+    }
+}

@@ -122,8 +122,11 @@ impl<'a> Columns<'a> {
     pub(super) fn hashes(&self) -> Vec<(&'static str, Cow<'a, str>, Cow<'a, str>)> {
         let sides = self.hashes.and_then(|raw| serde_json::from_str::<Sides<'a>>(raw.get()).ok());
         let Sides { used, generated } = sides.unwrap_or_default();
-        let of = |side, pairs: Pairs<'a>| {
-            pairs.0.into_iter().filter_map(move |(name, hash)| Some((side, name.0?, hash.0?)))
+        let of = |side, raw: Option<&'a RawValue>| {
+            // A side of another shape has no hashes, and does not cost the other its own.
+            let pairs = raw.and_then(|raw| serde_json::from_str::<Pairs<'a>>(raw.get()).ok());
+            let pairs = pairs.unwrap_or_default().0.into_iter();
+            pairs.filter_map(move |(name, hash)| Some((side, name.0?, hash.0?)))
         };
         of("used", used).chain(of("generated", generated)).collect()
     }
@@ -215,10 +218,10 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 
 #[derive(Debug, Default, Deserialize)]
 struct Sides<'a> {
-    #[serde(borrow, default)]
-    used: Pairs<'a>,
-    #[serde(borrow, default)]
-    generated: Pairs<'a>,
+    #[serde(borrow)]
+    used: Option<&'a RawValue>,
+    #[serde(borrow)]
+    generated: Option<&'a RawValue>,
 }
 
 /// Names and texts, in order.
@@ -271,11 +274,11 @@ mod tests {
             (columns.started_at, columns.duration_ns),
             (Number::Real(1.5), Number::Whole(7))
         );
-        let hashes: Vec<_> = columns.hashes();
-        assert_eq!(
-            hashes,
-            [("used", "x".into(), "h1".into()), ("generated", "z".into(), "h2".into())]
-        );
+        let [used, generated] =
+            [("used", "x".into(), "h1".into()), ("generated", "z".into(), "h2".into())];
+        assert_eq!(columns.hashes(), [used, generated.clone()]);
+        let half = r#"{"hashes":{"used":["h1"],"generated":{"z":"h2"}}}"#;
+        assert_eq!(Columns::of(half).unwrap().hashes(), [generated]);
     }
 
     #[test]
