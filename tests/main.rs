@@ -21,6 +21,7 @@ mod panic_abort;
 mod parent_links;
 mod power_loss;
 mod processes;
+mod provenance;
 mod python;
 mod query_cases;
 mod query_errors;

@@ -159,6 +159,48 @@ fn readable(column: &str, value: Option<&Value>) -> String {
         if name.ends_with("_ns") && number >= 0.0 {
             return human_duration(Duration::from_nanos(number as u64));
         }
+        if number.fract() != 0.0 && number.abs() < 1e15 {
+            // More digits than anybody reads; `--json` has them all.
+            return six_digits(number);
+        }
     }
     plain(value)
+}
+
+fn six_digits(number: f64) -> String {
+    let whole = number.abs().log10().floor() as i32;
+    let decimals = usize::try_from((5 - whole).clamp(0, 12)).unwrap_or_default();
+    let text = format!("{number:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_table_shows_numbers_as_people_read_them() {
+        for (column, value, text) in [
+            ("mean", json!(9855.166666666666), "9855.17"),
+            ("loss", json!(0.000_123_456_789), "0.000123457"),
+            ("n", json!(12), "12"),
+            ("n", json!(-0.5), "-0.5"),
+            ("big", json!(1.5e300), "1.5e300"),
+            ("duration_ns", json!(1500), "1.5 µs"),
+            ("used", json!({"a": [1]}), "{\"a\":[1]}"),
+        ] {
+            assert_eq!(readable(column, Some(&value)), text);
+        }
+        assert_eq!(readable("n", None), "");
+    }
+
+    #[test]
+    fn a_path_leads_through_objects_and_arrays() {
+        let document = json!({"a": {"b": [1, {"c": 2}]}, "x.y": 3});
+        assert_eq!(at(&document, "a.b.1.c"), Some(&json!(2)));
+        assert_eq!(at(&document, "x.y"), Some(&json!(3)));
+        assert_eq!(at(&document, "a.b.c"), None);
+    }
 }

@@ -248,3 +248,8 @@ const TREE_FIELDS: [&str; 13] = [
     "error.message",
     "error.chain",
 ];
+
+/// The guide's snippets compile and hold.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/asking.md")]
+pub struct Guide;

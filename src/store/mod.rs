@@ -280,6 +280,7 @@ impl StoreChoice {
     /// The folder, if it is one of JSON lines.
     pub(crate) fn into_folder(self) -> Result<String, Self> {
         match self.0 {
+            Choice::Uri(uri) if names_database(&uri) => Err(Self(Choice::Uri(uri))),
             Choice::Uri(uri) => match uri.strip_prefix("jsonl://") {
                 Some(folder) => Ok(folder.to_owned()),
                 None if uri.contains("://") || lacks_slashes(&uri).is_some() => {
@@ -295,12 +296,12 @@ impl StoreChoice {
     pub(crate) fn open(self, run: &RunInfo) -> Result<Box<dyn Store>> {
         let uri = match self.0 {
             Choice::Made(store) => return Ok(store),
+            Choice::Uri(uri) if names_database(&uri) => format!("sqlite://{uri}"),
             Choice::Uri(uri) => uri,
         };
         let Some((scheme, _)) = uri.split_once("://") else {
-            if let Some((scheme, rest)) = lacks_slashes(&uri) {
-                let text = format!("`{uri}` lacks slashes: write `{scheme}://{rest}`");
-                return Err(Error::new(ErrorKind::Store, text));
+            if lacks_slashes(&uri).is_some() {
+                return Err(slashes_missing(&uri));
             }
             return Ok(Box::new(jsonl::JsonlStore::in_folder(&uri, run)));
         };
@@ -311,9 +312,24 @@ impl StoreChoice {
     }
 }
 
+/// Whether a path is meant to be an SQLite file: by the end of its name, unless there is a folder of that name.
+pub(crate) fn names_database(place: &str) -> bool {
+    let path = Path::new(place);
+    let end = path.extension().and_then(OsStr::to_str);
+    !place.contains("://")
+        && end.is_some_and(|end| matches!(end, "db" | "sqlite" | "sqlite3"))
+        && !path.is_dir()
+}
+
 /// A URI that somebody wrote without its slashes, taken apart.
 fn lacks_slashes(uri: &str) -> Option<(&str, &str)> {
     uri.split_once(':').filter(|(scheme, _)| matches!(*scheme, "jsonl" | "sqlite" | "mongodb"))
+}
+
+fn slashes_missing(uri: &str) -> Error {
+    let (scheme, rest) = lacks_slashes(uri).unwrap_or_default();
+    let text = format!("`{uri}` lacks slashes: write `{scheme}://{rest}`");
+    Error::new(ErrorKind::Store, text)
 }
 
 /// Stores that are part of the library only with a feature of the same name.

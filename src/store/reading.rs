@@ -38,6 +38,9 @@ const SQLITE: &[u8] = b"SQLite format 3\0";
 pub(crate) fn source(place: &OsStr) -> Result<Box<dyn Source>> {
     match place.to_str() {
         Some(uri) if uri.contains("://") => by_scheme(uri),
+        Some(uri) if super::lacks_slashes(uri).is_some() && !Path::new(uri).exists() => {
+            Err(super::slashes_missing(uri))
+        }
         Some(path) if is_database(Path::new(path)) => by_scheme(&format!("sqlite://{path}")),
         _ => Ok(Box::new(JsonlSource::open(Path::new(place))?)),
     }

@@ -35,7 +35,7 @@ fn entry(key: &str, value: Json) -> Result<Node> {
             "`{operator}` stands inside a field, as in {{\"field\": {{\"{operator}\": …}}}}"
         ))),
         operator if operator.starts_with('$') => {
-            Err(unknown("operator at the top of a filter", operator, operators::OF_DOCUMENTS))
+            Err(unknown("top-level operator", operator, operators::OF_DOCUMENTS))
         }
         _ => field(key, value),
     }
