@@ -96,7 +96,7 @@ impl<'a, T: Answer> Ask<'a, T> {
 
     /// Only those that match. Called twice, both must.
     pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
-        self.find = self.find.filter(filter.into());
+        self.find = self.find.and(filter.into());
         self
     }
 
