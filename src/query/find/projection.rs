@@ -81,20 +81,16 @@ impl Projection {
             read_field(&mut fields, &name, value, place)?;
         }
         let mut kinds = (false, false);
-        for (name, field) in &fields {
-            if name != "_id" {
-                look(field, &mut kinds);
-            }
-        }
+        // `_id` decides only where it is alone.
+        let deciding = fields.iter().filter(|(name, _)| name != "_id" || fields.len() == 1);
+        deciding.for_each(|(_, field)| look(field, &mut kinds));
         let includes = match kinds {
             (true, true) => {
                 let sentence =
                     "a projection either includes fields or excludes them, apart from `_id`";
                 return Err(wrong(sentence.to_owned()));
             }
-            (includes, excludes) => {
-                includes || !excludes && !matches!(&*fields, [(_, Field::Exclude)])
-            }
+            (includes, _) => includes,
         };
         Ok(Self { includes, fields })
     }
