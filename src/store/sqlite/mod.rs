@@ -23,6 +23,7 @@
 mod ask;
 mod condition;
 mod connections;
+mod needed;
 mod problem;
 mod put;
 mod read;
