@@ -296,12 +296,12 @@ impl StoreChoice {
 }
 
 /// Stores that are part of the library only with a feature of the same name.
-const WITH_FEATURE: [&str; 1] = ["sqlite"];
+const WITH_FEATURE: &[&str] = &["sqlite"];
 
 fn unknown_scheme(scheme: &str) -> Error {
     if WITH_FEATURE.contains(&scheme) {
         let text = format!(
-            "this program is built without `{scheme}://`: add the feature `{scheme}` of runlore"
+            "this program is built without `{scheme}://`: add the feature `{scheme}` of the crate `runlore`"
         );
         return Error::new(ErrorKind::Store, text);
     }
