@@ -29,6 +29,7 @@ mod put;
 mod read;
 mod schema;
 mod skim;
+mod turn;
 mod write;
 
 #[cfg(unix)]
