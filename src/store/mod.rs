@@ -333,13 +333,13 @@ fn slashes_missing(uri: &str) -> Error {
 }
 
 /// Stores that are part of the library only with a feature of the same name.
-const WITH_FEATURE: [&str; 1] = ["sqlite"];
+const WITH_FEATURE: &[&str] = &["sqlite"];
 
 /// Why there is no store of a scheme that could be there.
 fn needs_feature(scheme: &str) -> Option<Error> {
     WITH_FEATURE.contains(&scheme).then(|| {
         let text = format!(
-            "this program is built without `{scheme}://`: add the feature `{scheme}` of runlore"
+            "this program is built without `{scheme}://`: add the feature `{scheme}` of the crate `runlore`"
         );
         Error::new(ErrorKind::Store, text)
     })
