@@ -98,7 +98,8 @@ impl Find {
     /// Only documents that match this too.
     #[must_use]
     pub fn and(self, filter: Filter) -> Self {
-        let both = if self.filter == Filter::all() { filter } else { self.filter.clone().and(filter) };
+        let both =
+            if self.filter == Filter::all() { filter } else { self.filter.clone().and(filter) };
         self.filter(both)
     }
 

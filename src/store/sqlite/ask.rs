@@ -302,6 +302,9 @@ mod tests {
         )
         .unwrap();
         assert_eq!(ids(source.aggregate(Collection::Tasks, &pipeline).unwrap()), ["t196", "t189"]);
-        assert_eq!(ids(source.tasks_with("h49").unwrap()), ["t49", "t99", "t149", "t199"]);
+        assert_eq!(
+            ids(source.tasks_with(&HashSet::from(["h49".to_owned()])).unwrap()),
+            ["t49", "t99", "t149", "t199"]
+        );
     }
 }
