@@ -14,7 +14,7 @@ fn parse(filter: &Value) -> Filter {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn a_filter_reads_back_as_it_is_written(filter in filter()) {
