@@ -1,5 +1,7 @@
 //! Records from anywhere into a store: for copies, and for programs that make their records themselves.
 
+use std::time::Duration;
+
 use super::{Batch, RunInfo, Store, StoreChoice};
 use crate::Result;
 use crate::once::Once;
@@ -45,7 +47,12 @@ impl Sink {
     /// Where there is no such store. Whether it can be written to is found out later.
     pub fn open(to: impl Into<StoreChoice>, name: &str) -> Result<Self> {
         static SETTINGS: Once<Settings> = Once::new();
-        let settings = SETTINGS.get_or_init(Settings::default);
+        let settings = SETTINGS.get_or_init(|| {
+            let mut settings = Settings::default();
+            // No task waits here: a store that others write to may take its time.
+            settings.recorder.max_wait_ms = Duration::from_secs(60);
+            settings
+        });
         let id = Id::new().to_string();
         let info = RunInfo::new(id, name.to_owned(), std::process::id(), settings);
         let store = to.into().open(&info)?;
