@@ -65,7 +65,7 @@
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
-//! * `sqlite`: records in an SQLite file, [`store::sqlite`]. SQLite is compiled in.
+//! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
 //! # Supported Rust versions
