@@ -75,6 +75,8 @@
 mod clock;
 mod context;
 mod error;
+#[cfg(feature = "events")]
+pub mod events;
 mod file_system;
 mod host;
 mod identity;

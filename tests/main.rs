@@ -4,6 +4,8 @@ mod container;
 mod dead_process;
 mod drop_order;
 mod energy;
+#[cfg(feature = "events")]
+mod events_records;
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod gpu;
