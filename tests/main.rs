@@ -5,6 +5,8 @@ mod dead_process;
 mod drop_order;
 mod energy;
 #[cfg(feature = "events")]
+mod events_files;
+#[cfg(feature = "events")]
 mod events_records;
 mod flowcept_reads_us;
 mod golden_flowcept;

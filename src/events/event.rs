@@ -269,12 +269,6 @@ pub(super) struct InTarget<'a> {
     metadata: Cow<'a, Map<String, Value>>,
 }
 
-impl InTarget<'_> {
-    pub(super) fn metadata(&self) -> &Map<String, Value> {
-        &self.metadata
-    }
-}
-
 impl Serialize for InTarget<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = self.event;

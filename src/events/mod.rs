@@ -15,19 +15,37 @@
 //! ```
 
 mod capabilities;
+mod csv;
 mod event;
 mod fast;
 mod fields;
 mod identity;
 mod invalid;
+mod json;
 mod legacy;
+mod literal;
+mod load;
 mod mend;
+mod problem;
+mod projection;
 mod python;
+mod reader;
 mod record;
+mod scan;
+mod session;
 mod session_id;
+mod sink;
+mod source;
 mod text;
+mod write;
 
 pub use event::{Schema, Target, TelemetryEvent};
 pub use identity::Identity;
 pub use invalid::{Invalid, Reason};
+pub use load::{Loaded, LoadedSession, Sessions, load, load_with};
+pub use problem::Problem;
+pub use projection::{Correlation, ProjectedRecord, Resource};
+pub use reader::{Format, ReadOptions, Reader, read, read_with};
 pub use record::{Options, validate};
+pub use session::{SessionStatus, SessionSummary};
+pub use write::Writer;

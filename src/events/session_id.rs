@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::event::TelemetryEvent;
+use super::event::{Schema, Target, TelemetryEvent};
 use super::fields::given;
 use super::python;
 
@@ -37,7 +37,8 @@ pub(super) fn of_record(record: &Map<String, Value>) -> String {
 /// file goes, however it is packed, and when it grows.
 pub(super) fn of_file(first: &TelemetryEvent) -> String {
     let mut text = String::new();
-    let name = TelemetryEvent { session_id: MADE_UP.to_owned(), ..first.clone() };
-    python::json(&name.to_record(super::Schema::V4).unwrap_or_default(), &mut text);
+    let event = TelemetryEvent { session_id: MADE_UP.to_owned(), ..first.clone() };
+    let record = event.to_record(Target::from(Schema::V3).lossy());
+    python::json(&record.unwrap_or_default(), &mut text);
     made_of(&text)
 }
