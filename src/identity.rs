@@ -1,8 +1,8 @@
 //! Which part of a larger job this process is, when its environment says so.
 
-use std::sync::OnceLock;
-
 use serde::{Deserialize, Serialize};
+
+use crate::once::Once;
 
 /// The place of this process in a distributed job. What the environment does not name is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub(crate) const JOBS: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 impl Identity {
     /// The identity of this process; it does not change.
     pub(crate) fn of_process() -> &'static Self {
-        static IDENTITY: OnceLock<Identity> = OnceLock::new();
+        static IDENTITY: Once<Identity> = Once::new();
         IDENTITY.get_or_init(|| Self::from(|name| std::env::var(name).ok()))
     }
 

@@ -81,6 +81,7 @@ mod file_system;
 mod host;
 mod identity;
 mod instrument;
+mod once;
 mod pipeline;
 pub mod query;
 pub mod record;

@@ -1,10 +1,9 @@
 //! Contexts that cross into another process, in an environment variable.
 
-use std::sync::OnceLock;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Context, active};
+use crate::once::Once;
 use crate::record::Id;
 
 /// Holds the parent's context, as JSON.
@@ -24,7 +23,7 @@ pub(crate) struct Inherited {
 impl Inherited {
     /// What the environment of this process holds.
     pub(crate) fn from_env() -> Option<&'static Self> {
-        static INHERITED: OnceLock<Option<Inherited>> = OnceLock::new();
+        static INHERITED: Once<Option<Inherited>> = Once::new();
         let read = || serde_json::from_str(&std::env::var(CONTEXT).ok()?).ok();
         INHERITED.get_or_init(read).as_ref()
     }

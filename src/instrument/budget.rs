@@ -3,10 +3,10 @@
 //! Time to spend accrues with the run's own time. Half of it is divided evenly among the types, so that each is read now
 //! and then; of the other half the cheapest are paid first.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock;
+use crate::once::Once;
 use crate::pipeline::settings;
 use crate::telemetry::{TelemetryCapture, TelemetryType, Types};
 
@@ -59,7 +59,7 @@ pub(super) struct Budget {
 impl Budget {
     /// The bound of this process; none where the settings set none.
     pub(super) fn of_process() -> Option<&'static Self> {
-        static BUDGET: OnceLock<Option<Budget>> = OnceLock::new();
+        static BUDGET: Once<Option<Budget>> = Once::new();
         let budget = BUDGET.get_or_init(|| {
             let mut telemetry = settings().telemetry_capture.clone();
             let percent = telemetry.max_overhead_percent?;

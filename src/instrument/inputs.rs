@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::pipeline::Site;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
+use crate::pipeline::{Site, shed};
 use crate::record::{Absent, Encoder, Limits, is_secret_name};
 
 /// Past this size of all its values together, an event holds no more of them.
@@ -92,6 +92,10 @@ pub(crate) fn push_value(
     whole: bool,
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
+    if items.len() > MAX_ITEMS && kind == ItemKind::Generated && matches!(key, Key::Name(_)) {
+        // Outputs by name are told while the task runs, perhaps without end.
+        shed::forget_old(items, MAX_ITEMS / 2);
+    }
     let too_much = items.len() > MAX_ITEMS;
     push_item(items, kind, key, |items| {
         let start = items.len();

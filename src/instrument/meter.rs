@@ -5,7 +5,6 @@
 //! end. A capture's own time is nobody's: it is taken off the tasks around it.
 
 use std::cell::RefCell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::budget::{self, Budget};
@@ -13,6 +12,7 @@ use super::inputs::Scratch;
 use crate::clock;
 use crate::context::Context;
 use crate::context::handed::{self, Sums};
+use crate::once::Once;
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
 use crate::pipeline::{generation, settings};
 use crate::record::Id;
@@ -95,7 +95,7 @@ pub(crate) struct Meter {
 
 /// The source of all captures.
 fn source() -> &'static TelemetryCapture {
-    static SOURCE: OnceLock<TelemetryCapture> = OnceLock::new();
+    static SOURCE: Once<TelemetryCapture> = Once::new();
     SOURCE.get_or_init(|| TelemetryCapture::from_settings(&settings().telemetry_capture))
 }
 

@@ -2,12 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::{PanicHookInfo, set_hook, take_hook};
-use std::sync::Once;
 
 use super::backtrace;
 use super::error::{panic_message, push_panic_text};
 use crate::clock;
 use crate::context;
+use crate::once::Once;
 use crate::pipeline::event::{End, Ending};
 use crate::pipeline::{end_by_panic, push_end, settings};
 
@@ -45,12 +45,12 @@ impl Since {
 
 /// Listens to panics, after whoever listens already.
 pub(super) fn watch() {
-    static ONCE: Once = Once::new();
+    static WATCHED: Once<()> = Once::new();
     // A thread that is panicking must not change the hook.
     if std::thread::panicking() {
         return;
     }
-    ONCE.call_once(|| {
+    WATCHED.get_or_init(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
             before(info);

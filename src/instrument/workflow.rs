@@ -1,7 +1,6 @@
 //! Workflows: what the tasks of one run have in common, from its start to its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
@@ -12,6 +11,7 @@ use super::meter;
 use super::panics::{self, Since};
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::identity::Identity;
+use crate::once::Once;
 use crate::pipeline::{self, RunEnd, RunSpec, Totals};
 use crate::record::{
     Encoder, ErrorObject, Id, Limits, Status, ValueView, WorkflowObject, is_secret_name, redact,
@@ -432,12 +432,12 @@ fn panic_object(message: &str) -> ErrorObject {
 /// one where the settings say so. Says whether it is worth another look.
 #[cold]
 pub(super) fn join_inherited_once() -> bool {
-    static DECIDED: Once = Once::new();
+    static DECIDED: Once<()> = Once::new();
     if !context::is_undecided() {
         return false;
     }
     // Whoever comes while another thread decides waits for it: its task may be the first of the workflow.
-    DECIDED.call_once(|| {
+    DECIDED.get_or_init(|| {
         if let Err(error) = join_inherited() {
             pipeline::notice(&format!("nothing is recorded: {error}"));
         }

@@ -1,13 +1,12 @@
 //! The settings in force in this process: read once, when they are first needed.
 
-use std::sync::OnceLock;
-
 use super::notice::notice;
+use crate::once::Once;
 use crate::record::{Limits, hash, redact};
 use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static SETTINGS: Once<Settings> = Once::new();
 
 /// The settings in force. What is wrong with a file is told once, and the rest of it is used.
 pub(crate) fn settings() -> &'static Settings {

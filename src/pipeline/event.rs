@@ -167,6 +167,8 @@ pub(crate) enum ItemKind {
     Measured = 15,
     /// What a process used that the task ran, as a value.
     ChildUsage = 16,
+    /// How much was given to the task that is not kept, see `shed`.
+    Forgotten = 17,
 }
 
 impl ItemKind {
@@ -188,6 +190,7 @@ impl ItemKind {
             Self::TelemetryAtEnd,
             Self::Measured,
             Self::ChildUsage,
+            Self::Forgotten,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)
@@ -258,7 +261,7 @@ impl Measured {
 }
 
 /// Under what name an item stands: a place in its site's list, or the name itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Key<'a> {
     Index(u16),
     Name(&'a str),

@@ -1,11 +1,14 @@
 //! The end of the process: whatever is recorded by then must reach its store.
 #![allow(unsafe_code)]
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use super::{config, fork, recorder, signals};
+#[cfg(unix)]
+use super::{config, fork};
+use super::{recorder, signals};
+#[cfg(unix)]
+use crate::once::Once;
 
 /// How long a normal end of the process may be held up.
 const AT_EXIT: Duration = Duration::from_secs(2);
@@ -16,8 +19,8 @@ const PANIC: i32 = -1;
 
 /// Sees to it that the end of the process ends all runs, and that a fork makes no mess.
 pub(super) fn watch() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static WATCHED: Once<()> = Once::new();
+    WATCHED.get_or_init(|| {
         #[cfg(unix)]
         {
             // SAFETY: `at_exit` is a plain function that neither unwinds nor needs anything that is gone by then.

@@ -5,8 +5,7 @@
 //! forgotten, never freed. Its first task makes new ones, with files of their own.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::run::RunSpec;
 use super::{config, recorder};
@@ -22,38 +21,6 @@ static MARKED: AtomicBool = AtomicBool::new(false);
 #[inline]
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
-}
-
-/// A lock that nobody holds in a forked child, whoever held it in the parent: for work that takes too long to wait for
-/// its end before every fork.
-pub(super) struct ForkMutex {
-    /// The lock of the generation that last used it; leaked.
-    lock: AtomicPtr<(u32, Mutex<()>)>,
-}
-
-impl ForkMutex {
-    pub(super) const fn new() -> Self {
-        Self { lock: AtomicPtr::new(std::ptr::null_mut()) }
-    }
-
-    pub(super) fn lock(&'static self) -> MutexGuard<'static, ()> {
-        loop {
-            let current = self.lock.load(Ordering::Acquire);
-            // SAFETY: null, or a lock that was leaked below.
-            if let Some((generation, lock)) = unsafe { current.as_ref() }
-                && *generation == self::generation()
-            {
-                return lock.lock().unwrap_or_else(PoisonError::into_inner);
-            }
-            let new = Box::into_raw(Box::new((generation(), Mutex::new(()))));
-            let swapped =
-                self.lock.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
-            if swapped.is_err() {
-                // SAFETY: nobody has seen it.
-                drop(unsafe { Box::from_raw(new) });
-            }
-        }
-    }
 }
 
 /// In a forked child, once: goes on recording for the workflows that were running, into files of its own.
@@ -89,7 +56,7 @@ pub(super) use unix::watch;
 #[cfg(unix)]
 mod unix {
     use std::cell::UnsafeCell;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::{GENERATION, MARKED};
     use crate::context;
@@ -111,6 +78,11 @@ mod unix {
 
     /// Sees to it that a fork finds no lock closed, and that the child knows that it is one.
     pub(in crate::pipeline) fn watch() {
+        // Twice the handlers would wait for themselves.
+        static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+        if IS_WATCHED.swap(true, Ordering::Relaxed) {
+            return;
+        }
         // SAFETY: the handlers do not unwind, and stay for the life of the process.
         unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
     }

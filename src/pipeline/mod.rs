@@ -6,6 +6,7 @@
 //! full.
 
 mod config;
+mod cursor;
 pub(crate) mod event;
 mod exit;
 mod file_size;
@@ -15,6 +16,7 @@ mod lock;
 mod memory;
 mod notice;
 mod owner;
+mod pairing;
 mod push;
 mod recorder;
 mod recover;
@@ -23,6 +25,7 @@ mod ring;
 mod rings;
 mod run;
 mod session;
+pub(crate) mod shed;
 mod signal;
 mod signals;
 mod site;

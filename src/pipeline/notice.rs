@@ -24,6 +24,19 @@ pub(crate) fn notice(text: &str) {
         told.len() < 100 && told.insert(text.to_owned())
     };
     if is_new {
-        _ = writeln!(std::io::stderr(), "runlore: {text}");
+        _ = write(&format!("runlore: {text}\n"));
     }
+}
+
+/// Past the lock of the standard library, which a forked child may have inherited closed.
+#[cfg(unix)]
+fn write(text: &str) -> std::io::Result<()> {
+    use std::os::fd::AsFd as _;
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
+    std::fs::File::from(stderr).write_all(text.as_bytes())
+}
+
+#[cfg(not(unix))]
+fn write(text: &str) -> std::io::Result<()> {
+    std::io::stderr().write_all(text.as_bytes())
 }

@@ -1,5 +1,6 @@
 //! The caller's side: events go into the thread's ring, and what to do when it is full.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use super::config::settings;
 use super::event::{End, Kind, Start, bytes_of};
 use super::notice::notice;
 use super::ring::{END_ROOM, Ring};
-use super::{recorder, rings, stats};
+use super::{recorder, rings, shed, stats};
 use crate::clock;
 use crate::context::Number;
 use crate::record::Id;
@@ -70,18 +71,26 @@ fn try_start(ring: &Ring, start: Start, items: &[u8], reserve: bool) -> bool {
 /// A START that did not go into the ring at once.
 #[cold]
 #[inline(never)]
-fn push_start_late(ring: &Ring, mut start: Start, mut items: &[u8], reserve: bool) -> bool {
-    if items.len() > room_for_items(ring) {
-        start.lost_items = true;
-        items = &[];
-    }
-    let attempt = || try_start(ring, start, items, reserve);
+fn push_start_late(ring: &Ring, mut start: Start, items: &[u8], reserve: bool) -> bool {
+    let fitting = fitting(ring, items);
+    start.lost_items = fitting.is_none();
+    let items = fitting.unwrap_or_default();
+    let attempt = || try_start(ring, start, &items, reserve);
     let pushed = attempt() || wait_for_room(ring, items.len(), attempt);
     if !pushed {
         count_dropped(start.workflow);
     }
     wake_if_filling(ring);
     pushed
+}
+
+/// As much of an event's items as a ring takes; none where it takes nothing of them.
+fn fitting<'i>(ring: &Ring, items: &'i [u8]) -> Option<Cow<'i, [u8]>> {
+    let room = room_for_items(ring);
+    if items.len() <= room {
+        return Some(Cow::Borrowed(items));
+    }
+    shed::to_fit(items, room).map(Cow::Owned)
 }
 
 /// Pushes an END. One whose START reserved room always fits, if need be without its items.
@@ -107,8 +116,10 @@ fn try_end(ring: &Ring, end: End, items: &[u8]) -> bool {
 #[cold]
 #[inline(never)]
 fn push_end_late(ring: &Ring, end: End, items: &[u8], reserved: bool) {
-    let fits = items.len() <= room_for_items(ring);
-    if fits && wait_for_room(ring, items.len(), || try_end(ring, end, items)) {
+    if let Some(items) = &fitting(ring, items)
+        && (try_end(ring, end, items)
+            || wait_for_room(ring, items.len(), || try_end(ring, end, items)))
+    {
         return;
     }
     let bare = End { lost_items: !items.is_empty(), ..end };

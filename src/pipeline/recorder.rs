@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::fork::ForkMutex;
 use super::run::{RunEnd, RunSpec};
 use super::stats::Totals;
 use super::writer::Writer;
 use super::{file_size, fork, rings, session, signal};
 use crate::clock;
 use crate::context::{self, Number};
+use crate::once::Lock;
 use crate::{Error, ErrorKind, Result};
 
 /// How long a caller waits for the writer's answer.
@@ -48,6 +48,7 @@ pub(super) fn is_running() -> bool {
 }
 
 /// In a forked child: the writer's thread is the parent's.
+#[cfg(unix)]
 pub(super) fn forget() {
     WRITER.store(std::ptr::null_mut(), Ordering::Release);
     WOKEN.store(false, Ordering::Relaxed);
@@ -136,7 +137,7 @@ fn send(command: Command) -> Result<()> {
 
 /// Starts the writer, if there is none.
 fn start() -> Result<()> {
-    static STARTING: ForkMutex = ForkMutex::new();
+    static STARTING: Lock = Lock::new();
     let _one_at_a_time = STARTING.lock();
     if is_running() {
         return Ok(());

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::event::{End, Kind, Start, id_at};
-use super::fork::ForkMutex;
 use super::owner::Owner;
 use super::ring::DeadRing;
 use super::run::Lines;
@@ -20,6 +19,7 @@ use super::{config::settings, file_size, lock, notice};
 use crate::clock;
 use crate::context::Number;
 use crate::file_system;
+use crate::once::Lock;
 use crate::record::{Id, Status, WorkflowObject};
 use crate::store::jsonl::{JsonlStore, LIMIT, Line, Lines as FileLines, Mended};
 use crate::store::{Batch, BeforeReading, RunInfo, Store, is_plain_folder, open_plain};
@@ -70,7 +70,7 @@ pub(crate) fn recover_quietly(folder: &Path) -> Result<Recovered> {
 /// Recovers, and hands on why something was left alone.
 fn recover_with(folder: &Path, left_alone: impl FnMut(&str)) -> Result<Recovered> {
     // Record locks hold between processes only.
-    static ONE_AT_A_TIME: ForkMutex = ForkMutex::new();
+    static ONE_AT_A_TIME: Lock = Lock::new();
     let all = folder.join(FOLDER);
     if !is_plain_folder(&all) {
         return Ok(Recovered::default());

@@ -110,21 +110,22 @@ impl Lines {
         self.push(|bytes| TaskView { task, common }.write(bytes));
     }
 
+    /// Nothing in a record can fail to be JSON; should it, the others must not suffer.
     #[inline]
     fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> json::Done) {
         let start = self.bytes.len();
-        match write(&mut self.bytes) {
-            Ok(()) => {
+        let problem = match catch_unwind(AssertUnwindSafe(|| write(&mut self.bytes))) {
+            Ok(Ok(())) => {
                 self.bytes.push(b'\n');
                 self.ends.push(self.bytes.len());
+                return;
             }
-            // Nothing in a record can fail to be JSON; should it, the others must not suffer.
-            Err(error) => {
-                self.bytes.truncate(start);
-                stats::add(&stats::DROPPED, 1);
-                notice(&format!("a record could not be written as JSON: {error}"));
-            }
-        }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "writing it panicked".to_owned(),
+        };
+        self.bytes.truncate(start);
+        stats::add(&stats::DROPPED, 1);
+        notice(&format!("a record could not be written as JSON: {problem}"));
     }
 
     fn batch(&self) -> Batch<'_> {

@@ -308,20 +308,23 @@ pub(super) fn with_ring_memory<R>(
     Some(make(memory))
 }
 
-/// Keeps the beginnings of tasks whose ring needs its room.
-pub(super) fn keep_open<'t>(home: Home, tasks: impl Iterator<Item = &'t Task>) {
-    if let Some(session) = sessions().iter_mut().find(|session| session.home == home) {
-        session.keep_open(tasks);
-    }
+/// Keeps the beginnings of tasks whose ring needs its room; how many bytes they have.
+pub(super) fn keep_open<'t>(home: Home, tasks: impl Iterator<Item = &'t Task>) -> usize {
+    let mut sessions = sessions();
+    let session = sessions.iter_mut().find(|session| session.home == home);
+    session.map_or(0, |session| session.keep_open(tasks))
 }
 
-/// Keeps the beginnings of these tasks and of no others.
-pub(super) fn keep_only(tasks: &[&Task]) {
+/// Keeps the beginnings of these tasks and of no others; how many bytes they have.
+pub(super) fn keep_only(tasks: &[&Task]) -> usize {
+    let mut length = 0;
     for session in sessions().iter_mut().filter(|session| session.open.is_some()) {
         let of_session = |task: &&Task| session.runs.contains(&task.start.workflow);
         let bytes = spilled(tasks.iter().copied().filter(of_session));
+        length += bytes.len();
         session.keep_only(&bytes);
     }
+    length
 }
 
 fn spilled<'t>(tasks: impl Iterator<Item = &'t Task>) -> Vec<u8> {
@@ -370,6 +373,7 @@ pub(super) fn hold() -> Held {
 }
 
 /// In a forked child: the sessions are the parent's. Their files stay open, so that their locks are not touched.
+#[cfg(unix)]
 pub(super) fn disown() {
     std::mem::forget(std::mem::take(&mut *sessions()));
 }
@@ -483,7 +487,7 @@ impl Session {
         mapped.ok()
     }
 
-    fn keep_open<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) {
+    fn keep_open<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) -> usize {
         let bytes = spilled(tasks);
         if self.open.is_none() {
             self.open = create(&self.folder.join(OPEN)).ok();
@@ -497,6 +501,7 @@ impl Session {
                 _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
             }
         }
+        bytes.len()
     }
 
     fn keep_only(&mut self, bytes: &[u8]) {
@@ -512,7 +517,7 @@ impl Session {
     }
 
     fn log_site(&mut self, number: u32, site: &'static Site) {
-        self.write(&Entry::Site { number, site: SiteRecord::of(&site.spec) });
+        self.write(&Entry::Site { number, site: SiteRecord::of(site) });
     }
 
     fn write(&mut self, entry: &Entry) {
@@ -541,6 +546,7 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 fn private_folder(path: &Path) -> io::Result<()> {
+    #[cfg_attr(not(unix), allow(unused_mut, reason = "modes are known on Unix only"))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -17,6 +17,8 @@ use crate::telemetry::machine::AnnotatedCrate;
 #[allow(missing_docs, reason = "written by the macro, read by nobody else")]
 pub struct SiteSpec {
     pub name: &'static str,
+    /// The path of a function inside the annotated one, as the compiler spells it.
+    pub function: fn() -> &'static str,
     pub crate_name: &'static str,
     pub crate_version: &'static str,
     pub commit: Option<&'static str>,
@@ -42,6 +44,8 @@ pub struct Site {
     pub(crate) spec: SiteSpec,
     /// 0 until the site's first task.
     number: AtomicU32,
+    /// Its path, where that says more than its module and its name.
+    function: OnceLock<Option<String>>,
     /// Where the function is, as records say it.
     pub(super) code: OnceLock<String>,
 }
@@ -51,7 +55,19 @@ static SITES: RwLock<Vec<&'static Site>> = RwLock::new(Vec::new());
 impl Site {
     /// The site of an annotated function.
     pub const fn new(spec: SiteSpec) -> Self {
-        Self { spec, number: AtomicU32::new(0), code: OnceLock::new() }
+        Self { spec, number: AtomicU32::new(0), function: OnceLock::new(), code: OnceLock::new() }
+    }
+
+    /// The path of the function, where its module and its name do not say it all: of a method, or of one that goes by another
+    /// name.
+    pub(super) fn function(&self) -> Option<&str> {
+        let path = self.function.get_or_init(|| {
+            let inside = (self.spec.function)();
+            // What an async body is in has no name of its own.
+            let path = inside.strip_suffix("::__function")?.replace("::{{closure}}", "");
+            (path != format!("{}::{}", self.spec.module, self.spec.name)).then_some(path)
+        });
+        path.as_deref()
     }
 
     /// The site's number; never 0.
@@ -103,6 +119,8 @@ pub(super) fn with_registered<R>(see: impl FnOnce(&[&'static Site]) -> R) -> R {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SiteRecord {
     name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    function: Option<String>,
     crate_name: String,
     crate_version: String,
     commit: Option<String>,
@@ -119,10 +137,12 @@ pub(super) struct SiteRecord {
 }
 
 impl SiteRecord {
-    pub(super) fn of(spec: &SiteSpec) -> Self {
+    pub(super) fn of(site: &Site) -> Self {
+        let spec = &site.spec;
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         Self {
             name: spec.name.to_owned(),
+            function: site.function().map(str::to_owned),
             crate_name: spec.crate_name.to_owned(),
             crate_version: spec.crate_version.to_owned(),
             commit: spec.commit.map(str::to_owned),
@@ -147,8 +167,9 @@ impl SiteRecord {
         fn texts(texts: Vec<String>) -> &'static [&'static str] {
             texts.into_iter().map(text).collect::<Vec<_>>().leak()
         }
-        Box::leak(Box::new(Site::new(SiteSpec {
+        let site = Site::new(SiteSpec {
             name: text(self.name),
+            function: || "",
             crate_name: text(self.crate_name),
             crate_version: text(self.crate_version),
             commit: self.commit.map(text),
@@ -166,7 +187,9 @@ impl SiteRecord {
             spread: self.spread,
             summarise_full: false,
             is_async: false,
-        })))
+        });
+        _ = site.function.set(self.function);
+        Box::leak(Box::new(site))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A paired START and END as a record, written field by field into any format.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::io::Read;
 use std::rc::Rc;
 
@@ -11,6 +12,7 @@ use super::event::{
 };
 use super::json::{self, Done, Object};
 use super::resources::{ProcessUse, Resources};
+use super::shed::Forgotten;
 use super::site::Site;
 use super::thread::Thread;
 use crate::clock;
@@ -18,6 +20,9 @@ use crate::identity::Identity;
 use crate::record::{Notes, Status, ValueView, hash};
 use crate::telemetry::{Energy, EnergyUsed, Snapshot};
 use crate::usage;
+
+/// Bytes of items beyond which the outputs of a task are not looked for one by one.
+const MANY_ITEMS: usize = 4 << 10;
 
 /// A task as the writer has it: open while `end` is missing.
 #[derive(Debug)]
@@ -295,6 +300,15 @@ impl TaskView<'_> {
                 notes.add(what.to_owned(), item.text().to_owned().into());
             }
         }
+        if let Some(item) = task.all(ItemKind::Forgotten).next() {
+            let Forgotten { outputs, messages } = Forgotten::read(item.payload);
+            for (what, count) in [("generated", outputs), ("error", messages)] {
+                if count > 0 {
+                    let reason = format!("{count} more were told than a record holds");
+                    notes.add(what.to_owned(), reason.into());
+                }
+            }
+        }
         if task.start.lost_items {
             notes.add("used".to_owned(), "the record was too large for the queue".into());
         }
@@ -336,6 +350,8 @@ impl<'a> Values<'a> {
     fn of(task: &'a Task) -> Self {
         let mut values = Self { used: Vec::new(), generated: Vec::new(), metadata: Vec::new() };
         let spec = task.site.map(|site| &site.spec);
+        // Where each output is, in a task that may have thousands of them.
+        let mut outputs = (task.items.len() > MANY_ITEMS).then(HashMap::new);
         for item in task.items() {
             let (entries, names) = match item.kind {
                 ItemKind::Used => (&mut values.used, spec.map(|spec| spec.used)),
@@ -354,7 +370,14 @@ impl<'a> Values<'a> {
                 continue;
             }
             // A name given twice is told once, with its last value.
-            match entries.iter_mut().find(|known| known.name == name) {
+            let next = entries.len();
+            let place = match &mut outputs {
+                Some(outputs) if item.kind == ItemKind::Generated => {
+                    *outputs.entry(name).or_insert(next)
+                }
+                _ => entries.iter().position(|known| known.name == name).unwrap_or(next),
+            };
+            match entries.get_mut(place) {
                 Some(known) => *known = entry,
                 None => entries.push(entry),
             }
@@ -502,10 +525,14 @@ struct Code<'a> {
 impl Serialize for Code<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if let Some(Site { spec, .. }) = self.site {
+        if let Some(site) = self.site {
+            let spec = &site.spec;
             map.serialize_entry("crate", spec.crate_name)?;
             map.serialize_entry("version", spec.crate_version)?;
             map.serialize_entry("module", spec.module)?;
+            if let Some(function) = site.function() {
+                map.serialize_entry("function", function)?;
+            }
             map.serialize_entry("file", spec.file)?;
             map.serialize_entry("line", &spec.line)?;
             map.serialize_entry("column", &spec.column)?;

@@ -1,111 +1,46 @@
-//! The writer thread: it drains the rings, pairs the events, and feeds the runs. How others reach it is in `recorder`.
+//! The writer thread: it drains the rings, and gives their room back when what was in them is safe. `pairing` makes tasks of the
+//! events; how others reach the thread is in `recorder`.
 
-use std::cell::OnceCell;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::event::{End, Kind, Start, id_at};
+use super::cursor::Cursor;
+use super::pairing::{ById, OpenTask, Pairing};
 use super::recorder::{self, Command, made_progress};
-use super::resources::ProcessUse;
-use super::ring::Ring;
 use super::run::{Run, RunEnd};
 use super::session::Home;
-use super::site::Site;
-use super::stats::{self, Totals};
-use super::thread::Thread;
 use super::view::Task;
 use super::{push, rings, session, signal};
 use crate::clock;
 use crate::context::Number;
 use crate::record::{ErrorObject, Id, Status};
-use crate::{Result, telemetry};
+use crate::telemetry;
 
 /// The writer's shortest and longest sleep between two looks.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
 /// How full a ring should be when it is looked at.
 const FILL: f64 = 1.0 / 8.0;
-/// Bytes of a ring that are read in one go.
-const PART: u64 = 32 << 10;
-/// Beginnings that may be kept for nothing.
-const MAX_KEPT: usize = 4096;
+/// Beginnings that may be kept for nothing, and their bytes.
+const MAX_KEPT: (usize, usize) = (4096, 16 << 20);
 /// A task open for this long is shown as running.
 const SHOW_AFTER: u64 = 1_000_000_000;
-/// Ids are random already.
-#[derive(Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {}
-
-    fn write_u128(&mut self, id: u128) {
-        self.0 = id as u64;
-    }
-}
-
-type ById<T> = HashMap<Id, T, BuildHasherDefault<IdHasher>>;
-
-/// How far the writer has read a ring, and whose it is.
-struct Cursor {
-    ring: &'static Ring,
-    read: u64,
-    /// Where this look at the ring ends.
-    until: u64,
-    thread: Rc<Thread>,
-    owners: u32,
-    /// Where tasks began, or were added to, that may still be open: their events must stay until another place has
-    /// them.
-    beginnings: VecDeque<(u64, Id)>,
-}
-
-impl Cursor {
-    /// Whether so much of the ring is taken that room must be made.
-    fn is_filling(&self) -> bool {
-        self.ring.waiting() > self.ring.capacity() as u64 / 4
-    }
-}
-
-struct OpenTask {
-    task: Task,
-    shown: bool,
-    /// Whether the session keeps its beginning, so that its ring need not.
-    kept: bool,
-    /// Whether its END was read and is held back.
-    ending: bool,
-}
 
 pub(super) struct Writer {
-    commands: Receiver<Command>,
-    /// Commands that are answered after the next look at the rings.
-    asked: Vec<Command>,
+    pairing: Pairing,
     cursors: Vec<Cursor>,
     /// The number of the newest ring that has a cursor.
     known_rings: u64,
-    runs: HashMap<Number, Run>,
-    open: ById<OpenTask>,
-    /// ENDs whose START has not been seen: it lies in a ring that was read before this END came.
-    /// Each with the number of the look that found it.
-    early: Vec<(u64, Kind, Vec<u8>)>,
-    /// How many times something was added to a task, as far as it was read.
-    adds: u64,
-    /// How many looks there were.
-    looks: u64,
     /// How full the fullest ring had become since the last turn.
     filled: f64,
     /// The process ends: nothing needs to stay in the rings.
     ending: bool,
     /// How many beginnings of tasks the session keeps, those of ended tasks among them.
     kept: usize,
-    /// Buffers to use again.
-    spare: Vec<Vec<u8>>,
+    /// Their bytes, and how many of them are too many.
+    kept_bytes: (usize, usize),
     next_look_at_open: Instant,
     next_anchor: Instant,
 }
@@ -114,19 +49,13 @@ impl Writer {
     pub(super) fn new(commands: Receiver<Command>) -> Self {
         let now = Instant::now();
         Self {
-            commands,
-            asked: Vec::new(),
+            pairing: Pairing::new(commands),
             cursors: Vec::new(),
             known_rings: 0,
-            runs: HashMap::new(),
-            open: ById::default(),
-            early: Vec::new(),
-            adds: 0,
-            looks: 0,
             filled: 0.0,
             ending: false,
             kept: 0,
-            spare: Vec::new(),
+            kept_bytes: (0, MAX_KEPT.1),
             next_look_at_open: now,
             next_anchor: now,
         }
@@ -152,7 +81,7 @@ impl Writer {
     /// How long to sleep before the next look: until the fastest ring may be filled as far as it should be. A look costs
     /// more than a record, so that to look too often would be most of the work.
     fn next_sleep(&self, last: Duration) -> Duration {
-        if !self.early.is_empty() {
+        if self.pairing.holds_any() {
             return SLEEP.0;
         }
         let change = (FILL / self.filled).clamp(0.1, 4.0);
@@ -161,11 +90,11 @@ impl Writer {
 
     /// Looks at everything and does what was asked for.
     fn turn(&mut self) {
-        self.receive();
+        self.pairing.receive();
         // What was asked before the look at the rings is answered after it.
         let flush = signal::FLUSH.take();
         let end_all = signal::END_ALL.take();
-        let asked = std::mem::take(&mut self.asked);
+        let asked = self.pairing.take_asked();
         self.filled = 0.0;
         self.look();
         if !asked.is_empty() || flush.is_asked() || end_all.is_asked() {
@@ -175,13 +104,13 @@ impl Writer {
         for command in asked {
             match command {
                 Command::Open(_) => {}
-                Command::Close(number, end, answer) => self.close(number, end, Some(answer)),
+                Command::Close(number, end, answer) => {
+                    self.pairing.end_run(number, end, Some(answer));
+                }
             }
         }
         if flush.is_asked() {
-            for run in self.runs.values_mut() {
-                run.write_batch(&mut self.spare);
-            }
+            self.pairing.write(None);
         }
         if end_all.is_asked() {
             self.end_all();
@@ -191,12 +120,10 @@ impl Writer {
         let now = Instant::now();
         self.write_due(now);
         // At the end of the process, the last tries of all runs are waited for.
-        if !self.runs.values().any(Run::is_closing) {
+        if !self.pairing.runs.values().any(Run::is_closing) {
             end_all.answer();
         }
-        let ended: Vec<Number> =
-            self.runs.iter().filter(|(_, run)| run.ended).map(|(number, _)| *number).collect();
-        for number in ended {
+        for number in self.runs_that(|run| run.ended) {
             self.forget_if_done(number);
         }
         if now >= self.next_look_at_open {
@@ -209,132 +136,59 @@ impl Writer {
         }
     }
 
+    fn runs_that(&self, are_meant: impl Fn(&Run) -> bool) -> Vec<Number> {
+        let runs = self.pairing.runs.iter().filter(|(_, run)| are_meant(run));
+        runs.map(|(number, _)| *number).collect()
+    }
+
     /// Reads what is in the rings now.
     fn look(&mut self) {
         self.find_new_rings();
         // Only what is there now: under a steady load there would be no end.
         for cursor in &mut self.cursors {
-            cursor.until = cursor.ring.committed();
-            let new = cursor.until - cursor.read;
-            self.filled = self.filled.max(new as f64 / cursor.ring.capacity() as f64);
+            self.filled = self.filled.max(cursor.look());
         }
-        self.looks += 1;
+        self.pairing.begin_look();
         while self.drain_some() {
             self.write_due(Instant::now());
         }
-        // This look has read all that was there when the last one ended. What it did not find belongs to no run.
-        let (new, old): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.early).into_iter().partition(|(look, ..)| *look == self.looks);
-        self.early = new;
-        for (_, kind, bytes) in old {
-            _ = match kind {
-                Kind::Add => self.add(&bytes),
-                _ => self.end(&bytes),
-            };
-        }
-    }
-
-    /// Writes batches that are due, and gives room back to the rings.
-    fn write_due(&mut self, now: Instant) {
-        let filling = self.cursors.iter().any(Cursor::is_filling);
-        for run in self.runs.values_mut() {
-            if filling {
-                run.write_batch(&mut self.spare);
-            }
-            run.tick(now, &mut self.spare);
-        }
-        // What a store would not take stays in the rings as long as they have room: memory does not outlive the process.
-        let is_busy = |run: &Run| run.has_batch() || (run.has_backlog() && !filling);
-        let busy = self.runs.iter().filter(|(_, run)| is_busy(run));
-        let busy: Vec<Home> = busy.map(|(number, _)| session::home_of(*number)).collect();
-        if !self.holds_strangers() {
-            self.release(&busy);
-        }
-    }
-
-    /// Takes commands in; runs that start are known from here on.
-    fn receive(&mut self) {
-        while let Ok(command) = self.commands.try_recv() {
-            match command {
-                Command::Open(spec) => _ = self.runs.insert(spec.number, Run::new(spec)),
-                other => self.asked.push(other),
-            }
-        }
+        self.pairing.end_look();
     }
 
     /// Reads a part of every ring, so that no producer waits for the others' events; whether there was anything.
     fn drain_some(&mut self) -> bool {
         let overflow = push::take_overflow();
         let mut worked = false;
-        let mut cursors = std::mem::take(&mut self.cursors);
-        for cursor in &mut cursors {
-            if cursor.owners != cursor.ring.owners() {
-                cursor.owners = cursor.ring.owners();
-                cursor.thread = Rc::new(cursor.ring.owner());
-            }
-            let Cursor { beginnings, thread, .. } = cursor;
-            let read =
-                cursor.ring.read(cursor.read, cursor.until, PART, |at, kind, bytes| match kind {
-                    Kind::Start => beginnings.extend(self.start(bytes, thread).map(|id| (at, id))),
-                    Kind::Add => {
-                        self.adds += 1;
-                        match self.add(bytes) {
-                            true => beginnings.extend(id_at(bytes, 0).map(|id| (at, id))),
-                            false => self.early.push((self.looks, kind, bytes.to_vec())),
-                        }
-                    }
-                    // What another thread added to it may not have been read yet.
-                    Kind::End if self.adds == push::adds() && self.end(bytes) => {}
-                    Kind::End => {
-                        beginnings.extend(self.await_end(bytes).map(|id| (at, id)));
-                        self.early.push((self.looks, kind, bytes.to_vec()));
-                    }
-                    Kind::Pad => {}
-                });
-            if read != cursor.read {
+        for cursor in &mut self.cursors {
+            if cursor.read_some(&mut self.pairing) {
                 worked = true;
-                cursor.read = read;
                 made_progress();
             }
         }
-        self.cursors = cursors;
-        for (kind, bytes) in overflow {
-            worked = true;
-            self.adds += u64::from(kind == Kind::Add);
-            self.early.push((self.looks, kind, bytes));
+        self.pairing.settle(overflow) || worked
+    }
+
+    /// Writes batches that are due, and gives room back to the rings.
+    fn write_due(&mut self, now: Instant) {
+        let filling = self.cursors.iter().any(Cursor::is_filling);
+        if filling {
+            self.pairing.write(None);
         }
-        let early = std::mem::take(&mut self.early);
-        // What was added to a task before its end.
-        let (adds, ends): (Vec<_>, Vec<_>) =
-            early.into_iter().partition(|(_, kind, _)| *kind == Kind::Add);
-        for (look, kind, bytes) in adds.into_iter().chain(ends) {
-            let found = match kind {
-                Kind::Add => self.add(&bytes),
-                _ => self.adds == push::adds() && self.end(&bytes),
-            };
-            if !found {
-                self.early.push((look, kind, bytes));
-            }
+        self.pairing.write(Some(now));
+        // What a store would not take stays in the rings as long as they have room: memory does not outlive the process.
+        let busy = self.runs_that(|run| run.has_batch() || (run.has_backlog() && !filling));
+        let busy: Vec<Home> = busy.into_iter().map(session::home_of).collect();
+        if !self.pairing.holds_strangers() {
+            self.release(&busy);
         }
-        let dropped = push::take_dropped();
-        if !dropped.is_empty() {
-            // Their run may have been opened since this look began.
-            self.receive();
-        }
-        for (number, count) in dropped {
-            if let Some(run) = self.runs.get_mut(&number) {
-                run.count_dropped(count);
-            }
-        }
-        worked
     }
 
     /// Gives the room of events back that are done with: their records are stored, or their tasks' beginnings are kept
     /// elsewhere. A process that is killed leaves the others in its rings, for whoever recovers them; and those of sessions that
     /// are busy, with records that no store has yet.
     fn release(&mut self, busy: &[Home]) {
-        let any_open = !self.open.is_empty();
-        let open = &mut self.open;
+        let open = &mut self.pairing.open;
+        let any_open = !open.is_empty();
         for cursor in &mut self.cursors {
             if busy.contains(&cursor.ring.home) {
                 continue;
@@ -354,7 +208,8 @@ impl Writer {
                 if !due.is_empty() {
                     self.kept += due.len();
                     let due = due.iter().filter_map(|id| open.get(id));
-                    session::keep_open(cursor.ring.home, due.map(|open| &open.task));
+                    self.kept_bytes.0 +=
+                        session::keep_open(cursor.ring.home, due.map(|open| &open.task));
                 }
             }
             while cursor.beginnings.front().is_some_and(|(_, id)| !is_needed(open, id)) {
@@ -371,122 +226,27 @@ impl Writer {
         if self.kept > 0 && !any_open {
             session::forget_open();
             self.kept = 0;
+            self.kept_bytes = (0, MAX_KEPT.1);
         }
-        if self.kept > MAX_KEPT + 4 * open.len() {
-            // Most of what is kept belongs to tasks that have ended.
+        if self.kept > MAX_KEPT.0 + 4 * open.len() || self.kept_bytes.0 > self.kept_bytes.1 {
+            // Most of what is kept belongs to tasks that have ended, or was added to since.
             let still = open.values().filter(|open| open.kept).map(|open| &open.task);
             let still: Vec<&Task> = still.collect();
             self.kept = still.len();
-            session::keep_only(&still);
+            let bytes = session::keep_only(&still);
+            self.kept_bytes = (bytes, MAX_KEPT.1.max(4 * bytes));
         }
     }
 
     fn find_new_rings(&mut self) {
         for ring in rings::made_after(self.known_rings) {
             self.known_rings = ring.number;
-            self.cursors.push(Cursor {
-                ring,
-                read: 0,
-                until: 0,
-                thread: Rc::default(),
-                owners: 0,
-                beginnings: VecDeque::new(),
-            });
-        }
-    }
-
-    fn start(&mut self, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id> {
-        let (start, items) = Start::from_bytes(bytes)?;
-        if !self.runs.contains_key(&start.workflow) {
-            // Its run may have been opened since this look began.
-            self.receive();
-        }
-        if !self.runs.contains_key(&start.workflow) {
-            stats::add(&stats::DROPPED, 1);
-            return None;
-        }
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.extend_from_slice(items);
-        let site = Site::of(start.site);
-        let task = Task {
-            start,
-            end: None,
-            items: buffer,
-            thread: Rc::clone(thread),
-            site,
-            process: OnceCell::new(),
-            by_children: Some(ProcessUse::default()),
-        };
-        self.open.insert(start.id, OpenTask { task, shown: false, kept: false, ending: false });
-        Some(start.id)
-    }
-
-    /// Adds to a task that is open, or whose END was read before this from another ring; `false` when it is neither.
-    fn add(&mut self, bytes: &[u8]) -> bool {
-        let Some(id) = id_at(bytes, 0) else { return true };
-        let items = &bytes[16..];
-        let Some(open) = self.open.get_mut(&id) else {
-            return self.runs.values_mut().any(|run| run.add_items(id, items));
-        };
-        open.task.items.extend_from_slice(items);
-        // What was shown or kept of it is not all any more.
-        open.shown = false;
-        open.kept = false;
-        true
-    }
-
-    /// An END is held back. While its task is known, the END's ring keeps it.
-    fn await_end(&mut self, bytes: &[u8]) -> Option<Id> {
-        let id = id_at(bytes, 0)?;
-        self.open.get_mut(&id)?.ending = true;
-        Some(id)
-    }
-
-    /// Whether an event that is held back is in nobody's hands but ours: its task is not known.
-    fn holds_strangers(&self) -> bool {
-        self.early.iter().any(|(_, _, bytes)| {
-            id_at(bytes, 0).is_none_or(|id| !self.open.get(&id).is_some_and(|open| open.ending))
-        })
-    }
-
-    /// Ends a task; `false` when its START has not been seen.
-    fn end(&mut self, bytes: &[u8]) -> bool {
-        let Some((end, items)) = End::from_bytes(bytes) else { return true };
-        let Some(OpenTask { mut task, .. }) = self.open.remove(&end.id) else { return false };
-        task.end = Some(end);
-        task.items.extend_from_slice(items);
-        self.tell_parent(&task);
-        if let Some(run) = self.runs.get_mut(&task.start.workflow) {
-            run.add(task);
-            if run.ended {
-                run.write_batch(&mut self.spare);
-            }
-        }
-        true
-    }
-
-    /// What a task changed in the process is no part of what its parent did itself.
-    fn tell_parent(&mut self, task: &Task) {
-        let Some(parent) = task.start.parent.and_then(|parent| self.open.get_mut(&parent)) else {
-            return;
-        };
-        let used = match task.measured() {
-            Some(_) => task.process_use(),
-            // What a task does that is not measured is its parent's own, but for what was measured inside it.
-            None => task.by_children,
-        };
-        match (&mut parent.task.by_children, used) {
-            (Some(sum), Some(used)) => sum.add(used),
-            // What it did cannot be told from what its parent did.
-            (by_children, None) => *by_children = None,
-            (None, Some(_)) => {}
+            self.cursors.push(Cursor::new(ring));
         }
     }
 
     fn end_all(&mut self) {
-        let running: Vec<Number> =
-            self.runs.iter().filter(|(_, run)| !run.ended).map(|(number, _)| *number).collect();
-        for number in running {
+        for number in self.runs_that(|run| !run.ended) {
             let error = super::exit::reason().map(|(kind, message)| ErrorObject {
                 kind: Some(kind.to_owned()),
                 message: Some(message),
@@ -498,45 +258,38 @@ impl Writer {
                 ended_early: error.is_none(),
                 error,
             };
-            self.close(number, end, None);
+            self.pairing.end_run(number, end, None);
         }
-    }
-
-    fn close(&mut self, number: Number, end: RunEnd, answer: Option<SyncSender<Result<Totals>>>) {
-        // A run that is gone has ended before, and dropping the answer says so.
-        let Some(run) = self.runs.get_mut(&number) else { return };
-        let open = self.open.values().map(|open| &open.task);
-        let open: Vec<&Task> = open.filter(|task| task.start.workflow == number).collect();
-        run.end(&open, end, answer, &mut self.spare);
     }
 
     /// Forgets an ended run when no task of it is open any more.
     fn forget_if_done(&mut self, number: Number) {
-        let ended = self
-            .runs
-            .get(&number)
-            .is_some_and(|run| run.ended && !run.is_closing() && !run.has_backlog());
-        if ended && !self.open.values().any(|open| open.task.start.workflow == number) {
-            self.runs.remove(&number);
+        let Pairing { runs, open, .. } = &mut self.pairing;
+        let is_done = |run: &Run| run.ended && !run.is_closing() && !run.has_backlog();
+        if runs.get(&number).is_some_and(is_done)
+            && !open.values().any(|open| open.task.start.workflow == number)
+        {
+            runs.remove(&number);
             session::forget_run(number);
         }
     }
 
     /// Shows the tasks that have been open for a while as running.
     fn show_open(&mut self, now: Instant) {
+        let Pairing { runs, open, .. } = &mut self.pairing;
         // Looking at every open task must not become the writer's main work.
-        let pause = 250 + self.open.len() as u64 / 40;
+        let pause = 250 + open.len() as u64 / 40;
         self.next_look_at_open = now + Duration::from_millis(pause);
         let clock = clock::monotonic_ns();
         let mut due: HashMap<Number, Vec<&Task>> = HashMap::new();
-        for open in self.open.values_mut() {
+        for open in open.values_mut() {
             if !open.shown && clock.saturating_sub(open.task.start.monotonic_ns) >= SHOW_AFTER {
                 open.shown = true;
                 due.entry(open.task.start.workflow).or_default().push(&open.task);
             }
         }
         for (number, tasks) in due {
-            if let Some(run) = self.runs.get_mut(&number) {
+            if let Some(run) = runs.get_mut(&number) {
                 run.show_open(tasks.into_iter());
             }
         }

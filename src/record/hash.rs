@@ -150,11 +150,17 @@ impl Hash {
 /// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was
 /// kept.
 pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> Option<String> {
+    captured(value, cut, form).map(|(hash, is_prefix)| hash.text(is_prefix))
+}
+
+/// The same as a hash, and whether it is that of the beginning only.
+pub(crate) fn captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> Option<(Hash, bool)> {
     if chosen() == HashKind::None {
         return None;
     }
     if let Some(hash) = value.caller_hash() {
-        return Some(hash.text(false));
+        // Of a value that is gone altogether, the hash may be that of its beginning.
+        return Some((hash, cut && value.is_scalar()));
     }
     if value.is_scalar() {
         return None;
@@ -163,7 +169,7 @@ pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> O
         return None;
     }
     let is_enough = form.bytes.len() >= MIN_HASHED_BYTES;
-    is_enough.then(|| Hash::of_form(&form.bytes)).flatten().map(|hash| hash.text(cut))
+    is_enough.then(|| Hash::of_form(&form.bytes)).flatten().map(|hash| (hash, cut))
 }
 
 /// The canonical encoding of a value, and what is needed to make it.

@@ -48,6 +48,9 @@ pub struct CodeObject {
     /// The module path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
+    /// The function's path with its type, as the compiler spells it; where the module and the activity say it all, none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
     /// The source file, as the compiler named it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,

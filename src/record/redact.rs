@@ -7,15 +7,16 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use serde_json::Value;
+
+use crate::once::Once;
 
 /// What stands in a record where a secret was.
 pub(crate) const REDACTED: &str = "[redacted]";
 
 /// Names that the settings add, each as its segments.
-static MORE: OnceLock<Vec<Vec<String>>> = OnceLock::new();
+static MORE: Once<Vec<Vec<String>>> = Once::new();
 
 /// Adds names whose values are secrets.
 pub(crate) fn add_names(names: &[String]) {
@@ -26,7 +27,7 @@ pub(crate) fn add_names(names: &[String]) {
     };
     let names: Vec<_> = names.iter().map(segments).filter(|parts| !parts.is_empty()).collect();
     if !names.is_empty() {
-        _ = MORE.set(names);
+        MORE.get_or_init(|| names);
     }
 }
 

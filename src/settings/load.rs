@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -15,13 +14,14 @@ use super::problem::{Problem, Severity};
 use super::reader::{Place, Reader};
 use super::setting::Setting as _;
 use super::types::Settings;
+use crate::once::Once;
 
 /// The documented default settings: the text of `settings.yaml`.
 pub const DEFAULT_YAML: &str = include_str!("../../settings.yaml");
 
 impl Default for Settings {
     fn default() -> Self {
-        static DEFAULT: OnceLock<Settings> = OnceLock::new();
+        static DEFAULT: Once<Settings> = Once::new();
         let read = || {
             let mut settings = Settings::blank();
             if let Ok(Some(node)) = node::parse(DEFAULT_YAML) {

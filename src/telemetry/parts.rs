@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::container::Container;
 use super::snapshot::{
-    ByName, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Named, Reasons, Tenths,
-    Text, part,
+    ByName, Code, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Named, Reasons,
+    Tenths, Text, part,
 };
 
 part! {
@@ -36,6 +36,41 @@ part! {
         pub energy: Option<Energy> as Maybe<Energy>,
         /// Why what was asked for is missing: a field (`process.io_counters`) or a part (`disk`), and the reason.
         pub unavailable: Named<String> as Reasons,
+    }
+}
+
+impl Telemetry {
+    /// Takes out the part that has the most bytes, and gives its name; those that `resources` are told from last.
+    pub(super) fn take_largest(&mut self) -> Option<&'static str> {
+        fn length<C: Code>(part: &C::Value) -> usize {
+            let mut bytes = Vec::new();
+            C::put(part, &mut bytes);
+            bytes.len()
+        }
+        let lengths = [
+            ("cpu", false, length::<Maybe<Cpu>>(&self.cpu)),
+            ("memory", false, length::<Maybe<Memory>>(&self.memory)),
+            ("disk", false, length::<Maybe<Disk>>(&self.disk)),
+            ("network", false, length::<Maybe<Network>>(&self.network)),
+            ("container", false, length::<Maybe<Container>>(&self.container)),
+            ("gpu", false, length::<Maybe<Json<Named<Value>>>>(&self.gpu)),
+            ("process", true, length::<Maybe<Process>>(&self.process)),
+            ("energy", true, length::<Maybe<Energy>>(&self.energy)),
+        ];
+        // A part that is missing has one byte.
+        let present = lengths.into_iter().filter(|(.., length)| *length > 1);
+        let (name, ..) = present.max_by_key(|(_, is_last, length)| (!is_last, *length))?;
+        match name {
+            "cpu" => self.cpu = None,
+            "memory" => self.memory = None,
+            "disk" => self.disk = None,
+            "network" => self.network = None,
+            "container" => self.container = None,
+            "gpu" => self.gpu = None,
+            "process" => self.process = None,
+            _ => self.energy = None,
+        }
+        Some(name)
     }
 }
 

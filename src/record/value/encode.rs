@@ -112,6 +112,15 @@ impl<'b> Encoder<'b> {
         self.put(&[tag::ABSENT, why as u8]);
     }
 
+    /// Nothing but the hash of what was there.
+    pub(crate) fn absent_but_for(&mut self, hash: Option<Hash>, why: Absent) {
+        if let Some(hash) = hash {
+            self.tag(tag::WHOLE);
+            hash.put(|bytes| self.put(bytes));
+        }
+        self.absent(why);
+    }
+
     /// Nothing.
     pub fn null(&mut self) {
         self.tag(tag::NULL);

@@ -52,6 +52,7 @@ pub(crate) enum Absent {
     Panicked = 5,
     Refused = 6,
     RecordFull = 7,
+    TooLarge = 8,
 }
 
 impl Absent {
@@ -64,6 +65,7 @@ impl Absent {
             4 => Self::TooDeep,
             5 => Self::Panicked,
             7 => Self::RecordFull,
+            8 => Self::TooLarge,
             _ => Self::Refused,
         }
     }
@@ -79,6 +81,7 @@ impl Absent {
             Self::Panicked => "its own Serialize or Debug panicked",
             Self::Refused => "its own Serialize returned an error",
             Self::RecordFull => "the record is full",
+            Self::TooLarge => "the record was too large for its queue",
         }
     }
 }

@@ -1,10 +1,12 @@
 //! When the process ends, libraries are taken down, and no thread may be inside them.
 #![cfg_attr(unix, allow(unsafe_code))]
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+#[cfg(unix)]
 use std::time::{Duration, Instant};
 
 /// How long the end of the process waits for a driver.
+#[cfg(unix)]
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many threads are inside a vendor's library.
@@ -53,4 +55,13 @@ extern "C" fn wait() {
 /// In a forked child: none of the threads that were inside are here.
 pub(in crate::telemetry) fn forget_after_fork() {
     INSIDE.store(0, Ordering::SeqCst);
+}
+
+/// The same, in a process whose forks nobody told of.
+pub(super) fn forget_if_forked() {
+    static PROCESS: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id();
+    if PROCESS.swap(process, Ordering::SeqCst) != process {
+        forget_after_fork();
+    }
 }

@@ -8,14 +8,14 @@
 //! first asks; what the parent left locked is not touched.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::ending::{self, Inside};
 use super::open::{Asked, Opened};
 use super::reading::{Reading, Wanted};
 use crate::settings::GpuVendor;
+use crate::telemetry::per_process::PerProcess;
 
 /// How long a task waits.
 const BUDGET: Duration = Duration::from_millis(20);
@@ -42,22 +42,20 @@ impl Absent {
 /// The graphics processors, as the settings ask for them.
 #[derive(Debug)]
 pub(in crate::telemetry) struct Gpus {
+    #[cfg(target_os = "linux")]
     number: u64,
     asked: Arc<Asked>,
-    first: Arc<Desk>,
+    desks: PerProcess<Arc<Desk>>,
 }
 
 /// Where readings are asked for and found, in one process.
 #[derive(Debug)]
 struct Desk {
-    process: u32,
     state: Mutex<State>,
     /// The reader has something to do.
     work: Condvar,
     /// The reader has done it.
     done: Condvar,
-    /// That of the process that was forked from this one.
-    next: OnceLock<Arc<Desk>>,
 }
 
 #[derive(Debug, Default)]
@@ -90,9 +88,12 @@ pub(in crate::telemetry) struct Ticket {
 
 impl Gpus {
     pub(in crate::telemetry) fn new(asked: Asked) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { number, asked: Arc::new(asked), first: Arc::new(Desk::new()) }
+        Self {
+            #[cfg(target_os = "linux")]
+            number: next_number(),
+            asked: Arc::new(asked),
+            desks: PerProcess::new(),
+        }
     }
 
     /// Whose devices were read, and how long the last reading took.
@@ -102,20 +103,13 @@ impl Gpus {
     }
 
     /// Which ones these are: others may read other metrics.
+    #[cfg(target_os = "linux")]
     pub(in crate::telemetry) fn number(&self) -> u64 {
         self.number
     }
 
     fn desk(&self) -> &Arc<Desk> {
-        let process = std::process::id();
-        let mut desk = &self.first;
-        while desk.process != process {
-            desk = desk.next.get_or_init(|| {
-                ending::forget_after_fork();
-                Arc::new(Desk::new())
-            });
-        }
-        desk
+        self.desks.of(std::process::id())
     }
 
     /// Asks for a reading and does not wait. One that is younger than `max_age` will do.
@@ -186,32 +180,29 @@ impl Gpus {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn next_number() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Drop for Gpus {
     fn drop(&mut self) {
-        let process = std::process::id();
-        let mut desk = Some(&self.first);
-        while let Some(one) = desk {
-            // What a parent locked while it forked stays locked here.
-            if one.process == process {
-                one.lock().is_closed = true;
-                one.work.notify_one();
-            }
-            desk = one.next.get();
-        }
+        let desk = self.desk();
+        desk.lock().is_closed = true;
+        desk.work.notify_one();
+    }
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        ending::forget_if_forked();
+        Self { state: Mutex::default(), work: Condvar::new(), done: Condvar::new() }
     }
 }
 
 impl Desk {
-    fn new() -> Self {
-        Self {
-            process: std::process::id(),
-            state: Mutex::default(),
-            work: Condvar::new(),
-            done: Condvar::new(),
-            next: OnceLock::new(),
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

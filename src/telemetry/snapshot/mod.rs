@@ -12,11 +12,14 @@ mod container;
 mod json;
 mod named;
 
-pub(super) use bytes::{OpenList, Reader, put_bytes, put_float, put_integer};
+pub(super) use bytes::Reader;
+#[cfg(target_os = "linux")]
+pub(super) use bytes::{OpenList, put_bytes, put_float, put_integer};
 pub(super) use code::{
     Absent, ByName, Code, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Reasons,
     Tenths, Text, key_of, part,
 };
+#[cfg(target_os = "linux")]
 pub(super) use container::{Description, put_container};
 pub use named::Named;
 
@@ -69,6 +72,18 @@ impl Snapshot<'_> {
             out.truncate(start);
         }
         written.is_some()
+    }
+
+    /// The same without its largest part, with the reason for that; none where no part is left. What tasks used is told
+    /// from the process and the energy, so that these go last.
+    pub(crate) fn without_largest(&self, reason: &str) -> Option<Vec<u8>> {
+        let types = Types::from_bits(u16::from_le_bytes([*self.0.get(1)?, *self.0.get(2)?]));
+        let mut telemetry = self.decode()?;
+        let part = telemetry.take_largest()?;
+        telemetry.unavailable.push(part, reason.to_owned());
+        let mut smaller = Vec::new();
+        put(types, &telemetry, &mut smaller);
+        Some(smaller)
     }
 
     /// What the process had used, where its part was captured.

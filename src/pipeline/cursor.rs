@@ -1,0 +1,127 @@
+//! How far the writer has come in one ring.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use super::event::Kind;
+use super::ring::Ring;
+use super::thread::Thread;
+use crate::record::Id;
+
+/// Bytes of a ring that are read in one go.
+const PART: u64 = 32 << 10;
+
+/// Where a ring's events go.
+pub(super) trait Events {
+    /// Takes an event; the task that the event must stay in its ring for, if any.
+    fn take(&mut self, kind: Kind, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id>;
+
+    /// Hears of an event that could not be taken: doing so panicked.
+    fn give_up(&mut self, kind: Kind, bytes: &[u8]);
+}
+
+/// How far the writer has read a ring, and whose it is.
+pub(super) struct Cursor {
+    pub(super) ring: &'static Ring,
+    pub(super) read: u64,
+    /// Where this look at the ring ends.
+    until: u64,
+    thread: Rc<Thread>,
+    owners: u32,
+    /// Where tasks began, or were added to, that may still be open: their events must stay until another place has
+    /// them.
+    pub(super) beginnings: VecDeque<(u64, Id)>,
+}
+
+impl Cursor {
+    pub(super) fn new(ring: &'static Ring) -> Self {
+        Self {
+            ring,
+            read: 0,
+            until: 0,
+            thread: Rc::default(),
+            owners: 0,
+            beginnings: VecDeque::new(),
+        }
+    }
+
+    /// Whether so much of the ring is taken that room must be made.
+    pub(super) fn is_filling(&self) -> bool {
+        self.ring.waiting() > self.ring.capacity() as u64 / 4
+    }
+
+    /// Begins a look at what is there now; what part of the ring that is.
+    pub(super) fn look(&mut self) -> f64 {
+        self.until = self.ring.committed();
+        (self.until - self.read) as f64 / self.ring.capacity() as f64
+    }
+
+    /// Hands out a part of what this look is at; whether there was anything. What comes of an event is that event's own
+    /// affair: a panic never costs those after it.
+    pub(super) fn read_some(&mut self, events: &mut impl Events) -> bool {
+        if self.owners != self.ring.owners() {
+            self.owners = self.ring.owners();
+            self.thread = Rc::new(self.ring.owner());
+        }
+        let Self { ring, until, thread, beginnings, .. } = self;
+        let before = self.read;
+        let enough = before.saturating_add(PART).min(*until);
+        while self.read < enough {
+            let mut last = self.read;
+            let reading = AssertUnwindSafe(|| {
+                ring.read(self.read, *until, enough - self.read, |at, kind, bytes| {
+                    last = at;
+                    beginnings.extend(events.take(kind, bytes, thread).map(|id| (at, id)));
+                })
+            });
+            self.read = match catch_unwind(reading) {
+                Ok(read) => read,
+                Err(_) => ring.read(last, *until, 1, |_, kind, bytes| events.give_up(kind, bytes)),
+            };
+        }
+        self.read != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::memory::Memory;
+
+    /// Takes all but every third event.
+    #[derive(Default)]
+    struct Clumsy {
+        taken: Vec<u8>,
+        given_up: Vec<u8>,
+    }
+
+    impl Events for Clumsy {
+        fn take(&mut self, _: Kind, bytes: &[u8], _: &Rc<Thread>) -> Option<Id> {
+            assert!(!bytes[0].is_multiple_of(3), "every third");
+            self.taken.push(bytes[0]);
+            None
+        }
+
+        fn give_up(&mut self, _: Kind, bytes: &[u8]) {
+            self.given_up.push(bytes[0]);
+        }
+    }
+
+    #[test]
+    fn a_panic_costs_one_event_and_never_the_ring() {
+        let memory = Memory::new(Ring::memory_for(4096)).unwrap();
+        let ring = Box::leak(Box::new(Ring::new(memory, 4096, 0, 1)));
+        let mut cursor = Cursor::new(ring);
+        let mut events = Clumsy::default();
+        for number in 0..9_u8 {
+            ring.push(Kind::End, &[number], &[], 0).unwrap();
+        }
+        cursor.look();
+        assert!(cursor.read_some(&mut events));
+        assert_eq!(events.taken, [1, 2, 4, 5, 7, 8]);
+        assert_eq!(events.given_up, [0, 3, 6]);
+        assert_eq!(cursor.read, ring.committed());
+        assert!(!cursor.read_some(&mut events));
+    }
+}

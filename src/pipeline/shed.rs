@@ -1,0 +1,254 @@
+//! What a task leaves behind when it holds too much: for its queue, or for the writer's memory.
+//!
+//! Nothing goes without a word: what is missing is named in the record's `unavailable`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::event::{Item, ItemKind, Items, Key, Marks, push_item, u64_at};
+use crate::record::{Absent, Encoder, Limits, ValueView, hash};
+use crate::telemetry::Snapshot;
+
+/// Why something is missing that did not fit a queue.
+const TOO_LARGE: &str = "the record was too large for its queue";
+
+/// Bytes of a value that is replaced by its hash and a reason; a smaller one is not worth it.
+const REPLACED: usize = 48;
+
+/// Messages of errors that a task keeps when it holds too much: the first ones tell what went wrong.
+const MOST_MESSAGES: usize = 64;
+
+/// An item that may have been made smaller.
+struct Part<'a> {
+    item: Item<'a>,
+    payload: Cow<'a, [u8]>,
+    marks: Marks,
+}
+
+impl<'a> From<Item<'a>> for Part<'a> {
+    fn from(item: Item<'a>) -> Self {
+        Self { item, payload: Cow::Borrowed(item.payload), marks: item.marks }
+    }
+}
+
+impl Part<'_> {
+    fn length(&self) -> usize {
+        let name = match self.item.key {
+            Key::Name(name) => 2 + name.len(),
+            Key::Index(_) => 0,
+        };
+        8 + name + self.payload.len()
+    }
+
+    fn is_value(&self) -> bool {
+        matches!(self.item.kind, ItemKind::Used | ItemKind::Generated | ItemKind::Metadata)
+    }
+
+    /// Leaves of a value its hash, and why the rest is missing.
+    fn shed_value(&mut self) {
+        let value = ValueView::new(&self.payload);
+        let hash = match self.marks.redacted {
+            true => None,
+            false => hash::captured(value, self.marks.cut, &mut hash::Form::default()),
+        };
+        let mut left = Vec::new();
+        Encoder::new(&mut left, Limits::DEFAULT, false)
+            .absent_but_for(hash.map(|(hash, _)| hash), Absent::TooLarge);
+        self.marks.cut = hash.is_some_and(|(_, is_prefix)| is_prefix);
+        self.payload = Cow::Owned(left);
+    }
+}
+
+fn written<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> Vec<u8> {
+    let mut items = Vec::new();
+    for Part { item, payload, marks } in parts {
+        push_item(&mut items, item.kind, item.key, |items| {
+            items.extend_from_slice(&payload);
+            marks
+        });
+    }
+    items
+}
+
+/// A reason for what is missing.
+fn absence(what: &'static str) -> Part<'static> {
+    Part::from(Item {
+        kind: ItemKind::Unavailable,
+        key: Key::Name(what),
+        marks: Marks::default(),
+        payload: TOO_LARGE.as_bytes(),
+    })
+}
+
+/// As much of an event's items as there is room for: telemetry goes first, its largest parts before the others, then the
+/// values, the largest first, then the frames of a backtrace. None where even the rest does not fit.
+#[cold]
+pub(super) fn to_fit(items: &[u8], room: usize) -> Option<Vec<u8>> {
+    let mut parts: Vec<Part<'_>> = Items(items).map(Part::from).collect();
+    let excess = |parts: &[Part<'_>]| {
+        parts.iter().map(Part::length).sum::<usize>().checked_sub(room + 1).is_some()
+    };
+    for (kind, name) in [
+        (ItemKind::TelemetryAtStart, "telemetry_at_start"),
+        (ItemKind::TelemetryAtEnd, "telemetry_at_end"),
+    ] {
+        let Some(at) = parts.iter().position(|part| part.item.kind == kind) else { continue };
+        while excess(&parts) {
+            match Snapshot(&parts[at].payload).without_largest(TOO_LARGE) {
+                Some(smaller) => parts[at].payload = Cow::Owned(smaller),
+                None => {
+                    parts[at] = absence(name);
+                    break;
+                }
+            }
+        }
+    }
+    let mut values: Vec<usize> = (0..parts.len()).filter(|at| parts[*at].is_value()).collect();
+    values.sort_by_key(|at| std::cmp::Reverse(parts[*at].payload.len()));
+    for at in values {
+        if parts[at].payload.len() <= REPLACED || !excess(&parts) {
+            break;
+        }
+        parts[at].shed_value();
+    }
+    if excess(&parts) {
+        let before = parts.len();
+        parts.retain(|part| part.item.kind != ItemKind::Backtrace);
+        parts.extend((parts.len() < before).then(|| absence("error.backtrace")));
+    }
+    (!excess(&parts)).then(|| written(parts))
+}
+
+/// Forgets what is told again further on, and the oldest of what a task gave while all is longer than `room`; what else the
+/// task holds stays. Whoever looks at the record wants the last results rather than the first.
+#[cold]
+pub(crate) fn forget_old(items: &mut Vec<u8>, room: usize) {
+    let mut forgotten = Forgotten::default();
+    let mut last: HashMap<Key<'_>, usize> = HashMap::new();
+    let mut messages = 0;
+    let is_output = |item: &Item<'_>| item.kind == ItemKind::Generated;
+    for (at, item) in Items(items).enumerate() {
+        if is_output(&item) {
+            last.insert(item.key, at);
+        }
+    }
+    let mut parts = Vec::new();
+    for (at, item) in Items(items).enumerate() {
+        match item.kind {
+            ItemKind::Generated if last.get(&item.key) != Some(&at) => {}
+            ItemKind::Forgotten => forgotten = Forgotten::read(item.payload),
+            ItemKind::ErrorMessage if messages == MOST_MESSAGES => forgotten.messages += 1,
+            kind => {
+                messages += usize::from(kind == ItemKind::ErrorMessage);
+                parts.push(Part::from(item));
+            }
+        }
+    }
+    let mut length: usize = parts.iter().map(Part::length).sum();
+    parts.retain(|part| {
+        let goes = length > room && is_output(&part.item);
+        if goes {
+            length -= part.length();
+            forgotten.outputs += 1;
+        }
+        !goes
+    });
+    let mut kept = written(parts);
+    if forgotten != Forgotten::default() {
+        push_item(&mut kept, ItemKind::Forgotten, Key::Index(0), |items| forgotten.write(items));
+    }
+    *items = kept;
+}
+
+/// How much a task was given that its record does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Forgotten {
+    pub(super) outputs: u64,
+    pub(super) messages: u64,
+}
+
+impl Forgotten {
+    fn write(self, to: &mut Vec<u8>) -> Marks {
+        to.extend_from_slice(&self.outputs.to_le_bytes());
+        to.extend_from_slice(&self.messages.to_le_bytes());
+        Marks::default()
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        Self { outputs: u64_at(bytes, 0), messages: u64_at(bytes, 8) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(items: &mut Vec<u8>, name: &str, text: &str) {
+        push_item(items, ItemKind::Generated, Key::Name(name), |items| {
+            Encoder::new(items, Limits::DEFAULT, false).serialize(text);
+            Marks::default()
+        });
+    }
+
+    fn names(items: &[u8]) -> Vec<String> {
+        let name = |item: Item<'_>| match item.key {
+            Key::Name(name) => Some(name.to_owned()),
+            Key::Index(_) => None,
+        };
+        Items(items).filter_map(name).collect()
+    }
+
+    #[test]
+    fn the_largest_value_goes_first_and_keeps_its_hash() {
+        let mut items = Vec::new();
+        output(&mut items, "small", &"a".repeat(100));
+        output(&mut items, "large", &"b".repeat(2000));
+        output(&mut items, "medium", &"c".repeat(1000));
+        let left = to_fit(&items, 1500).unwrap();
+        assert!(left.len() <= 1500);
+        assert_eq!(names(&left), ["small", "large", "medium"]);
+        let values: Vec<Item<'_>> = Items(&left).collect();
+        assert_eq!(values[2].payload, Items(&items).nth(2).unwrap().payload);
+        let mut form = hash::Form::default();
+        let hash_in = |item: &Item<'_>| {
+            hash::captured(ValueView::new(item.payload), false, &mut hash::Form::default())
+        };
+        assert_eq!(hash_in(&values[1]), hash_in(&Items(&items).nth(1).unwrap()));
+        assert!(hash::of_captured(ValueView::new(values[1].payload), false, &mut form).is_some());
+        assert!(ValueView::new(values[1].payload).to_json().is_null());
+    }
+
+    #[test]
+    fn what_cannot_be_made_to_fit_is_left_to_the_caller() {
+        let mut items = Vec::new();
+        (0..100).for_each(|at| output(&mut items, &format!("name {at}"), "short"));
+        assert_eq!(to_fit(&items, 100), None);
+        assert_eq!(to_fit(&items, items.len()), Some(items));
+    }
+
+    #[test]
+    fn of_a_name_told_again_and_again_the_last_value_stays() {
+        let mut items = Vec::new();
+        output(&mut items, "first", "stays");
+        (0..100).for_each(|at| output(&mut items, "loss", &at.to_string()));
+        forget_old(&mut items, 1000);
+        assert_eq!(names(&items), ["first", "loss"]);
+        let last = Items(&items).last().unwrap();
+        assert_eq!(ValueView::new(last.payload).to_json(), "99");
+    }
+
+    #[test]
+    fn the_oldest_outputs_are_forgotten_and_counted() {
+        let mut items = Vec::new();
+        for round in 0..3 {
+            (0..100).for_each(|at| output(&mut items, &format!("{round} {at}"), "value"));
+            forget_old(&mut items, 1000);
+            assert!(items.len() < 1100, "{}", items.len());
+        }
+        let names = names(&items);
+        assert_eq!(names.last().unwrap(), "2 99");
+        let forgotten = Items(&items).find(|item| item.kind == ItemKind::Forgotten).unwrap();
+        let forgotten = Forgotten::read(forgotten.payload);
+        assert_eq!(forgotten, Forgotten { outputs: 300 - names.len() as u64, messages: 0 });
+    }
+}
