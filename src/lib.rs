@@ -74,6 +74,8 @@
 
 mod clock;
 mod context;
+#[cfg(feature = "events")]
+pub mod emit;
 mod error;
 #[cfg(feature = "events")]
 pub mod events;

@@ -6,10 +6,12 @@
 mod child;
 mod demo;
 mod doctor;
+mod events;
 mod failure;
 mod ls;
 mod machine;
 mod out;
+mod progress;
 mod recover;
 mod run;
 mod select;
@@ -61,6 +63,7 @@ enum Command {
     Recover(recover::Args),
     Doctor(doctor::Args),
     Settings(settings::Args),
+    Events(events::Args),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Recover(args) => recover::run(&args, &store),
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
+        Command::Events(args) => events::run(&args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

@@ -78,7 +78,7 @@ pub(super) fn float(number: f64) -> String {
 }
 
 /// A value as `str` writes it. Lists and objects are written as JSON, for which Python has other words.
-pub(super) fn str(value: &Value) -> String {
+pub(crate) fn str(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),

@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Why a text is no event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     /// Not UTF-8 from this byte, counted from 1.
     NotUtf8(usize),
     /// Not JSON at this column.
@@ -94,7 +94,7 @@ fn is_huge(value: &Value) -> bool {
 }
 
 /// Any JSON text as a value, with how many of its values were rewritten.
-pub(super) fn value(text: &[u8]) -> Result<(Value, usize), Wrong> {
+pub(crate) fn value(text: &[u8]) -> Result<(Value, usize), Wrong> {
     strictly(text).map(|value| (value, 0)).or_else(|wrong| {
         let (mended, count) = mend(text);
         // What is wrong is told of the text as it was.
