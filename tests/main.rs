@@ -3,6 +3,8 @@
 mod container;
 mod dead_process;
 mod drop_order;
+#[cfg(feature = "events")]
+mod emit;
 mod energy;
 #[cfg(feature = "events")]
 mod events_files;

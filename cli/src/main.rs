@@ -6,6 +6,7 @@
 mod child;
 mod demo;
 mod doctor;
+mod emit;
 mod events;
 mod failure;
 mod ls;
@@ -64,6 +65,7 @@ enum Command {
     Doctor(doctor::Args),
     Settings(settings::Args),
     Events(events::Args),
+    Emit(emit::Args),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Emit(args) => emit::run(&args, &store),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

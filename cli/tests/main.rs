@@ -1,6 +1,7 @@
 //! The program as its users run it: one module a behaviour.
 
 mod doctor;
+mod emit;
 mod events;
 mod listing;
 mod recording;

@@ -122,7 +122,11 @@ impl AsyncTelemetry {
         error: impl FnOnce(&T) -> Option<String>,
     ) -> T {
         drop(self.start().message(message).send());
-        let mut end = End { to: self, began: Instant::now(), failed: Some("dropped before its end".to_owned()) };
+        let mut end = End {
+            to: self,
+            began: Instant::now(),
+            failed: Some("dropped before its end".to_owned()),
+        };
         let result = work.await;
         end.failed = error(&result);
         result
@@ -132,7 +136,10 @@ impl AsyncTelemetry {
         let Some(record) = record else { return Sent(None) };
         let outcome = Arc::new(Outcome::default());
         if self.queue.send((record, outcome.clone())).is_err() {
-            let error = Error::new(ErrorKind::Pipeline, "nothing is emitted: its thread could not be started");
+            let error = Error::new(
+                ErrorKind::Pipeline,
+                "nothing is emitted: its thread could not be started",
+            );
             outcome.set(Err(error), &self.telemetry);
         }
         Sent(Some(outcome))
@@ -164,7 +171,10 @@ impl AsyncEmission {
     }
 
     /// As [`Emission::metrics`].
-    pub fn metrics<N: AsRef<str>, V: Metric>(self, metrics: impl IntoIterator<Item = (N, V)>) -> Self {
+    pub fn metrics<N: AsRef<str>, V: Metric>(
+        self,
+        metrics: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
         self.with(|emission| emission.metrics(metrics))
     }
 

@@ -107,7 +107,10 @@ fn sqlite(path: &Path) -> Result<Box<dyn Backend>> {
 
 #[cfg(not(feature = "sqlite"))]
 fn sqlite(_: &Path) -> Result<Box<dyn Backend>> {
-    Err(Error::new(ErrorKind::Store, "this program was built without SQLite: add the feature `sqlite`"))
+    Err(Error::new(
+        ErrorKind::Store,
+        "this program was built without SQLite: add the feature `sqlite`",
+    ))
 }
 
 #[cfg(feature = "sqlite")]

@@ -52,7 +52,8 @@ pub fn import(path: impl AsRef<Path>, folder: impl AsRef<Path>) -> Result<Import
     let workflow = Uuid::new_v5(&Uuid::NAMESPACE_URL, text.as_bytes());
     let id = workflow.to_string();
     let times: Vec<f64> = records.iter().filter_map(unix_seconds).collect();
-    let (began, ended) = (times.iter().copied().reduce(f64::min), times.iter().copied().reduce(f64::max));
+    let (began, ended) =
+        (times.iter().copied().reduce(f64::min), times.iter().copied().reduce(f64::max));
     let mut lines = json!({
         "type": "workflow", "workflow_id": id, "name": first.command, "status": "FINISHED",
         "utc_timestamp": began, "started_at": began, "ended_at": ended,

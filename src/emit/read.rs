@@ -15,7 +15,10 @@ pub struct Reader(From);
 
 #[derive(Debug)]
 enum From {
-    Lines { path: PathBuf, lines: Lines<BufReader<File>> },
+    Lines {
+        path: PathBuf,
+        lines: Lines<BufReader<File>>,
+    },
     #[cfg(feature = "sqlite")]
     Rows(table::Rows),
     Nothing,
@@ -66,9 +69,8 @@ impl Iterator for Reader {
                     let record = match line {
                         Line::TooLong => Err("longer than 64 MiB".to_owned()),
                         Line::Text(text) => parse(text),
-                        Line::Unended(text) => {
-                            parse(text).map_err(|_| "torn: the file ends in the middle of it".to_owned())
-                        }
+                        Line::Unended(text) => parse(text)
+                            .map_err(|_| "torn: the file ends in the middle of it".to_owned()),
                     };
                     Some(record.map_err(|what| {
                         let what = format!("{}, line {number}: {what}", path.display());

@@ -14,7 +14,6 @@ mod linux;
 pub mod machine;
 mod meminfo;
 mod parts;
-#[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod per_process;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;
