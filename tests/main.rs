@@ -1,5 +1,7 @@
 //! One module a behaviour.
 
+#[cfg(feature = "events")]
+mod cloudmesh_reads_us;
 mod container;
 mod dead_process;
 mod drop_order;
@@ -34,6 +36,8 @@ mod retention;
 mod settings;
 mod settings_in_force;
 mod several_folders;
+#[cfg(feature = "events")]
+mod stormlog_agrees;
 mod support;
 mod task_endings;
 mod task_tree;
