@@ -65,6 +65,7 @@
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
+//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and `runlore::emit`, metrics by hand.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
 //! # Supported Rust versions

@@ -51,3 +51,8 @@ pub use record::{Options, validate};
 pub use session::{SessionStatus, SessionSummary};
 pub use statistics::{Peak, Statistics};
 pub use write::Writer;
+
+/// The guide's examples run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/events.md")]
+struct Guide;
