@@ -66,6 +66,7 @@
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
 //! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
+//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and `runlore::emit`, metrics by hand.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
 //! # Supported Rust versions
@@ -75,7 +76,11 @@
 
 mod clock;
 mod context;
+#[cfg(feature = "events")]
+pub mod emit;
 mod error;
+#[cfg(feature = "events")]
+pub mod events;
 mod file_system;
 mod host;
 mod identity;

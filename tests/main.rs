@@ -1,9 +1,17 @@
 //! One module a behaviour.
 
+#[cfg(feature = "events")]
+mod cloudmesh_reads_us;
 mod container;
 mod dead_process;
 mod drop_order;
+#[cfg(feature = "events")]
+mod emit;
 mod energy;
+#[cfg(feature = "events")]
+mod events_files;
+#[cfg(feature = "events")]
+mod events_records;
 mod flowcept_reads_us;
 mod golden_flowcept;
 mod gpu;
@@ -41,6 +49,8 @@ mod sqlite_lifecycle;
 mod sqlite_query;
 #[cfg(feature = "sqlite")]
 mod sqlite_unwritable;
+#[cfg(feature = "events")]
+mod stormlog_agrees;
 mod support;
 mod task_endings;
 mod task_tree;

@@ -9,6 +9,8 @@ mod compare;
 mod copy;
 mod demo;
 mod doctor;
+mod emit;
+mod events;
 mod failure;
 mod lineage;
 mod ls;
@@ -74,6 +76,8 @@ enum Command {
     Recover(recover::Args),
     Doctor(doctor::Args),
     Settings(settings::Args),
+    Events(events::Args),
+    Emit(emit::Args),
 }
 
 fn main() -> ExitCode {
@@ -97,6 +101,8 @@ fn main() -> ExitCode {
         Command::Recover(args) => recover::run(&args, &store),
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
+        Command::Events(args) => events::run(&args),
+        Command::Emit(args) => emit::run(&args, &store),
     };
     done.unwrap_or_else(|failure| failure.report())
 }
