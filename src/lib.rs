@@ -51,8 +51,8 @@
 //! Links to the calling task need nothing on one thread and across `.await`. To another thread, pool, spawned future
 //! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
 //!
-//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. [`query`] makes a tree of them, and so
-//! does the program `runlore`.
+//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. [`query`] finds, counts and
+//! groups them, and makes a tree of them, and so does the program `runlore`.
 //!
 //! # What it does to your program
 //!

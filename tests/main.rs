@@ -22,6 +22,7 @@ mod power_loss;
 mod processes;
 mod python;
 mod query_cases;
+mod query_errors;
 mod query_laws;
 mod random_trees;
 mod record_round_trip;

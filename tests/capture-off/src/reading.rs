@@ -50,6 +50,33 @@ fn records_are_made_and_compared() {
 }
 
 #[test]
+fn queries_are_asked() {
+    use runlore::query::{Filter, Find, Pipeline, SyntaxError, field};
+    use std::error::Error as _;
+
+    let both = field("a").gt(1).and(field("tags").all(["x"])).and(field("b").exists(false));
+    let either = field("a").is_in([1, 2]).or(field("t").regex_with("^x", "i").unwrap());
+    let items = field("i").elem_match(field("n").ne(1)).and(field("i").size(1));
+    let bounds = field("a")
+        .gte(2)
+        .and(field("a").lt(3))
+        .and(field("a").lte(2))
+        .and(!field("a").eq(3))
+        .and(field("b").not_in([1]));
+    let document = json!({"a": 2, "tags": ["x"], "i": [{"n": 2}]});
+    for filter in [both, either, items, bounds] {
+        assert!(filter.matches(&document), "{filter}");
+        assert_eq!(Filter::parse(&filter.to_json()).unwrap(), filter);
+    }
+    let find = Find::new().sort("-a").skip(0).limit(1).fields(["a"]);
+    assert_eq!(find.apply([document.clone()]).next(), Some(json!({"a": 2})));
+    let pipeline: Pipeline = r#"[{"$count": "n"}]"#.parse().unwrap();
+    assert_eq!(pipeline.apply([document]).next(), Some(json!({"n": 1})));
+    let error = Filter::parse("{").unwrap_err();
+    assert_eq!(error.source().unwrap().downcast_ref::<SyntaxError>().unwrap().column(), 2);
+}
+
+#[test]
 fn graphics_processors_and_energy_are_asked_for_and_told() {
     use runlore::settings::{GpuMetric, GpuVendor};
     use runlore::telemetry::{Energy, EnergyUsed, TelemetryCapture, TelemetryType, Types};
