@@ -60,10 +60,10 @@ fn telemetry_goes_before_values() {
     let run = runlore::workflow("test").store(store.clone()).start().unwrap();
     let types = &[TelemetryType::Cpu, TelemetryType::Mem, TelemetryType::ProcessInfo];
     let task = runlore::task("measured").telemetry(TelemetryChoice::Types(types));
-    task.used("value", &"a".repeat(3700)).run(|| ());
+    task.used("value", &"a".repeat(3200)).run(|| ());
     run.finish().unwrap();
     let task = the(&store, "measured");
-    assert_eq!(task.used.unwrap()["value"], "a".repeat(3700));
+    assert_eq!(task.used.unwrap()["value"], "a".repeat(3200));
     let telemetry = task.telemetry_at_start.unwrap();
     let reasons = telemetry["unavailable"].as_object().unwrap();
     assert!(
@@ -90,8 +90,17 @@ fn a_value_told_again_and_again_is_told_once() {
     }
 }
 
+const ENDLESS: &str =
+    "too_much::a_task_that_gives_without_end_keeps_the_newest_and_counts_the_others";
+
 #[test]
 fn a_task_that_gives_without_end_keeps_the_newest_and_counts_the_others() {
+    if !is_child(ENDLESS) {
+        let mut command = child(ENDLESS);
+        // However busy the machine is, waiting is all that happens.
+        command.env("RUNLORE_RECORDER__MAX_WAIT_MS", "60s");
+        return expect_success(&finished_in_time(command));
+    }
     let store = record(|| {
         runlore::task("endless").run(|| {
             runlore::task("inside").run(|| ());

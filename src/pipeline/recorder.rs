@@ -141,6 +141,8 @@ fn start() -> Result<()> {
     if is_running() {
         return Ok(());
     }
+    // Before there is a writer: a child that is forked in between must know that it has none.
+    super::exit::watch();
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
         rings::silence_thread();
@@ -153,6 +155,5 @@ fn start() -> Result<()> {
     })?;
     let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
     WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);
-    super::exit::watch();
     Ok(())
 }

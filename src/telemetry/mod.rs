@@ -12,7 +12,6 @@ mod gpu;
 mod linux;
 pub mod machine;
 mod parts;
-#[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod per_process;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;
