@@ -70,16 +70,14 @@ struct Report<'a> {
 
 impl<'a> Report<'a> {
     fn new(loaded: &'a Loaded, store: &'a Store, wanted: Types) -> Self {
-        let mut settings = loaded.settings.telemetry_capture.clone();
-        // A reading that another one took would seem to cost nothing.
-        settings.max_age = Duration::ZERO;
-        let enabled = Types::from_settings(&settings);
-        let capture = TelemetryCapture::from_settings(&settings).with_types(Types::every());
+        let settings = &loaded.settings.telemetry_capture;
+        let enabled = Types::from_settings(settings);
+        let capture = TelemetryCapture::from_settings(settings).with_types(Types::every());
         let mut sensors = capture.sensors();
         let sensed: Types = sensors.iter().map(|sensor| sensor.telemetry_type).collect();
-        let types = sensed.iter().map(|one| (one, cost(&capture, Types::from([one])))).collect();
+        let types = sensed.iter().map(|one| (one, capture.cost_of(Types::from([one])))).collect();
         let before = Instant::now();
-        let machine = MachineInfo::capture(&settings);
+        let machine = MachineInfo::capture(settings);
         let cost_of_machine = before.elapsed();
         sensors.retain(|sensor| wanted.contains(sensor.telemetry_type));
         Self {
@@ -89,8 +87,8 @@ impl<'a> Report<'a> {
             cost_of_machine,
             enabled,
             types,
-            cost: cost(&capture, enabled),
-            cost_of_all: cost(&capture, sensed),
+            cost: capture.cost_of(enabled),
+            cost_of_all: capture.cost_of(sensed),
             sensors,
         }
     }
@@ -116,17 +114,4 @@ fn wanted(names: &[String]) -> Result<Types, Failure> {
         })
     };
     names.iter().map(named).collect()
-}
-
-/// What a capture of these types costs: the middle one of many, because the first ones open files.
-fn cost(capture: &TelemetryCapture, types: Types) -> Duration {
-    let mut bytes = Vec::new();
-    let mut times = [(); 21].map(|()| {
-        bytes.clear();
-        let before = Instant::now();
-        capture.capture_into(types, &mut bytes);
-        before.elapsed()
-    });
-    times.sort_unstable();
-    times[times.len() / 2]
 }

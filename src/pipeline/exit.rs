@@ -4,7 +4,10 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use super::{config, fork, recorder, signals};
+#[cfg(unix)]
+use super::{config, fork};
+use super::{recorder, signals};
+#[cfg(unix)]
 use crate::once::Once;
 
 /// How long a normal end of the process may be held up.

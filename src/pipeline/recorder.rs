@@ -48,6 +48,7 @@ pub(super) fn is_running() -> bool {
 }
 
 /// In a forked child: the writer's thread is the parent's.
+#[cfg(unix)]
 pub(super) fn forget() {
     WRITER.store(std::ptr::null_mut(), Ordering::Release);
     WOKEN.store(false, Ordering::Relaxed);

@@ -69,6 +69,7 @@ pub(super) fn hold() -> Held {
 }
 
 /// In a forked child: forgets the rings, which are the parent's.
+#[cfg(unix)]
 pub(crate) fn forget_all() {
     LAST.set((0, None));
     OWN.set(None);

@@ -373,6 +373,7 @@ pub(super) fn hold() -> Held {
 }
 
 /// In a forked child: the sessions are the parent's. Their files stay open, so that their locks are not touched.
+#[cfg(unix)]
 pub(super) fn disown() {
     std::mem::forget(std::mem::take(&mut *sessions()));
 }
@@ -545,6 +546,7 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 fn private_folder(path: &Path) -> io::Result<()> {
+    #[cfg_attr(not(unix), allow(unused_mut, reason = "modes are known on Unix only"))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -51,6 +51,7 @@ impl Signal {
     }
 
     /// In a forked child: what was asked was the parent's affair.
+    #[cfg(unix)]
     pub(super) fn reset(&self) {
         self.asked.store(0, Ordering::Relaxed);
         self.answered.store(0, Ordering::Relaxed);

@@ -6,11 +6,13 @@
 mod capture;
 mod command;
 mod container;
+mod cost;
 mod energy;
 mod gpu;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod machine;
+mod meminfo;
 mod parts;
 mod per_process;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
@@ -18,8 +20,10 @@ mod portable;
 mod reasons;
 mod rolling;
 mod root;
+mod scan;
 mod sensors;
 mod snapshot;
+mod source;
 mod space;
 mod types;
 pub mod usage;

@@ -11,14 +11,17 @@ use sysinfo::{
     ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind,
 };
 
+use super::capture::Options;
+use super::gpu::{Answer, Gpus, Wanted};
 use super::parts::{
-    Cpu, Disk, DiskIo, DiskUsage, IoCounters, Memory, NetIo, Network, Process, ProcessMemory, Swap,
-    Telemetry, VirtualMemory, percent,
+    Cpu, Disk, DiskIo, DiskUsage, Energy, IoCounters, Memory, NetIo, Network, Process,
+    ProcessMemory, Swap, Telemetry, VirtualMemory, percent,
 };
 use super::per_process::PerProcess;
 use super::reasons::{Missing, told};
 use super::rolling::Rolling;
-use super::snapshot::{Named, Tenths};
+use super::snapshot::{self, Named, Tenths};
+use super::source::Source;
 use super::types::Types;
 use super::{TelemetryType, command, space};
 use crate::clock;
@@ -47,11 +50,7 @@ impl Host {
         Self(PerProcess::new())
     }
 
-    pub(super) fn take_base_line(&self, types: Types) {
-        self.capture(types, Duration::ZERO);
-    }
-
-    pub(super) fn capture(&self, types: Types, max_age: Duration) -> Telemetry {
+    fn capture(&self, types: Types, max_age: Duration) -> Telemetry {
         self.capture_in(std::process::id(), types, max_age)
     }
 
@@ -86,6 +85,56 @@ impl Host {
             state.last = Some((Instant::now(), types, telemetry.clone()));
         }
         telemetry
+    }
+}
+
+impl Source for Host {
+    fn name(&self) -> &'static str {
+        "portable"
+    }
+
+    fn capture_into(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>) {
+        let max_age = Duration::from_nanos(options.max_age_ns);
+        let wanted = Wanted::of(types);
+        let ticket = gpus.ask(wanted, max_age);
+        let mut telemetry = self.capture(types, max_age);
+        if !wanted.is_nothing() {
+            add_gpus(types, &mut telemetry, &gpus.take(&ticket));
+        }
+        snapshot::put(types, &telemetry, out);
+    }
+
+    fn take_base_line(&self, types: Types) {
+        self.capture(types, Duration::ZERO);
+    }
+
+    fn source_of(&self, _: &str) -> (String, Option<Duration>) {
+        ("sysinfo".to_owned(), None)
+    }
+}
+
+/// Adds what the graphics processors said: all there is of energy where the machine's own meters are not read.
+fn add_gpus(types: Types, telemetry: &mut Telemetry, answer: &Answer) {
+    let missing = &mut telemetry.unavailable;
+    match answer {
+        Ok(reading) => {
+            telemetry.gpu = serde_json::from_slice(&reading.metrics).ok();
+            let joules = reading.energy.iter();
+            let joules = joules.map(|(meter, used)| (meter.as_str(), *used as f64 / 1e6));
+            let joules: Named<f64> = joules.collect();
+            telemetry.energy = (!joules.is_empty()).then_some(Energy { joules });
+            for (field, reason) in &reading.missing {
+                missing.push(field.clone(), reason.clone());
+            }
+        }
+        Err(absent) if types.contains(TelemetryType::Gpu) => {
+            missing.push("gpu", absent.reason().to_owned());
+        }
+        Err(_) => {}
+    }
+    if types.contains(TelemetryType::Energy) {
+        let reason = "sysinfo, the portable source, knows no meters of the machine itself";
+        missing.push("energy", reason.to_owned());
     }
 }
 

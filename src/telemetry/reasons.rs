@@ -3,34 +3,16 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io;
-use std::path::Path;
-
-use super::snapshot::{OpenList, put_bytes};
 
 /// The reasons of one capture, by field.
 #[derive(Debug, Default)]
 pub(super) struct Missing(Vec<(Cow<'static, str>, String)>);
 
 impl Missing {
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// A field is missing, for this reason.
     #[cold]
     pub(super) fn add(&mut self, field: impl Into<Cow<'static, str>>, reason: impl Into<String>) {
         self.0.push((field.into(), reason.into()));
-    }
-
-    /// The value, or its reason.
-    #[inline]
-    pub(super) fn or<T>(
-        &mut self,
-        field: &'static str,
-        source: impl AsRef<Path>,
-        value: io::Result<T>,
-    ) -> Option<T> {
-        value.map_err(|error| self.add(field, told(source.as_ref().display(), &error))).ok()
     }
 
     /// By name.
@@ -38,8 +20,28 @@ impl Missing {
     pub(super) fn named(self) -> super::Named<String> {
         self.0.into_iter().map(|(field, reason)| (field.into_owned(), reason)).collect()
     }
+}
+
+/// Captures write them as bytes, and begin anew each time.
+#[cfg(target_os = "linux")]
+impl Missing {
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The value, or its reason.
+    #[inline]
+    pub(super) fn or<T>(
+        &mut self,
+        field: &'static str,
+        source: impl AsRef<std::path::Path>,
+        value: io::Result<T>,
+    ) -> Option<T> {
+        value.map_err(|error| self.add(field, told(source.as_ref().display(), &error))).ok()
+    }
 
     pub(super) fn put(&self, out: &mut Vec<u8>) {
+        use super::snapshot::{OpenList, put_bytes};
         let mut list = OpenList::begin(out);
         for (field, reason) in &self.0 {
             put_bytes(field.as_bytes(), out);

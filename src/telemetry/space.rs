@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use super::parts::{DiskUsage, percent};
+use super::parts::DiskUsage;
 
 /// As `df` counts it: what only root may use is neither free nor part of what the percentage is of.
 #[cfg(unix)]
@@ -27,7 +27,7 @@ pub(super) fn of(path: &Path) -> io::Result<DiskUsage> {
     let (blocks, unused) = (found.f_blocks as u64, found.f_bfree as u64);
     let used = bytes(blocks.saturating_sub(unused));
     let free = bytes(found.f_bavail as u64);
-    let percent = percent(used, used.saturating_add(free));
+    let percent = super::parts::percent(used, used.saturating_add(free));
     Ok(DiskUsage { total: bytes(blocks), used, free, percent })
 }
 

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
+#[cfg(unix)]
 use crate::store::open_plain;
 
 /// Marks a file as in use for as long as it is open; `false` when somebody is deleting it.

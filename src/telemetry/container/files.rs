@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use super::find::{Group, Groups};
 use super::held::Held;
 use super::{Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, kind};
-use crate::telemetry::linux::Scan;
+use crate::telemetry::meminfo::Meminfo;
 use crate::telemetry::root::Root;
+use crate::telemetry::scan::Scan;
 
 /// Version 1 says "no limit" with a number near 2^63; no machine has this much.
 const NO_LIMIT: u64 = 1 << 60;
@@ -441,7 +442,5 @@ fn text(bytes: &[u8]) -> Option<String> {
 }
 
 fn memory_total(root: &Root) -> Option<u64> {
-    let text = root.read("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    Meminfo::parse(root.read("/proc/meminfo").ok()?.as_bytes()).total
 }

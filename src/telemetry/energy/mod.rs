@@ -13,10 +13,12 @@
 //! }
 //! ```
 
+#[cfg(target_os = "linux")]
 mod counter;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
+#[cfg(target_os = "linux")]
 pub(super) use counter::Counter;
 
 use super::Named;

@@ -2,9 +2,11 @@
 #![cfg_attr(unix, allow(unsafe_code))]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+#[cfg(unix)]
 use std::time::{Duration, Instant};
 
 /// How long the end of the process waits for a driver.
+#[cfg(unix)]
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many threads are inside a vendor's library.

@@ -28,5 +28,7 @@ struct Guide;
 
 pub(super) use ending::forget_after_fork;
 pub(super) use open::Asked;
-pub(super) use reader::{Absent, Answer, Gpus};
+#[cfg(target_os = "linux")]
+pub(super) use reader::Absent;
+pub(super) use reader::{Answer, Gpus};
 pub(super) use reading::Wanted;

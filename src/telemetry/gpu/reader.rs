@@ -8,7 +8,6 @@
 //! first asks; what the parent left locked is not touched.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,6 +42,7 @@ impl Absent {
 /// The graphics processors, as the settings ask for them.
 #[derive(Debug)]
 pub(in crate::telemetry) struct Gpus {
+    #[cfg(target_os = "linux")]
     number: u64,
     asked: Arc<Asked>,
     desks: PerProcess<Arc<Desk>>,
@@ -88,9 +88,12 @@ pub(in crate::telemetry) struct Ticket {
 
 impl Gpus {
     pub(in crate::telemetry) fn new(asked: Asked) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { number, asked: Arc::new(asked), desks: PerProcess::new() }
+        Self {
+            #[cfg(target_os = "linux")]
+            number: next_number(),
+            asked: Arc::new(asked),
+            desks: PerProcess::new(),
+        }
     }
 
     /// Whose devices were read, and how long the last reading took.
@@ -100,6 +103,7 @@ impl Gpus {
     }
 
     /// Which ones these are: others may read other metrics.
+    #[cfg(target_os = "linux")]
     pub(in crate::telemetry) fn number(&self) -> u64 {
         self.number
     }
@@ -174,6 +178,13 @@ impl Gpus {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn next_number() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Drop for Gpus {

@@ -3,11 +3,11 @@
 use std::io;
 
 use super::held::Shape;
-use super::scan::Scan;
 use super::{Host, Scratch, TOO_SOON, maybe};
 use crate::clock;
 use crate::telemetry::TelemetryType;
 use crate::telemetry::rolling::Sample;
+use crate::telemetry::scan::Scan;
 use crate::telemetry::snapshot::{OpenList, put_float, put_integer};
 use crate::telemetry::types::Types;
 

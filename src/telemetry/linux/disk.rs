@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::held::Shape;
-use super::scan::Scan;
 use super::{Host, Scratch};
 use crate::telemetry::parts::{DiskIo, DiskUsage};
 use crate::telemetry::reasons::told;
+use crate::telemetry::scan::Scan;
 use crate::telemetry::snapshot::{Code, Maybe, OpenList, put_bytes};
 use crate::telemetry::space;
 

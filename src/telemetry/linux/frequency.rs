@@ -9,8 +9,8 @@ use std::path::Path;
 
 use super::Host;
 use super::held::{Held, Shape};
-use super::scan::Scan;
 use crate::telemetry::reasons::told;
+use crate::telemetry::scan::Scan;
 
 /// Descriptors are scarce; of more policies than this each is opened when it is read.
 const MOST_HELD: usize = 32;

@@ -3,68 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::held::Shape;
-use super::scan::Scan;
 use super::{Host, Scratch};
+use crate::telemetry::meminfo::{Meminfo, swapped_pages};
 use crate::telemetry::parts::{Memory, Swap, VirtualMemory, percent};
 use crate::telemetry::snapshot::Code;
-
-/// The lines that are read, in the order of the file.
-const KEYS: [&[u8]; 12] = [
-    b"MemTotal:",
-    b"MemFree:",
-    b"MemAvailable:",
-    b"Buffers:",
-    b"Cached:",
-    b"Active:",
-    b"Inactive:",
-    b"SwapTotal:",
-    b"SwapFree:",
-    b"Shmem:",
-    b"Slab:",
-    b"SReclaimable:",
-];
-
-/// Bytes, by key.
-#[derive(Debug, Default)]
-pub(super) struct Meminfo([Option<u64>; KEYS.len()]);
-
-impl Meminfo {
-    pub(super) fn total(&self) -> u64 {
-        self.0[0].unwrap_or(0)
-    }
-}
-
-pub(super) fn parse(text: &[u8]) -> Option<Meminfo> {
-    let mut found = Meminfo::default();
-    let mut scan = Scan::new(text);
-    let mut next = 0;
-    loop {
-        if scan.skip(KEYS[next]) {
-            found.0[next] = scan.number().map(|kib| kib.saturating_mul(1024));
-            next += 1;
-            if next == KEYS.len() {
-                break;
-            }
-        }
-        if !scan.next_line() {
-            find_the_rest(text, next, &mut found);
-            break;
-        }
-    }
-    found.0[0].map(|_| found)
-}
-
-/// Of a kernel that lacks a line, or tells them in another order.
-#[cold]
-fn find_the_rest(text: &[u8], from: usize, found: &mut Meminfo) {
-    for line in text.split(|byte| *byte == b'\n') {
-        for (at, key) in KEYS.iter().enumerate().skip(from) {
-            if let Some(rest) = line.strip_prefix(*key) {
-                found.0[at] = Scan::new(rest).number().map(|kib| kib.saturating_mul(1024));
-            }
-        }
-    }
-}
 
 /// What is remembered of earlier captures.
 #[derive(Debug, Default)]
@@ -101,23 +43,9 @@ impl Swapped {
     }
 }
 
-/// Pages that came from swap and that went there.
-fn parse_vmstat(text: &[u8]) -> Option<(u64, u64)> {
-    let mut scan = Scan::new(text);
-    loop {
-        if scan.skip(b"pswpin ") {
-            let pages_in = scan.number()?;
-            scan.next_line();
-            return scan
-                .skip(b"pswpout ")
-                .then(|| scan.number())
-                .flatten()
-                .map(|out| (pages_in, out));
-        }
-        if !scan.next_line() {
-            return None;
-        }
-    }
+/// What the kernel tells of memory, which is always how much there is.
+pub(super) fn parse(text: &[u8]) -> Option<Meminfo> {
+    Some(Meminfo::parse(text)).filter(|found| found.total.is_some())
 }
 
 pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
@@ -127,16 +55,16 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
         Memory::put(&Memory::default(), out);
         return;
     };
-    host.swapped.set_memory_total(found.total());
+    host.swapped.set_memory_total(found.total.unwrap_or(0));
     let virtual_memory = virtual_memory(&found);
     if virtual_memory.is_none() {
         missing.add("memory.virtual", "the kernel tells no MemFree or no MemAvailable");
     }
-    let swap = match found.0[7].zip(found.0[8]) {
+    let swap = match found.swap_total.zip(found.swap_free) {
         Some((total, free)) => {
             let pages = if total == 0 { host.swapped.known() } else { None };
             let pages = pages.or_else(|| {
-                let read = host.vmstat.read(Shape::Whole, buffer, parse_vmstat);
+                let read = host.vmstat.read(Shape::Whole, buffer, swapped_pages);
                 let pages = missing.or("memory.swap.sin", host.vmstat.path(), read);
                 match pages {
                     Some(pages) if total == 0 => {
@@ -168,21 +96,8 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
 }
 
 fn virtual_memory(found: &Meminfo) -> Option<VirtualMemory> {
-    let [
-        total,
-        free,
-        available,
-        buffers,
-        cached,
-        active,
-        inactive,
-        _,
-        _,
-        shared,
-        slab,
-        reclaimable,
-    ] = found.0;
-    let (total, free, available) = (total?, free?, available?);
+    let Meminfo { active, inactive, buffers, cached, shared, slab, .. } = *found;
+    let (total, free, available) = (found.total?, found.free?, found.available?);
     // A container may show its own total and the machine's rest.
     let available = if available > total { free } else { available };
     let used = total.saturating_sub(available);
@@ -195,7 +110,7 @@ fn virtual_memory(found: &Meminfo) -> Option<VirtualMemory> {
         active,
         inactive,
         buffers,
-        cached: cached.map(|cached| cached.saturating_add(reclaimable.unwrap_or(0))),
+        cached,
         shared,
         slab,
     })

@@ -8,11 +8,11 @@ mod disk;
 mod energy;
 mod frequency;
 mod held;
+mod kernel;
 mod memory;
 mod network;
 mod own;
 mod process;
-mod scan;
 mod shared;
 mod sources;
 
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 pub(super) use held::{Held, Shape};
-pub(super) use scan::Scan;
+pub(super) use kernel::Kernel;
 pub(super) use shared::{forget_after_fork, of_process};
 
 use self::cpu::CpuLine;
@@ -337,8 +337,8 @@ impl Host {
                 let read = self.meminfo.read(Shape::Whole, buffer, memory::parse).ok()?;
                 // Only whoever captures memory needs it again.
                 self.meminfo.release();
-                self.swapped.set_memory_total(read.total());
-                Some(read.total())
+                self.swapped.set_memory_total(read.total?);
+                read.total
             }
             known => Some(known),
         }

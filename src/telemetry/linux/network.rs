@@ -1,10 +1,10 @@
 //! Network interfaces, from `/proc/net/dev`.
 
 use super::held::Shape;
-use super::scan::Scan;
 use super::{Host, Scratch};
 use crate::telemetry::parts::NetIo;
 use crate::telemetry::reasons::told;
+use crate::telemetry::scan::Scan;
 use crate::telemetry::snapshot::{Code, Maybe, OpenList, put_bytes};
 
 pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {

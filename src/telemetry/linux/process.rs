@@ -7,10 +7,10 @@ use std::io;
 use std::mem::MaybeUninit;
 
 use super::held::Shape;
-use super::scan::Scan;
 use super::{Host, Scratch, TOO_SOON, maybe};
 use crate::clock;
 use crate::telemetry::parts::{IoCounters, ProcessMemory, Switches};
+use crate::telemetry::scan::Scan;
 use crate::telemetry::snapshot::{Code, Maybe, put_float, put_integer};
 use crate::telemetry::types::Types;
 use crate::telemetry::usage::ProcessUsage;

@@ -2,6 +2,7 @@
 
 use super::facts::{Reasons, facts};
 use super::system;
+use crate::telemetry::meminfo::{Meminfo, swapped_pages};
 use crate::telemetry::root::Root;
 
 /// Memory and swap of the machine.
@@ -67,7 +68,8 @@ pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Memory {
         Ok(text) => text,
         Err(why) => return without_files(root, why, reasons),
     };
-    let memory = Memory { virtual_memory: virtual_memory(&text), swap: swap(&text, root) };
+    let found = Meminfo::parse(text.as_bytes());
+    let memory = Memory { virtual_memory: virtual_memory(&found), swap: swap(&found, root) };
     let why = |_: &str| "/proc/meminfo or /proc/vmstat does not tell it";
     memory.virtual_memory.explain("memory.virtual", reasons, why);
     memory.swap.explain("memory.swap", reasons, why);
@@ -87,53 +89,40 @@ fn without_files(root: &Root, why: String, reasons: &mut Reasons) -> Memory {
     memory
 }
 
-fn virtual_memory(text: &str) -> Virtual {
-    let of = |name: &str| line(text, name)?.strip_suffix("kB")?.trim().parse::<u64>().ok();
-    let of = |name: &str| of(name)?.checked_mul(1024);
-    let total = of("MemTotal");
-    let available = of("MemAvailable");
+fn virtual_memory(found: &Meminfo) -> Virtual {
+    let Meminfo { total, free, available, active, inactive, buffers, cached, shared, slab, .. } =
+        *found;
     let used = total.zip(available).map(|(total, available)| total.saturating_sub(available));
     Virtual {
         total,
         available,
         percent: used.zip(total).and_then(|(used, total)| percent(used, total)),
         used,
-        free: of("MemFree"),
-        active: of("Active"),
-        inactive: of("Inactive"),
-        buffers: of("Buffers"),
-        cached: of("Cached").and_then(|cached| cached.checked_add(of("SReclaimable").unwrap_or(0))),
-        shared: of("Shmem"),
-        slab: of("Slab"),
+        free,
+        active,
+        inactive,
+        buffers,
+        cached,
+        shared,
+        slab,
     }
 }
 
-fn swap(text: &str, root: &Root) -> Swap {
-    let of = |name: &str| line(text, name)?.strip_suffix("kB")?.trim().parse::<u64>().ok();
-    let (total, free) = (of("SwapTotal"), of("SwapFree"));
+fn swap(found: &Meminfo, root: &Root) -> Swap {
+    let Meminfo { swap_total: total, swap_free: free, .. } = *found;
     let used = total.zip(free).map(|(total, free)| total.saturating_sub(free));
     let counters = root.read("/proc/vmstat").unwrap_or_default();
-    let pages = |name: &str| {
-        let count = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
-        counters
-            .lines()
-            .find_map(count)
-            .and_then(|pages: u64| pages.checked_mul(system::page_size()?))
-    };
-    let bytes = |kilobytes: Option<u64>| kilobytes?.checked_mul(1024);
+    let pages = swapped_pages(counters.as_bytes());
+    let bytes = |pages: u64| pages.checked_mul(system::page_size()?);
     Swap {
-        total: bytes(total),
-        used: bytes(used),
-        free: bytes(free),
+        total,
+        used,
+        free,
         // A machine without swap uses none of it.
         percent: used.zip(total).map(|(used, total)| percent(used, total).unwrap_or(0.0)),
-        sin: pages("pswpin"),
-        sout: pages("pswpout"),
+        sin: pages.and_then(|(pages_in, _)| bytes(pages_in)),
+        sout: pages.and_then(|(_, pages_out)| bytes(pages_out)),
     }
-}
-
-fn line<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 /// A share to one decimal; none of nothing.

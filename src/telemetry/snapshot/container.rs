@@ -77,6 +77,7 @@ impl Description {
         Self { before, after }
     }
 
+    #[cfg(target_os = "linux")]
     pub(in crate::telemetry) fn is_empty(&self) -> bool {
         self.before.is_empty()
     }

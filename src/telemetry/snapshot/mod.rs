@@ -12,11 +12,14 @@ mod container;
 mod json;
 mod named;
 
-pub(super) use bytes::{OpenList, Reader, put_bytes, put_float, put_integer};
+pub(super) use bytes::Reader;
+#[cfg(target_os = "linux")]
+pub(super) use bytes::{OpenList, put_bytes, put_float, put_integer};
 pub(super) use code::{
     Absent, ByName, Code, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Reasons,
     Tenths, Text, key_of, part,
 };
+#[cfg(target_os = "linux")]
 pub(super) use container::{Description, put_container};
 pub use named::Named;
 

@@ -2,18 +2,18 @@
 
 /// A place in a text.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::telemetry) struct Scan<'a> {
+pub(super) struct Scan<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Scan<'a> {
-    pub(in crate::telemetry) fn new(text: &'a [u8]) -> Self {
+    pub(super) fn new(text: &'a [u8]) -> Self {
         Self { rest: text }
     }
 
     /// The next number of the line, after spaces. One that is too large for its type becomes the largest.
     #[inline]
-    pub(in crate::telemetry) fn number(&mut self) -> Option<u64> {
+    pub(super) fn number(&mut self) -> Option<u64> {
         let mut rest = self.rest;
         while let [b' ' | b'\t', after @ ..] = rest {
             rest = after;
@@ -37,6 +37,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The next word of the line, after spaces.
+    #[cfg(target_os = "linux")]
     pub(super) fn word(&mut self) -> Option<&'a [u8]> {
         let mut rest = self.rest;
         while let [b' ' | b'\t', after @ ..] = rest {
@@ -48,13 +49,14 @@ impl<'a> Scan<'a> {
     }
 
     /// What is left of the text.
-    pub(in crate::telemetry) fn rest(&self) -> &'a [u8] {
+    #[cfg(target_os = "linux")]
+    pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// Goes on if the text does so.
     #[inline]
-    pub(in crate::telemetry) fn skip(&mut self, text: &[u8]) -> bool {
+    pub(super) fn skip(&mut self, text: &[u8]) -> bool {
         // Most often the first byte tells.
         if self.rest.first() != text.first() || !self.rest.starts_with(text) {
             return false;
@@ -65,7 +67,7 @@ impl<'a> Scan<'a> {
 
     /// Goes to the start of the next line; whether there is one.
     #[inline]
-    pub(in crate::telemetry) fn next_line(&mut self) -> bool {
+    pub(super) fn next_line(&mut self) -> bool {
         match newline(self.rest) {
             Some(at) => {
                 self.rest = &self.rest[at + 1..];
@@ -88,7 +90,7 @@ fn saturated(digits: &[u8]) -> u64 {
 
 /// Where the first line ends, looked for eight bytes at a time.
 #[inline]
-pub(super) fn newline(text: &[u8]) -> Option<usize> {
+fn newline(text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     let (words, rest) = text.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
