@@ -51,7 +51,7 @@
 //! Links to the calling task need nothing on one thread and across `.await`. To another thread, pool, spawned future
 //! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
 //!
-//! Records go to a [`store`]: JSON lines in a folder, memory, or one of your own. [`query`] makes a tree of them, and so
+//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. [`query`] makes a tree of them, and so
 //! does the program `runlore`.
 //!
 //! # What it does to your program
@@ -65,6 +65,7 @@
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
+//! * `sqlite`: records in an SQLite file, [`store::sqlite`]. SQLite is compiled in.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
 //! # Supported Rust versions

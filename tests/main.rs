@@ -22,6 +22,8 @@ mod parent_links;
 mod power_loss;
 mod processes;
 mod python;
+mod query_cases;
+mod query_laws;
 mod random_trees;
 mod record_round_trip;
 mod resources;
@@ -29,6 +31,14 @@ mod retention;
 mod settings;
 mod settings_in_force;
 mod several_folders;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_lifecycle;
+#[cfg(feature = "sqlite")]
+mod sqlite_query;
+#[cfg(feature = "sqlite")]
+mod sqlite_unwritable;
 mod support;
 mod task_endings;
 mod task_tree;

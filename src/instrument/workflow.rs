@@ -17,7 +17,7 @@ use crate::record::{
     Encoder, ErrorObject, Id, Limits, Status, ValueView, WorkflowObject, is_secret_name, redact,
 };
 use crate::settings::Settings;
-use crate::store::{RunInfo, Store, StoreChoice};
+use crate::store::{self, RunInfo, Store, StoreChoice};
 use crate::telemetry::MachineInfo;
 use crate::{Result, clock, host};
 
@@ -370,7 +370,7 @@ fn inherited_store(info: &RunInfo) -> Option<Box<dyn Store>> {
 
 /// Where records go when nobody says.
 fn default_store(settings: &Settings) -> StoreChoice {
-    settings.databases.jsonl.path.as_path().into()
+    store::default_uri(settings).into()
 }
 
 /// The settings in force, without secrets.

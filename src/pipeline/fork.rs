@@ -62,11 +62,12 @@ mod unix {
     use crate::context;
     use crate::pipeline::{notice, push, recorder, rings, session, signal, site};
     use crate::record::Id;
+    use crate::store;
     use crate::telemetry;
 
     /// Everything that is locked while the process forks.
     type Held = (Outer, rings::Held, push::Held, notice::Held);
-    type Outer = (context::Held, site::Held, session::Held);
+    type Outer = (store::Held, context::Held, site::Held, session::Held);
 
     struct Place(UnsafeCell<Option<Held>>);
 
@@ -89,7 +90,8 @@ mod unix {
 
     extern "C" fn before() {
         // In the order in which everybody else takes them.
-        let outer = (context::hold(), site::hold(), session::hold());
+        // A store may be at work for a moment, and needs none of the others for that.
+        let outer = (store::hold(), context::hold(), site::hold(), session::hold());
         let held = (outer, rings::hold(), push::hold(), notice::hold());
         // SAFETY: see `Place`.
         unsafe { *HELD.0.get() = Some(held) };

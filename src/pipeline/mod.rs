@@ -10,6 +10,7 @@ mod cursor;
 pub(crate) mod event;
 mod exit;
 mod file_size;
+mod finish;
 mod fork;
 mod json;
 mod lock;

@@ -30,7 +30,7 @@ use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
 use crate::store::jsonl::{LIMIT, Line, Lines};
-use crate::store::{is_plain_folder, open_plain};
+use crate::store::{is_plain_folder, is_recovered, open_plain};
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";
@@ -103,6 +103,9 @@ pub(super) struct RunEntry {
     pub(super) identity: Identity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) workflow: Option<Box<WorkflowObject>>,
+    /// The URI of its store, where that is not files of JSON lines in this folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) store: Option<String>,
 }
 
 /// A session by its number in this process. A number is never used again.
@@ -211,6 +214,7 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) -> Home {
         name: run.name.clone(),
         identity: Identity::of_process().clone(),
         workflow: run.workflow.clone(),
+        store: run.store.uri().filter(|uri| is_recovered(uri)),
     }));
     session.home
 }

@@ -21,9 +21,23 @@
 //! ");
 //! ```
 
+pub(crate) mod filter;
+pub(crate) mod find;
+mod operators;
+pub(crate) mod order;
+pub(crate) mod path;
+pub(crate) mod pipeline;
+mod regex;
 mod render;
+pub(crate) mod source;
+mod syntax;
 pub mod text;
 mod tree;
 
+pub use filter::{Field, Filter, field};
+pub use find::Find;
+pub use pipeline::Pipeline;
 pub use render::{Part, Render, Style};
+pub use source::{Collection, Documents, Records, Source};
+pub use syntax::SyntaxError;
 pub use tree::{Detached, Item, Node, Tree};

@@ -28,7 +28,7 @@ mod foreign;
 mod gpu_metrics;
 mod layer;
 mod load;
-mod nearest;
+pub(crate) mod nearest;
 mod node;
 mod problem;
 mod reader;

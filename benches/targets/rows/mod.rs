@@ -11,6 +11,7 @@ mod row08_hand_off;
 mod row09_argument;
 mod row10_throughput;
 mod row11_memory;
+mod row13_query;
 mod row14_growth;
 mod row15_gpu;
 
@@ -29,6 +30,7 @@ pub(crate) const ALL: &[&Row] = &[
     &row09_argument::ROW,
     &row10_throughput::ROW,
     &row11_memory::ROW,
+    &row13_query::ROW,
     &row14_growth::ROW,
     &row15_gpu::ROW,
 ];

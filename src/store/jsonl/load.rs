@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use twox_hash::XxHash3_128;
 
 use super::read::read;
-use super::workflows::Workflows;
 use crate::query::Tree;
 use crate::record::{Record, TaskObject, WorkflowObject};
+use crate::store::join::{Workflows, join_task};
 use crate::{Error, ErrorKind, Result};
 
 /// What a file or a folder holds, joined.
@@ -89,44 +89,23 @@ pub fn load_with(
     Ok(loaded)
 }
 
-fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, mut task: TaskObject) {
+fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, task: TaskObject) {
     let place = *places.entry(key(&task)).or_insert(loaded.tasks.len());
     let Some(known) = loaded.tasks.get_mut(place) else {
         return loaded.tasks.push(task);
     };
-    if *known == task {
-        return;
-    }
-    if are_two_tasks(known, &task) {
-        // Flowcept makes ids of the clock, and they do collide. Both are kept: neither may go unseen.
+    if let Err(other) = join_task(known, task) {
         loaded.problems.push(Error::new(
             ErrorKind::Record,
             format!(
                 "two different tasks have the id {}: {} and {}; links to that id may name either",
-                task.task_id,
+                other.task_id,
                 known.name(),
-                task.name()
+                other.name()
             ),
         ));
-        return loaded.tasks.push(task);
+        loaded.tasks.push(*other);
     }
-    if known.is_finished() && !task.is_finished() {
-        known.fill_from(task);
-    } else {
-        std::mem::swap(known, &mut task);
-        known.fill_from(task);
-    }
-}
-
-/// Whether two lines of one id cannot be about one task.
-fn are_two_tasks(one: &TaskObject, other: &TaskObject) -> bool {
-    let differ = |one: Option<&String>, other: Option<&String>| {
-        one.zip(other).is_some_and(|(one, other)| one != other)
-    };
-    differ(one.activity_id.as_ref(), other.activity_id.as_ref())
-        || (one.is_finished()
-            && other.is_finished()
-            && one.started_at.zip(other.started_at).is_some_and(|(one, other)| one != other))
 }
 
 /// What tells one task from another. A hash, so that a long run's ids are not held twice; of 128 bits, so

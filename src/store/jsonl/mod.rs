@@ -29,7 +29,6 @@ mod mend;
 mod read;
 mod retain;
 mod summary;
-mod workflows;
 mod write;
 
 pub(crate) use lines::{LIMIT, Line, Lines};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::load::key;
 use super::read::read;
-use super::workflows::Workflows;
 use crate::record::{Record, Status, TaskObject, WorkflowObject};
+use crate::store::join::Workflows;
 use crate::{Error, Result};
 
 /// A run and how its tasks stand.

@@ -1,0 +1,121 @@
+//! What is computed of a document: field paths, literals, and objects and arrays of them.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::query::operators::{EXPRESSIONS, unknown};
+use crate::query::path::Path;
+use crate::query::syntax::Json;
+
+/// An expression of `$group` or `$project`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expression {
+    /// `"$used.lr"`
+    Field(Path),
+    /// `"$$ROOT"`, the whole document.
+    Root,
+    /// A value that stands for itself.
+    Literal(Value),
+    /// An object whose values are expressions; what is missing is left out.
+    Object(Vec<(String, Expression)>),
+    /// An array of expressions; what is missing is null.
+    Array(Vec<Expression>),
+}
+
+impl Expression {
+    pub(in crate::query) fn from_syntax(json: Json) -> Result<Self> {
+        match json {
+            Json::Scalar(Value::String(text)) if text.starts_with('$') => Self::variable(&text),
+            Json::Scalar(value) => Ok(Expression::Literal(value)),
+            Json::Array(items) => Ok(Expression::Array(
+                items.into_iter().map(Self::from_syntax).collect::<Result<_>>()?,
+            )),
+            object if object.has_operator() => Self::operator(object),
+            Json::Object(entries) => {
+                let field = |(name, value): (String, Json)| {
+                    check_name(&name)?;
+                    Ok((name, Self::from_syntax(value)?))
+                };
+                Ok(Expression::Object(entries.into_iter().map(field).collect::<Result<_>>()?))
+            }
+        }
+    }
+
+    fn variable(text: &str) -> Result<Self> {
+        let path = &text[1..];
+        let wrong = |sentence| Error::new(ErrorKind::Query, sentence);
+        match path.strip_prefix('$') {
+            Some("ROOT" | "CURRENT") => Ok(Expression::Root),
+            Some(variable) => match variable.split_once('.') {
+                Some(("ROOT" | "CURRENT", path)) => Self::variable(&format!("${path}")),
+                _ => Err(wrong(format!("there is no variable `{text}`; valid is `$$ROOT`"))),
+            },
+            None if path.split('.').any(|name| name.is_empty() || name.starts_with('$')) => {
+                Err(wrong(format!("`{text}` is no path to a field, such as `$used.lr`")))
+            }
+            None => Ok(Expression::Field(Path::checked(path)?)),
+        }
+    }
+
+    fn operator(object: Json) -> Result<Self> {
+        let Json::Object(mut entries) = object else { unreachable!("it has an operator") };
+        let (name, operand) = entries.swap_remove(0);
+        if !EXPRESSIONS.contains(&name.as_str()) {
+            return Err(unknown("operator for expressions", &name, EXPRESSIONS));
+        }
+        if !entries.is_empty() {
+            let sentence = format!("`{name}` must be alone in its object");
+            return Err(Error::new(ErrorKind::Query, sentence));
+        }
+        Ok(Expression::Literal(operand.into_value()))
+    }
+
+    /// The value for a document, or nothing if what it names is missing.
+    pub(in crate::query) fn evaluate(&self, document: &Value) -> Option<Value> {
+        match self {
+            Expression::Field(path) => path.gather(document),
+            Expression::Root => Some(document.clone()),
+            Expression::Literal(value) => Some(value.clone()),
+            Expression::Object(fields) => {
+                let fields = fields.iter();
+                let object = fields.filter_map(|(name, expression)| {
+                    Some((name.clone(), expression.evaluate(document)?))
+                });
+                Some(Value::Object(object.collect()))
+            }
+            Expression::Array(items) => {
+                Some(items.iter().map(|item| item.evaluate(document).unwrap_or_default()).collect())
+            }
+        }
+    }
+}
+
+/// A field that is made has a plain name.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.starts_with('$') || name.contains('.') {
+        let sentence = format!(
+            "`{name}` is no name for a field: it must not be empty, begin with `$` or have a dot"
+        );
+        return Err(Error::new(ErrorKind::Query, sentence));
+    }
+    Ok(())
+}
+
+impl Serialize for Expression {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Expression::Field(path) => serializer.collect_str(&format_args!("${path}")),
+            Expression::Root => serializer.serialize_str("$$ROOT"),
+            Expression::Literal(value) => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry("$literal", value)?;
+                map.end()
+            }
+            Expression::Object(fields) => {
+                serializer.collect_map(fields.iter().map(|(name, field)| (name, field)))
+            }
+            Expression::Array(items) => serializer.collect_seq(items),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Records from anywhere into a store: for copies, and for programs that make their records themselves.
+
+use std::sync::LazyLock;
+
+use super::{Batch, RunInfo, Store, StoreChoice};
+use crate::Result;
+use crate::record::{Id, Record};
+use crate::settings::Settings;
+
+/// Records that are written at once.
+const BATCH: usize = 1000;
+/// Bytes that are written at once.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Writes records to a store, a thousand at a time.
+///
+/// ```
+/// use runlore::record::Record;
+/// use runlore::store::{MemoryStore, Sink};
+///
+/// let store = MemoryStore::new();
+/// let mut sink = Sink::open(store.clone(), "import")?;
+/// sink.add(&Record::from_json(serde_json::json!({"task_id": "t1", "activity_id": "load"}))?)?;
+/// assert_eq!(sink.finish()?, 1);
+/// assert_eq!(store.tasks()[0].name(), "load");
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub struct Sink {
+    store: Box<dyn Store>,
+    lines: Vec<u8>,
+    ends: Vec<usize>,
+    written: u64,
+}
+
+impl std::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sink").field("written", &self.written).finish_non_exhaustive()
+    }
+}
+
+impl Sink {
+    /// Opens a store. Where it makes a file for each run, the name becomes part of the file's.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such store. Whether it can be written to is found out later.
+    pub fn open(to: impl Into<StoreChoice>, name: &str) -> Result<Self> {
+        static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
+        let id = Id::new().to_string();
+        let info = RunInfo::new(id, name.to_owned(), std::process::id(), &SETTINGS);
+        let store = to.into().open(&info)?;
+        Ok(Self { store, lines: Vec::new(), ends: Vec::new(), written: 0 })
+    }
+
+    /// Adds a record; now and then, what was added is written.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be written to. What was added since the last write is kept for the next.
+    pub fn add(&mut self, record: &Record) -> Result<()> {
+        let start = self.lines.len();
+        if let Err(error) = serde_json::to_writer(&mut self.lines, record) {
+            self.lines.truncate(start);
+            let text = "a record cannot be written as JSON";
+            return Err(crate::Error::new(crate::ErrorKind::Record, text).with_source(error));
+        }
+        self.lines.push(b'\n');
+        self.ends.push(self.lines.len());
+        if self.ends.len() >= BATCH || self.lines.len() >= BATCH_BYTES {
+            return self.write();
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let batch = Batch::new(&self.lines, &self.ends);
+        self.store.prepare(self.lines.len() as u64)?;
+        self.store.write(&batch)?;
+        self.written += self.ends.len() as u64;
+        self.lines.clear();
+        self.ends.clear();
+        Ok(())
+    }
+
+    /// Writes the rest and closes the store; returns how many records were written in all.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be written to.
+    pub fn finish(mut self) -> Result<u64> {
+        if !self.ends.is_empty() {
+            self.write()?;
+        }
+        self.store.close()?;
+        Ok(self.written)
+    }
+}
