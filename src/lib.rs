@@ -95,7 +95,8 @@ pub use instrument::{
     Failure, TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
 };
 pub use pipeline::{
-    Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,
+    Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, configure, flush, recover,
+    replay, spooled, stats,
 };
 pub use record::Id;
 pub use runlore_macros::telemetry_task;

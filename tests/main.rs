@@ -31,6 +31,8 @@ mod retention;
 mod settings;
 mod settings_in_force;
 mod several_folders;
+mod several_stores;
+mod spool;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]

@@ -11,6 +11,7 @@ mod ls;
 mod machine;
 mod out;
 mod recover;
+mod replay;
 mod run;
 mod select;
 mod settings;
@@ -59,6 +60,7 @@ enum Command {
     Show(show::Args),
     Tree(tree::Args),
     Recover(recover::Args),
+    Replay(replay::Args),
     Doctor(doctor::Args),
     Settings(settings::Args),
 }
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::run(&args, &store),
         Command::Tree(args) => tree::run(&args, &store),
         Command::Recover(args) => recover::run(&args, &store),
+        Command::Replay(args) => replay::run(&args),
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
     };

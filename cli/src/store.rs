@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use runlore::Error;
@@ -26,7 +27,12 @@ impl Store {
     /// `--store`, else the variable that names the store of a program, else the folder that the settings name.
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
         let named = || std::env::var_os("RUNLORE_STORE").filter(|path| !path.is_empty());
-        let path = path.or_else(|| named().map(PathBuf::from));
+        // Of several stores, the first.
+        let first = |uris: OsString| match uris.to_str().and_then(|uris| uris.lines().next()) {
+            Some(uri) => PathBuf::from(uri),
+            None => PathBuf::from(uris),
+        };
+        let path = path.or_else(|| named().map(first));
         let path = path.unwrap_or_else(|| {
             let path = Settings::load().settings.databases.jsonl.path;
             if path.is_relative() { Path::new(".").join(path) } else { path }

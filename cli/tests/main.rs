@@ -3,6 +3,7 @@
 mod doctor;
 mod listing;
 mod recording;
+mod replaying;
 mod settings;
 mod showing;
 mod support;

@@ -23,6 +23,7 @@
 
 mod files;
 mod in_use;
+mod known;
 mod lines;
 mod load;
 mod mend;
