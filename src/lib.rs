@@ -51,8 +51,8 @@
 //! Links to the calling task need nothing on one thread and across `.await`. To another thread, pool, spawned future
 //! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
 //!
-//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. [`query`] makes a tree of them, and so
-//! does the program `runlore`.
+//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. A [`Provenance`] answers
+//! questions about what is there, in the language of [`query`], and so does the program `runlore`.
 //!
 //! # What it does to your program
 //!
@@ -82,6 +82,7 @@ mod identity;
 mod instrument;
 mod once;
 mod pipeline;
+pub mod provenance;
 pub mod query;
 pub mod record;
 pub mod settings;
@@ -98,6 +99,7 @@ pub use pipeline::{
     Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, configure, flush, recover,
     replay, spooled, stats,
 };
+pub use provenance::{AsyncProvenance, Provenance};
 pub use record::Id;
 pub use runlore_macros::telemetry_task;
 

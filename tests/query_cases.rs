@@ -41,7 +41,7 @@ struct Deviation {
 enum Answer {
     Ids(Vec<Value>),
     Documents(Vec<Value>),
-    Refused(String),
+    Refused(#[allow(dead_code, reason = "shown where a case fails")] String),
 }
 
 /// The lines of a file after its first, which says who answered.

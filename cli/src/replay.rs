@@ -1,13 +1,13 @@
 //! `runlore replay`: write what waits on disk to its store.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
 use crate::Done;
 use crate::out::stdout;
+use crate::progress::Progress;
 use crate::units::bytes;
 
 /// Write records that wait on disk to a store
@@ -34,19 +34,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    // Drawn on a terminal only, and not for what is done in a moment.
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    let style = "{bar:40} {bytes} of {total_bytes}, {msg} records";
-    bar.set_style(
-        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
+    let all_bytes = Cell::new(0);
+    let progress = Progress::new("bytes", || Some(all_bytes.get()));
     let replayed = runlore::replay(&args.spool, &args.to, |so_far| {
-        bar.set_length(so_far.all_bytes);
-        bar.set_position(so_far.bytes);
-        bar.set_message(so_far.records.to_string());
-    });
-    bar.finish_and_clear();
-    let replayed = replayed?;
+        all_bytes.set(so_far.all_bytes);
+        progress.set(so_far.bytes);
+    })?;
+    drop(progress);
     let mut out = stdout();
     if args.json {
         let told = serde_json::json!({

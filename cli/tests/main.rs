@@ -1,5 +1,6 @@
 //! The program as its users run it: one module a behaviour.
 
+mod asking;
 mod doctor;
 mod listing;
 mod recording;

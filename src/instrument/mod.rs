@@ -21,6 +21,7 @@ mod error;
 mod failure;
 mod future;
 mod inputs;
+mod machine;
 mod meter;
 mod outcome;
 mod panics;
@@ -114,7 +115,7 @@ impl Begun {
     #[inline]
     pub(crate) fn measure(self, meter: &mut Option<Box<Meter>>, items: &mut Scratch) {
         if self.place & MEASURED != 0
-            && let Some(meter) = meter.take()
+            && let Some(mut meter) = meter.take()
             && self.is_of_this_process()
         {
             meter.end(items);

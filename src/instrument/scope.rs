@@ -188,7 +188,7 @@ impl TaskBuilder {
         let begun = self.items.and_then(|items| {
             let context = context_of_new_task()?;
             let mut items = Scratch::holding(items);
-            meter = Meter::begin(self.telemetry, context, &mut items);
+            meter = Meter::begin(&self.telemetry, context, &mut items);
             let begun = Begun::start(context, 0, &items, &mut meter, true)?;
             Some((begun, begun.inside().replace()))
         });

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::error::panic_message;
-use super::meter;
 use super::panics::{self, Since};
+use super::{machine, meter};
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::identity::Identity;
 use crate::once::Once;
@@ -18,7 +18,6 @@ use crate::record::{
 };
 use crate::settings::Settings;
 use crate::store::{self, RunInfo, Store, StoreChoice};
-use crate::telemetry::MachineInfo;
 use crate::{Result, clock, host};
 
 /// A workflow: tasks are recorded while one runs.
@@ -190,6 +189,11 @@ impl WorkflowBuilder {
         }
         pipeline::replay_left(&stores);
         let hostname = host::name();
+        meter::prepare();
+        let (machine_info, known_later) = match joined {
+            Some(_) => (None, None),
+            None => machine::info(settings, &hostname),
+        };
         let workflow = joined.is_none().then(|| {
             Box::new(WorkflowObject {
                 workflow_id: id.clone(),
@@ -216,7 +220,7 @@ impl WorkflowBuilder {
                     .clone()
                     .or_else(|| Some(std::env::consts::OS.to_owned())),
                 extra: machine_names(settings),
-                machine_info: machine_info(settings, &hostname),
+                machine_info,
                 catalogue: match self.without_catalogue {
                     true => None,
                     false => serde_json::to_value(pipeline::catalogue()).ok(),
@@ -233,7 +237,6 @@ impl WorkflowBuilder {
             stores: stores.iter().filter_map(|store| store.uri()).collect(),
         };
         panics::watch();
-        meter::prepare();
         pipeline::open_run(RunSpec {
             number,
             stores,
@@ -242,6 +245,7 @@ impl WorkflowBuilder {
             campaign_id: campaign,
             hostname,
             workflow,
+            known_later,
             monotonic_ns,
             wall_ns,
         })?;
@@ -409,18 +413,6 @@ fn machine_names(settings: &Settings) -> Map<String, Value> {
     .filter_map(|(key, name)| Some((key.to_owned(), Value::String(name.clone()?))))
     .chain(serde_json::to_value(Identity::of_process()).ok().into_iter().flat_map(into_fields))
     .collect()
-}
-
-/// What the machine is, under a name of the process: a workflow may run in several, on several machines.
-fn machine_info(settings: &Settings, hostname: &str) -> Option<Map<String, Value>> {
-    if !settings.telemetry_capture.machine_info {
-        return None;
-    }
-    let mut machine = MachineInfo::capture(&settings.telemetry_capture);
-    machine.unavailable.remove("build.crates");
-    machine.build.crates = Some(pipeline::annotated_crates());
-    let name = format!("{hostname}-{}", std::process::id());
-    Some(Map::from_iter([(name, serde_json::to_value(machine).ok()?)]))
 }
 
 fn into_fields(object: Value) -> Map<String, Value> {

@@ -47,6 +47,7 @@ pub(super) fn rearm_if_marked() {
             hostname: host::name(),
             // The parent tells how its workflow ends.
             workflow: None,
+            known_later: None,
             monotonic_ns,
             wall_ns: clock::wall_ns(monotonic_ns),
         });

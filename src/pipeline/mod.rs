@@ -49,7 +49,7 @@ pub use recorder::flush;
 pub(crate) use recorder::{close_run, open_run};
 pub(crate) use recover::recover_quietly;
 pub use recover::{Recovered, recover};
-pub(crate) use run::{RunEnd, RunSpec};
+pub(crate) use run::{KnownLater, RunEnd, RunSpec};
 pub(crate) use site::annotated_crates;
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 pub(crate) use spool::replay_left;

@@ -30,6 +30,8 @@ const LAST_TRY: Duration = Duration::from_millis(800);
 /// The same for stores that take something again and again.
 const LONGEST_TRY: Duration = Duration::from_secs(8);
 
+pub(crate) type KnownLater = Box<dyn FnOnce(&mut WorkflowObject) + Send>;
+
 /// What the writer is told of a run that starts.
 pub(crate) struct RunSpec {
     pub(crate) number: Number,
@@ -42,6 +44,8 @@ pub(crate) struct RunSpec {
     pub(crate) hostname: String,
     /// The record of the workflow as it starts; none when another process has it.
     pub(crate) workflow: Option<Box<WorkflowObject>>,
+    /// Adds to its last record what could not be known when it started; must not wait for anything.
+    pub(crate) known_later: Option<KnownLater>,
     /// The two clocks when it started.
     pub(crate) monotonic_ns: u64,
     pub(crate) wall_ns: u64,
@@ -61,6 +65,7 @@ pub(super) struct Run {
     lanes: Vec<Lane>,
     common: Common,
     workflow: Option<Box<WorkflowObject>>,
+    known_later: Option<KnownLater>,
     /// The two clocks, monotonic and wall, when it started.
     started: (u64, u64),
     batch: Vec<Task>,
@@ -171,6 +176,7 @@ impl Run {
             lanes: lanes.collect(),
             common,
             workflow: spec.workflow,
+            known_later: spec.known_later,
             started: (spec.monotonic_ns, spec.wall_ns),
             batch: Vec::new(),
             batch_since: None,
@@ -280,6 +286,9 @@ impl Run {
             workflow.ended_early = end.ended_early.then_some(true);
             workflow.stderr = end.error.as_ref().and_then(|error| error.message.clone());
             workflow.error = end.error.map(Box::new);
+            if let Some(add) = self.known_later.take() {
+                add(&mut workflow);
+            }
             for lane in &mut self.lanes {
                 let totals = lane.totals(&self.totals);
                 workflow.totals = totals_record(totals, duration, &self.readings);
@@ -392,6 +401,6 @@ fn totals_record(
     let percent = totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
     let rounded = (percent * 1000.0).round() / 1000.0;
     record.insert("capture_percent".to_owned(), rounded.into());
-    record.extend(readings.joules().map(|used| ("joules".to_owned(), used)));
+    record.extend(readings.joules());
     Some(record)
 }

@@ -1,15 +1,18 @@
 //! What can be asked of a store, whichever it is.
 
 use std::cell::RefCell;
+use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::{Find, Pipeline};
+use super::runs::{CountedRuns, Runs};
+use super::{Find, Pipeline, field};
 use crate::record::Record;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
-/// Documents as they are asked for.
+/// Documents as they are asked for. An error of the kind [`Record`](ErrorKind::Record) costs one document, and others follow;
+/// any other is the last.
 pub type Documents<'a> = Box<dyn Iterator<Item = Result<Value>> + 'a>;
 
 /// Records as they are asked for.
@@ -23,6 +26,23 @@ pub enum Collection {
     Tasks,
     /// One document a workflow.
     Workflows,
+}
+
+impl Collection {
+    /// The documents among all records: for stores that do not keep them apart.
+    pub fn documents<'a>(self, records: Records<'a>) -> Documents<'a> {
+        Box::new(records.filter_map(move |record| match record {
+            Ok(record) => self.has(&record).then(|| Ok(record.to_json())),
+            Err(problem) => Some(Err(problem)),
+        }))
+    }
+
+    fn has(self, record: &Record) -> bool {
+        match self {
+            Collection::Tasks => record.as_task().is_some(),
+            Collection::Workflows => record.as_workflow().is_some(),
+        }
+    }
 }
 
 /// What can be asked of a store.
@@ -52,7 +72,7 @@ pub enum Collection {
 /// assert_eq!(found, [json!({"n": 2})]);
 /// # Ok::<(), runlore::Error>(())
 /// ```
-pub trait Source: Send {
+pub trait Source: Send + Sync {
     /// All documents, in the order they were first written.
     ///
     /// # Errors
@@ -85,54 +105,100 @@ pub trait Source: Send {
         Ok(through(self.documents(of)?, |documents| pipeline.apply(documents)))
     }
 
-    /// The tasks that used or generated a value of this hash, as `hashes` in their documents has it.
+    /// The tasks that used or generated a value of one of these hashes, as `hashes` in their documents has it.
     ///
     /// # Errors
     ///
     /// Where the store cannot be read.
-    fn tasks_with<'a>(&'a self, hash: &'a str) -> Result<Documents<'a>> {
+    fn tasks_with<'a>(&'a self, hashes: &'a HashSet<String>) -> Result<Documents<'a>> {
         let tasks = self.documents(Collection::Tasks)?;
-        let has = move |task: &Value| has_hash(task, hash);
+        let has = move |task: &Value| has_hash(task, hashes);
         Ok(Box::new(tasks.filter(move |task| task.as_ref().map_or(true, has))))
+    }
+
+    /// The tasks around a task: its parent first, the outermost last.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn ancestors(&self, task_id: &str) -> Result<Vec<Value>> {
+        let mut found: Vec<Value> = Vec::new();
+        // Records of other programs may go round in a circle.
+        let mut seen = HashSet::new();
+        let mut next = Some(task_id.to_owned());
+        while let Some(id) = next.take().filter(|id| seen.insert(id.clone())) {
+            let find = Find::new().filter(field("task_id").eq(id)).limit(1);
+            let Some(task) = self.find(Collection::Tasks, &find)?.find_map(Result::ok) else {
+                break;
+            };
+            next = task.get("parent_task_id").and_then(Value::as_str).map(str::to_owned);
+            found.push(task);
+        }
+        // The first is the task itself.
+        Ok(found.split_off(found.len().min(1)))
+    }
+
+    /// The runs with their tasks counted, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn runs(&self) -> Result<Runs> {
+        let mut counted = CountedRuns::default();
+        for record in self.records()? {
+            counted.add(record);
+        }
+        Ok(counted.finish())
     }
 }
 
-/// Whether a task's document has a value of this hash.
-pub(crate) fn has_hash(task: &Value, hash: &str) -> bool {
+/// Whether a task's document has a value of one of these hashes.
+pub(crate) fn has_hash(task: &Value, hashes: &HashSet<String>) -> bool {
     let side = |side: &str| task.get("hashes")?.get(side)?.as_object();
-    let mut hashes = ["used", "generated"].into_iter().filter_map(side).flat_map(|it| it.values());
-    hashes.any(|value| value == hash)
+    let mut values = ["used", "generated"].into_iter().filter_map(side).flat_map(|it| it.values());
+    values.any(|value| value.as_str().is_some_and(|hash| hashes.contains(hash)))
 }
 
-/// Sends documents through what knows nothing of errors. The first error is handed on as soon as it is met, and is the last
-/// that comes out.
+/// Sends documents through what knows nothing of errors. An error is handed on as soon as it is met. What is wrong with one
+/// record costs that record; any other error is the last that comes out.
 pub(crate) fn through<'a, I: Iterator<Item = Value> + 'a>(
     documents: Documents<'a>,
     work: impl FnOnce(Box<dyn Iterator<Item = Value> + 'a>) -> I,
 ) -> Documents<'a> {
-    let failed: Rc<RefCell<Option<Error>>> = Rc::default();
-    let noted = Rc::clone(&failed);
-    let good = documents.map_while(move |document| match document {
-        Ok(document) => Some(document),
-        Err(error) => {
-            *noted.borrow_mut() = Some(error);
-            None
+    let problems: Rc<RefCell<VecDeque<Error>>> = Rc::default();
+    let noted = Rc::clone(&problems);
+    let mut documents = documents.fuse();
+    let good = std::iter::from_fn(move || {
+        loop {
+            match documents.next()? {
+                Ok(document) => return Some(document),
+                Err(problem) => {
+                    let is_last = problem.kind() != ErrorKind::Record;
+                    noted.borrow_mut().push_back(problem);
+                    if is_last {
+                        return None;
+                    }
+                }
+            }
         }
     });
     let mut results = work(Box::new(good)).fuse();
-    let mut has_failed = false;
+    // Found, while there are problems to be told before it.
+    let mut found = None;
+    let mut is_over = false;
     Box::new(std::iter::from_fn(move || {
-        if has_failed {
+        if is_over {
             return None;
         }
-        let next = results.next();
-        match failed.borrow_mut().take() {
-            Some(error) => {
-                has_failed = true;
-                Some(Err(error))
-            }
-            None => next.map(Ok),
+        if found.is_none() {
+            found = results.next();
         }
+        if let Some(problem) = problems.borrow_mut().pop_front() {
+            // What was found when the store broke is a part that looks like the whole.
+            is_over = problem.kind() != ErrorKind::Record;
+            return Some(Err(problem));
+        }
+        found.take().map(Ok)
     }))
 }
 
@@ -141,14 +207,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ErrorKind;
+
+    fn all(documents: Vec<Result<Value>>) -> Vec<Result<Value, String>> {
+        let all = through(Box::new(documents.into_iter()), |documents| documents);
+        all.map(|it| it.map_err(|error| error.to_string())).collect()
+    }
 
     #[test]
-    fn an_error_is_the_last_that_comes_out() {
-        let documents =
-            [Ok(json!(1)), Ok(json!(2)), Err(Error::new(ErrorKind::Store, "broken")), Ok(json!(3))];
-        let all = through(Box::new(documents.into_iter()), |documents| documents);
-        let all: Vec<_> = all.map(|it| it.map_err(|error| error.to_string())).collect();
-        assert_eq!(all, [Ok(json!(1)), Ok(json!(2)), Err("broken".to_owned())]);
+    fn a_store_that_breaks_is_the_last_that_is_told() {
+        let broken = Err(Error::new(ErrorKind::Store, "broken"));
+        let told = all(vec![Ok(json!(1)), Ok(json!(2)), broken, Ok(json!(3))]);
+        assert_eq!(told, [Ok(json!(1)), Ok(json!(2)), Err("broken".to_owned())]);
+    }
+
+    #[test]
+    fn a_bad_record_costs_itself() {
+        let bad = || Err(Error::new(ErrorKind::Record, "bad"));
+        let told = all(vec![bad(), Ok(json!(1)), bad(), bad()]);
+        assert_eq!(told, [Err("bad".into()), Ok(json!(1)), Err("bad".into()), Err("bad".into())]);
     }
 }

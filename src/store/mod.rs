@@ -18,15 +18,19 @@ mod join;
 pub mod jsonl;
 mod memory;
 mod plain;
+mod reading;
 mod sink;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
+pub use reading::SourceEntry;
+pub(crate) use reading::source;
 pub use sink::Sink;
 
 use crate::settings::Settings;
@@ -301,20 +305,33 @@ impl StoreChoice {
         Self(Choice::Made(Box::new(store)))
     }
 
+    /// The folder, if it is one of JSON lines.
+    pub(crate) fn into_folder(self) -> Result<String, Self> {
+        match self.0 {
+            Choice::Uri(uri) if names_database(&uri) => Err(Self(Choice::Uri(uri))),
+            Choice::Uri(uri) => match uri.strip_prefix("jsonl://") {
+                Some(folder) => Ok(folder.to_owned()),
+                None if uri.contains("://") || lacks_slashes(&uri).is_some() => {
+                    Err(Self(Choice::Uri(uri)))
+                }
+                None => Ok(uri),
+            },
+            made => Err(Self(made)),
+        }
+    }
+
     /// Opens the store for a run.
     pub(crate) fn open(self, run: &RunInfo) -> Result<Box<dyn Store>> {
         let uri = match self.0 {
             Choice::Made(store) => return Ok(store),
+            Choice::Uri(uri) if names_database(&uri) => format!("sqlite://{uri}"),
             Choice::Uri(uri) => uri,
         };
         let Some((scheme, _)) = uri.split_once("://") else {
-            return match uri.split_once(':') {
-                Some((scheme @ ("jsonl" | "sqlite" | "mongodb"), rest)) => Err(Error::new(
-                    ErrorKind::Store,
-                    format!("`{uri}` lacks slashes: write `{scheme}://{rest}`"),
-                )),
-                _ => Ok(Box::new(jsonl::JsonlStore::in_folder(&uri, run))),
-            };
+            if lacks_slashes(&uri).is_some() {
+                return Err(slashes_missing(&uri));
+            }
+            return Ok(Box::new(jsonl::JsonlStore::in_folder(&uri, run)));
         };
         match StoreEntry::of(&uri) {
             Some(entry) => (entry.open)(&uri, run),
@@ -323,15 +340,42 @@ impl StoreChoice {
     }
 }
 
+/// Whether a path is meant to be an SQLite file: by the end of its name, unless there is a folder of that name.
+pub(crate) fn names_database(place: &str) -> bool {
+    let path = Path::new(place);
+    let end = path.extension().and_then(OsStr::to_str);
+    !place.contains("://")
+        && end.is_some_and(|end| matches!(end, "db" | "sqlite" | "sqlite3"))
+        && !path.is_dir()
+}
+
+/// A URI that somebody wrote without its slashes, taken apart.
+fn lacks_slashes(uri: &str) -> Option<(&str, &str)> {
+    uri.split_once(':').filter(|(scheme, _)| matches!(*scheme, "jsonl" | "sqlite" | "mongodb"))
+}
+
+fn slashes_missing(uri: &str) -> Error {
+    let (scheme, rest) = lacks_slashes(uri).unwrap_or_default();
+    let text = format!("`{uri}` lacks slashes: write `{scheme}://{rest}`");
+    Error::new(ErrorKind::Store, text)
+}
+
 /// Stores that are part of the library only with a feature of the same name.
-const WITH_FEATURE: [&str; 1] = ["sqlite"];
+const WITH_FEATURE: &[&str] = &["sqlite"];
+
+/// Why there is no store of a scheme that could be there.
+fn needs_feature(scheme: &str) -> Option<Error> {
+    WITH_FEATURE.contains(&scheme).then(|| {
+        let text = format!(
+            "this program is built without `{scheme}://`: add the feature `{scheme}` of the crate `runlore`"
+        );
+        Error::new(ErrorKind::Store, text)
+    })
+}
 
 fn unknown_scheme(scheme: &str) -> Error {
-    if WITH_FEATURE.contains(&scheme) {
-        let text = format!(
-            "this program is built without `{scheme}://`: add the feature `{scheme}` of runlore"
-        );
-        return Error::new(ErrorKind::Store, text);
+    if let Some(error) = needs_feature(scheme) {
+        return error;
     }
     let mut known: Vec<_> = inventory::iter::<StoreEntry>().map(|entry| entry.scheme).collect();
     known.sort_unstable();
@@ -359,6 +403,12 @@ impl From<String> for StoreChoice {
 impl From<&Path> for StoreChoice {
     fn from(path: &Path) -> Self {
         Self(Choice::Uri(path.to_string_lossy().into_owned()))
+    }
+}
+
+impl From<&OsStr> for StoreChoice {
+    fn from(place: &OsStr) -> Self {
+        Self::from(Path::new(place))
     }
 }
 

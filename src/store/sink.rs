@@ -1,9 +1,8 @@
 //! Records from anywhere into a store: for copies, and for programs that make their records themselves.
 
-use std::sync::LazyLock;
-
 use super::{Batch, RunInfo, Store, StoreChoice};
 use crate::Result;
+use crate::once::Once;
 use crate::record::{Id, Record};
 use crate::settings::Settings;
 
@@ -45,9 +44,20 @@ impl Sink {
     ///
     /// Where there is no such store. Whether it can be written to is found out later.
     pub fn open(to: impl Into<StoreChoice>, name: &str) -> Result<Self> {
-        static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
-        let id = Id::new().to_string();
-        let info = RunInfo::new(id, name.to_owned(), std::process::id(), &SETTINGS);
+        Self::for_run(to, &Id::new().to_string(), name, std::process::id())
+    }
+
+    /// Opens a store for the records of one run.
+    pub(crate) fn for_run(
+        to: impl Into<StoreChoice>,
+        workflow_id: &str,
+        name: &str,
+        pid: u32,
+    ) -> Result<Self> {
+        // The settings in force must not decide what is kept.
+        static SETTINGS: Once<Settings> = Once::new();
+        let settings = SETTINGS.get_or_init(Settings::default);
+        let info = RunInfo::new(workflow_id.to_owned(), name.to_owned(), pid, settings);
         let store = to.into().open(&info)?;
         Ok(Self { store, lines: Vec::new(), ends: Vec::new(), written: 0 })
     }
@@ -91,6 +101,7 @@ impl Sink {
         if !self.ends.is_empty() {
             self.write()?;
         }
+        self.store.sync()?;
         self.store.close()?;
         Ok(self.written)
     }

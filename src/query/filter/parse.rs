@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tree::{ElemMatch, Node, Predicate, TypeName};
 use crate::error::{Error, ErrorKind, Result};
-use crate::query::operators::{self, unknown};
+use crate::query::operators::{self, shortened, unknown};
 use crate::query::path::Path;
 use crate::query::regex::Pattern;
 use crate::query::syntax::Json;
@@ -123,11 +123,12 @@ fn predicate(operator: &str, operand: Json, options: &str) -> Result<Predicate> 
             )));
         }
         operator if operator.starts_with('$') => {
-            return Err(unknown("operator", operator, operators::OF_FIELDS));
+            return Err(unknown("operator of a filter", operator, operators::OF_FIELDS));
         }
         key => {
             return Err(wrong(format!(
-                "`{key}` stands beside operators: an object holds either operators or the fields of a value"
+                "`{}` stands beside operators: an object holds either operators or the fields of a value",
+                shortened(key)
             )));
         }
     })

@@ -89,7 +89,7 @@ pub fn load_with(
     Ok(loaded)
 }
 
-fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, task: TaskObject) {
+pub(super) fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, task: TaskObject) {
     let place = *places.entry(key(&task)).or_insert(loaded.tasks.len());
     let Some(known) = loaded.tasks.get_mut(place) else {
         return loaded.tasks.push(task);
@@ -111,10 +111,13 @@ fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, task: TaskObject
 /// What tells one task from another. A hash, so that a long run's ids are not held twice; of 128 bits, so
 /// that two never meet.
 pub(super) fn key(task: &TaskObject) -> u128 {
-    let workflow = task.workflow_id.as_deref().unwrap_or_default();
-    let mut text = Vec::with_capacity(workflow.len() + 1 + task.task_id.len());
-    text.extend_from_slice(workflow.as_bytes());
+    key_of(task.workflow_id.as_deref().unwrap_or_default(), &task.task_id)
+}
+
+pub(super) fn key_of(workflow_id: &str, task_id: &str) -> u128 {
+    let mut text = Vec::with_capacity(workflow_id.len() + 1 + task_id.len());
+    text.extend_from_slice(workflow_id.as_bytes());
     text.push(0);
-    text.extend_from_slice(task.task_id.as_bytes());
+    text.extend_from_slice(task_id.as_bytes());
     XxHash3_128::oneshot(&text)
 }

@@ -187,7 +187,7 @@ fn file_at(_: &Path) -> Option<(u64, u64)> {
 /// A connection that reads.
 #[derive(Debug)]
 pub(super) struct Reader {
-    connection: Option<Connection>,
+    connection: Option<Mutex<Connection>>,
     path: PathBuf,
     process: u32,
 }
@@ -213,7 +213,7 @@ impl Reader {
         }
         let process = std::process::id();
         table().readers.push((process, path.to_owned()));
-        Ok(Self { connection: Some(connection), path: path.to_owned(), process })
+        Ok(Self { connection: Some(Mutex::new(connection)), path: path.to_owned(), process })
     }
 
     fn connect(path: &Path, name: &Path) -> Result<(Connection, bool)> {
@@ -253,7 +253,8 @@ impl Reader {
             let text = format!("{} was opened before a fork: open it again", self.path.display());
             return Err(Error::new(ErrorKind::Store, text));
         };
-        work(connection).map_err(|error| explain(Problem::Read, &self.path, error))
+        let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&connection).map_err(|error| explain(Problem::Read, &self.path, error))
     }
 
     fn is_own(&self) -> bool {

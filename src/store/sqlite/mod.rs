@@ -23,12 +23,20 @@
 mod ask;
 mod condition;
 mod connections;
+mod needed;
 mod problem;
 mod put;
 mod read;
 mod schema;
 mod skim;
+mod turn;
 mod write;
+
+use super::SourceEntry;
+
+inventory::submit! {
+    SourceEntry::new("sqlite", |uri| Ok(Box::new(SqliteSource::open(write::path_of(uri)?)?)))
+}
 
 #[cfg(unix)]
 pub(crate) use connections::{Held, hold};

@@ -58,8 +58,11 @@ pub(super) fn put(connection: &Connection, record: &str) -> Done {
         }
         Record::Workflow(workflow) => put_workflow(connection, *workflow),
         Record::Other(map) => {
-            let text = Value::Object(map).to_string();
-            let hash = XxHash3_128::oneshot(text.as_bytes()).to_be_bytes();
+            let mut sorted = Value::Object(map);
+            let text = sorted.to_string();
+            // A program may be built with serde_json's `preserve_order`.
+            sorted.sort_all_objects();
+            let hash = XxHash3_128::oneshot(sorted.to_string().as_bytes()).to_be_bytes();
             let sql = "INSERT INTO other (hash, doc) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
             connection.prepare_cached(sql)?.execute(params![hash, text])?;
             Ok(())
