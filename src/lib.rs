@@ -101,7 +101,8 @@ pub use instrument::{
     Failure, TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
 };
 pub use pipeline::{
-    Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,
+    Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, configure, flush, recover,
+    replay, spooled, stats,
 };
 pub use provenance::{AsyncProvenance, Provenance};
 pub use record::Id;

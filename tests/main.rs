@@ -13,6 +13,7 @@ mod events_files;
 #[cfg(feature = "events")]
 mod events_records;
 mod flowcept_reads_us;
+mod fork_early;
 mod golden_flowcept;
 mod gpu;
 mod gpu_info;
@@ -41,6 +42,8 @@ mod retention;
 mod settings;
 mod settings_in_force;
 mod several_folders;
+mod several_stores;
+mod spool;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]

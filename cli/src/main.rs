@@ -19,6 +19,7 @@ mod out;
 mod progress;
 mod query;
 mod recover;
+mod replay;
 mod run;
 mod select;
 mod settings;
@@ -74,6 +75,7 @@ enum Command {
     Compare(compare::Args),
     Copy(copy::Args),
     Recover(recover::Args),
+    Replay(replay::Args),
     Doctor(doctor::Args),
     Settings(settings::Args),
     Events(events::Args),
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &store),
         Command::Copy(args) => copy::run(&args),
         Command::Recover(args) => recover::run(&args, &store),
+        Command::Replay(args) => replay::run(&args),
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
         Command::Events(args) => events::run(&args),

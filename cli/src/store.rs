@@ -27,7 +27,12 @@ impl Store {
     /// `--store`, else the variable that names the store of a program, else the folder that the settings name.
     pub(crate) fn new(place: Option<OsString>) -> Self {
         let named = || std::env::var_os("RUNLORE_STORE").filter(|place| !place.is_empty());
-        let place = place.or_else(named).unwrap_or_else(|| {
+        // Of several stores, the first.
+        let first = |uris: OsString| match uris.to_str().and_then(|uris| uris.lines().next()) {
+            Some(uri) => uri.into(),
+            None => uris,
+        };
+        let place = place.or_else(|| named().map(first)).unwrap_or_else(|| {
             let path = Settings::load().settings.databases.jsonl.path;
             let path = if path.is_relative() { Path::new(".").join(path) } else { path };
             path.into_os_string()

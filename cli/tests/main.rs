@@ -6,6 +6,7 @@ mod emit;
 mod events;
 mod listing;
 mod recording;
+mod replaying;
 mod settings;
 mod showing;
 mod support;

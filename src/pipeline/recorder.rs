@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::run::{RunEnd, RunSpec};
 use super::stats::Totals;
 use super::writer::Writer;
-use super::{file_size, fork, rings, session, signal};
+use super::{file_size, fork, rings, session, signal, spool};
 use crate::clock;
 use crate::context::{self, Number};
 use crate::once::Lock;
@@ -17,6 +17,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// How long a caller waits for the writer's answer.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long the end of the process waits for a replay in the middle of a write.
+const STANDING: Duration = Duration::from_millis(500);
 
 const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is slow or hangs";
 
@@ -112,6 +115,7 @@ pub(super) fn end_process(patience: Duration) {
     if is_running() && signal::END_ALL.ask(patience) && rings::are_drained() {
         session::remove_all();
     }
+    spool::stand_still(STANDING);
 }
 
 fn ask<T>(command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
@@ -142,6 +146,8 @@ fn start() -> Result<()> {
     if is_running() {
         return Ok(());
     }
+    // Before there is a writer: a child that is forked in between must know that it has none.
+    super::exit::watch();
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
         rings::silence_thread();
@@ -154,6 +160,5 @@ fn start() -> Result<()> {
     })?;
     let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
     WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);
-    super::exit::watch();
     Ok(())
 }

@@ -42,6 +42,8 @@ pub(super) fn check(settings: &mut Settings, reader: &mut Reader) {
         default.backlog_bytes,
         backlog,
     );
+    let spool = Bytes::new(64 << 10)..=Bytes::new(1 << 50);
+    check.within("recorder.spool_bytes", &mut recorder.spool_bytes, default.spool_bytes, spool);
     let records = 1..=1_000_000;
     check.within(
         "recorder.flush_records",

@@ -214,6 +214,10 @@ section! {
         pub flush_records: u32,
         /// Bytes kept in memory while a store fails.
         pub backlog_bytes: Bytes,
+        /// The folder for records that a store does not take; none for `.spool` in the store's own folder.
+        pub spool: Option<PathBuf>,
+        /// Bytes kept on disk for one store of one run.
+        pub spool_bytes: Bytes,
     }
 }
 

@@ -54,6 +54,23 @@ pub fn default_uri(settings: &Settings) -> String {
     databases.jsonl.path.display().to_string()
 }
 
+/// The URIs of all stores that records go to when nobody says: those that the settings enable.
+///
+/// ```
+/// let mut settings = runlore::settings::Settings::default();
+/// settings.databases.jsonl.path = "records".into();
+/// assert_eq!(runlore::store::default_uris(&settings), ["records"]);
+/// ```
+pub fn default_uris(settings: &Settings) -> Vec<String> {
+    let databases = &settings.databases;
+    let first = default_uri(settings);
+    let files = databases.jsonl.path.display().to_string();
+    match databases.jsonl.enabled && first != files {
+        true => vec![first, files],
+        false => vec![first],
+    }
+}
+
 /// A place for records. It lives on the writer's thread: nothing of it is ever called from a task.
 ///
 /// A call that returns an error has stored nothing: the writer keeps the records and calls again with the same.
@@ -88,6 +105,17 @@ pub trait Store: Send {
     /// [`recover`](crate::recover) or be the library's own.
     fn folder(&self) -> Option<&Path> {
         None
+    }
+
+    /// Whether a call may take long, because it waits for another machine: such a store gets a thread of its own.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Which of these records are missing from the store, by their place. Asked before records are written that an earlier
+    /// process may have written already. A store that writes a record by its id, however often, need not look: all are.
+    fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+        Ok(vec![true; batch.len()])
     }
 
     /// The URI under which a child process finds the same store, if it can.
