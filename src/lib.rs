@@ -65,6 +65,7 @@
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
+//! * `progress`: [`ml::Iterations::progress`], bars for loops.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
 //! # Supported Rust versions
@@ -79,6 +80,7 @@ mod file_system;
 mod host;
 mod identity;
 mod instrument;
+pub mod ml;
 mod pipeline;
 pub mod query;
 pub mod record;

@@ -33,6 +33,8 @@ mod task_tree;
 mod telemetry;
 mod telemetry_portable;
 mod telemetry_psutil;
+mod training_loops;
+mod training_modes;
 mod unwritable;
 mod values;
 mod workflows;

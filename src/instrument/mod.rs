@@ -22,6 +22,7 @@ mod failure;
 mod future;
 mod inputs;
 mod meter;
+mod open;
 mod outcome;
 mod panics;
 mod scope;
@@ -31,15 +32,17 @@ mod workflow;
 pub use dispatch::levels as value_levels;
 pub use failure::Failure;
 pub use future::{AsyncTask, Captured, Tasked};
+pub(crate) use inputs::Scratch;
 pub use inputs::{Inputs, Outputs};
+pub(crate) use open::{LeftTask, OpenTask};
 pub use outcome::levels as outcome_levels;
 pub use scope::{TaskBuilder, TaskGuard, fail, generated, task};
+pub(crate) use scope::{push_code, push_failure, push_named};
 pub use slot::TaskSlot;
 pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
 
 use std::mem::ManuallyDrop;
 
-use inputs::Scratch;
 use meter::Meter;
 
 use crate::clock;
