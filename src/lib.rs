@@ -98,7 +98,7 @@ pub use pipeline::{
     Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,
 };
 pub use record::Id;
-pub use runlore_macros::telemetry_task;
+pub use runlore_macros::{telemetry_forward, telemetry_task};
 
 #[doc(hidden)]
 pub mod __private;

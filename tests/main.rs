@@ -5,6 +5,7 @@ mod dead_process;
 mod drop_order;
 mod energy;
 mod flowcept_reads_us;
+mod forward_passes;
 mod golden_flowcept;
 mod gpu;
 mod gpu_stub;

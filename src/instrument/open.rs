@@ -1,12 +1,13 @@
 //! A task that is left before it is known how it ended: an iteration of a loop, of which only the next one tells that it was
 //! not the last.
 
-use super::inputs::Scratch;
+use super::inputs::{Outputs, Scratch};
 use super::meter::Meter;
 use super::panics::Since;
 use super::{Begun, error};
 use crate::clock;
 use crate::context::Context;
+use crate::pipeline::Site;
 use crate::pipeline::event::Ending;
 use crate::record::Id;
 use crate::telemetry::TelemetryChoice;
@@ -35,12 +36,14 @@ impl OpenTask {
     /// Begins a task. One that is attached is its thread's current one, and must be left and ended there.
     pub(crate) fn begin(
         context: Context,
+        site: Option<&'static Site>,
         telemetry: TelemetryChoice,
         mut items: Scratch,
         is_attached: bool,
     ) -> Option<Self> {
         let mut meter = Meter::begin(telemetry, context, &mut items);
-        let begun = Begun::start(context, 0, &items, &mut meter, is_attached)?;
+        let site = site.map_or(0, Site::number);
+        let begun = Begun::start(context, site, &items, &mut meter, is_attached)?;
         let before = is_attached.then(|| begun.inside().replace());
         if !is_attached && let Some(meter) = &mut meter {
             meter.pause();
@@ -94,6 +97,16 @@ impl OpenTask {
 }
 
 impl LeftTask {
+    /// Lets the macro's code look at what came out.
+    pub(crate) fn judge(&mut self, look: impl FnOnce(&mut Outputs<'_>)) -> Ending {
+        Outputs::new(&mut self.items, None).contained(look)
+    }
+
+    /// What is known of it so far, to add to.
+    pub(crate) fn items(&mut self) -> &mut Vec<u8> {
+        &mut self.items
+    }
+
     /// Whether a panic left it.
     pub(crate) fn has_panicked(&self) -> bool {
         self.has_panicked

@@ -84,7 +84,7 @@ impl Recorder {
         if let Some(waited_ns) = waited_ns {
             push_number(&mut items, ItemKind::Metadata, "wait_ns", waited_ns);
         }
-        match OpenTask::begin(around, self.telemetry, items, P::IS_ATTACHED) {
+        match OpenTask::begin(around, None, self.telemetry, items, P::IS_ATTACHED) {
             Some(task) => Step::recorded(index, Running::new(task, Arc::clone(&self.shared.0))),
             None => Step::unrecorded(index, around),
         }
@@ -189,6 +189,14 @@ impl<I> Iterations<I> {
     pub fn detached(self) -> Iterations<I, Detached> {
         let Self { items, index, base, recorder, bar, .. } = self;
         let base = around(base).unwrap_or(base).handed_over();
+        Iterations { items, index, base, recorder, bar, _place: PhantomData }
+    }
+}
+
+impl<I> Iterations<I, Detached> {
+    /// Keeps the iterations on the thread that goes round the loop, as if they had never been let go.
+    pub fn attached(self) -> Iterations<I> {
+        let Self { items, index, base, recorder, bar, .. } = self;
         Iterations { items, index, base, recorder, bar, _place: PhantomData }
     }
 }

@@ -34,16 +34,28 @@
 
 mod bar;
 mod epoch;
+mod forward;
 mod loops;
 mod mode;
+#[doc(hidden)]
+pub mod probe;
+mod profile;
 mod shared;
 mod step;
+mod summary;
 
 use std::panic::Location;
 
 pub use epoch::{Epoch, Epochs};
+pub use forward::{Forward, ForwardPass};
 pub use loops::Iterations;
+#[doc(hidden)]
+pub use probe as tensors;
+pub use profile::{Attributes, ModelProfile, Parameter};
 pub use step::{Attached, Detached, Place, Step};
+pub use summary::Summary;
+
+pub use crate::record::{Inspect, TensorFacts, TensorStatistics};
 
 use crate::context::Context;
 use crate::instrument::WorkflowRun;

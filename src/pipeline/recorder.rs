@@ -13,6 +13,7 @@ use super::writer::Writer;
 use super::{file_size, fork, rings, session, signal};
 use crate::clock;
 use crate::context::{self, Number};
+use crate::record::WorkflowObject;
 use crate::{Error, ErrorKind, Result};
 
 /// How long a caller waits for the writer's answer.
@@ -23,6 +24,8 @@ const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is s
 /// What the writer is told.
 pub(super) enum Command {
     Open(RunSpec),
+    /// A record of another workflow, for the store of this run.
+    Note(Number, Box<WorkflowObject>),
     Close(Number, RunEnd, SyncSender<Result<Totals>>),
 }
 
@@ -86,6 +89,11 @@ pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
     session::admit(&spec);
     start()?;
     send(Command::Open(spec))
+}
+
+/// Stores the record of another workflow with those of a run.
+pub(crate) fn note_workflow(number: Number, record: Box<WorkflowObject>) -> Result<()> {
+    send(Command::Note(number, record))
 }
 
 /// Ends a run, once all that its tasks did so far is stored.

@@ -175,6 +175,11 @@ impl Writer {
         for command in asked {
             match command {
                 Command::Open(_) => {}
+                Command::Note(number, record) => {
+                    if let Some(run) = self.runs.get_mut(&number) {
+                        run.note(&record);
+                    }
+                }
                 Command::Close(number, end, answer) => self.close(number, end, Some(answer)),
             }
         }
