@@ -191,7 +191,7 @@ pub fn telemetry_forward(
 fn pass(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = forward::Args::parse(args, &mut errors);
-    let function = Function::parse(item.clone())
+    let function = Function::parse(item.clone(), "telemetry_forward")
         .inspect(|function| forward::check(function, &mut errors))
         .map_err(|error| errors.push(error));
     if !errors.is_empty() {
@@ -210,7 +210,7 @@ fn pass(args: TokenStream, item: TokenStream) -> TokenStream {
 fn task(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = Args::parse(args, &mut errors);
-    let function = Function::parse(item.clone())
+    let function = Function::parse(item.clone(), "telemetry_task")
         .inspect(|function| args.check(function, &mut errors))
         .map_err(|error| errors.push(error));
     if !errors.is_empty() {

@@ -228,7 +228,15 @@ mod tests {
             "started_at": 10.0, "duration_ns": 50_000_000, "generated": {"val_loss": 0.4},
         })));
         tasks.reverse();
-        insta::assert_snapshot!(Summary::of(&tasks), @"");
+        insta::assert_snapshot!(Summary::of(&tasks), @"
+        val_loss         0.4000 ▁ 0.4000
+        train loss       1.0000 █▃▂▁ 0.2500
+        epochs           1 of 50 ms, the longest 50 ms (number 0)
+        batches          4 of 9.5 ms, the longest 11 ms (number 3)
+        waiting for data 4 ms, 9.5 % of the time, the longest 1 ms (batch 0)
+        slowest layers   fc1          Linear           12 ms   75.0 %  4 passes
+                         act          Relu              4 ms   25.0 %  4 passes
+        ");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod row10_throughput;
 mod row11_memory;
 mod row14_growth;
 mod row15_gpu;
+mod row16_training;
 
 use crate::row::Row;
 
@@ -31,4 +32,5 @@ pub(crate) const ALL: &[&Row] = &[
     &row11_memory::ROW,
     &row14_growth::ROW,
     &row15_gpu::ROW,
+    &row16_training::ROW,
 ];
