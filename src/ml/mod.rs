@@ -1,4 +1,4 @@
-//! Machine learning in any framework: epochs and batches as tasks.
+//! Machine learning in any framework: epochs, batches, forward passes and layers as tasks.
 //!
 //! ```
 //! # use runlore::store::MemoryStore;
@@ -29,6 +29,10 @@
 //! Any iterator will do, sized or not: it is gone round as without these words. Each iteration is a task of its own, closed once
 //! however it is left. `instrumentation.ml` in the [settings](crate::settings) says how much is recorded of it; where they say `~`,
 //! the loop is as if it were bare.
+//!
+//! A model's forward passes, and the layers in them, are recorded by [`#[telemetry_forward]`](macro@crate::telemetry_forward) or by
+//! [`Forward`]; tensors by facts about them, [`Inspect`]. [`ModelProfile`] is what a model is made of, [`Summary`] a training in a
+//! few lines. The crates `runlore-burn` and `runlore-candle` know those frameworks.
 //!
 //! The loops that [`WorkflowRun`] has are here as functions too, for code that has no run at hand.
 
@@ -87,6 +91,11 @@ pub fn epochs<I: IntoIterator>(epochs: I) -> Epochs<I::IntoIter> {
 pub fn iterate<I: IntoIterator>(name: &str, items: I) -> Iterations<I::IntoIter> {
     Iterations::new(Kind::Other, name, items.into_iter(), Context::NONE, Location::caller())
 }
+
+/// The guide's examples run too.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/training.md")]
+struct Guide;
 
 impl WorkflowRun {
     /// A loop over epochs; see [`runlore::ml`](crate::ml).

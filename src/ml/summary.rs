@@ -162,7 +162,7 @@ impl fmt::Display for Summary {
                 let slowest = what.slowest;
                 writeln!(
                     f,
-                    "{name:<16} {count} of {mean}, the longest {longest} (number {slowest})"
+                    "{name:<16} {count}, {mean} each, the longest {longest} (number {slowest})"
                 )?;
             }
         }
@@ -231,8 +231,8 @@ mod tests {
         insta::assert_snapshot!(Summary::of(&tasks), @"
         val_loss         0.4000 ▁ 0.4000
         train loss       1.0000 █▃▂▁ 0.2500
-        epochs           1 of 50 ms, the longest 50 ms (number 0)
-        batches          4 of 9.5 ms, the longest 11 ms (number 3)
+        epochs           1, 50 ms each, the longest 50 ms (number 0)
+        batches          4, 9.5 ms each, the longest 11 ms (number 3)
         waiting for data 4 ms, 9.5 % of the time, the longest 1 ms (batch 0)
         slowest layers   fc1          Linear           12 ms   75.0 %  4 passes
                          act          Relu              4 ms   25.0 %  4 passes

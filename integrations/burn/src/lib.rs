@@ -57,3 +57,8 @@ pub use train::TrainingLogger;
 pub mod __private {
     pub use crate::tensors;
 }
+
+/// The guide's examples run too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/training-burn.md")]
+struct Guide;

@@ -50,3 +50,8 @@ pub use tensors::Probe;
 pub mod __private {
     pub use crate::tensors;
 }
+
+/// The guide's examples run too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/training-candle.md")]
+struct Guide;
