@@ -169,7 +169,7 @@ fn a_pass_has_its_layers_below_it() {
             "first_level_child": true})
     );
     assert_eq!(object(&fc1.generated), json!({"tensor": facts([3, 8])}));
-    assert!(fc1.telemetry_at_start.is_some() && net.telemetry_at_end.is_some());
+    assert!(fc1.telemetry_at_start.is_none() && net.telemetry_at_end.is_none());
     let code = fc1.code.unwrap();
     assert!(code.file.unwrap().ends_with("forward_passes.rs"));
     assert!(code.line > net.code.unwrap().line);
@@ -515,7 +515,10 @@ fn fields_cover_those_of_flowcept() {
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/flowcept/torch_lightweight.jsonl");
     let golden = std::fs::read_to_string(golden).unwrap();
     let theirs = fields(golden.lines().map(|line| serde_json::from_str(line).unwrap()));
-    let loaded = trained(&[("TENSOR_STATISTICS", "yes")]);
+    let loaded = trained(&[
+        ("TENSOR_STATISTICS", "yes"),
+        ("CHILDREN_MODE", "telemetry_and_tensor_inspection"),
+    ]);
     let tasks = loaded.tasks.iter().map(|task| serde_json::to_value(task).unwrap());
     let workflows = loaded.workflows.iter().map(|it| serde_json::to_value(it).unwrap());
     let ours = fields(tasks.chain(workflows));

@@ -32,7 +32,6 @@ pub struct Summary {
     epochs: Durations,
     batches: Durations,
     waits: Durations,
-    passes: Duration,
     layers: Vec<LayerTime>,
 }
 
@@ -92,7 +91,6 @@ impl Summary {
                         summary.waits.add(wait(task));
                     }
                 }
-                Some("parent_forward") => summary.passes += duration,
                 Some("child_forward") => {
                     let module = metadata(task, "module").and_then(|it| it.as_str());
                     let key = (name.to_owned(), module.map(str::to_owned));
@@ -150,7 +148,8 @@ fn bars(values: &[f64]) -> String {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { curves, epochs, batches, waits, passes, layers } = self;
+        let Self { curves, epochs, batches, waits, layers } = self;
+        let in_layers: Duration = layers.iter().map(|layer| layer.sum).sum();
         for (name, curve) in curves {
             let (Some(first), Some(last)) = (curve.first(), curve.last()) else { continue };
             writeln!(f, "{name:<16} {first:.4} {} {last:.4}", bars(curve))?;
@@ -178,13 +177,13 @@ impl fmt::Display for Summary {
         }
         for (index, layer) in layers.iter().take(MOST_LAYERS).enumerate() {
             let title = if index == 0 { "slowest layers" } else { "" };
-            let share = layer.sum.as_secs_f64() / passes.as_secs_f64().max(f64::MIN_POSITIVE);
+            let share = layer.sum.as_secs_f64() / in_layers.as_secs_f64().max(f64::MIN_POSITIVE);
             let (module, passes) = (layer.module.as_deref().unwrap_or(""), layer.passes);
             let (name, sum) = (&layer.name, human_duration(layer.sum));
             writeln!(
                 f,
                 "{title:<16} {name:<12} {module:<12} {sum:>9}  {:>5.1} %  {passes} passes",
-                share.min(1.0) * 100.0
+                share * 100.0
             )?;
         }
         Ok(())
@@ -218,10 +217,6 @@ mod tests {
                     "started_at": start, "duration_ns": ns, "custom_metadata": {"module": module},
                 })));
             }
-            tasks.push(task(json!({
-                "task_id": format!("f{at}"), "activity_id": "Net", "subtype": "parent_forward",
-                "started_at": start, "duration_ns": 4_000_000,
-            })));
         }
         tasks.push(task(json!({
             "task_id": "e", "activity_id": "epochs_loop_iteration", "subtype": "iteration",

@@ -69,10 +69,7 @@ impl Batcher<Row, (Tensor<2>, Tensor<2>)> for Columns {
     }
 }
 
-fn loader(
-    rows: Vec<Row>,
-    device: &Device,
-) -> Arc<dyn DataLoader<(Tensor<2>, Tensor<2>)>> {
+fn loader(rows: Vec<Row>, device: &Device) -> Arc<dyn DataLoader<(Tensor<2>, Tensor<2>)>> {
     let loader = DataLoaderBuilder::new(Columns).batch_size(BATCH).set_device(device.clone());
     loader.build(InMemDataset::new(rows))
 }

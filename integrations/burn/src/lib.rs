@@ -43,7 +43,8 @@
 
 mod loader;
 mod profile;
-mod tensors;
+#[doc(hidden)]
+pub mod tensors;
 #[cfg(feature = "train")]
 mod train;
 

@@ -91,11 +91,7 @@ impl Training {
     }
 
     /// Starts to go through a loader: the loop over its batches, the context around it, and the epoch's number.
-    fn start<B: Iterator>(
-        &self,
-        split: &str,
-        batches: B,
-    ) -> (Iterations<B>, Context, usize) {
+    fn start<B: Iterator>(&self, split: &str, batches: B) -> (Iterations<B>, Context, usize) {
         if split == TRAIN {
             self.finish();
         }
@@ -150,7 +146,14 @@ impl<O: 'static> DataLoader<O> for Loader<O> {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<O> + 'a> {
         let source = Rc::new(RefCell::new(self.loader.iter()));
         let (batches, around, epoch) = self.training.start(&self.split, Pulled(Rc::clone(&source)));
-        Box::new(Batches { step: None, batches, source, loader: self, epoch, _around: around.enter() })
+        Box::new(Batches {
+            step: None,
+            batches,
+            source,
+            loader: self,
+            epoch,
+            _around: around.enter(),
+        })
     }
 
     fn num_items(&self) -> usize {

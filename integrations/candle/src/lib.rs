@@ -40,7 +40,8 @@
 
 mod instrumented;
 mod profile;
-mod tensors;
+#[doc(hidden)]
+pub mod tensors;
 
 pub use instrumented::Instrumented;
 pub use profile::profile;

@@ -36,7 +36,11 @@ fn count(tasks: &[TaskObject], what: &str, around: &[&str]) -> usize {
         let parent = parent.map(|id| tasks.iter().find(|task| task.task_id == *id).unwrap());
         match parent {
             Some(parent) => {
-                assert!(around.iter().any(|around| is(parent, around)), "{what} in {}", parent.name());
+                assert!(
+                    around.iter().any(|around| is(parent, around)),
+                    "{what} in {}",
+                    parent.name()
+                );
                 assert!(task.started_at >= parent.started_at && task.ended_at <= parent.ended_at);
             }
             None => assert!(around.is_empty(), "{what} is in nothing"),
