@@ -77,7 +77,7 @@ level!(
 );
 level!(
     /// Any `Debug`.
-    ByDebug, [&], [T: Debug + ?Sized], T, |value, to| to.debug(&value)
+    ByDebug, [&], [T: Debug + ?Sized], T, |value, to| debug(value, to)
 );
 level!(
     /// The rest.
@@ -85,13 +85,26 @@ level!(
 );
 
 fn serialize<T: Serialize + ?Sized>(value: &T, to: &mut Encoder<'_>) {
-    let name = std::any::type_name::<T>();
-    // Burn's tensors serialise their data, for which the device would be waited for. Facts about them need the crate that knows
-    // them: `tensors = runlore_burn`.
-    if name.trim_start_matches('&').starts_with("burn_tensor::") {
-        return to.type_name(name);
+    match tensor_of_a_framework::<T>() {
+        Some(name) => to.type_name(name),
+        None => to.serialize(value),
     }
-    to.serialize(value);
+}
+
+fn debug<T: Debug + ?Sized>(value: &T, to: &mut Encoder<'_>) {
+    match tensor_of_a_framework::<T>() {
+        Some(name) => to.type_name(name),
+        None => to.debug(&value),
+    }
+}
+
+/// The name of a type that holds a tensor of a framework. Burn's `Serialize` and candle's `Debug` show the data, for which the device
+/// would be waited for; facts instead of it need the crate that knows the framework: `tensors = runlore_burn`.
+fn tensor_of_a_framework<T: ?Sized>() -> Option<&'static str> {
+    let name = std::any::type_name::<T>();
+    let tensors =
+        ["burn_tensor::", "candle_core::tensor::", "candle_core::variable::", "tch::wrappers::"];
+    tensors.iter().any(|tensor| name.contains(tensor)).then_some(name)
 }
 
 fn locked<T: Lock + ?Sized>(

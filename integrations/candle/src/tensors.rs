@@ -50,32 +50,36 @@ impl Inspect for Probe<'_, Tensor> {
 }
 
 macro_rules! behind {
-    ($($type:ty => $inner:expr),*) => {
+    ($($type:ty: |$it:ident| $tensor:expr;)*) => {
         $(impl Inspect for Probe<'_, $type> {
             fn facts(&self) -> TensorFacts {
-                Probe($inner(self.0)).facts()
+                let $it = self.0;
+                Probe::<Tensor>($tensor).facts()
             }
 
             fn statistics(&self) -> Option<TensorStatistics> {
-                Probe($inner(self.0)).statistics()
+                let $it = self.0;
+                Probe::<Tensor>($tensor).statistics()
             }
 
             fn is_asynchronous(&self) -> bool {
-                Probe($inner(self.0)).is_asynchronous()
+                let $it = self.0;
+                Probe::<Tensor>($tensor).is_asynchronous()
             }
 
             fn wait(&self) {
-                Probe($inner(self.0)).wait();
+                let $it = self.0;
+                Probe::<Tensor>($tensor).wait();
             }
         })*
     };
 }
 
-behind!(
-    &Tensor => |tensor: &&'_ Tensor| -> &Tensor { *tensor },
-    Var => Var::as_tensor,
-    &Var => |variable: &&'_ Var| -> &Tensor { variable.as_tensor() }
-);
+behind! {
+    &Tensor: |it| it;
+    Var: |it| it.as_tensor();
+    &Var: |it| it.as_tensor();
+}
 
 macro_rules! attributes {
     ($($type:ty: |$module:ident| $attributes:expr;)*) => {
