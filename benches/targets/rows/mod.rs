@@ -15,6 +15,7 @@ mod row12_events;
 mod row13_query;
 mod row14_growth;
 mod row15_gpu;
+mod row16_training;
 
 use crate::row::Row;
 
@@ -35,4 +36,5 @@ pub(crate) const ALL: &[&Row] = &[
     &row13_query::ROW,
     &row14_growth::ROW,
     &row15_gpu::ROW,
+    &row16_training::ROW,
 ];
