@@ -291,6 +291,38 @@ fn a_folder_that_cannot_be_made_is_spooled_for_elsewhere() {
     tried("a store that is unreachable from the start", "with a spool elsewhere");
 }
 
+/// A database that cannot be opened, because a folder has its name.
+#[cfg(feature = "sqlite")]
+#[test]
+fn an_sqlite_file_that_cannot_be_made_is_spooled_for_and_has_each_record_once() {
+    const TASKS: u64 = 500;
+    let place = Place::new("records");
+    let file = place.folder().join("runs.db");
+    fs::create_dir_all(&file).unwrap();
+    let uri = format!("sqlite://{}", file.display());
+    let mut command = place.command(TASKS);
+    command.env("STORE", &uri);
+    let told = report(command, TASKS);
+    assert_eq!((&told["dropped"], &told["written"]), (&json!(0), &json!(0)), "{told}");
+    assert_eq!(runlore::spooled(place.folder()).unwrap()[0].store.as_deref(), Some(uri.as_str()));
+    fs::remove_dir(&file).unwrap();
+    // The next run with that store writes what waits.
+    let run = runlore::workflow("next").store(uri.as_str()).start().unwrap();
+    let began = Instant::now();
+    while place.spool().exists() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it is not replayed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    run.finish().unwrap();
+    let records = runlore::Provenance::open(&uri).unwrap();
+    let tasks = records.tasks().to_vec().unwrap();
+    let numbers: std::collections::BTreeSet<_> =
+        tasks.iter().map(|task| task.used.as_ref().unwrap()["n"].as_u64().unwrap()).collect();
+    assert_eq!((tasks.len() as u64, numbers.len() as u64), (TASKS, TASKS));
+    assert_eq!(records.runs().unwrap().len(), 2);
+    tried("an SQLite file that is unreachable from the start", "replayed by the next run");
+}
+
 #[test]
 fn a_full_spool_is_counted() {
     const TASKS: u64 = 2000;

@@ -222,6 +222,6 @@ impl<W: Write> RowWriter<W> {
     }
 
     pub(super) fn into_inner(self) -> io::Result<W> {
-        self.rows.into_inner().map_err(|error| error.into_error())
+        self.rows.into_inner().map_err(csv::IntoInnerError::into_error)
     }
 }

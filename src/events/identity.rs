@@ -91,14 +91,15 @@ impl Identity {
         if raw.rank.is_none() || raw.local_rank.is_none() || raw.world_size.is_none() {
             raw.fill_from(&environment)?;
         }
-        let job = || JOBS.iter().filter_map(|name| environment(name)).find_map(job_name);
+        let job =
+            || JOBS.iter().filter_map(|name| environment(name)).find_map(|text| job_name(&text));
         raw.job_id = raw.job_id.or_else(job);
         raw.checked()
     }
 }
 
-fn job_name(text: String) -> Option<Value> {
-    let name = python::strip(&text);
+fn job_name(text: &str) -> Option<Value> {
+    let name = python::strip(text);
     (!name.is_empty()).then(|| name.into())
 }
 

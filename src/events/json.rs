@@ -19,6 +19,9 @@ const RECORD_KEYS: [&str; 7] = [
     "timestamp_ns",
 ];
 
+/// A line, a place in the array, and what stands there.
+pub(super) type Found = (u64, Option<u64>, Result<Read, What>);
+
 /// Records out of a file, one at a time.
 pub(super) struct Records {
     scanner: Scanner<Input>,
@@ -118,10 +121,7 @@ impl Records {
     }
 
     /// The next record, with its line and its place in the array.
-    pub(super) fn next(
-        &mut self,
-        options: &Options,
-    ) -> io::Result<Option<(u64, Option<u64>, Result<Read, What>)>> {
+    pub(super) fn next(&mut self, options: &Options) -> io::Result<Option<Found>> {
         let next = self.scanner.peek()?;
         let line = self.scanner.line;
         let broken = |what: &str| Ok(Some((line, None, Err(What::File(what.to_owned())))));

@@ -91,7 +91,10 @@ impl Lane {
         if self.backlog_bytes + lines.bytes.len() > limit {
             self.spill();
         }
-        if self.backlog_bytes + lines.bytes.len() > limit && !self.is_ending {
+        // What is being written is not lost yet.
+        let is_being_written = self.sink.is_pending() && !self.waits();
+        let is_too_much = self.backlog_bytes + lines.bytes.len() > limit;
+        if is_too_much && !is_being_written && !self.is_ending {
             return self.lose(lines);
         }
         stats::add(&stats::WAITING, lines.ends.len() as u64);
@@ -171,6 +174,9 @@ impl Lane {
 
     /// Writes what waits, if it is time.
     pub(super) fn catch_up(&mut self, now: Instant) {
+        if !self.waits() {
+            return;
+        }
         let until = Instant::now() + if self.is_ending { CATCHING_UP.1 } else { CATCHING_UP.0 };
         while Instant::now() < until {
             if !self.sink.is_pending() {

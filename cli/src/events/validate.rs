@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use runlore::events::Problem;
+use runlore::events::{Invalid, Problem};
 use runlore::query::text::printable;
 use serde_json::json;
 
@@ -93,7 +93,7 @@ fn as_json(problem: &Problem) -> serde_json::Value {
         "path": problem.path(),
         "line": problem.line(),
         "index": problem.index(),
-        "field": problem.invalid().map(|invalid| invalid.field()),
+        "field": problem.invalid().map(Invalid::field),
         "reason": problem.reason(),
         "torn": problem.is_torn(),
     })
