@@ -37,11 +37,11 @@ fn a_file_of_flowcepts_loads_with_one_notice() {
     let telemetry = &settings.telemetry_capture;
     assert!(telemetry.cpu && telemetry.per_cpu && telemetry.process_info && telemetry.mem);
     assert!(!telemetry.disk && !telemetry.network && telemetry.gpu.is_empty());
-    let torch = &settings.instrumentation.torch;
-    assert_eq!(torch.what, Some(ModelScope::ParentOnly));
-    assert_eq!((torch.epoch_loop, torch.batch_loop), (Some(LoopMode::Default), None));
-    assert_eq!(torch.capture_epochs_at_every, 2);
-    assert!(!torch.register_workflow);
+    let ml = &settings.instrumentation.ml;
+    assert_eq!(ml.what, Some(ModelScope::ParentOnly));
+    assert_eq!((ml.epoch_loop, ml.batch_loop), (Some(LoopMode::Default), None));
+    assert_eq!(ml.capture_epochs_at_every, 2);
+    assert!(!ml.register_workflow);
     assert_eq!(settings.sys_metadata.environment_id.as_deref(), Some("laptop"));
     assert_eq!(settings.sys_metadata.node_name.as_deref(), Some("7"));
     assert_eq!(settings.extra_metadata["project"]["year"], 2026);

@@ -9,6 +9,8 @@ mod compare;
 mod copy;
 mod demo;
 mod doctor;
+mod emit;
+mod events;
 mod failure;
 mod lineage;
 mod ls;
@@ -76,6 +78,8 @@ enum Command {
     Replay(replay::Args),
     Doctor(doctor::Args),
     Settings(settings::Args),
+    Events(events::Args),
+    Emit(emit::Args),
 }
 
 fn main() -> ExitCode {
@@ -100,6 +104,8 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
+        Command::Events(args) => events::run(&args),
+        Command::Emit(args) => emit::run(&args, &store),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

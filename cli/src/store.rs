@@ -83,6 +83,7 @@ impl Store {
     /// What is recorded there.
     pub(crate) fn open(&self) -> Result<Provenance, Failure> {
         if let Some(path) = self.path()
+            && !is_written_wrongly(&path)
             && matches!(path.try_exists(), Ok(false))
         {
             let what = if path.extension().is_some() { "file" } else { "folder" };
@@ -113,6 +114,13 @@ impl Store {
             say(&format!("{} more problems like these", problems.len() - TOLD));
         }
     }
+}
+
+/// Whether this is no path but half a URI, which opening it tells.
+fn is_written_wrongly(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    text.is_empty() || scheme.is_some_and(|scheme| matches!(scheme, "jsonl" | "sqlite" | "mongodb"))
 }
 
 fn nothing(why: &str) -> Failure {

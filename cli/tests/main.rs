@@ -2,6 +2,8 @@
 
 mod asking;
 mod doctor;
+mod emit;
+mod events;
 mod listing;
 mod recording;
 mod replaying;

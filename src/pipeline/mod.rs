@@ -46,7 +46,7 @@ pub(crate) use fork::generation;
 pub(crate) use notice::notice;
 pub(crate) use push::{count_dropped, push_add, push_end, push_start, queue};
 pub use recorder::flush;
-pub(crate) use recorder::{close_run, open_run};
+pub(crate) use recorder::{close_run, note_workflow, open_run};
 pub(crate) use recover::recover_quietly;
 pub use recover::{Recovered, recover};
 pub(crate) use run::{KnownLater, RunEnd, RunSpec};

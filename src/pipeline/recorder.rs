@@ -13,6 +13,7 @@ use super::{file_size, fork, rings, session, signal, spool};
 use crate::clock;
 use crate::context::{self, Number};
 use crate::once::Lock;
+use crate::record::WorkflowObject;
 use crate::{Error, ErrorKind, Result};
 
 /// How long a caller waits for the writer's answer.
@@ -26,6 +27,8 @@ const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is s
 /// What the writer is told.
 pub(super) enum Command {
     Open(RunSpec),
+    /// A record of another workflow, for the store of this run.
+    Note(Number, Box<WorkflowObject>),
     Close(Number, RunEnd, SyncSender<Result<Totals>>),
 }
 
@@ -90,6 +93,11 @@ pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
     session::admit(&spec);
     start()?;
     send(Command::Open(spec))
+}
+
+/// Stores the record of another workflow with those of a run.
+pub(crate) fn note_workflow(number: Number, record: Box<WorkflowObject>) -> Result<()> {
+    send(Command::Note(number, record))
 }
 
 /// Ends a run, once all that its tasks did so far is stored.

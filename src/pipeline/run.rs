@@ -194,6 +194,13 @@ impl Run {
         run
     }
 
+    /// Stores the record of another workflow.
+    pub(super) fn note(&mut self, record: &WorkflowObject) {
+        let mut lines = Lines::default();
+        lines.push_workflow(record);
+        self.send(lines);
+    }
+
     /// Adds a task that has ended.
     pub(super) fn add(&mut self, task: Task) {
         self.totals.count(task.status());

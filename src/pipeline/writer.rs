@@ -104,6 +104,7 @@ impl Writer {
         for command in asked {
             match command {
                 Command::Open(_) => {}
+                Command::Note(number, record) => self.pairing.note(number, &record),
                 Command::Close(number, end, answer) => {
                     self.pairing.end_run(number, end, Some(answer));
                 }
