@@ -64,12 +64,18 @@ fn telemetry_goes_before_values() {
     }
     let store = MemoryStore::new();
     let run = runlore::workflow("test").store(store.clone()).start().unwrap();
-    let types = &[TelemetryType::Cpu, TelemetryType::Mem, TelemetryType::ProcessInfo];
+    let types = &[
+        TelemetryType::Cpu,
+        TelemetryType::Mem,
+        TelemetryType::Disk,
+        TelemetryType::Network,
+        TelemetryType::ProcessInfo,
+    ];
     let task = runlore::task("measured").telemetry(TelemetryChoice::Types(types));
-    task.used("value", &"a".repeat(3200)).run(|| ());
+    task.used("value", &"a".repeat(3300)).run(|| ());
     run.finish().unwrap();
     let task = the(&store, "measured");
-    assert_eq!(task.used.unwrap()["value"], "a".repeat(3200));
+    assert_eq!(task.used.unwrap()["value"], "a".repeat(3300));
     let telemetry = task.telemetry_at_start.unwrap();
     let too_large = |(_, why): &(&String, &Value)| *why == "the record was too large for its queue";
     let reasons = telemetry["unavailable"].as_object().unwrap();

@@ -158,6 +158,11 @@ impl Lane {
         self.sink.is_pending()
     }
 
+    /// Whether it would be lost what is being written, if nobody waited for it.
+    pub(super) fn is_only_chance(&self) -> bool {
+        self.sink.is_pending() && self.spool.is_none()
+    }
+
     /// Whether there is something to be written, and no reason to wait.
     pub(super) fn is_behind(&self) -> bool {
         self.waits() && self.retry_at.is_none() && !self.sink.is_pending()

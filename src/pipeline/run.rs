@@ -325,7 +325,11 @@ impl Run {
             closing.written = written;
             closing.until = closing.at_latest.min(Instant::now() + LAST_TRY);
         }
-        if !self.lanes.iter().all(Lane::is_done) && Instant::now() < closing.until {
+        let until = match self.lanes.iter().any(Lane::is_only_chance) {
+            true => closing.at_latest,
+            false => closing.until,
+        };
+        if !self.lanes.iter().all(Lane::is_done) && Instant::now() < until {
             return;
         }
         let mut result = Ok(());

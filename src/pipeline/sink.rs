@@ -18,6 +18,9 @@ use crate::{Error, ErrorKind, Result};
 /// How long the end of a run waits for a store on another thread to close.
 const CLOSING: Duration = Duration::from_millis(200);
 
+/// A write that takes longer is no matter of a busy machine.
+const SLOW: Duration = Duration::from_secs(1);
+
 /// What became of a batch.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -60,7 +63,7 @@ impl Sink {
         let began = Instant::now();
         let outcome =
             write(*run, &mut **store, lines).map_or_else(Outcome::Failed, |()| Outcome::Stored);
-        if began.elapsed() > settings().recorder.max_wait_ms
+        if began.elapsed() > SLOW.max(settings().recorder.max_wait_ms)
             && let Self::Inline(run, store) = std::mem::replace(self, Self::Gone)
         {
             *self = Self::apart(run, store);
