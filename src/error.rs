@@ -33,6 +33,8 @@ pub enum ErrorKind {
     Pipeline,
     /// A setting is wrong.
     Settings,
+    /// A filter or a pipeline is wrong.
+    Query,
 }
 
 impl Error {

@@ -51,8 +51,8 @@
 //! Links to the calling task need nothing on one thread and across `.await`. To another thread, pool, spawned future
 //! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
 //!
-//! Records go to a [`store`]: JSON lines in a folder, memory, or one of your own. [`query`] makes a tree of them, and so
-//! does the program `runlore`.
+//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. A [`Provenance`] answers
+//! questions about what is there, in the language of [`query`], and so does the program `runlore`.
 //!
 //! # What it does to your program
 //!
@@ -65,7 +65,9 @@
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
+//! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
 //! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and `runlore::emit`, metrics by hand.
+//! * `progress`: [`ml::Iterations::progress`], bars for loops.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
 //! # Supported Rust versions
@@ -84,8 +86,10 @@ mod file_system;
 mod host;
 mod identity;
 mod instrument;
+pub mod ml;
 mod once;
 mod pipeline;
+pub mod provenance;
 pub mod query;
 pub mod record;
 pub mod settings;
@@ -99,10 +103,12 @@ pub use instrument::{
     Failure, TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
 };
 pub use pipeline::{
-    Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,
+    Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, configure, flush, recover,
+    replay, spooled, stats,
 };
+pub use provenance::{AsyncProvenance, Provenance};
 pub use record::Id;
-pub use runlore_macros::telemetry_task;
+pub use runlore_macros::{telemetry_forward, telemetry_task};
 
 #[doc(hidden)]
 pub mod __private;

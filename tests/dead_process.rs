@@ -54,8 +54,13 @@ fn records_and_dies() {
 
 /// Lets a process die that recorded into `folder`.
 pub(crate) fn leave(folder: &Path) {
+    leave_in(&folder.display().to_string(), folder);
+}
+
+/// The same, of one that recorded into a store which has its queues in `folder`.
+pub(crate) fn leave_in(store: &str, folder: &Path) {
     let output = bare_child(DIES)
-        .env("FOLDER", folder)
+        .env("FOLDER", store)
         // Nothing is written unless it must be, and the queues are small, so that they can be copied often.
         .env("RUNLORE_RECORDER__FLUSH_MS", "1h")
         .env("RUNLORE_RECORDER__FLUSH_RECORDS", "100000")

@@ -68,6 +68,8 @@ fn settings_tell_metrics_that_no_vendor_has() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("no metric `temprature`: did you mean `temperature`?"), "{told:?}");
     assert!(told[0].contains("no metric `wattage`: valid are `used`, `activity`"), "{told:?}");
+    let (_, told) = check("gpu: [power.average_socket_powr]");
+    assert!(told[0].contains("did you mean `power.average_socket_power`?"), "{told:?}");
     let (kept, told) = check("{gpu: [activity, power], gpu_vendor: nvidia}");
     assert_eq!(kept, ["power"]);
     assert!(told[0].contains("NVIDIA's graphics processors have no metric `activity`"), "{told:?}");
@@ -132,6 +134,17 @@ mod nvidia {
             for lacking in ["energy", "mig.enabled", "memory.reserved"] {
                 assert!(now.reason(&format!("gpu.gpu_0.{lacking}")).is_some(), "{lacking}");
             }
+        });
+    }
+
+    #[test]
+    fn a_list_of_processes_in_another_form_is_not_read() {
+        let test = "gpu::nvidia::a_list_of_processes_in_another_form_is_not_read";
+        NVML.told(&[("driver", "535.54.03")]).run(test, || {
+            let now = read(&capture_of("gpu: [process_memory, temperature]"));
+            assert_eq!(json_of(&now)["gpu_0"], json!({"temperature": 41}));
+            let reason = now.reason("gpu.gpu_0.process_memory").unwrap();
+            assert!(reason.contains("the driver 535.54.03 lists processes in a form"), "{reason}");
         });
     }
 
@@ -283,17 +296,22 @@ mod nvidia {
     #[test]
     fn a_part_of_a_device_has_memory_and_identity_of_its_own() {
         let test = "gpu::nvidia::a_part_of_a_device_has_memory_and_identity_of_its_own";
-        NVML.variables(&[("CUDA_VISIBLE_DEVICES", "MIG-4444")]).run(test, || {
-            let now = read(&capture_of("gpu: [used, id, temperature]"));
-            assert_eq!(
-                json_of(&now),
-                json!({"gpu_1": {
-                    "used": 3_000_000_000_u64,
-                    "id": "MIG-44444444-dddd-0000-0000-000000000004",
-                    "temperature": 42,
-                }})
-            );
-        });
+        for variables in [
+            &[("CUDA_VISIBLE_DEVICES", "MIG-4444")],
+            &[("CUDA_VISIBLE_DEVICES", "MIG-GPU-22222222-bbbb-0000-0000-000000000002/2/0")],
+        ] {
+            NVML.variables(variables).run(test, || {
+                let now = read(&capture_of("gpu: [used, id, temperature]"));
+                assert_eq!(
+                    json_of(&now),
+                    json!({"gpu_1": {
+                        "used": 3_000_000_000_u64,
+                        "id": "MIG-44444444-dddd-0000-0000-000000000004",
+                        "temperature": 42,
+                    }})
+                );
+            });
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use runlore::record::{Record, Status, TaskObject};
+use runlore::record::{Record, Status, TaskObject, WorkflowObject};
 use runlore::store::jsonl;
 use runlore::{carry, telemetry_task};
 
@@ -92,7 +92,7 @@ fn every_task_that_had_returned_is_recovered() {
             let wait = if round % 2 == 0 { "100ms" } else { "60s" };
             // Without telemetry there are a hundred times more tasks, with it more of each.
             let process = if round % 4 < 2 { bare_child(KILLED) } else { child(KILLED) };
-            dropped += die_and_recover(process, how, after as u64, wait);
+            dropped += die_and_recover(process, how, after as u64, wait, Place::Files);
         }
     }
     let deaths = 4 * rounds();
@@ -102,12 +102,90 @@ fn every_task_that_had_returned_is_recovered() {
     );
 }
 
+#[cfg(all(unix, feature = "sqlite"))]
+#[test]
+fn of_a_run_in_a_database_too() {
+    let mut dropped = 0;
+    for round in 0..rounds() {
+        for how in ["kill -9", "abort", "_exit", "exec"] {
+            let after = 1 + (round * 41 + how.len() * 17) % 150;
+            let wait = if round % 2 == 0 { "60s" } else { "100ms" };
+            let process = if round % 4 < 2 { bare_child(KILLED) } else { child(KILLED) };
+            dropped += die_and_recover(process, how, after as u64, wait, Place::Database);
+        }
+    }
+    let deaths = 4 * rounds();
+    tried(
+        "the same, into an SQLite file",
+        format!("{deaths} deaths, {dropped} tasks dropped and counted before them"),
+    );
+}
+
+/// Where a process that dies records to.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Files,
+    #[cfg(feature = "sqlite")]
+    Database,
+}
+
+/// What is there, joined and as it was written.
+#[derive(Default)]
+struct Found {
+    tasks: Vec<TaskObject>,
+    workflows: Vec<WorkflowObject>,
+    written: Vec<String>,
+}
+
+impl Place {
+    fn store(self, folder: &Path) -> String {
+        match self {
+            Self::Files => folder.display().to_string(),
+            #[cfg(feature = "sqlite")]
+            Self::Database => format!("sqlite://{}/x.db", folder.display()),
+        }
+    }
+
+    fn found(self, folder: &Path) -> Found {
+        match self {
+            Self::Files => {
+                let loaded = jsonl::load(folder).unwrap();
+                assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+                let read =
+                    jsonl::read(folder).unwrap().filter_map(|record| match record.unwrap() {
+                        Record::Task(task) => Some(task.task_id),
+                        _ => None,
+                    });
+                let written = read.collect();
+                Found { tasks: loaded.tasks, workflows: loaded.workflows, written }
+            }
+            #[cfg(feature = "sqlite")]
+            Self::Database => {
+                let source =
+                    runlore::store::sqlite::SqliteSource::open(folder.join("x.db")).unwrap();
+                let mut found = Found::default();
+                for record in source.records() {
+                    match record.unwrap() {
+                        Record::Task(task) => {
+                            found.written.push(task.task_id.clone());
+                            found.tasks.push(*task);
+                        }
+                        Record::Workflow(workflow) => found.workflows.push(*workflow),
+                        Record::Other(other) => panic!("{other:?}"),
+                    }
+                }
+                found
+            }
+        }
+    }
+}
+
 /// Lets a process die; returns how many tasks it had said it dropped.
-fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str) -> u64 {
+fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str, place: Place) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let ledger = tempfile::tempdir().unwrap();
     let mut process = process
-        .env("FOLDER", folder.path())
+        .env("FOLDER", place.store(folder.path()))
         .env("LEDGER", ledger.path())
         .env("HOW", how)
         .env("AFTER", after.to_string())
@@ -132,13 +210,12 @@ fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str) -> u
         (0..4).map(|thread| last_number(&ledger.path().join(format!("dropped-{thread}"))));
     let dropped = dropped.max().unwrap_or(0);
     let context = format!(
-        "{how} after {after} ms, wait {wait}; returned {returned:?}; dropped {dropped}; {recovered:?}"
+        "{place:?}: {how} after {after} ms, wait {wait}; returned {returned:?}; dropped {dropped}; {recovered:?}"
     );
     if wait != "100ms" {
         assert_eq!(dropped, 0, "{context}");
     }
-    let loaded = jsonl::load(folder.path()).unwrap();
-    assert!(loaded.problems.is_empty(), "{context}: {:?}", loaded.problems);
+    let loaded = place.found(folder.path());
 
     let mut seen: HashMap<u64, HashSet<u64>> = HashMap::new();
     for task in loaded.tasks.iter().filter(|task| task.name() == "returns") {
@@ -172,10 +249,8 @@ fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str) -> u
 
     // Not only joined, but written once.
     let mut written = HashSet::new();
-    for record in jsonl::read(folder.path()).unwrap() {
-        if let Record::Task(task) = record.unwrap() {
-            assert!(written.insert(task.task_id.clone()), "{context}: {} twice", task.task_id);
-        }
+    for id in &loaded.written {
+        assert!(written.insert(id), "{context}: {id} twice");
     }
     assert_eq!(runlore::recover(folder.path()).unwrap(), runlore::Recovered::default());
     let files: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().map(|f| f.path()).collect();

@@ -21,7 +21,7 @@ fn work(n: u32) -> u32 {
 }
 
 /// Runs a scenario below in a process of its own, with a folder for its records.
-fn scenario(name: &str, folder: &Path) -> Command {
+pub(crate) fn scenario(name: &str, folder: &Path) -> Command {
     let mut command = child("lifecycle::child_process");
     command.env("SCENARIO", name).env("FOLDER", folder);
     command

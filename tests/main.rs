@@ -13,8 +13,11 @@ mod events_files;
 #[cfg(feature = "events")]
 mod events_records;
 mod flowcept_reads_us;
+mod fork_early;
+mod forward_passes;
 mod golden_flowcept;
 mod gpu;
+mod gpu_info;
 mod gpu_stub;
 mod hostile_recovery;
 mod jsonl_reading;
@@ -28,7 +31,11 @@ mod panic_abort;
 mod parent_links;
 mod power_loss;
 mod processes;
+mod provenance;
 mod python;
+mod query_cases;
+mod query_errors;
+mod query_laws;
 mod random_trees;
 mod record_round_trip;
 mod resources;
@@ -36,6 +43,16 @@ mod retention;
 mod settings;
 mod settings_in_force;
 mod several_folders;
+mod several_stores;
+mod spool;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_lifecycle;
+#[cfg(feature = "sqlite")]
+mod sqlite_query;
+#[cfg(feature = "sqlite")]
+mod sqlite_unwritable;
 #[cfg(feature = "events")]
 mod stormlog_agrees;
 mod support;
@@ -45,6 +62,8 @@ mod telemetry;
 mod telemetry_portable;
 mod telemetry_psutil;
 mod too_much;
+mod training_loops;
+mod training_modes;
 mod unwritable;
 mod values;
 mod workflows;

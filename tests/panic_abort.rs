@@ -55,3 +55,31 @@ fn a_program_that_aborts_over_a_panic_keeps_its_records() {
     }
     tried(what, "5 places to panic");
 }
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn so_does_one_that_records_into_a_database() {
+    let what = "panic=abort, into an SQLite file";
+    let Ok(program) = std::env::var("RUNLORE_TEST_PANIC_ABORT") else {
+        return skipped(what, "`tests/reliability` builds the program that it needs");
+    };
+    let places = ["in main", "in a thread", "outside any task"];
+    for place in places {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("x.db");
+        let mut command = Command::new(&program);
+        command.arg(format!("sqlite://{}", path.display())).arg(place);
+        command.env_remove("RUNLORE_CONTEXT").env_remove("RUNLORE_STORE");
+        let output = finished_in_time(command);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{place}: {output:?}");
+        let source = runlore::store::sqlite::SqliteSource::open(&path).unwrap();
+        let records: Vec<_> = source.records().map(Result::unwrap).collect();
+        let tasks = records.iter().filter_map(|record| record.as_task());
+        let works = tasks.filter(|task| task.name() == "works");
+        let ended = works.filter(|task| task.status == Some(Status::Finished)).count();
+        assert!(ended > 0, "{place}");
+        let mut workflows = records.iter().filter_map(|record| record.as_workflow());
+        assert_eq!(workflows.next().unwrap().status, Some(Status::Error), "{place}");
+    }
+    tried(what, format!("{} places", places.len()));
+}

@@ -49,12 +49,34 @@ fn records() {
 
 #[test]
 fn eight_processes_in_one_folder_lose_and_mix_nothing() {
-    let tasks = number("RUNLORE_TEST_TASKS").unwrap_or(2000) / NESTED * NESTED;
     let folder = TempDir::new().unwrap();
+    let tasks = record_in_eight(&folder.path().display().to_string(), 2000);
+    check(jsonl::read(folder.path()).unwrap(), tasks);
+    assert!(!folder.path().join(".rings").exists(), "nothing is left to recover");
+    tried("processes that record into one folder", format!("{PROCESSES} × {tasks} tasks"));
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn eight_processes_in_one_database_lose_and_mix_nothing() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.db");
+    // Fewer: a debug build of SQLite is slow, and a run that ends waits for its records no longer than 10 s.
+    let tasks = record_in_eight(&format!("sqlite://{}", path.display()), 400);
+    let source = runlore::store::sqlite::SqliteSource::open(&path).unwrap();
+    check(source.records(), tasks);
+    assert!(!folder.path().join(".rings").exists(), "nothing is left to recover");
+    tried("processes that record into one SQLite file", format!("{PROCESSES} × {tasks} tasks"));
+}
+
+/// Lets eight processes record at once, so many tasks each unless the reliability suite wants another number; returns
+/// how many.
+fn record_in_eight(store: &str, tasks: u64) -> u64 {
+    let tasks = number("RUNLORE_TEST_TASKS").unwrap_or(tasks) / NESTED * NESTED;
     let processes: Vec<_> = (0..PROCESSES)
         .map(|_| {
             bare_child(RECORDS)
-                .env("FOLDER", folder.path())
+                .env("FOLDER", store)
                 .env("TASKS", tasks.to_string())
                 .env("RUNLORE_RECORDER__WHEN_FULL", "block")
                 // However busy the machine is, waiting is all that happens.
@@ -71,13 +93,17 @@ fn eight_processes_in_one_folder_lose_and_mix_nothing() {
         let told = String::from_utf8(output.stderr).unwrap();
         assert!(!told.contains("runlore:"), "{told}");
     }
+    tasks
+}
 
+/// Every record is there, once, and under its parent.
+fn check(records: impl Iterator<Item = runlore::Result<Record>>, tasks: u64) {
     // Only what is compared is kept: in full these are 800,000 tasks.
     let mut parents: HashMap<u128, (Option<u128>, u32)> = HashMap::new();
     let mut workflows = HashSet::new();
     let mut by_process: HashMap<u64, u64> = HashMap::new();
     let id = |text: &str| u128::from_str_radix(&text.replace('-', ""), 16).unwrap();
-    for record in jsonl::read(folder.path()).unwrap() {
+    for record in records {
         match record.unwrap() {
             Record::Task(task) => {
                 let level =
@@ -105,6 +131,4 @@ fn eight_processes_in_one_folder_lose_and_mix_nothing() {
             Some(parent) => assert_eq!(parents[parent].1 + 1, *level, "under its own parent"),
         }
     }
-    assert!(!folder.path().join(".rings").exists(), "nothing is left to recover");
-    tried("processes that record into one folder", format!("{PROCESSES} × {tasks} tasks"));
 }

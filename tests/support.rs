@@ -1,5 +1,7 @@
 //! What the tests have in common.
 
+pub(crate) mod random_query;
+
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};

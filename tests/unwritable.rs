@@ -20,10 +20,10 @@ use crate::support::{
 
 const WORKS: &str = "unwritable::works";
 /// Tasks before something happens to the store, and after it.
-const BEFORE: u64 = 250;
-const AFTER: u64 = 250;
+pub(crate) const BEFORE: u64 = 250;
+pub(crate) const AFTER: u64 = 250;
 /// Records in all: with the workflow's first and last.
-const RECORDS: u64 = BEFORE + AFTER + 2;
+pub(crate) const RECORDS: u64 = BEFORE + AFTER + 2;
 
 #[telemetry_task]
 fn work(n: u64) -> u64 {
@@ -88,7 +88,12 @@ fn works() {
     if is("as nobody") && is_root() {
         become_nobody();
     }
-    let run = runlore::workflow("unwritable").store(store.as_path()).start().unwrap();
+    // The folder, or a database in it.
+    let place = match std::env::var("DATABASE") {
+        Ok(name) => format!("sqlite://{}/{name}", store.display()),
+        Err(_) => store.display().to_string(),
+    };
+    let run = runlore::workflow("unwritable").store(place).start().unwrap();
     let mut sum: u64 = (0..BEFORE).map(work).sum();
     if is("deleted") {
         runlore::flush().unwrap();
@@ -110,6 +115,10 @@ fn works() {
         fs::remove_file(store.with_file_name("ballast")).unwrap();
     }
     sum += (BEFORE..BEFORE + AFTER).map(work).sum::<u64>();
+    if is("ends when told") {
+        let told = PathBuf::from(std::env::var("TOLD").unwrap());
+        wait_until(|| told.exists());
+    }
     let finished = run.finish();
     let stats = runlore::stats();
     limit_files(None);
@@ -126,19 +135,19 @@ fn works() {
     std::process::exit(7);
 }
 
-struct Outcome {
-    report: Value,
-    told: Vec<String>,
+pub(crate) struct Outcome {
+    pub(crate) report: Value,
+    pub(crate) told: Vec<String>,
 }
 
-fn command(scenario: &str, store: &Path) -> Command {
+pub(crate) fn command(scenario: &str, store: &Path) -> Command {
     let mut command = bare_child(WORKS);
     command.env("SCENARIO", scenario).env("STORE", store);
     command
 }
 
 /// Runs the program, and sees that nothing but the records is different from a run without them.
-fn outcome(scenario: &str, command: Command) -> Outcome {
+pub(crate) fn outcome(scenario: &str, command: Command) -> Outcome {
     let output = finished_in_time(command);
     let stdout = String::from_utf8(output.stdout).unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -193,7 +202,7 @@ fn assert_all_stored(scenario: &str, outcome: &Outcome, store: &Path) {
 }
 
 /// What is not there was counted and told.
-fn assert_rest_counted(scenario: &str, outcome: &Outcome, stored: u64, all: u64) {
+pub(crate) fn assert_rest_counted(scenario: &str, outcome: &Outcome, stored: u64, all: u64) {
     let report = &outcome.report;
     let lost = all - stored;
     assert!(lost > 0, "{scenario}");
@@ -204,7 +213,7 @@ fn assert_rest_counted(scenario: &str, outcome: &Outcome, stored: u64, all: u64)
 }
 
 /// Tries several things at once: most of their time they wait for a store to come back.
-fn all_at_once<T: Send>(cases: impl IntoIterator<Item = T>, attempt: impl Fn(T) + Sync) {
+pub(crate) fn all_at_once<T: Send>(cases: impl IntoIterator<Item = T>, attempt: impl Fn(T) + Sync) {
     std::thread::scope(|scope| {
         for case in cases {
             scope.spawn(|| attempt(case));
@@ -213,7 +222,7 @@ fn all_at_once<T: Send>(cases: impl IntoIterator<Item = T>, attempt: impl Fn(T) 
 }
 
 /// A folder that everybody may look into.
-fn shared_folder() -> TempDir {
+pub(crate) fn shared_folder() -> TempDir {
     let folder = TempDir::new().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     folder

@@ -144,13 +144,45 @@ fn fields_after_a_long_list_are_kept() {
         rows: Vec<u32>,
         loss: f64,
     }
-    let task = stored(&Batch { rows: (0..1000).collect(), loss: 0.5 });
+    for length in [1000, 1_000_000] {
+        let task = stored(&Batch { rows: (0..length).collect(), loss: 0.5 });
+        assert_eq!(used(&task)["rows"]["len"], length);
+        assert_eq!(used(&task)["rows"]["first"].as_array().unwrap().len(), 64);
+        assert_eq!(used(&task)["loss"], 0.5);
+    }
+}
+
+#[test]
+fn fields_after_a_long_map_are_kept() {
+    let map: BTreeMap<u32, u32> = (0..100_000).map(|n| (n, n)).collect();
+    let task = stored(&(map, 0.5));
+    assert_eq!(used(&task)[0]["len"], 100_000);
+    assert_eq!(used(&task)[0]["first"].as_object().unwrap().len(), 64);
+    assert_eq!(used(&task)[1], 0.5);
+}
+
+#[test]
+fn what_does_not_say_how_long_it_is_ends_the_walk() {
+    #[derive(Serialize)]
+    struct Batch {
+        rows: Odd,
+        loss: f64,
+    }
+    /// The odd numbers up to this one.
+    struct Odd(u32);
+
+    impl Serialize for Odd {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_seq((0..self.0).filter(|n| n % 2 == 1))
+        }
+    }
+    let task = stored(&Batch { rows: Odd(2000), loss: 0.5 });
     assert_eq!(used(&task)["rows"]["len"], 1000);
     assert_eq!(used(&task)["loss"], 0.5);
     // Past what a caller should have to pay for, the walk is given up as a whole.
-    let task = stored(&Batch { rows: (0..100_000).collect(), loss: 0.5 });
+    let task = stored(&Batch { rows: Odd(200_000), loss: 0.5 });
     assert_eq!(used(&task)["truncated"], "object");
-    assert_eq!(used(&task)["first"]["rows"]["len"], 100_000);
+    assert_eq!(used(&task)["first"]["rows"]["truncated"], "array");
 }
 
 #[test]

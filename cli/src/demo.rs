@@ -19,7 +19,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let recording = runlore::workflow("demo").store(store.path()).start()?;
+    let recording = runlore::workflow("demo").store(store.place()).start()?;
     let id = recording.id().to_owned();
     pipeline(&["north", "south", "west"]);
     recording.finish()?;
@@ -28,8 +28,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     if args.json {
         writeln!(out, "{}", serde_json::json!({"workflow_id": id}))?;
     } else {
-        let path = store.path().display();
-        writeln!(out, "recorded run {id} in {path}; `runlore tree demo --values` shows it")?;
+        let place = store.display();
+        writeln!(out, "recorded run {id} in {place}; `runlore tree demo --values` shows it")?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

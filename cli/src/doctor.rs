@@ -6,6 +6,7 @@ mod text;
 use std::time::{Duration, Instant};
 use std::{io::Write, process::ExitCode};
 
+use runlore::Spooled;
 use runlore::settings::{Loaded, Settings};
 use runlore::telemetry::{
     MachineInfo, Sensor, SensorState, TelemetryCapture, TelemetryType, Types,
@@ -24,7 +25,8 @@ Examples:
   runlore doctor cpu disk        only these
   runlore doctor --json | jq '.sensors[] | select(.reason) | {field, reason, advice}'
 
-Exit codes: 0 fine, 1 an error, 2 a field of a type that is on in the settings cannot be read.")]
+Exit codes: 0 fine, 1 an error, 2 a finding: a field of a type that is on in the settings cannot be read. What the source
+never tells, such as most fields of `backend: portable`, is listed and is no finding.")]
 pub(crate) struct Args {
     /// The types to look at, as the settings name them; none: all
     #[arg(value_name = "TYPE")]
@@ -34,6 +36,9 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// How long a driver may take to tell what it drives.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let loaded = Settings::load();
@@ -55,6 +60,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 struct Report<'a> {
     loaded: &'a Loaded,
     store: &'a Store,
+    /// What waits on disk for a store.
+    spooled: Vec<Spooled>,
     machine: MachineInfo,
     cost_of_machine: Duration,
     /// The types that are on in the settings.
@@ -70,6 +77,7 @@ struct Report<'a> {
 
 impl<'a> Report<'a> {
     fn new(loaded: &'a Loaded, store: &'a Store, wanted: Types) -> Self {
+        let spool = loaded.settings.recorder.spool.clone().or_else(|| store.folder());
         let settings = &loaded.settings.telemetry_capture;
         let enabled = Types::from_settings(settings);
         let capture = TelemetryCapture::from_settings(settings).with_types(Types::every());
@@ -79,10 +87,16 @@ impl<'a> Report<'a> {
         let before = Instant::now();
         let machine = MachineInfo::capture(settings);
         let cost_of_machine = before.elapsed();
+        let machine = match enabled.contains(TelemetryType::Gpu) {
+            true => machine.with_gpu(capture.gpu_info(PATIENCE)),
+            false => machine,
+        };
         sensors.retain(|sensor| wanted.contains(sensor.telemetry_type));
         Self {
             loaded,
             store,
+            // One that cannot be looked into is told by whoever replays it.
+            spooled: spool.and_then(|spool| runlore::spooled(spool).ok()).unwrap_or_default(),
             machine,
             cost_of_machine,
             enabled,
@@ -93,11 +107,11 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The fields of a type that is on which cannot be read.
+    /// The fields of a type that is on which cannot be read, although their source tells them elsewhere.
     fn findings(&self) -> impl Iterator<Item = &Sensor> {
         self.sensors.iter().filter(|sensor| {
             self.enabled.contains(sensor.telemetry_type)
-                && matches!(sensor.state, SensorState::Missing { .. })
+                && matches!(sensor.state, SensorState::Missing { is_expected: false, .. })
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use runlore::query::SyntaxError;
 use runlore::query::text::printable;
 
 /// Why a command could not do its work.
@@ -10,6 +11,8 @@ use runlore::query::text::printable;
 pub(crate) enum Failure {
     /// One sentence for the user.
     Message(String),
+    /// One sentence for the user, and lines that point at what is wrong.
+    Pointed(String, String),
     /// Whoever read our output has closed it, as `head` does: nothing is wrong.
     ClosedPipe,
 }
@@ -19,10 +22,25 @@ impl Failure {
         Failure::Message(message.into())
     }
 
+    /// Something is wrong with a text of the command line, at a place that can be pointed at.
+    pub(crate) fn in_text(error: &runlore::Error) -> Self {
+        let source = std::error::Error::source(error);
+        let place = source.and_then(|source| source.downcast_ref::<SyntaxError>());
+        match place {
+            Some(place) => Failure::Pointed(error.to_string(), place.caret()),
+            None => Failure::Message(error.to_string()),
+        }
+    }
+
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Failure::Message(message) => {
                 say(message);
+                ExitCode::FAILURE
+            }
+            Failure::Pointed(message, caret) => {
+                say(message);
+                let _ = writeln!(anstream::stderr(), "{}", printable(caret).keep_lines());
                 ExitCode::FAILURE
             }
             Failure::ClosedPipe => ExitCode::SUCCESS,

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use runlore::query::RunSummary;
 use runlore::query::text::human_duration;
-use runlore::store::jsonl::RunSummary;
 use serde_json::json;
 
 use crate::Done;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let mut runs = store.runs()?;
+    let mut runs = store.runs(&store.open()?)?;
     runs.reverse();
     let mut out = stdout();
     if args.json {

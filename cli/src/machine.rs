@@ -1,6 +1,6 @@
 //! A machine in a few lines.
 
-use runlore::telemetry::{Container, MachineInfo};
+use runlore::telemetry::{Container, GpuInfo, MachineInfo};
 
 use crate::units::{bytes, counted};
 
@@ -58,6 +58,31 @@ pub(crate) fn container(container: &Container) -> String {
         limits => format!("at most {}", limits.join(", ")),
     };
     format!("{}, {limits}", kind.as_str().unwrap_or("unknown"))
+}
+
+/// The graphics processors: `2 × NVIDIA H100 (79.6 GiB), of 8 of the machine, driver 570.86.15`.
+pub(crate) fn gpus(info: &GpuInfo) -> String {
+    let mut kinds: Vec<(String, u64)> = Vec::new();
+    for device in info.devices.values() {
+        let memory = device.memory_total.map(|memory| format!(" ({})", bytes(memory)));
+        let name = device.name.as_deref().unwrap_or("unknown").to_owned();
+        let kind = name + &memory.unwrap_or_default();
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let mut parts: Vec<String> =
+        kinds.into_iter().map(|(kind, count)| format!("{count} × {kind}")).collect();
+    if parts.is_empty() {
+        parts.push("none".to_owned());
+    }
+    let visible = info.devices.len() as u64;
+    if visible < info.count {
+        parts.push(format!("of {} of the machine", info.count));
+    }
+    parts.extend(info.driver_version.as_ref().map(|version| format!("driver {version}")));
+    joined(&parts)
 }
 
 /// What the program was built with.

@@ -4,22 +4,29 @@
 #![warn(clippy::print_stdout, reason = "it panics where the reader of a pipe is gone")]
 
 mod child;
+mod columns;
+mod compare;
+mod copy;
 mod demo;
 mod doctor;
 mod emit;
 mod events;
 mod failure;
+mod lineage;
 mod ls;
 mod machine;
 mod out;
 mod progress;
+mod query;
 mod recover;
+mod replay;
 mod run;
 mod select;
 mod settings;
 mod show;
 #[cfg(unix)]
 mod signals;
+mod stats;
 mod store;
 mod table;
 mod tasks;
@@ -41,13 +48,14 @@ Examples:
   runlore ls                     the runs recorded in ./runlore, newest first
   runlore tree                   the newest run as a tree
   runlore tree train             the newest run named `train`
-  runlore --store data/ ls       the same for another folder
+  runlore query '{\"status\": \"ERROR\"}'   the tasks that failed, in any run
+  runlore --store runs.db ls     the same for another folder or database
 
 Exit codes: 0 fine, 1 an error, 2 a finding.")]
 struct Cli {
-    /// The folder or file that holds the records [default: $RUNLORE_STORE, else ./runlore]
-    #[arg(long, global = true, value_name = "PATH")]
-    store: Option<std::path::PathBuf>,
+    /// The records: a folder, a file, or a URI such as sqlite://runs.db [default: $RUNLORE_STORE, else ./runlore]
+    #[arg(long, global = true, value_name = "PATH|URI")]
+    store: Option<std::ffi::OsString>,
 
     #[command(subcommand)]
     command: Command,
@@ -61,7 +69,13 @@ enum Command {
     Tasks(tasks::Args),
     Show(show::Args),
     Tree(tree::Args),
+    Query(query::Args),
+    Stats(stats::Args),
+    Lineage(lineage::Args),
+    Compare(compare::Args),
+    Copy(copy::Args),
     Recover(recover::Args),
+    Replay(replay::Args),
     Doctor(doctor::Args),
     Settings(settings::Args),
     Events(events::Args),
@@ -81,7 +95,13 @@ fn main() -> ExitCode {
         Command::Tasks(args) => tasks::run(&args, &store),
         Command::Show(args) => show::run(&args, &store),
         Command::Tree(args) => tree::run(&args, &store),
+        Command::Query(args) => query::run(&args, &store),
+        Command::Stats(args) => stats::run(&args, &store),
+        Command::Lineage(args) => lineage::run(&args, &store),
+        Command::Compare(args) => compare::run(&args, &store),
+        Command::Copy(args) => copy::run(&args),
         Command::Recover(args) => recover::run(&args, &store),
+        Command::Replay(args) => replay::run(&args),
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
         Command::Events(args) => events::run(&args),

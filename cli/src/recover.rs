@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use crate::Done;
+use crate::failure::Failure;
 use crate::out::stdout;
 use crate::store::Store;
 
@@ -22,7 +23,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let found = runlore::recover(store.path())?;
+    let Some(folder) = store.folder() else {
+        return Err(Failure::new(format!(
+            "{} is no folder of this machine: recover where the programs ran",
+            store.display()
+        )));
+    };
+    let found = runlore::recover(folder)?;
     let mut out = stdout();
     if args.json {
         let told = serde_json::json!({
@@ -30,7 +37,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         });
         writeln!(out, "{told}")?;
     } else if found.processes == 0 {
-        writeln!(out, "nothing to recover in {}", store.path().display())?;
+        writeln!(out, "nothing to recover in {}", store.display())?;
     } else {
         let (processes, tasks, open) = (found.processes, found.tasks, found.open);
         let s = if processes == 1 { "" } else { "es" };

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let name = args.name.as_deref().unwrap_or(&program);
 
     let mut recording =
-        match runlore::workflow(name).without_catalogue().store(store.path()).start() {
+        match runlore::workflow(name).without_catalogue().store(store.place()).start() {
             Ok(recording) => recording,
             Err(error) => {
                 say(&format!("{error}; {program} was not run"));

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use runlore::store::jsonl::RunSummary;
+use runlore::query::{Filter, RunSummary, field};
 
 use crate::failure::Failure;
 use crate::store::Store;
@@ -50,7 +50,7 @@ pub(crate) fn run<'a>(
         [run] => Ok(run),
         [] => Err(Failure::new(format!(
             "no run in {} has the id or name {given:?}; `runlore ls` lists them",
-            store.path().display()
+            store.display()
         ))),
         _ => {
             let all = found.iter().map(|run| {
@@ -60,6 +60,42 @@ pub(crate) fn run<'a>(
             Err(ambiguous("runs", given, all))
         }
     }
+}
+
+/// The tasks of a run. Some records name none.
+pub(crate) fn of_run(workflow_id: &str) -> Filter {
+    match workflow_id {
+        "" => field("workflow_id").exists(false),
+        id => field("workflow_id").eq(id),
+    }
+}
+
+/// The records in whose `name` this stands for an id.
+pub(crate) fn by_id(name: &str, given: &str) -> Filter {
+    let exact = field(name).eq(given);
+    if given.chars().count() < FEWEST {
+        return exact;
+    }
+    let literal = literal(given);
+    let start = field(name).regex(&format!("^{literal}"));
+    let end = field(name).regex(&format!("{literal}$"));
+    match (start, end) {
+        (Ok(start), Ok(end)) => exact.or(start).or(end),
+        // No text is too long to be looked for as it is.
+        _ => exact,
+    }
+}
+
+/// A text that a regular expression takes as it is.
+fn literal(text: &str) -> String {
+    let mut literal = String::new();
+    for character in text.chars() {
+        if !character.is_alphanumeric() && character != '-' && !character.is_whitespace() {
+            literal.push('\\');
+        }
+        literal.push(character);
+    }
+    literal
 }
 
 /// Says which ids a part of an id may mean.

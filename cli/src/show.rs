@@ -6,8 +6,10 @@ pub(crate) mod used;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use runlore::Provenance;
+use runlore::query::field;
 use runlore::query::text::{human_duration, printable};
-use runlore::record::{Record, WorkflowObject};
+use runlore::record::Record;
 use runlore::telemetry::MachineInfo;
 use serde_json::{Map, Value};
 
@@ -45,30 +47,26 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 }
 
 fn find(given: &str, store: &Store) -> Result<Record, Failure> {
-    let loaded = store.load(|record| {
-        let id = match &record {
-            Record::Task(task) => &task.task_id,
-            Record::Workflow(workflow) => &workflow.workflow_id,
-            Record::Other(_) => return None,
-        };
-        select::stands_for(given, id).then_some(record)
-    })?;
+    let records = store.open()?;
+    let tasks = records.tasks().filter(select::by_id("task_id", given)).to_vec()?;
+    let runs = records.workflows().filter(select::by_id("workflow_id", given)).to_vec()?;
+    store.tell(&records);
     let mut found: Vec<(String, String, Record)> = Vec::new();
-    for task in loaded.tasks {
+    for task in tasks {
         found.push((task.task_id.clone(), task.name().to_owned(), task.into()));
     }
-    for run in loaded.workflows {
+    for run in runs {
         found.push((run.workflow_id.clone(), run.display_name().to_owned(), run.into()));
     }
     if found.iter().any(|(id, ..)| id == given) {
         found.retain(|(id, ..)| id == given);
     }
     match found.len() {
-        0 => newest_run(given, store)?.ok_or_else(|| {
+        0 => newest_run(given, &records)?.ok_or_else(|| {
             Failure::new(format!(
                 "no record in {} has the id {given:?}, and no run that name; `runlore ls` lists runs, \
                  `runlore tasks` lists tasks, and at least 4 characters of an id are needed",
-                store.path().display()
+                store.display()
             ))
         }),
         1 => Ok(found.remove(0).2),
@@ -79,14 +77,9 @@ fn find(given: &str, store: &Store) -> Result<Record, Failure> {
     }
 }
 
-fn newest_run(name: &str, store: &Store) -> Result<Option<Record>, Failure> {
-    let loaded = store.load(|record| match &record {
-        Record::Workflow(run) if run.name.as_deref() == Some(name) => Some(record),
-        _ => None,
-    })?;
-    let by_start = |run: &WorkflowObject| run.started_at.unwrap_or_default();
-    let newest = loaded.workflows.into_iter().max_by(|a, b| by_start(a).total_cmp(&by_start(b)));
-    Ok(newest.map(Record::from))
+fn newest_run(name: &str, records: &Provenance) -> Result<Option<Record>, Failure> {
+    let named = records.workflows().filter(field("name").eq(name));
+    Ok(named.sort("-started_at").first()?.map(Record::from))
 }
 
 /// Fields that stand at the top of the page, with their headings.
@@ -227,6 +220,7 @@ fn machine_facts(machine: &MachineInfo) -> Facts {
         ("memory", machine::memory(machine)),
         ("system", machine::system(machine)),
     ];
+    facts.extend(machine.gpu.as_ref().map(|gpus| ("gpu", machine::gpus(gpus))));
     facts.extend(machine.container.as_ref().map(|it| ("container", machine::container(it))));
     facts.push(("build", machine::build(machine)));
     facts

@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use runlore::Error;
-use runlore::record::Record;
+use runlore::Provenance;
+use runlore::query::RunSummary;
 use runlore::settings::Settings;
-use runlore::store::jsonl::{self, Loaded, RunSummary};
 
 use crate::failure::{Failure, say};
 
@@ -17,62 +18,95 @@ const TOLD: usize = 3;
 /// The store that the command line names.
 #[derive(Debug)]
 pub(crate) struct Store {
-    path: PathBuf,
+    place: OsString,
     /// What has been told: a command may read the store twice.
     told: RefCell<HashSet<String>>,
 }
 
 impl Store {
     /// `--store`, else the variable that names the store of a program, else the folder that the settings name.
-    pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        let named = || std::env::var_os("RUNLORE_STORE").filter(|path| !path.is_empty());
-        let path = path.or_else(|| named().map(PathBuf::from));
-        let path = path.unwrap_or_else(|| {
-            let path = Settings::load().settings.databases.jsonl.path;
-            if path.is_relative() { Path::new(".").join(path) } else { path }
-        });
-        let path = match path.to_str().and_then(|path| path.strip_prefix("jsonl://")) {
-            Some(folder) => PathBuf::from(folder),
-            None => path,
+    pub(crate) fn new(place: Option<OsString>) -> Self {
+        let named = || std::env::var_os("RUNLORE_STORE").filter(|place| !place.is_empty());
+        // Of several stores, the first.
+        let first = |uris: OsString| match uris.to_str().and_then(|uris| uris.lines().next()) {
+            Some(uri) => uri.into(),
+            None => uris,
         };
-        Self { path, told: RefCell::default() }
+        let place = place.or_else(|| named().map(first)).unwrap_or_else(|| {
+            let path = Settings::load().settings.databases.jsonl.path;
+            let path = if path.is_relative() { Path::new(".").join(path) } else { path };
+            path.into_os_string()
+        });
+        Self::at(place)
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// The store at a place.
+    pub(crate) fn at(place: OsString) -> Self {
+        let place = match place.to_str().and_then(|place| place.strip_prefix("jsonl://")) {
+            Some(folder) => folder.into(),
+            None => place,
+        };
+        Self { place, told: RefCell::default() }
+    }
+
+    /// What was said to be the store: a path or a URI.
+    pub(crate) fn place(&self) -> &OsStr {
+        &self.place
+    }
+
+    /// The folder or file, if it is one.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        let place = self.place.to_str();
+        match place.and_then(|place| place.split_once("://")) {
+            None => Some(PathBuf::from(&self.place)),
+            Some(("sqlite", path)) => Some(PathBuf::from(path)),
+            Some(_) => None,
+        }
+    }
+
+    /// The folder in which programs that write to the store keep their queues.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        let path = self.path()?;
+        if path.is_dir() || !path.exists() {
+            return Some(path);
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Some(folder.unwrap_or(Path::new(".")).to_owned())
+    }
+
+    /// The store, as people are told of it.
+    pub(crate) fn display(&self) -> impl fmt::Display {
+        // A URI may have a password in it.
+        runlore::record::scrub(&self.place.to_string_lossy())
+    }
+
+    /// What is recorded there.
+    pub(crate) fn open(&self) -> Result<Provenance, Failure> {
+        if let Some(path) = self.path()
+            && !is_written_wrongly(&path)
+            && matches!(path.try_exists(), Ok(false))
+        {
+            let what = if path.extension().is_some() { "file" } else { "folder" };
+            return Err(nothing(&format!("no {what} {}", path.display())));
+        }
+        Ok(Provenance::open(&self.place)?)
     }
 
     /// The runs, oldest first: at least one.
-    pub(crate) fn runs(&self) -> Result<Vec<RunSummary>, Failure> {
-        self.check()?;
-        let found = jsonl::summaries(&self.path)?;
-        self.tell(&found.problems);
-        if found.runs.is_empty() {
-            let path = self.path.display();
-            return Err(nothing(&format!("there is no record in {path}")));
+    pub(crate) fn runs(&self, records: &Provenance) -> Result<Vec<RunSummary>, Failure> {
+        let runs = records.runs()?;
+        self.tell(records);
+        if runs.is_empty() {
+            return Err(nothing(&format!("there is no record in {}", self.display())));
         }
-        Ok(found.runs)
+        Ok(runs)
     }
 
-    /// The records that `keep` returns, joined.
-    pub(crate) fn load(
-        &self,
-        keep: impl FnMut(Record) -> Option<Record>,
-    ) -> Result<Loaded, Failure> {
-        self.check()?;
-        let loaded = jsonl::load_with(&self.path, keep)?;
-        self.tell(&loaded.problems);
-        Ok(loaded)
-    }
-
-    /// Tells what could not be read: the rest was.
-    fn tell(&self, problems: &[Error]) {
+    /// Tells which records could not be read: the rest was.
+    pub(crate) fn tell(&self, records: &Provenance) {
         let mut told = self.told.borrow_mut();
-        let problems: Vec<String> = problems
-            .iter()
-            .map(Error::to_string)
-            .filter(|problem| told.insert(problem.clone()))
-            .collect();
+        let mut problems = records.problems();
+        problems.retain(|problem| told.insert(problem.clone()));
         for problem in problems.iter().take(TOLD) {
             say(problem);
         }
@@ -80,14 +114,13 @@ impl Store {
             say(&format!("{} more problems like these", problems.len() - TOLD));
         }
     }
+}
 
-    fn check(&self) -> Result<(), Failure> {
-        match self.path.try_exists() {
-            Ok(false) => Err(nothing(&format!("no folder {}", self.path.display()))),
-            // What else is wrong, reading tells.
-            _ => Ok(()),
-        }
-    }
+/// Whether this is no path but half a URI, which opening it tells.
+fn is_written_wrongly(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    text.is_empty() || scheme.is_some_and(|scheme| matches!(scheme, "jsonl" | "sqlite" | "mongodb"))
 }
 
 fn nothing(why: &str) -> Failure {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use runlore::query::text::human_duration;
-use runlore::record::{Record, TaskObject};
+use runlore::record::TaskObject;
 
 use crate::out::{RED, local_time, paint, short_ids, stdout};
 use crate::store::Store;
@@ -29,18 +29,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let runs = store.runs()?;
-    let run = select::run(&runs, args.run.as_deref(), store)?;
-    let id = run.workflow.workflow_id.clone();
-    drop(runs);
-
-    let loaded = store.load(|record| match record {
-        Record::Task(task) if task.workflow_id.as_deref().unwrap_or_default() == id => {
-            Some(if args.json { Record::Task(task) } else { slim(&task).into() })
-        }
-        _ => None,
-    })?;
-    let mut tasks = loaded.tasks;
+    let records = store.open()?;
+    let id = select::run(&store.runs(&records)?, args.run.as_deref(), store)?
+        .workflow
+        .workflow_id
+        .clone();
+    let asked = records.tasks().filter(select::of_run(&id));
+    // The telemetry of a long run does not fit into memory.
+    let asked = if args.json { asked } else { asked.only(ROW) };
+    let mut tasks = asked.to_vec()?;
+    store.tell(&records);
     tasks.sort_by(|one, other| {
         let start = |task: &TaskObject| task.started_at.unwrap_or(f64::INFINITY);
         start(one).total_cmp(&start(other))
@@ -53,32 +51,30 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
             writeln!(out)?;
         }
     } else {
-        let ids: Vec<&str> = tasks.iter().map(|task| &*task.task_id).collect();
-        let rows: Vec<_> =
-            tasks.iter().zip(short_ids(&ids)).map(|(task, id)| row(task, id)).collect();
-        table::write(
-            &mut out,
-            &["TASK", "NAME", "STATUS", "STARTED", ">DURATION", "ERROR"],
-            &rows,
-        )?;
+        write_table(&mut out, &tasks)?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a row needs of a task: the telemetry of a long run does not fit into memory.
-fn slim(task: &TaskObject) -> TaskObject {
-    TaskObject {
-        task_id: task.task_id.clone(),
-        workflow_id: task.workflow_id.clone(),
-        activity_id: task.activity_id.clone(),
-        status: task.status,
-        started_at: task.started_at,
-        ended_at: task.ended_at,
-        duration_ns: task.duration_ns,
-        stderr: task.error_message().map(std::borrow::Cow::into_owned),
-        ..TaskObject::default()
-    }
+/// What a row is made of.
+pub(crate) const ROW: [&str; 9] = [
+    "task_id",
+    "activity_id",
+    "status",
+    "started_at",
+    "ended_at",
+    "duration_ns",
+    "stderr",
+    "error.message",
+    "error.chain",
+];
+
+/// Tasks, one a line.
+pub(crate) fn write_table(out: &mut impl Write, tasks: &[TaskObject]) -> std::io::Result<()> {
+    let ids: Vec<&str> = tasks.iter().map(|task| &*task.task_id).collect();
+    let rows: Vec<_> = tasks.iter().zip(short_ids(&ids)).map(|(task, id)| row(task, id)).collect();
+    table::write(out, &["TASK", "NAME", "STATUS", "STARTED", ">DURATION", "ERROR"], &rows)
 }
 
 fn row(task: &TaskObject, id: &str) -> Vec<Cell> {

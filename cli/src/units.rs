@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use runlore::query::text::human_duration;
+use runlore::record::JoulesObject;
 use serde_json::Value;
 
 /// Bytes: `512 B`, `1.5 KiB`, `24 GiB`.
@@ -50,6 +51,38 @@ pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
 /// Nanoseconds.
 pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
     human_duration(Duration::from_nanos(nanoseconds))
+}
+
+/// Joules: `850 mJ`, `12.3 J`, `4.2 kJ`.
+pub(crate) fn joules(joules: f64) -> String {
+    scaled(joules, "J")
+}
+
+/// The mean power, where it took long enough for that to mean something.
+pub(crate) fn watts(joules: f64, duration: Duration) -> Option<String> {
+    // Meters count in steps of about a millisecond.
+    (duration >= Duration::from_millis(10)).then(|| scaled(joules / duration.as_secs_f64(), "W"))
+}
+
+/// Which meters counted how much: `rapl:package-0 3 J, nvml:gpu_0 1 J`; of one alone its name is enough.
+pub(crate) fn measured_by(used: &JoulesObject) -> String {
+    let each = used.meters.iter().map(|(meter, counted)| match used.meters.len() {
+        1 => meter.clone(),
+        _ => format!("{meter} {}", joules(*counted)),
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn scaled(number: f64, unit: &str) -> String {
+    let (factor, prefix) = match number.abs() {
+        0.0 => (1.0, ""),
+        ..0.9995e-3 => (1e6, "µ"),
+        ..0.9995 => (1e3, "m"),
+        ..999.5 => (1.0, ""),
+        ..0.9995e6 => (1e-3, "k"),
+        _ => (1e-6, "M"),
+    };
+    format!("{} {prefix}{unit}", three_digits(number * factor))
 }
 
 pub(crate) fn percent(percent: f64) -> String {
@@ -130,6 +163,23 @@ mod tests {
         assert_eq!(change(-4096), "-4 KiB");
         assert_eq!(change(1 << 30), "+1 GiB");
         assert_eq!(change(0), "0 B");
+    }
+
+    #[test]
+    fn energy_reads_well_at_every_size() {
+        for (number, text) in [
+            (0.0, "0 J"),
+            (0.000_015_3, "15.3 µJ"),
+            (0.999_9, "1 J"),
+            (0.85, "850 mJ"),
+            (12.34, "12.3 J"),
+            (4_200.0, "4.2 kJ"),
+            (3_600_000.0, "3.6 MJ"),
+        ] {
+            assert_eq!(joules(number), text);
+        }
+        assert_eq!(watts(3.0, Duration::from_millis(100)).as_deref(), Some("30 W"));
+        assert_eq!(watts(3.0, Duration::from_millis(1)), None);
     }
 
     #[test]

@@ -110,10 +110,10 @@ fn it_shows_only_the_types_that_are_named() {
     "#);
 }
 
-/// The portable source cannot give everything, which is a finding where it is asked to.
+/// What the portable source has nowhere is told, and nothing is wrong.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_read_is_a_finding_with_a_reason_and_advice() {
+fn what_a_source_never_tells_is_no_finding() {
     let folder = tempfile::tempdir().unwrap();
     let portable = |args: &[&str]| {
         let mut command = doctor(&folder, args);
@@ -121,18 +121,50 @@ fn what_cannot_be_read_is_a_finding_with_a_reason_and_advice() {
         command
     };
     let told = told_by(&mut portable(&["mem"]));
+    let told: Vec<&str> = told.lines().skip_while(|line| !line.contains("cannot be")).collect();
+    insta::assert_snapshot!(told[..4].join("\n"), @r"
+    8 of 17 fields cannot be read, no finding:
+      memory.virtual.active, memory.virtual.inactive, memory.virtual.buffers and 5 more
+        why   sysinfo, the portable source, does not tell it
+        to do set telemetry_capture.backend to auto, which reads the kernel's files
+    ");
+    let report = report(&mut portable(&["cpu", "process_info", "mem", "--json"]));
+    assert_eq!(report["findings"], serde_json::json!([]));
+    for sensor in report["sensors"].as_array().unwrap() {
+        assert!(sensor.get("value").is_some() || sensor["expected"] == true, "{sensor:#}");
+    }
+}
+
+/// A library that is not where it should be is a finding, if its devices are asked for.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_read_is_a_finding_with_a_reason_and_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let amd = |args: &[&str]| {
+        let mut command = doctor(&folder, args);
+        command.env("RUNLORE_TELEMETRY_CAPTURE__GPU_VENDOR", "amd");
+        command.env("AMDSMI_LIB_DIR", "/nowhere");
+        command
+    };
+    let on = |args: &[&str]| {
+        let mut command = amd(args);
+        command.env("RUNLORE_TELEMETRY_CAPTURE__GPU", "[used]");
+        command
+    };
+    let told = told_by(&mut on(&["gpu"]));
     assert!(told.ends_with("--- exit code Some(2)\n"), "{told}");
     let told: Vec<&str> = told.lines().skip_while(|line| !line.contains("cannot be")).collect();
     insta::assert_snapshot!(told[..4].join("\n"), @r"
-    8 of 17 fields cannot be read, 8 of a type that is on:
-      memory.virtual.active, memory.virtual.inactive, memory.virtual.buffers and 5 more
-        why   sysinfo, the portable source, does not tell it
-        to do on Linux set telemetry_capture.backend to auto
+    1 of 1 field cannot be read, 1 finding:
+      gpu
+        why   AMD: libamd_smi.so is not in /nowhere (AMDSMI_LIB_DIR)
+        to do install the vendor's driver, or set telemetry_capture.gpu to ~ where there are no such devices
     ");
-    let output = portable(&["mem", "--json"]).output().unwrap();
+    let output = on(&["gpu", "--json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(report["findings"].as_array().unwrap().contains(&"memory.virtual.active".into()));
-    // Nobody asked for the network.
-    assert_eq!(portable(&["network"]).output().unwrap().status.code(), Some(0));
+    assert_eq!(report["findings"], serde_json::json!(["gpu"]));
+    assert_eq!(report["machine"]["unavailable"]["gpu"], report["sensors"][0]["reason"]);
+    // Nobody asked for them.
+    assert_eq!(amd(&["gpu"]).output().unwrap().status.code(), Some(0));
 }

@@ -122,3 +122,69 @@ fn a_closed_pipe_ends_it_quietly() {
         assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
     }
 }
+
+#[test]
+fn tree_shows_the_energy_of_each_task_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = |id: &str, parent: &str, more: serde_json::Value| {
+        let mut task = serde_json::json!({
+            "type": "task", "task_id": id, "workflow_id": "w", "activity_id": id, "status": "FINISHED",
+            "started_at": 10.0, "ended_at": 12.0, "duration_ns": 2_000_000_000_u64,
+        });
+        if !parent.is_empty() {
+            task["parent_task_id"] = parent.into();
+        }
+        task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        task
+    };
+    let meters = serde_json::json!({"nvml:gpu_0": 400.0, "rapl:package-0": 20.5});
+    let records = [
+        serde_json::json!({
+            "type": "workflow", "workflow_id": "w", "name": "fit", "status": "FINISHED",
+            "started_at": 10.0, "ended_at": 12.0,
+            "totals": {"joules": {"inclusive": 420.5, "meters": meters}},
+        }),
+        task(
+            "fit",
+            "",
+            serde_json::json!({"resources": {"joules": {
+                "self": 0.5, "inclusive": 420.5, "meters": meters,
+            }}}),
+        ),
+        task(
+            "step",
+            "fit",
+            serde_json::json!({"resources": {"joules": {
+                "inclusive": 20.0, "overlap": true, "meters": {"rapl:package-0": 20.0},
+            }}}),
+        ),
+        task(
+            "lost",
+            "fit",
+            serde_json::json!({"resources": {}, "unavailable": {
+                "resources.joules": "nvml:gpu_0 could not be read at the end",
+            }}),
+        ),
+        task("light", "fit", serde_json::json!({})),
+    ];
+    let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
+    std::fs::write(folder.path().join("fit.jsonl"), lines).unwrap();
+    let told = |args: &[&str]| told_by(runlore().arg("--store").arg(folder.path()).args(args));
+    insta::assert_snapshot!(told(&["tree", "--energy"]), @r"
+    TASK         STATUS    DURATION  ENERGY    SELF  POWER  SOURCE
+    fit          FINISHED     2.0 s   420 J          210 W  nvml:gpu_0 400 J, rapl:package-0 20.5 J
+    └─ fit       FINISHED     2.0 s   420 J  500 mJ  210 W  nvml:gpu_0 400 J, rapl:package-0 20.5 J
+       ├─ light  FINISHED     2.0 s                         unknown: energy was not measured
+       ├─ lost   FINISHED     2.0 s                         unknown: nvml:gpu_0 could not be read at the end
+       └─ step   FINISHED     2.0 s   ~20 J           10 W  rapl:package-0
+    ");
+    assert_eq!(
+        crate::support::told(["tree", "--energy", "train"]),
+        "No energy is known of this run: energy was not measured. `runlore doctor energy` tells what can be measured \
+         here.\n"
+    );
+    let shown = told(&["show", "fit"]);
+    let energy =
+        "420 J with all it called, 500 mJ by itself (nvml:gpu_0 400 J, rapl:package-0 20.5 J)";
+    assert!(shown.contains(energy), "{shown}");
+}

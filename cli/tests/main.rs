@@ -1,10 +1,12 @@
 //! The program as its users run it: one module a behaviour.
 
+mod asking;
 mod doctor;
 mod emit;
 mod events;
 mod listing;
 mod recording;
+mod replaying;
 mod settings;
 mod showing;
 mod support;

@@ -19,8 +19,8 @@ pub(crate) struct Active {
     pub(crate) campaign: String,
     /// The parent of its outermost tasks: the task around its start, in this process or another.
     pub(crate) root: Option<Id>,
-    /// Where a child process finds its store.
-    pub(crate) store: Option<String>,
+    /// Where a child process finds its stores.
+    pub(crate) stores: Vec<String>,
 }
 
 /// Nobody looked yet whether this process should record.
@@ -34,9 +34,10 @@ static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// What `resolve` found last: the state then, what was asked, and the answer.
-    static RESOLVED: Cell<(u32, Context, Option<Context>)> =
-        const { Cell::new((OFF, Context::NONE, None)) };
+    /// What `resolve` found last: the state then, what was asked, and the answer, which names no workflow where there is
+    /// none. (An `Option` would be looked at twice, here and where the thread-local is reached.)
+    static RESOLVED: Cell<(u32, Context, Context)> =
+        const { Cell::new((OFF, Context::NONE, Context::NONE)) };
 }
 
 /// Whether tasks may be recorded at all. The only thing that an annotated function does when they are not.
@@ -52,7 +53,7 @@ pub(super) fn resolve(wanted: Context) -> Option<Context> {
     let state = STATE.load(Ordering::Relaxed);
     let (then, asked, answer) = RESOLVED.get();
     if then == state && asked == wanted && state >= FIRST_EPOCH {
-        return answer;
+        return (answer.workflow() != 0).then_some(answer);
     }
     resolve_anew(wanted)
 }
@@ -64,7 +65,7 @@ fn resolve_anew(wanted: Context) -> Option<Context> {
     let named = active.iter().find(|run| run.number == wanted.workflow());
     let found = if wanted.is_loose() { named.or(active.first()) } else { named };
     let answer = found.map(|run| Context::new(run.root, run.number));
-    RESOLVED.set((state, wanted, answer));
+    RESOLVED.set((state, wanted, answer.unwrap_or(Context::NONE)));
     answer
 }
 

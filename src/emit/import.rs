@@ -1,4 +1,4 @@
-//! Emitted records into a folder of records, as a workflow of its own.
+//! Emitted records into a store, as a workflow of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::read::read;
 use super::record::Emitted;
-use crate::record::Status;
+use crate::record::{Record, Status};
+use crate::store::{Sink, StoreChoice};
 use crate::{Error, ErrorKind, Result};
 
 /// What was imported.
@@ -21,21 +22,21 @@ pub struct Imported {
     pub workflow_id: String,
     /// How many there are.
     pub tasks: u64,
-    /// The file that they were written to.
-    pub file: PathBuf,
+    /// The file that they were written to, where each run has one of its own.
+    pub file: Option<PathBuf>,
     /// What could not be read.
     pub problems: Vec<Error>,
 }
 
-/// Imports emitted records into a folder of records. Each becomes a task: its metrics are what it gives, its message and
+/// Imports emitted records into a store. Each becomes a task: its metrics are what it gives, its message and
 /// system are metadata. Ids are made of what the records say, so that importing the same file again replaces what was
 /// imported before.
 ///
 /// # Errors
 ///
-/// Where the records cannot be read, there are none, or the folder cannot be written.
-pub fn import(path: impl AsRef<Path>, folder: impl AsRef<Path>) -> Result<Imported> {
-    let (path, folder) = (path.as_ref(), folder.as_ref());
+/// Where the records cannot be read, there are none, or the store cannot be written.
+pub fn import(path: impl AsRef<Path>, to: impl Into<StoreChoice>) -> Result<Imported> {
+    let path = path.as_ref();
     let mut problems = Vec::new();
     let mut records = Vec::new();
     for record in read(path)? {
@@ -54,17 +55,30 @@ pub fn import(path: impl AsRef<Path>, folder: impl AsRef<Path>) -> Result<Import
     let times: Vec<f64> = records.iter().filter_map(unix_seconds).collect();
     let (began, ended) =
         (times.iter().copied().reduce(f64::min), times.iter().copied().reduce(f64::max));
-    let mut lines = json!({
+    let workflow_record = json!({
         "type": "workflow", "workflow_id": id, "name": first.command, "status": "FINISHED",
         "utc_timestamp": began, "started_at": began, "ended_at": ended,
         "custom_metadata": {"imported_from": "cloudmesh-ai-common"},
-    })
-    .to_string();
-    for (at, record) in records.iter().enumerate() {
-        lines.push('\n');
-        lines.push_str(&task(record, at, workflow).to_string());
-    }
-    lines.push('\n');
+    });
+    let tasks = records.iter().enumerate().map(|(at, record)| task(record, at, workflow));
+    let all = std::iter::once(workflow_record).chain(tasks);
+    let file = match to.into().into_folder() {
+        Ok(folder) => Some(write_file(Path::new(&folder), &id, all)?),
+        Err(store) => {
+            let mut sink = Sink::open(store, "emitted")?;
+            for record in all {
+                sink.add(&Record::from_json(record)?)?;
+            }
+            sink.finish()?;
+            None
+        }
+    };
+    Ok(Imported { workflow_id: id, tasks: records.len() as u64, file, problems })
+}
+
+/// In one step, so that nobody reads a half of it; a file of the same records is replaced.
+fn write_file(folder: &Path, id: &str, records: impl Iterator<Item = Value>) -> Result<PathBuf> {
+    let lines: String = records.map(|record| format!("{record}\n")).collect();
     let file = folder.join(format!("emitted_{id}_0.jsonl"));
     let failed = |error| {
         Error::new(ErrorKind::Store, format!("cannot write {}", file.display())).with_source(error)
@@ -72,7 +86,7 @@ pub fn import(path: impl AsRef<Path>, folder: impl AsRef<Path>) -> Result<Import
     fs::create_dir_all(folder).map_err(failed)?;
     let part = folder.join(format!(".emitted_{id}_{}.part", std::process::id()));
     fs::write(&part, lines).and_then(|()| fs::rename(&part, &file)).map_err(failed)?;
-    Ok(Imported { workflow_id: id, tasks: records.len() as u64, file, problems })
+    Ok(file)
 }
 
 fn task(record: &Emitted, at: usize, workflow: Uuid) -> Value {

@@ -56,7 +56,7 @@ impl AsyncTask {
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         self.site = Some(site);
-        *self.meter = Meter::begin(site.spec.telemetry, context, &mut scratch);
+        *self.meter = Meter::begin(&site.spec.telemetry, context, &mut scratch);
         self.begun = Begun::start(context, site.number(), &scratch, &mut self.meter, false);
     }
 
@@ -67,7 +67,7 @@ impl AsyncTask {
         let Some(context) = context_of_new_task() else { return };
         self.site = Some(captured.site);
         let mut items = Scratch::holding(captured.items);
-        *self.meter = Meter::begin(captured.site.spec.telemetry, context, &mut items);
+        *self.meter = Meter::begin(&captured.site.spec.telemetry, context, &mut items);
         let site = captured.site.number();
         self.begun = Begun::start(context, site, &items, &mut self.meter, false);
     }
@@ -76,7 +76,7 @@ impl AsyncTask {
     pub(super) fn begin_with(&mut self, items: Vec<u8>, telemetry: TelemetryChoice) {
         if let Some(context) = context_of_new_task() {
             let mut items = Scratch::holding(items);
-            *self.meter = Meter::begin(telemetry, context, &mut items);
+            *self.meter = Meter::begin(&telemetry, context, &mut items);
             self.begun = Begun::start(context, 0, &items, &mut self.meter, false);
         }
     }

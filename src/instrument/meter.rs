@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::budget::{self, Budget};
 use super::inputs::Scratch;
@@ -16,7 +17,7 @@ use crate::once::Once;
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
 use crate::pipeline::{generation, settings};
 use crate::record::Id;
-use crate::telemetry::{TelemetryCapture, TelemetryChoice, TelemetryType, Types, part_of};
+use crate::telemetry::{GpuInfo, TelemetryCapture, TelemetryChoice, TelemetryType, Types, part_of};
 use crate::usage::{self, Usage};
 
 /// How many measured tasks are open in this process, and how many have begun: whether a task was alone.
@@ -107,17 +108,24 @@ pub(super) fn prepare() {
     }
 }
 
+/// What the graphics processors are, where the settings ask for their metrics.
+pub(super) fn gpu_info(patience: Duration) -> Option<Result<GpuInfo, String>> {
+    let types = Types::from_settings(&settings().telemetry_capture);
+    let is_on = types.contains(TelemetryType::Gpu);
+    is_on.then(|| source().gpu_info(patience))
+}
+
 impl Meter {
     /// Reads the sensors for a task that is about to begin, into its items; none for one that is not measured.
     #[inline]
     pub(super) fn begin(
-        choice: TelemetryChoice,
+        choice: &TelemetryChoice,
         context: Context,
         items: &mut Scratch,
     ) -> Option<Box<Self>> {
         match choice {
             TelemetryChoice::None => None,
-            _ => Self::begin_chosen(choice, context, items),
+            _ => Self::begin_chosen(*choice, context, items),
         }
     }
 
@@ -216,7 +224,7 @@ impl Meter {
     }
 
     /// The task has ended, and its clock is read: what it used and what the machine does now go into its items.
-    pub(super) fn end(mut self, items: &mut Scratch) {
+    pub(super) fn end(&mut self, items: &mut Scratch) {
         self.pause();
         items.fetch();
         OPEN.fetch_sub(1, Ordering::Relaxed);

@@ -37,7 +37,7 @@ impl TaskSlot {
         let Some(context) = context_of_new_task() else { return };
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
-        let mut meter = Meter::begin(site.spec.telemetry, context, &mut scratch);
+        let mut meter = Meter::begin(&site.spec.telemetry, context, &mut scratch);
         if let Some(begun) = Begun::start(context, site.number(), &scratch, &mut meter, true) {
             self.begun.write((begun, begun.inside().replace(), site));
             self.meter.write(ManuallyDrop::new(meter));

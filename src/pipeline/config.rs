@@ -53,10 +53,14 @@ pub fn configure(settings: Settings) -> Result<()> {
 
 /// What is set and does nothing yet: better said than found out.
 fn not_in_force(settings: &Settings) -> Vec<&'static str> {
+    let databases = &settings.databases;
     [
-        (settings.databases.sqlite.enabled, "databases.sqlite"),
-        (settings.databases.mongodb.enabled, "databases.mongodb"),
-        (!settings.databases.jsonl.enabled, "databases.jsonl.enabled: false"),
+        (
+            databases.sqlite.enabled && !cfg!(feature = "sqlite"),
+            "databases.sqlite (this program is built without the feature `sqlite`)",
+        ),
+        (databases.mongodb.enabled, "databases.mongodb"),
+        (!databases.jsonl.enabled && !databases.sqlite.enabled, "databases.jsonl.enabled: false"),
     ]
     .into_iter()
     .filter_map(|(is_set, name)| is_set.then_some(name))

@@ -30,20 +30,24 @@ pub(super) fn rearm_if_marked() {
     }
     for run in context::running() {
         // A store in memory went with the parent.
-        let Some(uri) = run.store else { continue };
         let pid = std::process::id();
         let info = RunInfo::new(run.id.clone(), run.name.clone(), pid, config::settings());
-        let Ok(store) = StoreChoice::from(uri).open(&info) else { continue };
+        let open = |uri| StoreChoice::from(uri).open(&info).ok();
+        let stores: Vec<_> = run.stores.into_iter().filter_map(open).collect();
+        if stores.is_empty() {
+            continue;
+        }
         let monotonic_ns = clock::monotonic_ns();
         _ = recorder::open_run(RunSpec {
             number: run.number,
-            store,
+            stores,
             name: run.name,
             workflow_id: run.id,
             campaign_id: run.campaign,
             hostname: host::name(),
             // The parent tells how its workflow ends.
             workflow: None,
+            known_later: None,
             monotonic_ns,
             wall_ns: clock::wall_ns(monotonic_ns),
         });
@@ -62,11 +66,12 @@ mod unix {
     use crate::context;
     use crate::pipeline::{notice, push, recorder, rings, session, signal, site};
     use crate::record::Id;
+    use crate::store;
     use crate::telemetry;
 
     /// Everything that is locked while the process forks.
     type Held = (Outer, rings::Held, push::Held, notice::Held);
-    type Outer = (context::Held, site::Held, session::Held);
+    type Outer = (store::Held, context::Held, site::Held, session::Held);
 
     struct Place(UnsafeCell<Option<Held>>);
 
@@ -89,7 +94,8 @@ mod unix {
 
     extern "C" fn before() {
         // In the order in which everybody else takes them.
-        let outer = (context::hold(), site::hold(), session::hold());
+        // A store may be at work for a moment, and needs none of the others for that.
+        let outer = (store::hold(), context::hold(), site::hold(), session::hold());
         let held = (outer, rings::hold(), push::hold(), notice::hold());
         // SAFETY: see `Place`.
         unsafe { *HELD.0.get() = Some(held) };

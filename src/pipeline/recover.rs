@@ -9,20 +9,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::event::{End, Kind, Start, id_at};
+use super::finish::{Left, finish_run};
 use super::owner::Owner;
 use super::ring::DeadRing;
-use super::run::Lines;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
-use super::view::{Common, Task};
-use super::{config::settings, file_size, lock, notice};
-use crate::clock;
+use super::view::Task;
+use super::{file_size, lock, notice};
 use crate::context::Number;
 use crate::file_system;
 use crate::once::Lock;
-use crate::record::{Id, Status, WorkflowObject};
-use crate::store::jsonl::{JsonlStore, LIMIT, Line, Lines as FileLines, Mended};
-use crate::store::{Batch, BeforeReading, RunInfo, Store, is_plain_folder, open_plain};
+use crate::record::Id;
+use crate::store::jsonl::{LIMIT, Line, Lines as FileLines};
+use crate::store::{BeforeReading, is_plain_folder, open_plain};
 use crate::{Error, ErrorKind, Result};
 
 inventory::submit! {
@@ -45,8 +44,16 @@ pub struct Recovered {
     pub open: u64,
 }
 
+impl Recovered {
+    pub(super) fn count(&mut self, tasks: &[&Task]) {
+        let ended = tasks.iter().filter(|task| task.end.is_some()).count() as u64;
+        self.tasks += ended;
+        self.open += tasks.len() as u64 - ended;
+    }
+}
+
 /// Finishes the work of processes that died while they recorded into this folder: tasks that had ended, and those that
-/// were open, go to the files of their workflows, each once. Processes that are alive are left alone. One that may be, because
+/// were open, go to the stores of their workflows, each once. Processes that are alive are left alone. One that may be, because
 /// it lost its lock or ran on another machine, is left alone with a word on standard error.
 ///
 /// The library's readers and every run that starts do this by themselves, and without that word.
@@ -176,10 +183,7 @@ fn recover_session(
             continue;
         }
         let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
-        let mut files: Vec<PathBuf> =
-            files.iter().filter_map(|file| file_of_run(folder, file)).collect();
-        files.dedup();
-        finish_run(folder, run, &files, own, log.owner.pid, recovered)?;
+        finish_run(&Left { folder, run, files, pid: log.owner.pid }, own, recovered)?;
     }
     let strangers: usize = by_run.values().map(Vec::len).sum();
     // Of a run that the log does not name everything is stored; but here its name may have been lost.
@@ -226,14 +230,6 @@ fn was_never_made(session: &Path) -> bool {
     const A_WHILE: Duration = Duration::from_secs(60);
     let age = || fs::symlink_metadata(session).ok()?.modified().ok()?.elapsed().ok();
     fs::symlink_metadata(session.join(LOG)).is_err() && age().is_some_and(|age| age > A_WHILE)
-}
-
-/// The file of a run in this folder. By its name only: the folder may have been moved, and nothing outside it is touched.
-fn file_of_run(folder: &Path, logged: &Path) -> Option<PathBuf> {
-    let path = folder.join(logged.file_name()?);
-    let is_ours = path.extension().is_some_and(|extension| extension == "jsonl")
-        && fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file());
-    is_ours.then_some(path)
 }
 
 #[cfg(unix)]
@@ -376,92 +372,4 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
         }
     }
     Ok(tasks)
-}
-
-/// Brings the file of a run to its end.
-fn finish_run(
-    folder: &Path,
-    run: &RunEntry,
-    files: &[PathBuf],
-    mut tasks: Vec<&Task>,
-    pid: u32,
-    recovered: &mut Recovered,
-) -> io::Result<()> {
-    let info = RunInfo::new(run.workflow_id.clone(), run.name.clone(), pid, settings());
-    let mut store = JsonlStore::in_folder(folder, &info);
-    let unnoted = [store.first_path()];
-    let files = match files {
-        // The process died between making its file and noting it.
-        [] if is_empty_file(&unnoted[0]) => &unnoted,
-        files => files,
-    };
-    let ids: HashSet<String> = tasks.iter().map(|task| task.start.id.to_string()).collect();
-    let mut has_end = false;
-    // A run may have had several files; it goes on in the last.
-    let mut last = None;
-    for file in files {
-        let mended = Mended::open(file, &ids)?;
-        tasks.retain(|task| {
-            let id = task.start.id.to_string();
-            let is_there =
-                mended.ended.contains(&id) || (task.end.is_none() && mended.running.contains(&id));
-            !is_there
-        });
-        has_end |= mended.has_end;
-        last = Some(mended);
-    }
-    if tasks.is_empty() && has_end {
-        return Ok(());
-    }
-    let common = Common::new(&run.workflow_id, &run.campaign_id, &run.hostname, pid, &run.identity);
-    tasks.sort_unstable_by_key(|task| task.start.monotonic_ns);
-    let mut lines = Lines::default();
-    if last.is_none()
-        && let Some(workflow) = &run.workflow
-    {
-        lines.push_workflow(workflow);
-    }
-    for task in &tasks {
-        lines.push_task(task, &common);
-        if task.end.is_some() {
-            recovered.tasks += 1;
-        } else {
-            recovered.open += 1;
-        }
-    }
-    if !has_end && let Some(workflow) = &run.workflow {
-        lines.push_workflow(&lost_workflow(workflow, &tasks));
-    }
-    match &mut last {
-        Some(last) => last.append(&lines.bytes)?,
-        None => {
-            let batch = Batch::new(&lines.bytes, &lines.ends);
-            store.write(&batch).map_err(io::Error::other)?;
-        }
-    }
-    for file in files {
-        // What was open is in the file itself now.
-        _ = fs::remove_file(file.with_extension("open.jsonl"));
-    }
-    Ok(())
-}
-
-fn is_empty_file(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() == 0)
-}
-
-/// The last record of a workflow whose process died: nobody knows how it would have ended.
-fn lost_workflow(workflow: &WorkflowObject, tasks: &[&Task]) -> WorkflowObject {
-    let last = tasks.iter().map(|task| match task.end {
-        Some(end) => {
-            let duration = end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
-            task.start.wall_ns.saturating_add(duration)
-        }
-        None => task.start.wall_ns,
-    });
-    let mut lost = workflow.clone();
-    lost.status = Some(Status::Unknown);
-    lost.ended_at = last.max().map(clock::seconds).or(lost.started_at);
-    lost.stderr = Some("the process ended without a word; its tasks were recovered".to_owned());
-    lost
 }

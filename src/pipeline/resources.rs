@@ -136,10 +136,15 @@ impl Readings {
         }
     }
 
-    /// What was used between them.
-    pub(super) fn joules(&self) -> Option<Value> {
-        let used = self.last.as_ref()?.1.since(&self.first.as_ref()?.1).ok()?;
-        Some(json!({"inclusive": used.joules(), "meters": used.by_meter()}))
+    /// What was used between them, or why that is not known, as a field of the run's totals.
+    pub(super) fn joules(&self) -> Option<(String, Value)> {
+        Some(match self.last.as_ref()?.1.since(&self.first.as_ref()?.1) {
+            Ok(used) => {
+                let used = json!({"inclusive": used.joules(), "meters": used.by_meter()});
+                ("joules".to_owned(), used)
+            }
+            Err(reason) => ("unavailable".to_owned(), json!({"joules": reason})),
+        })
     }
 }
 

@@ -1,4 +1,18 @@
-//! Questions about records: what called what, and how to show it.
+//! Questions about records: which of them, how many and how long; what called what, and how to show it.
+//!
+//! A [`Filter`] is MongoDB's, and so are a [`Find`] and a [`Pipeline`]; they work on documents as JSON.
+//!
+//! ```
+//! use runlore::query::{Filter, field};
+//! use serde_json::json;
+//!
+//! let slow = Filter::parse(r#"{"status": "ERROR", "duration_ns": {"$gt": 1000000000}}"#)?;
+//! assert_eq!(slow, field("status").eq("ERROR").and(field("duration_ns").gt(1_000_000_000)));
+//! assert!(slow.matches(&json!({"status": "ERROR", "duration_ns": 3_000_000_000_u64})));
+//! # Ok::<(), runlore::Error>(())
+//! ```
+//!
+//! A [`Tree`] shows which task called which.
 //!
 //! ```
 //! use runlore::query::Tree;
@@ -21,9 +35,38 @@
 //! ");
 //! ```
 
+pub(crate) mod compare;
+pub(crate) mod filter;
+pub(crate) mod find;
+mod operators;
+pub(crate) mod order;
+pub(crate) mod path;
+pub(crate) mod pipeline;
+pub(crate) mod regex;
 mod render;
+mod runs;
+pub(crate) mod source;
+mod summary;
+mod syntax;
 pub mod text;
+mod trace;
 mod tree;
 
+pub use compare::{Change, Compared, Comparison, Figure, Limit, Measured};
+pub use filter::{Field, Filter, field};
+pub use find::Find;
+pub use pipeline::Pipeline;
 pub use render::{Part, Render, Style};
+pub(crate) use runs::CountedRuns;
+pub use runs::{RunSummary, Runs};
+pub use source::{Collection, Documents, Records, Source};
+pub(crate) use summary::SUMMARISED;
+pub use summary::{Distribution, Group, Summary};
+pub use syntax::SyntaxError;
+pub use trace::Trace;
 pub use tree::{Detached, Item, Node, Tree};
+
+/// The guide's examples run too.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/query.md")]
+struct Guide;

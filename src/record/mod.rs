@@ -28,10 +28,12 @@ mod field;
 mod fill;
 pub(crate) mod hash;
 mod id;
+mod joules;
 mod parts;
 pub(crate) mod redact;
 mod status;
 mod task;
+mod tensor;
 mod value;
 mod workflow;
 
@@ -45,6 +47,7 @@ use serde_json::{Map, Value};
 pub use hash::blake3_of;
 pub use hash::hash_of;
 pub use id::Id;
+pub use joules::JoulesObject;
 pub use redact::{is_secret_name, scrub, scrub_arguments};
 pub(crate) use value::{Absent, Notes, ValueView, numeric_slice};
 pub use value::{CaptureValue, Encoder, Limits};
@@ -52,6 +55,7 @@ pub use value::{CaptureValue, Encoder, Limits};
 pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};
 pub use status::Status;
 pub use task::TaskObject;
+pub use tensor::{Inspect, TensorFacts, TensorStatistics};
 pub use workflow::WorkflowObject;
 
 use crate::{Error, ErrorKind, Result};

@@ -9,7 +9,7 @@ pub(super) fn suggestion(word: &str, valid: &[&str]) -> String {
 }
 
 /// `` `a`, `b` and `c` ``
-pub(super) fn listed<S: AsRef<str>>(names: &[S]) -> String {
+pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
     match &*quoted {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
@@ -18,7 +18,7 @@ pub(super) fn listed<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// The name nearest to `word`, if any is near enough to be worth suggesting.
-fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     // The distance takes time with the product of the lengths, and no valid name is longer.
     if word.len() > 64 {
         return None;

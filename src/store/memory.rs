@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::join::Workflows;
 use super::{Batch, Store};
 use crate::Result;
+use crate::query::{Collection, Documents, Records, Source};
 use crate::record::{Record, TaskObject, WorkflowObject};
 
 /// A store that keeps its records in memory. Clones share them, so keep one to look at.
@@ -84,5 +86,25 @@ impl Store for MemoryStore {
     fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
         lock(&self.open).extend(parse(batch)?);
         Ok(())
+    }
+}
+
+/// Tasks that are open are not among its records before they end.
+impl Source for MemoryStore {
+    fn documents(&self, of: Collection) -> Result<Documents<'_>> {
+        Ok(of.documents(Source::records(self)?))
+    }
+
+    fn records(&self) -> Result<Records<'_>> {
+        let mut workflows = Workflows::default();
+        let mut others = Vec::new();
+        for record in self.records() {
+            match record {
+                Record::Workflow(workflow) => workflows.add(*workflow),
+                other => others.push(Ok(other)),
+            }
+        }
+        let workflows = workflows.joined().into_iter().map(|workflow| Ok(workflow.into()));
+        Ok(Box::new(others.into_iter().chain(workflows)))
     }
 }

@@ -14,20 +14,62 @@
 //! # Ok::<(), runlore::Error>(())
 //! ```
 
+mod join;
 pub mod jsonl;
 mod memory;
 mod plain;
+mod reading;
+mod sink;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
+pub use reading::SourceEntry;
+pub(crate) use reading::source;
+pub use sink::Sink;
 
 use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
 
 /// The folder that records go to, and are looked for in, unless something else is said.
 pub const DEFAULT_FOLDER: &str = "runlore";
+
+/// The folder or the URI that the settings name: a database where one is enabled that this program can open, else files of
+/// JSON lines.
+///
+/// ```
+/// let settings = runlore::settings::Settings::default();
+/// assert_eq!(runlore::store::default_uri(&settings), "runlore");
+/// ```
+pub fn default_uri(settings: &Settings) -> String {
+    let databases = &settings.databases;
+    if databases.sqlite.enabled && cfg!(feature = "sqlite") {
+        return format!("sqlite://{}", databases.sqlite.path.display());
+    }
+    databases.jsonl.path.display().to_string()
+}
+
+/// The URIs of all stores that records go to when nobody says: those that the settings enable.
+///
+/// ```
+/// let mut settings = runlore::settings::Settings::default();
+/// settings.databases.jsonl.path = "records".into();
+/// assert_eq!(runlore::store::default_uris(&settings), ["records"]);
+/// ```
+pub fn default_uris(settings: &Settings) -> Vec<String> {
+    let databases = &settings.databases;
+    let first = default_uri(settings);
+    let files = databases.jsonl.path.display().to_string();
+    match databases.jsonl.enabled && first != files {
+        true => vec![first, files],
+        false => vec![first],
+    }
+}
 
 /// A place for records. It lives on the writer's thread: nothing of it is ever called from a task.
 ///
@@ -65,10 +107,40 @@ pub trait Store: Send {
         None
     }
 
+    /// Whether a call may take long, because it waits for another machine: such a store gets a thread of its own.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Which of these records are missing from the store, by their place. Asked before records are written that an earlier
+    /// process may have written already. A store that writes a record by its id, however often, need not look: all are.
+    fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+        Ok(vec![true; batch.len()])
+    }
+
     /// The URI under which a child process finds the same store, if it can.
     fn uri(&self) -> Option<String> {
         None
     }
+
+    /// What the store has of a run whose process died: how far each of these tasks is there, and whether the workflow's
+    /// end is. Only the rest is then written. A store that does not know is given all of it, perhaps again.
+    fn known(&mut self, run: &RunInfo, tasks: &HashSet<String>) -> Result<Known> {
+        _ = (run, tasks);
+        Ok(Known::default())
+    }
+}
+
+/// What a store has of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Known {
+    /// Ids of tasks that have ended in it.
+    pub ended: HashSet<String>,
+    /// Ids of tasks that have only begun in it.
+    pub running: HashSet<String>,
+    /// Whether it says how the workflow ended.
+    pub has_end: bool,
 }
 
 /// Records on their way into a store.
@@ -139,7 +211,11 @@ impl RunInfo {
 pub struct StoreEntry {
     scheme: &'static str,
     open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>,
+    recovers: Option<CheckUri>,
 }
+
+/// Makes sure of a URI that was found in a folder.
+type CheckUri = fn(&str, &Path) -> Result<String>;
 
 impl StoreEntry {
     /// `open` gets the URI as it was written. It fails where the URI is wrong; a place that cannot be
@@ -148,11 +224,51 @@ impl StoreEntry {
         scheme: &'static str,
         open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>,
     ) -> Self {
-        Self { scheme, open }
+        Self { scheme, open, recovers: None }
+    }
+
+    /// What is left in the queues of a process that died goes to this store too. `check` gets the URI that the process left
+    /// in its folder, and that folder; it returns the URI to open, or an error where the process could have meant something
+    /// that is none of its business: the folder may come from anybody.
+    ///
+    /// Without this, or where the store has no [`folder`](Store::folder), what is left goes to files of JSON lines in the
+    /// folder.
+    #[must_use]
+    pub const fn recovers(mut self, check: fn(&str, &Path) -> Result<String>) -> Self {
+        self.recovers = Some(check);
+        self
+    }
+
+    fn of(uri: &str) -> Option<&'static Self> {
+        let (scheme, _) = uri.split_once("://")?;
+        inventory::iter::<Self>().find(|entry| entry.scheme == scheme)
     }
 }
 
 inventory::collect!(StoreEntry);
+
+/// Whether what is left of a run goes to the store of this URI.
+pub(crate) fn is_recovered(uri: &str) -> bool {
+    StoreEntry::of(uri).is_some_and(|entry| entry.recovers.is_some())
+}
+
+/// Opens the store of a URI that a dead process left in a folder.
+pub(crate) fn open_left(uri: &str, folder: &Path, run: &RunInfo) -> Result<Box<dyn Store>> {
+    let (scheme, _) = uri.split_once("://").unwrap_or((uri, ""));
+    let entry = StoreEntry::of(uri).ok_or_else(|| unknown_scheme(scheme))?;
+    let check = entry.recovers.ok_or_else(|| unknown_scheme(scheme))?;
+    (entry.open)(&check(uri, folder)?, run)
+}
+
+/// What of the stores must not be in use while the process forks.
+#[cfg(all(unix, feature = "sqlite"))]
+pub(crate) use sqlite::{Held, hold};
+
+#[cfg(all(unix, not(feature = "sqlite")))]
+pub(crate) type Held = ();
+
+#[cfg(all(unix, not(feature = "sqlite")))]
+pub(crate) fn hold() -> Held {}
 
 /// What is to be done before a folder of records is read: finish the work of processes that died.
 pub(crate) struct BeforeReading(pub(crate) fn(&Path));
@@ -189,24 +305,78 @@ impl StoreChoice {
         Self(Choice::Made(Box::new(store)))
     }
 
+    /// The folder, if it is one of JSON lines.
+    pub(crate) fn into_folder(self) -> Result<String, Self> {
+        match self.0 {
+            Choice::Uri(uri) if names_database(&uri) => Err(Self(Choice::Uri(uri))),
+            Choice::Uri(uri) => match uri.strip_prefix("jsonl://") {
+                Some(folder) => Ok(folder.to_owned()),
+                None if uri.contains("://") || lacks_slashes(&uri).is_some() => {
+                    Err(Self(Choice::Uri(uri)))
+                }
+                None => Ok(uri),
+            },
+            made => Err(Self(made)),
+        }
+    }
+
     /// Opens the store for a run.
     pub(crate) fn open(self, run: &RunInfo) -> Result<Box<dyn Store>> {
         let uri = match self.0 {
             Choice::Made(store) => return Ok(store),
+            Choice::Uri(uri) if names_database(&uri) => format!("sqlite://{uri}"),
             Choice::Uri(uri) => uri,
         };
         let Some((scheme, _)) = uri.split_once("://") else {
+            if lacks_slashes(&uri).is_some() {
+                return Err(slashes_missing(&uri));
+            }
             return Ok(Box::new(jsonl::JsonlStore::in_folder(&uri, run)));
         };
-        let entry = inventory::iter::<StoreEntry>().find(|entry| entry.scheme == scheme);
-        match entry {
+        match StoreEntry::of(&uri) {
             Some(entry) => (entry.open)(&uri, run),
             None => Err(unknown_scheme(scheme)),
         }
     }
 }
 
+/// Whether a path is meant to be an SQLite file: by the end of its name, unless there is a folder of that name.
+pub(crate) fn names_database(place: &str) -> bool {
+    let path = Path::new(place);
+    let end = path.extension().and_then(OsStr::to_str);
+    !place.contains("://")
+        && end.is_some_and(|end| matches!(end, "db" | "sqlite" | "sqlite3"))
+        && !path.is_dir()
+}
+
+/// A URI that somebody wrote without its slashes, taken apart.
+fn lacks_slashes(uri: &str) -> Option<(&str, &str)> {
+    uri.split_once(':').filter(|(scheme, _)| matches!(*scheme, "jsonl" | "sqlite" | "mongodb"))
+}
+
+fn slashes_missing(uri: &str) -> Error {
+    let (scheme, rest) = lacks_slashes(uri).unwrap_or_default();
+    let text = format!("`{uri}` lacks slashes: write `{scheme}://{rest}`");
+    Error::new(ErrorKind::Store, text)
+}
+
+/// Stores that are part of the library only with a feature of the same name.
+const WITH_FEATURE: &[&str] = &["sqlite"];
+
+/// Why there is no store of a scheme that could be there.
+fn needs_feature(scheme: &str) -> Option<Error> {
+    WITH_FEATURE.contains(&scheme).then(|| {
+        let text = format!(
+            "this program is built without `{scheme}://`: add the feature `{scheme}` of the crate `runlore`"
+        );
+        Error::new(ErrorKind::Store, text)
+    })
+}
+
 fn unknown_scheme(scheme: &str) -> Error {
+    if let Some(error) = needs_feature(scheme) {
+        return error;
+    }
     let mut known: Vec<_> = inventory::iter::<StoreEntry>().map(|entry| entry.scheme).collect();
     known.sort_unstable();
     let known = known.join("://, ");
@@ -233,6 +403,12 @@ impl From<String> for StoreChoice {
 impl From<&Path> for StoreChoice {
     fn from(path: &Path) -> Self {
         Self(Choice::Uri(path.to_string_lossy().into_owned()))
+    }
+}
+
+impl From<&OsStr> for StoreChoice {
+    fn from(place: &OsStr) -> Self {
+        Self::from(Path::new(place))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::gpu::{Asked, Gpus, Wanted};
+use super::gpu::{Asked, GpuInfo, Gpus, Wanted};
 use super::parts::Telemetry;
 use super::snapshot::Snapshot;
 use super::source::{self, Source};
@@ -122,10 +122,26 @@ impl TelemetryCapture {
         &self.gpus
     }
 
+    /// What the graphics processors are, as soon as their driver tells; why that is not known, after this time at the
+    /// latest. They are asked once in the life of a capture, on the thread that reads them.
+    ///
+    /// # Errors
+    ///
+    /// The reason, in a sentence.
+    pub fn gpu_info(&self, patience: Duration) -> Result<GpuInfo, String> {
+        let info = self.gpus.info(patience);
+        info.map(|info| (*info).clone()).map_err(|absent| absent.reason().to_owned())
+    }
+
     fn take_base_line(&self) {
         // The drivers begin to answer later than anything else.
         self.gpus.ask(Wanted::of(self.types), Duration::ZERO);
         self.source.take_base_line(self.types);
+    }
+
+    /// How long it takes after the first capture until percentages can be told.
+    pub(super) fn watching_time(&self) -> Duration {
+        self.source.watching_time()
     }
 
     /// Where a group of fields comes from, by its name on Linux, and what one reading of that costs.

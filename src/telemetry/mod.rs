@@ -35,6 +35,7 @@ pub use container::{
     ContainerReader,
 };
 pub use energy::EnergyUsed;
+pub use gpu::{GpuDevice, GpuInfo};
 pub use machine::MachineInfo;
 pub use parts::{
     Cpu, CpuTimes, Disk, DiskIo, DiskUsage, Energy, IoCounters, Memory, NetIo, Network, Process,

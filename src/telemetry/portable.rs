@@ -18,7 +18,7 @@ use super::parts::{
     ProcessMemory, Swap, Telemetry, VirtualMemory, percent,
 };
 use super::per_process::PerProcess;
-use super::reasons::{Missing, told};
+use super::reasons::{Missing, NOT_TOLD, told};
 use super::rolling::Rolling;
 use super::snapshot::{self, Named, Tenths};
 use super::source::Source;
@@ -26,7 +26,9 @@ use super::types::Types;
 use super::{TelemetryType, command, space};
 use crate::clock;
 
-const NOT_TOLD: &str = "sysinfo, the portable source, does not tell it";
+/// How long it takes until percentages can be told.
+const WATCHING_TIME: Duration =
+    MINIMUM_CPU_UPDATE_INTERVAL.saturating_add(Duration::from_millis(1));
 const TOO_SOON: &str = "the portable source has not been watching long enough";
 
 /// What each process remembers between captures. One capture at a time: `sysinfo` changes what it holds.
@@ -106,6 +108,10 @@ impl Source for Host {
 
     fn take_base_line(&self, types: Types) {
         self.capture(types, Duration::ZERO);
+    }
+
+    fn watching_time(&self) -> Duration {
+        WATCHING_TIME
     }
 
     fn source_of(&self, _: &str) -> (String, Option<Duration>) {

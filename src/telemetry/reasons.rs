@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io;
 
+/// Why the portable source lacks a field that it has nowhere.
+pub(super) const NOT_TOLD: &str = "sysinfo, the portable source, does not tell it";
+
 /// The reasons of one capture, by field.
 #[derive(Debug, Default)]
 pub(super) struct Missing(Vec<(Cow<'static, str>, String)>);

@@ -130,6 +130,25 @@ mod tests {
 
     proptest! {
         #[test]
+        fn numbers_are_read_as_they_were_written(
+            blanks in "[ \t]{0,20}", number: u64, zeros in 0..4_usize, after in "( |\n|x|/|:|\u{0}|\u{ff}|[ -~]{0,12})",
+        ) {
+            prop_assume!(!after.starts_with(|first: char| first.is_ascii_digit()));
+            let text = format!("{blanks}{}{number}{after}", "0".repeat(zeros));
+            let mut scan = Scan::new(text.as_bytes());
+            prop_assert_eq!(scan.number(), Some(number));
+            prop_assert_eq!(scan.rest(), after.as_bytes());
+        }
+
+        #[test]
+        fn what_begins_with_no_digit_is_no_number(blanks in "[ \t]{0,20}", after in "[^0-9 \t][ -~]{0,20}") {
+            let text = format!("{blanks}{after}");
+            let mut scan = Scan::new(text.as_bytes());
+            prop_assert_eq!(scan.number(), None);
+            prop_assert_eq!(scan.rest(), text.as_bytes());
+        }
+
+        #[test]
         fn the_end_of_a_line_is_found(text in "[a\n\u{0b}\u{8a}]{0,40}") {
             let expected = text.bytes().position(|byte| byte == b'\n');
             prop_assert_eq!(newline(text.as_bytes()), expected);

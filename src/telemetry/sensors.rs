@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::gpu::Wanted;
+use super::reasons::NOT_TOLD;
 use super::{Telemetry, TelemetryCapture, TelemetryType, Types};
 use crate::settings::GpuVendor;
 
@@ -39,6 +40,8 @@ pub enum SensorState {
         reason: String,
         /// What can be done about it.
         advice: &'static str,
+        /// Whether its source never tells it, here or elsewhere: nothing is wrong then.
+        is_expected: bool,
     },
 }
 
@@ -157,8 +160,8 @@ impl TelemetryCapture {
     /// }
     /// ```
     pub fn sensors(&self) -> Vec<Sensor> {
-        // Percentages need a tick to be over.
-        std::thread::sleep(Duration::from_millis(11));
+        // Percentages need some time to be over.
+        std::thread::sleep(self.watching_time());
         // Their libraries take their time to start.
         let wanted = Wanted::of(self.types());
         if !wanted.is_nothing() {
@@ -287,9 +290,13 @@ fn missing(reason: Option<&str>) -> SensorState {
     } else if reason.contains("No such file") {
         "see that /proc and /sys are mounted"
     } else if reason.contains("sysinfo") {
-        "on Linux set telemetry_capture.backend to auto"
+        match cfg!(target_os = "linux") {
+            true => "set telemetry_capture.backend to auto, which reads the kernel's files",
+            false => "nothing: on this system there is no other source",
+        }
     } else {
         "nothing: this system does not tell it"
     };
-    SensorState::Missing { reason, advice }
+    let is_expected = reason == NOT_TOLD;
+    SensorState::Missing { reason, advice, is_expected }
 }

@@ -22,6 +22,12 @@ pub(super) trait Source: Debug + Send + Sync {
     /// Takes what percentages will be measured against.
     fn take_base_line(&self, types: Types);
 
+    /// How long it takes after the first capture until percentages can be told.
+    fn watching_time(&self) -> Duration {
+        // A tick of the kernel's clock, and a little more.
+        Duration::from_millis(11)
+    }
+
     /// Where a group of fields comes from, by its name on Linux, and what one reading of that costs.
     fn source_of(&self, name: &str) -> (String, Option<Duration>);
 }

@@ -23,7 +23,7 @@ pub struct ProcessUsage {
     pub write_bytes: Option<u64>,
     /// Resident memory in bytes.
     pub rss: Option<u64>,
-    /// The most resident memory so far, in bytes.
+    /// The most resident memory of this program so far, in bytes; not that of the one that started it.
     pub peak_rss: Option<u64>,
 }
 
@@ -111,5 +111,32 @@ mod tests {
         assert!(process.rss.unwrap() >= pages.len() as u64, "{process:?}");
         assert!(process.peak_rss >= process.rss, "{process:?}");
         assert!(process.read_bytes.is_some() && process.write_bytes.is_some());
+    }
+
+    /// `getrusage` tells the peak of the process that this one was, before it became another program.
+    #[test]
+    fn the_peak_of_the_starter_is_not_ours() {
+        const LARGE: u64 = 256 << 20;
+        let test = "telemetry::usage::tests::the_peak_of_the_starter_is_not_ours";
+        match std::env::var("RUNLORE_TEST_PEAK").as_deref() {
+            Ok("begin") => {
+                drop(std::hint::black_box(vec![1_u8; LARGE as usize]));
+                assert!(process().peak_rss.unwrap() >= LARGE);
+                let error = std::os::unix::process::CommandExt::exec(&mut again(test, "exec"));
+                panic!("{error}");
+            }
+            Ok(_) => assert!(process().peak_rss.unwrap() < LARGE / 2, "{:?}", process()),
+            Err(_) => {
+                let output = again(test, "begin").output().unwrap();
+                let said = String::from_utf8_lossy(&output.stdout);
+                assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            }
+        }
+    }
+
+    fn again(test: &str, step: &str) -> std::process::Command {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--test-threads=1"]).env("RUNLORE_TEST_PEAK", step);
+        command
     }
 }

@@ -24,6 +24,11 @@ pub(crate) fn to_jsonl() -> WorkflowRun {
     start("records".into())
 }
 
+/// Starts to record into a database of the working directory.
+pub(crate) fn to_sqlite() -> WorkflowRun {
+    start("sqlite://records.db".into())
+}
+
 fn start(store: StoreChoice) -> WorkflowRun {
     runlore::workflow("bench").store(store).start().expect("the workflow starts")
 }

@@ -12,8 +12,10 @@ mod row09_argument;
 mod row10_throughput;
 mod row11_memory;
 mod row12_events;
+mod row13_query;
 mod row14_growth;
 mod row15_gpu;
+mod row16_training;
 
 use crate::row::Row;
 
@@ -31,6 +33,8 @@ pub(crate) const ALL: &[&Row] = &[
     &row10_throughput::ROW,
     &row11_memory::ROW,
     &row12_events::ROW,
+    &row13_query::ROW,
     &row14_growth::ROW,
     &row15_gpu::ROW,
+    &row16_training::ROW,
 ];

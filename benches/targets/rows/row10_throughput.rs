@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use runlore::telemetry::{Telemetry, TelemetryCapture, Types};
-use runlore::telemetry_task;
+use runlore::{Id, WorkflowRun, telemetry_task};
 use serde::Serialize;
 
 use crate::clock::{process_cpu_ns, thread_cpu_ns};
@@ -27,9 +27,11 @@ pub(crate) static ROW: Row = Row {
     number: 10,
     rounds: ROUNDS,
     contenders: &[
-        Contender { name: "ours", run: |report| ours(report, measured) },
+        Contender { name: "ours", run: |report| ours(report, ours::to_jsonl(), measured) },
         Contender { name: "ours, values", run: ours_with_values },
         Contender { name: "serde_json", run: bare },
+        Contender { name: "ours, SQLite", run: |report| ours(report, ours::to_sqlite(), measured) },
+        Contender { name: "rusqlite", run: bare_sqlite },
     ],
     lines: &[
         Line {
@@ -45,6 +47,13 @@ pub(crate) static ROW: Row = Row {
             theirs: Some(("serde_json and BufWriter", Value::of("serde_json", BYTES))),
             unit: Unit::Count,
             bound: Bound::None,
+        },
+        Line {
+            what: "SQLite, the same tasks, a second of the writer's time",
+            ours: Value::of("ours, SQLite", PER_SECOND),
+            theirs: Some(("bare rusqlite, 1,000 rows at once", Value::of("rusqlite", PER_SECOND))),
+            unit: Unit::PerSecond,
+            bound: Bound::AtLeast(0.9),
         },
         Line {
             what: "as much in values of the program's own, which are hashed",
@@ -76,7 +85,7 @@ fn arguments(started: &Telemetry, ended: &Telemetry) {
 
 fn ours_with_values(report: &mut Report) {
     let (started, ended) = captures();
-    ours(report, || arguments(&started, &ended));
+    ours(report, ours::to_jsonl(), || arguments(&started, &ended));
 }
 
 /// Two captures, with something to compare percentages with.
@@ -89,8 +98,7 @@ fn captures() -> (Telemetry, Telemetry) {
     (take(), take())
 }
 
-fn ours(report: &mut Report, step: impl Fn()) {
-    let run = ours::to_jsonl();
+fn ours(report: &mut Report, run: WorkflowRun, step: impl Fn()) {
     let (process, thread) = (process_cpu_ns(), thread_cpu_ns());
     for number in 0..RECORDS {
         step();
@@ -172,49 +180,59 @@ struct Code<'a> {
     column: u32,
 }
 
+/// A record of number so much, and its id.
+fn record<'a>(
+    number: u64,
+    id: &'a str,
+    (started, ended): (&'a Telemetry, &'a Telemetry),
+) -> Record<'a> {
+    let figure = |own: u64| Figure { own, inclusive: own };
+    Record {
+        r#type: "task",
+        task_id: id,
+        workflow_id: WORKFLOW,
+        campaign_id: WORKFLOW,
+        activity_id: "measured",
+        started_at: 1_763_260_625.123_456_7 + number as f64,
+        ended_at: 1_763_260_625.123_459_8 + number as f64,
+        duration_ns: 3_100 + number,
+        status: "FINISHED",
+        telemetry_at_start: started,
+        telemetry_at_end: ended,
+        capture: Capture { start_ns: 61_234, end_ns: 59_876, nested_ns: 0 },
+        resources: Resources {
+            cpu_ns: figure(1_700 + number),
+            minor_faults: figure(0),
+            major_faults: figure(0),
+            voluntary_switches: figure(0),
+            involuntary_switches: figure(0),
+            read_bytes: figure(0),
+            write_bytes: figure(0),
+            rss_bytes: figure(0),
+        },
+        hostname: "localhost",
+        pid: 4711,
+        thread: Thread { id: 4711, name: "main" },
+        code: Code {
+            package: "runlore-bench",
+            version: "0.1.0",
+            module: module_path!(),
+            file: file!(),
+            line: line!(),
+            column: 4,
+        },
+    }
+}
+
+const WORKFLOW: &str = "0199a0c5-7b6f-7a3e-9d4c-2f1e5b8a6c3d";
+
 fn bare(report: &mut Report) {
     let (started, ended) = captures();
-    let figure = |own: u64| Figure { own, inclusive: own };
-    let id = "0199a0c5-7b6f-7a3e-9d4c-2f1e5b8a6c3d";
     let file = File::create("records.jsonl").expect("the file is made");
     let before = thread_cpu_ns();
     let mut writer = BufWriter::new(file);
     for number in 0..RECORDS {
-        let record = Record {
-            r#type: "task",
-            task_id: id,
-            workflow_id: id,
-            campaign_id: id,
-            activity_id: "measured",
-            started_at: 1_763_260_625.123_456_7 + number as f64,
-            ended_at: 1_763_260_625.123_459_8 + number as f64,
-            duration_ns: 3_100 + number,
-            status: "FINISHED",
-            telemetry_at_start: &started,
-            telemetry_at_end: &ended,
-            capture: Capture { start_ns: 61_234, end_ns: 59_876, nested_ns: 0 },
-            resources: Resources {
-                cpu_ns: figure(1_700 + number),
-                minor_faults: figure(0),
-                major_faults: figure(0),
-                voluntary_switches: figure(0),
-                involuntary_switches: figure(0),
-                read_bytes: figure(0),
-                write_bytes: figure(0),
-                rss_bytes: figure(0),
-            },
-            hostname: "localhost",
-            pid: 4711,
-            thread: Thread { id: 4711, name: "main" },
-            code: Code {
-                package: "runlore-bench",
-                version: "0.1.0",
-                module: module_path!(),
-                file: file!(),
-                line: line!(),
-                column: 4,
-            },
-        };
+        let record = record(number, WORKFLOW, (&started, &ended));
         serde_json::to_writer(&mut writer, black_box(&record)).expect("the record is written");
         writer.write_all(b"\n").expect("the record is written");
     }
@@ -223,4 +241,49 @@ fn bare(report: &mut Report) {
     report.add(PER_SECOND, RECORDS as f64 / (spent as f64 / 1e9));
     let size = std::fs::metadata("records.jsonl").expect("the file is there").len();
     report.add(BYTES, size as f64 / RECORDS as f64);
+}
+
+/// The same records into the same tables with the same indexes, as somebody would write them who needs nothing else.
+fn bare_sqlite(report: &mut Report) {
+    // Makes the tables.
+    ours::to_sqlite().finish().expect("everything is stored");
+    let (started, ended) = captures();
+    let done = "SQLite does what it is told";
+    let connection = rusqlite::Connection::open("records.db").expect(done);
+    connection.pragma_update(None, "synchronous", "NORMAL").expect(done);
+    let sql = "INSERT INTO task (
+            task_id, workflow_id, campaign_id, parent_task_id, activity_id, status, started_at, duration_ns, copy, doc
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?)";
+    let mut insert = connection.prepare(sql).expect(done);
+    let before = thread_cpu_ns();
+    let mut text = Vec::new();
+    for number in 0..RECORDS {
+        if number % 1000 == 0 {
+            connection.execute_batch("BEGIN IMMEDIATE").expect(done);
+        }
+        let id = Id::new().to_string();
+        let record = record(number, &id, (&started, &ended));
+        text.clear();
+        serde_json::to_writer(&mut text, black_box(&record)).expect("the record is written");
+        let text = std::str::from_utf8(&text).expect("JSON is text");
+        let parent: Option<&str> = None;
+        insert
+            .execute(rusqlite::params![
+                record.task_id,
+                record.workflow_id,
+                record.campaign_id,
+                parent,
+                record.activity_id,
+                record.status,
+                record.started_at,
+                record.duration_ns as i64,
+                text
+            ])
+            .expect(done);
+        if number % 1000 == 999 {
+            connection.execute_batch("COMMIT").expect(done);
+        }
+    }
+    let spent = thread_cpu_ns() - before;
+    report.add(PER_SECOND, RECORDS as f64 / (spent as f64 / 1e9));
 }

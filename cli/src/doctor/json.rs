@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use runlore::Spooled;
 use runlore::telemetry::{Sensor, SensorState};
 use serde_json::{Map, Value, json};
 
@@ -27,9 +28,19 @@ pub(super) fn of(report: &Report<'_>) -> Value {
             "cost_ns": nanoseconds(report.cost_of_machine),
         },
         "machine": report.machine,
-        "store": {"path": report.store.path(), "exists": report.store.path().exists()},
+        "store": {
+            "path": report.store.display().to_string(),
+            "exists": report.store.path().map(|path| path.exists()),
+        },
+        "spools": report.spooled.iter().map(spool).collect::<Vec<_>>(),
         "sensors": report.sensors.iter().map(sensor).collect::<Vec<_>>(),
         "findings": report.findings().map(|sensor| &sensor.field).collect::<Vec<_>>(),
+    })
+}
+
+fn spool(spooled: &Spooled) -> Value {
+    json!({
+        "workflow_id": spooled.workflow_id, "store": spooled.store, "bytes": spooled.bytes,
     })
 }
 
@@ -43,9 +54,12 @@ fn sensor(sensor: &Sensor) -> Value {
     });
     match &sensor.state {
         SensorState::Value(value) => told["value"] = value.clone(),
-        SensorState::Missing { reason, advice } => {
+        SensorState::Missing { reason, advice, is_expected } => {
             told["reason"] = reason.as_str().into();
             told["advice"] = (*advice).into();
+            if *is_expected {
+                told["expected"] = true.into();
+            }
         }
         _ => {}
     }

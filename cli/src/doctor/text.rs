@@ -10,7 +10,7 @@ use super::Report;
 use crate::machine;
 use crate::out::{BOLD, DIM, RED};
 use crate::table::{self, Cell};
-use crate::units::{counted, measured};
+use crate::units::{bytes, counted, measured};
 
 /// How many characters of a value are shown.
 const VALUE_LENGTH: usize = 28;
@@ -64,9 +64,18 @@ fn summary(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     let container = about.container.as_ref().map(machine::container);
     let container = container.map_or("no container".to_owned(), |it| format!("container {it}"));
     line(out, "", &format!("{}; {container}", machine::system(about)))?;
-    let path = report.store.path();
-    let made = if path.exists() { "" } else { ", which the first run makes" };
-    line(out, "store", &format!("{}{made}", path.display()))
+    if let Some(gpus) = &about.gpu {
+        line(out, "", &machine::gpus(gpus))?;
+    }
+    let is_missing = report.store.path().is_some_and(|path| !path.exists());
+    let made = if is_missing { ", which the first run makes" } else { "" };
+    line(out, "store", &format!("{}{made}", report.store.display()))?;
+    for spooled in &report.spooled {
+        let store = spooled.store.as_deref().unwrap_or("a store without a name");
+        let size = bytes(spooled.bytes);
+        line(out, "spool", &format!("{size} of records wait for {store}: see runlore replay"))?;
+    }
+    Ok(())
 }
 
 fn line(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {
@@ -100,7 +109,7 @@ fn settings(report: &Report<'_>) -> String {
 fn missing(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     let mut reasons: Vec<(&str, &str, Vec<&Sensor>)> = Vec::new();
     for sensor in &report.sensors {
-        if let SensorState::Missing { reason, advice } = &sensor.state {
+        if let SensorState::Missing { reason, advice, .. } = &sensor.state {
             match reasons.iter_mut().find(|(known, ..)| known == reason) {
                 Some((.., sensors)) => sensors.push(sensor),
                 None => reasons.push((reason, advice, vec![sensor])),
@@ -113,8 +122,13 @@ fn missing(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     }
     let lost: usize = reasons.iter().map(|(.., sensors)| sensors.len()).sum();
     let fields = counted(report.sensors.len() as u64, "field", "fields");
-    let on = report.findings().count();
-    writeln!(out, "\n{RED}{lost} of {fields} cannot be read, {on} of a type that is on:{RED:#}")?;
+    let findings = report.findings().count() as u64;
+    let style = if findings > 0 { RED } else { BOLD };
+    let findings = match findings {
+        0 => "no finding".to_owned(),
+        more => counted(more, "finding", "findings"),
+    };
+    writeln!(out, "\n{style}{lost} of {fields} cannot be read, {findings}:{style:#}")?;
     for (reason, advice, sensors) in reasons {
         let mut names: Vec<&str> = sensors.iter().map(|sensor| &*sensor.field).collect();
         let more = names.len().saturating_sub(NAMED);

@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let imported = emit::import(&args.file, store.path())?;
+    let imported = emit::import(&args.file, store.place())?;
     for problem in &imported.problems {
         say(&problem.to_string());
     }
@@ -41,8 +41,9 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         writeln!(out, "{}", json!({"workflow_id": imported.workflow_id, "tasks": imported.tasks}))?;
     } else {
         let tasks = counted(imported.tasks, "task", "tasks");
-        let file = imported.file.display().to_string();
-        writeln!(out, "run {}: {tasks} in {}", imported.workflow_id, printable(&file))?;
+        let file = imported.file.map(|file| file.display().to_string());
+        let place = file.unwrap_or_else(|| store.display().to_string());
+        writeln!(out, "run {}: {tasks} in {}", imported.workflow_id, printable(&place))?;
     }
     out.flush()?;
     Ok(if imported.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use runlore::record::JoulesObject;
 use serde_json::{Map, Value};
 
 use super::{fact, plain};
 use crate::out::{BOLD, DIM};
-use crate::units::{bytes, change, count, nanoseconds, percent};
+use crate::units::{bytes, change, count, joules, measured_by, nanoseconds, percent};
 
 /// `resources` of a task that took so long.
 pub(super) fn write(
@@ -16,6 +17,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let child = resources.remove("child");
     let is_shared = resources.values().any(|figure| figure["overlap"] == true);
+    let has_energy = resources.contains_key("joules");
     if !resources.is_empty() {
         writeln!(out, "\n{BOLD}resources{BOLD:#}")?;
     }
@@ -45,11 +47,17 @@ pub(super) fn write(
     if let [Some(waited), Some(made_room)] = switches {
         fact(out, "switches", &switched(waited.inclusive as u64, made_room.inclusive as u64))?;
     }
+    if let Some(value) = figures.0.remove("joules") {
+        let is_ours = value.get("inclusive").is_some();
+        let used = is_ours.then(|| serde_json::from_value(value.clone()).ok()).flatten();
+        fact(out, "energy", &used.map_or_else(|| plain(&value), |used| energy(&used)))?;
+    }
     for (name, value) in figures.0 {
         fact(out, &name, &plain(&value))?;
     }
     if is_shared {
-        let note = "other tasks ran at the same time: memory, read and written are theirs too";
+        let theirs = if has_energy { "read, written and energy" } else { "read and written" };
+        let note = format!("other tasks ran at the same time: memory, {theirs} are theirs too");
         writeln!(out, "  {DIM}{note}{DIM:#}")?;
     }
     match child {
@@ -92,6 +100,12 @@ fn write_child(out: &mut impl Write, child: &Map<String, Value>) -> io::Result<(
         fact(out, "switches", &switched(waited, made_room))?;
     }
     Ok(())
+}
+
+fn energy(used: &JoulesObject) -> String {
+    let own = used.own.filter(|own| *own != used.inclusive);
+    let own = own.map(|own| format!(" with all it called, {} by itself", joules(own)));
+    format!("{}{} ({})", joules(used.inclusive), own.unwrap_or_default(), measured_by(used))
 }
 
 fn faulted(minor: u64, major: u64) -> String {

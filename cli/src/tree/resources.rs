@@ -1,22 +1,22 @@
 //! The tree as a table: what each task used.
 
 use std::collections::HashMap;
-use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::time::Duration;
 
 use runlore::query::text::human_duration;
-use runlore::query::{Item, Node, Part, Style, Tree};
+use runlore::query::{Item, Node, Tree};
 use runlore::record::TaskObject;
 use serde_json::Value;
 
+use super::names;
 use crate::out::{RED, paint};
 use crate::show::used::{Figure, load};
 use crate::table::{self, Cell};
 use crate::units::{bytes, change, nanoseconds};
 
 pub(super) fn write(out: &mut impl Write, tree: &Tree) -> io::Result<()> {
-    let names = tree.render().style(&NamesOnly).to_string();
+    let names = names::of(tree);
     let mut totals: HashMap<&str, Duration> = HashMap::new();
     for (_, node) in tree.walk() {
         if let Item::Task(task) = &node.item
@@ -25,11 +25,8 @@ pub(super) fn write(out: &mut impl Write, tree: &Tree) -> io::Result<()> {
             *totals.entry(run).or_default() += cpu;
         }
     }
-    let rows: Vec<_> = names
-        .lines()
-        .zip(tree.walk())
-        .map(|(name, (_, node))| row(name.trim_end(), node, &totals))
-        .collect();
+    let rows: Vec<_> =
+        names.iter().zip(tree.walk()).map(|(name, (_, node))| row(name, node, &totals)).collect();
     let headings = [
         "TASK",
         "STATUS",
@@ -43,18 +40,6 @@ pub(super) fn write(out: &mut impl Write, tree: &Tree) -> io::Result<()> {
         "ERROR",
     ];
     table::write(out, &headings, &rows)
-}
-
-/// Of each line of a tree the branches and the name.
-struct NamesOnly;
-
-impl Style for NamesOnly {
-    fn write(&self, f: &mut fmt::Formatter<'_>, part: Part, text: &dyn Display) -> fmt::Result {
-        match part {
-            Part::Branch | Part::Task | Part::Workflow => text.fmt(f),
-            _ => Ok(()),
-        }
-    }
 }
 
 fn row(name: &str, node: &Node, totals: &HashMap<&str, Duration>) -> Vec<Cell> {

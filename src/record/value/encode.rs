@@ -100,6 +100,12 @@ impl<'b> Encoder<'b> {
         self.end.saturating_sub(self.buffer.len())
     }
 
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.buffer.len() < self.end
+    }
+
+    #[inline]
     pub(super) fn tag(&mut self, tag: u8) {
         self.buffer.push(tag);
     }
@@ -313,7 +319,7 @@ impl<'b> Encoder<'b> {
 
     /// Whether one more item of a container is kept, `count` being there already.
     pub(super) fn admits(&self, count: u64) -> bool {
-        count < u64::from(self.limits.items) && self.room() > 0
+        count < u64::from(self.limits.items) && self.has_room()
     }
 
     /// Ends a container of which `seen` items passed by and the limit kept the first ones.
@@ -328,7 +334,7 @@ impl<'b> Encoder<'b> {
     }
 
     fn cut_in(&self, seen: u64) -> bool {
-        seen > u64::from(self.limits.items) || self.room() == 0
+        seen > u64::from(self.limits.items) || !self.has_room()
     }
 
     /// Writes a field's name and whether its strings are secrets; returns the state to restore.

@@ -1,7 +1,8 @@
 //! Any `Serialize` value, walked within the limits.
 //!
-//! An item past the limit is not encoded. Passing over it still costs a call, because only its own
-//! `Serialize` can leave the loop; after [`PASSED_OVER`] such items the walk is given up as a whole.
+//! An item past the limit is not encoded. Collections that say how many items they have are left there. Others are walked
+//! on, because only their own `Serialize` can leave the loop; after [`PASSED_OVER`] such items the walk is given up as
+//! a whole.
 
 use std::fmt;
 
@@ -196,11 +197,45 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
         Ok(Container::open_variant(self.0, variant, tag::MAP, length))
     }
 
+    fn collect_seq<I>(self, items: I) -> Done
+    where
+        I: IntoIterator,
+        I::Item: Serialize,
+    {
+        let items = items.into_iter();
+        let mut list = Container::open(self.0, tag::SEQ, exact_length(&items));
+        list.fill(items)?;
+        list.close()
+    }
+
+    fn collect_map<K, V, I>(self, entries: I) -> Done
+    where
+        K: Serialize,
+        V: Serialize,
+        I: IntoIterator<Item = (K, V)>,
+    {
+        let entries = entries.into_iter();
+        let mut map = Container::open(self.0, tag::MAP, exact_length(&entries));
+        for (key, value) in entries {
+            ser::SerializeMap::serialize_entry(&mut map, &key, &value)?;
+            if !map.admitted && map.length.is_some() {
+                break;
+            }
+        }
+        map.close()
+    }
+
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Done {
         // Most displayed values are short; what is not is cut by `str`.
         self.0.str(&value.to_string());
         Ok(())
     }
+}
+
+/// How many items there are, where the collection knows.
+fn exact_length(items: &impl Iterator) -> Option<usize> {
+    let (least, most) = items.size_hint();
+    most.filter(|most| *most == least)
 }
 
 impl Walk<'_, '_> {
@@ -278,7 +313,7 @@ impl<'e, 'b> Container<'e, 'b> {
     /// Whether the next item is encoded; gives the walk up where too many would be passed over.
     #[inline]
     fn admits(&mut self) -> Result<bool, Stopped> {
-        let admitted = self.seen < self.limit && self.encoder.room() > 0;
+        let admitted = self.seen < self.limit && self.encoder.has_room();
         self.seen += 1;
         if admitted { Ok(true) } else { self.pass_over() }
     }
@@ -296,6 +331,20 @@ impl<'e, 'b> Container<'e, 'b> {
     #[inline]
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
         if self.admits()? { value.serialize(Walk(self.encoder)) } else { Ok(()) }
+    }
+
+    /// Encodes items up to the limit. A function of its own for each type of item: inside the walk of the value around it, the
+    /// loop would keep everything in memory.
+    #[inline(never)]
+    fn fill<I: Iterator<Item: Serialize>>(&mut self, items: I) -> Done {
+        for item in items {
+            if self.admits()? {
+                item.serialize(Walk(self.encoder))?;
+            } else if self.length.is_some() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Done {

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use twox_hash::XxHash3_128;
 
 use super::read::read;
-use super::workflows::Workflows;
 use crate::query::Tree;
 use crate::record::{Record, TaskObject, WorkflowObject};
+use crate::store::join::{Workflows, join_task};
 use crate::{Error, ErrorKind, Result};
 
 /// What a file or a folder holds, joined.
@@ -89,53 +89,35 @@ pub fn load_with(
     Ok(loaded)
 }
 
-fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, mut task: TaskObject) {
+pub(super) fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, task: TaskObject) {
     let place = *places.entry(key(&task)).or_insert(loaded.tasks.len());
     let Some(known) = loaded.tasks.get_mut(place) else {
         return loaded.tasks.push(task);
     };
-    if *known == task {
-        return;
-    }
-    if are_two_tasks(known, &task) {
-        // Flowcept makes ids of the clock, and they do collide. Both are kept: neither may go unseen.
+    if let Err(other) = join_task(known, task) {
         loaded.problems.push(Error::new(
             ErrorKind::Record,
             format!(
                 "two different tasks have the id {}: {} and {}; links to that id may name either",
-                task.task_id,
+                other.task_id,
                 known.name(),
-                task.name()
+                other.name()
             ),
         ));
-        return loaded.tasks.push(task);
+        loaded.tasks.push(*other);
     }
-    if known.is_finished() && !task.is_finished() {
-        known.fill_from(task);
-    } else {
-        std::mem::swap(known, &mut task);
-        known.fill_from(task);
-    }
-}
-
-/// Whether two lines of one id cannot be about one task.
-fn are_two_tasks(one: &TaskObject, other: &TaskObject) -> bool {
-    let differ = |one: Option<&String>, other: Option<&String>| {
-        one.zip(other).is_some_and(|(one, other)| one != other)
-    };
-    differ(one.activity_id.as_ref(), other.activity_id.as_ref())
-        || (one.is_finished()
-            && other.is_finished()
-            && one.started_at.zip(other.started_at).is_some_and(|(one, other)| one != other))
 }
 
 /// What tells one task from another. A hash, so that a long run's ids are not held twice; of 128 bits, so
 /// that two never meet.
 pub(super) fn key(task: &TaskObject) -> u128 {
-    let workflow = task.workflow_id.as_deref().unwrap_or_default();
-    let mut text = Vec::with_capacity(workflow.len() + 1 + task.task_id.len());
-    text.extend_from_slice(workflow.as_bytes());
+    key_of(task.workflow_id.as_deref().unwrap_or_default(), &task.task_id)
+}
+
+pub(super) fn key_of(workflow_id: &str, task_id: &str) -> u128 {
+    let mut text = Vec::with_capacity(workflow_id.len() + 1 + task_id.len());
+    text.extend_from_slice(workflow_id.as_bytes());
     text.push(0);
-    text.extend_from_slice(task.task_id.as_bytes());
+    text.extend_from_slice(task_id.as_bytes());
     XxHash3_128::oneshot(&text)
 }

@@ -4,7 +4,8 @@
 //! `….open.jsonl` with the tasks that are still open. Reading a folder joins them all.
 //!
 //! * [`read()`] streams the records, one at a time, in constant memory;
-//! * [`load()`] joins them: one entry a task, one a workflow;
+//! * [`joined()`] streams them too, each task and each workflow once;
+//! * [`load()`] holds them all, joined;
 //! * [`summaries()`] keeps the workflows and counts the tasks.
 //!
 //! A line that cannot be read is an error that names its file and line; all others load.
@@ -23,18 +24,22 @@
 
 mod files;
 mod in_use;
+mod joined;
+mod known;
 mod lines;
 mod load;
 mod mend;
 mod read;
 mod retain;
+mod source;
 mod summary;
-mod workflows;
 mod write;
 
+pub use joined::{Joined, joined};
 pub(crate) use lines::{LIMIT, Line, Lines};
 pub use load::{Loaded, load, load_with};
 pub(crate) use mend::Mended;
 pub use read::{Reader, read};
-pub use summary::{RunSummary, Summaries, summaries};
+pub(crate) use source::JsonlSource;
+pub use summary::summaries;
 pub use write::JsonlStore;

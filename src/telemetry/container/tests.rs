@@ -1,5 +1,8 @@
 //! Containers of every kind, as folders.
 
+use std::fs;
+use std::path::Path;
+
 use proptest::prelude::*;
 use serde_json::json;
 use tempfile::TempDir;
@@ -359,4 +362,48 @@ proptest! {
             serde_json::to_string(&container).unwrap();
         }
     }
+}
+
+/// The kernel's own files of version 2, for a group in which a process worked: of the hierarchies here that is only the
+/// name, the time and what controllers it has, so that limits are tried in `tests/container.rs` where they can be set.
+#[test]
+fn a_real_group_of_version_2_is_read() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "));
+    let Some(point) = mount.and_then(|line| line.split(' ').nth(4)) else {
+        return eprintln!("not tried: no hierarchy of version 2 is mounted here");
+    };
+    let name = format!("runlore-unit-{}", std::process::id());
+    let group = Path::new(point).join(&name);
+    if let Err(error) = fs::create_dir(&group) {
+        return eprintln!("not tried: no control group may be made here: {error}");
+    }
+    // It joins, works, and has ended before anybody looks.
+    let work = "echo $$ > \"$0\" && i=0 && while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let mut worker = std::process::Command::new("sh");
+    let ended = worker.args(["-c", work]).arg(group.join("cgroup.procs")).status();
+
+    let folder = fixture(&[
+        MEMINFO,
+        ("/proc/self/cgroup", &format!("0::/{name}\n")),
+        ("/proc/self/mountinfo", "35 24 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+    ]);
+    fs::create_dir_all(folder.path().join("sys/fs")).unwrap();
+    std::os::unix::fs::symlink(point, folder.path().join("sys/fs/cgroup")).unwrap();
+    let container = open(&folder).map(|reader| reader.read(&mut Vec::new()));
+    let has_memory = group.join("memory.current").exists();
+    // The kernel may need a moment to forget a process that has ended.
+    for _ in 0..1000 {
+        if fs::remove_dir(&group).is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(ended.unwrap().success());
+    let container = container.unwrap();
+    assert_eq!((container.version, container.path), (2, format!("/{name}")));
+    assert!(container.cpu.usage_us.unwrap() > 0, "{:?}", container.cpu);
+    assert_eq!(container.memory.current.is_some(), has_memory);
+    let reasons = &container.unavailable;
+    assert_ne!(reasons.keys().any(|what| what.starts_with("memory")), has_memory, "{reasons:?}");
 }

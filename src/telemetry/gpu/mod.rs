@@ -6,6 +6,7 @@
 #[cfg(all(feature = "amd", target_os = "linux"))]
 mod amd;
 mod ending;
+mod info;
 #[cfg(feature = "nvidia")]
 mod nvidia;
 mod open;
@@ -16,7 +17,7 @@ mod reader;
 )]
 mod reading;
 #[cfg_attr(
-    not(all(feature = "nvidia", feature = "amd")),
+    not(all(feature = "nvidia", feature = "amd", target_os = "linux")),
     allow(dead_code, reason = "each vendor has rules of its own")
 )]
 mod visible;
@@ -27,6 +28,7 @@ mod visible;
 struct Guide;
 
 pub(super) use ending::forget_after_fork;
+pub use info::{GpuDevice, GpuInfo};
 pub(super) use open::Asked;
 #[cfg(target_os = "linux")]
 pub(super) use reader::Absent;

@@ -10,8 +10,9 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use serde_json::{Value, json};
 
+use super::info::{GpuDevice, GpuInfo};
 use super::reading::{Devices, Draft, told};
-use super::visible::{self, NvidiaDevice};
+use super::visible::{self, NvidiaDevice, Part};
 use crate::settings::GpuVendor;
 
 pub(super) struct Nvidia {
@@ -86,8 +87,15 @@ impl Nvidia {
 /// How variables may name a device.
 fn named(device: &Device<'_>) -> NvidiaDevice {
     let count = device.mig_device_count().unwrap_or(0);
-    let parts = (0..count).filter_map(|index| device.mig_device_by_index(index).ok()?.uuid().ok());
-    NvidiaDevice { uuid: device.uuid().unwrap_or_default(), parts: parts.collect() }
+    let uuid = device.uuid().unwrap_or_default();
+    let parts = (0..count).filter_map(|index| {
+        let part = device.mig_device_by_index(index).ok()?;
+        let numbers = raw::instances(&part).ok();
+        let old_name = numbers.map(|(gpu, compute)| format!("MIG-{uuid}/{gpu}/{compute}"));
+        Some(Part { uuid: part.uuid().ok()?, old_name })
+    });
+    let parts = parts.collect();
+    NvidiaDevice { uuid, parts }
 }
 
 impl Devices for Nvidia {
@@ -97,6 +105,35 @@ impl Devices for Nvidia {
 
     fn count(&self) -> usize {
         self.count
+    }
+
+    fn info(&self) -> GpuInfo {
+        let mut info =
+            GpuInfo { vendor: "nvidia".to_owned(), count: self.count as u64, ..GpuInfo::default() };
+        let nvml = |error| told("NVML", error);
+        let driver = self.nvml.sys_driver_version().map_err(nvml);
+        info.driver_version = info.known("driver_version", driver);
+        let library = self.nvml.sys_nvml_version().map_err(nvml);
+        info.library_version = info.known("library_version", library);
+        for place in &self.visible {
+            let device = self.nvml.device_by_uuid(&*place.uuid).map_err(nvml);
+            let Some(device) = info.known(&place.name, device) else { continue };
+            let part = place.part.as_ref().and_then(|part| self.nvml.device_by_uuid(&**part).ok());
+            let part = part.as_ref().unwrap_or(&device);
+            let name = |what: &str| format!("{}.{what}", place.name);
+            let about = GpuDevice {
+                name: info.known(&name("name"), part.name().map_err(nvml)),
+                uuid: info.known(&name("uuid"), part.uuid().map_err(nvml)),
+                memory_total: info
+                    .known(&name("memory_total"), memory(part).map_err(nvml))
+                    .map(|memory| memory.total),
+                pci_bus_id: info
+                    .known(&name("pci_bus_id"), device.pci_info().map_err(nvml))
+                    .map(|pci| pci.bus_id),
+            };
+            info.devices.insert(place.name.clone(), about);
+        }
+        info
     }
 
     fn read(&mut self, draft: &mut Draft<'_>) {
@@ -191,13 +228,19 @@ fn memory(device: &Device<'_>) -> Result<Memory, NvmlError> {
         Ok(info) => {
             Ok(Memory { total: info.total, free: info.free, reserved: Some(info.reserved) })
         }
-        Err(NvmlError::FailedToLoadSymbol(_)) => old::memory(device),
+        Err(NvmlError::FailedToLoadSymbol(_)) => raw::memory(device),
         Err(error) => Err(error),
     }
 }
 
 /// The device's memory that this process uses.
 fn process_memory(device: &Device<'_>) -> Result<u64, String> {
+    let driver = device.nvml().sys_driver_version().map_err(|error| error.to_string())?;
+    if lists_processes_otherwise(&driver) {
+        return Err(format!(
+            "the driver {driver} lists processes in a form of its own: 535.98 and others do not"
+        ));
+    }
     let mut known = device.running_compute_processes().map_err(|error| error.to_string())?;
     known.extend(device.running_graphics_processes().unwrap_or_default());
     let own = std::process::id();
@@ -211,14 +254,21 @@ fn process_memory(device: &Device<'_>) -> Result<u64, String> {
     }
 }
 
-/// Drivers before 510.
+/// Whether a driver has longer entries in its list of processes than all before and after it, under the same name.
+fn lists_processes_otherwise(driver: &str) -> bool {
+    let mut numbers = driver.split('.').map(|number| number.parse::<u32>().unwrap_or(u32::MAX));
+    numbers.next() == Some(535) && numbers.next().is_some_and(|minor| minor < 98)
+}
+
+/// What the crate does not call.
 #[allow(unsafe_code)]
-mod old {
+mod raw {
     use nvml_wrapper::Device;
     use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 
     use super::Memory;
 
+    /// Memory as drivers before 510 tell it.
     pub(super) fn memory(device: &Device<'_>) -> Result<Memory, NvmlError> {
         let call = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
         let mut info = [0_u64; 3];
@@ -226,5 +276,18 @@ mod old {
         nvml_try(unsafe { call(device.handle(), info.as_mut_ptr().cast()) })?;
         let [total, free, _] = info;
         Ok(Memory { total, free, reserved: None })
+    }
+
+    /// The numbers of a MIG part: that of its memory, and that of its processors.
+    pub(super) fn instances(part: &Device<'_>) -> Result<(u32, u32), NvmlError> {
+        let of_gpu = nvml_sym(part.nvml().lib().nvmlDeviceGetGpuInstanceId.as_ref())?;
+        let of_compute = nvml_sym(part.nvml().lib().nvmlDeviceGetComputeInstanceId.as_ref())?;
+        let (mut gpu, mut compute) = (0, 0);
+        // SAFETY: the handle is that of a part of a device of this library, and each writes one number of this size.
+        unsafe {
+            nvml_try(of_gpu(part.handle(), &raw mut gpu))?;
+            nvml_try(of_compute(part.handle(), &raw mut compute))?;
+        }
+        Ok((gpu, compute))
     }
 }

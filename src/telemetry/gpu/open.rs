@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use super::info::GpuInfo;
 use super::reading::{Devices, Draft, Reading, Wanted};
 use crate::settings::{GpuMetric, GpuVendor, TelemetrySettings};
 
@@ -93,6 +94,10 @@ impl Opened {
         self.devices.vendor()
     }
 
+    pub(super) fn info(&self) -> GpuInfo {
+        self.devices.info()
+    }
+
     pub(super) fn read(&mut self, wanted: Wanted) -> Reading {
         let mut draft = Draft::new(&self.metrics, wanted);
         if wanted.metrics {
@@ -112,7 +117,11 @@ fn amd() -> Result<Box<dyn Devices>, String> {
 
 #[cfg(not(all(feature = "amd", target_os = "linux")))]
 fn amd() -> Result<Box<dyn Devices>, String> {
-    Err("AMD: this program is built without the feature `amd` of the crate `runlore`".to_owned())
+    let reason = match cfg!(feature = "amd") {
+        true => "AMD: its library is known on Linux only",
+        false => "AMD: this program is built without the feature `amd` of the crate `runlore`",
+    };
+    Err(reason.to_owned())
 }
 
 #[cfg(feature = "nvidia")]

@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::ending::{self, Inside};
+use super::info::GpuInfo;
 use super::open::{Asked, Opened};
 use super::reading::{Reading, Wanted};
 use crate::settings::GpuVendor;
@@ -74,6 +75,15 @@ struct State {
     /// How long the last reading took.
     took: Duration,
     last: Option<(Instant, Arc<Reading>)>,
+    /// Somebody asks what the devices are.
+    is_info_wanted: bool,
+    info: Option<Arc<GpuInfo>>,
+}
+
+/// What the reader is to do.
+enum Work {
+    Read(Wanted),
+    Describe,
 }
 
 /// A reading that was asked for.
@@ -123,13 +133,44 @@ impl Gpus {
         let ready = state.young(wanted, max_age);
         if state.failure.is_none() && ready.is_none() {
             state.wanted = state.wanted.and(wanted);
-            if state.is_started {
-                desk.work.notify_one();
-            } else {
-                start(desk, &mut state, Arc::clone(&self.asked));
-            }
+            self.set_to_work(desk, &mut state);
         }
         Ticket { wanted, number, ready }
+    }
+
+    fn set_to_work(&self, desk: &Arc<Desk>, state: &mut State) {
+        if state.is_started {
+            desk.work.notify_one();
+        } else {
+            start(desk, state, Arc::clone(&self.asked));
+        }
+    }
+
+    /// What the devices are, as soon as it is known; or why it is not, after this time.
+    pub(in crate::telemetry) fn info(&self, patience: Duration) -> Result<Arc<GpuInfo>, Absent> {
+        let desk = self.desk();
+        let until = Instant::now() + patience;
+        let mut state = desk.lock();
+        loop {
+            if let Some(info) = &state.info {
+                return Ok(Arc::clone(info));
+            }
+            if let Some(failure) = &state.failure {
+                return Err(Absent::Nothing(failure.clone()));
+            }
+            if !state.is_info_wanted {
+                state.is_info_wanted = true;
+                self.set_to_work(desk, &mut state);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let waited = state.since.map_or(patience, |since| since.elapsed());
+                let reason = format!("the driver has not answered for {} ms", waited.as_millis());
+                return Err(Absent::Late(reason));
+            }
+            let waited = desk.done.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// The reading, as soon as it is there; or why it is not, no later than after the budget.
@@ -251,22 +292,32 @@ fn serve(desk: &Desk, asked: &Asked) -> Result<(), String> {
         state.since = None;
         state.vendor = Some(opened.vendor());
     }
-    while let Some(wanted) = next(desk) {
+    while let Some(work) = next(desk) {
         let Some(_inside) = Inside::enter() else { break };
         let before = Instant::now();
-        let reading = Arc::new(opened.read(wanted));
-        let mut state = desk.lock();
-        state.since = None;
-        state.ended = state.begun;
-        state.took = before.elapsed();
-        state.last = Some((Instant::now(), reading));
+        match work {
+            Work::Read(wanted) => {
+                let reading = Arc::new(opened.read(wanted));
+                let mut state = desk.lock();
+                state.ended = state.begun;
+                state.took = before.elapsed();
+                state.last = Some((Instant::now(), reading));
+                state.since = None;
+            }
+            Work::Describe => {
+                let info = Arc::new(opened.info());
+                let mut state = desk.lock();
+                state.info = Some(info);
+                state.since = None;
+            }
+        }
         desk.done.notify_all();
     }
     Ok(())
 }
 
 /// Waits for somebody to ask; what for. None when nobody will.
-fn next(desk: &Desk) -> Option<Wanted> {
+fn next(desk: &Desk) -> Option<Work> {
     let mut state = desk.lock();
     loop {
         if state.is_closed {
@@ -276,7 +327,12 @@ fn next(desk: &Desk) -> Option<Wanted> {
             let wanted = std::mem::take(&mut state.wanted);
             state.begun += 1;
             state.since = Some(Instant::now());
-            return Some(wanted);
+            return Some(Work::Read(wanted));
+        }
+        // Tasks wait for readings, so these come first.
+        if state.is_info_wanted && state.info.is_none() {
+            state.since = Some(Instant::now());
+            return Some(Work::Describe);
         }
         state = desk.work.wait(state).unwrap_or_else(PoisonError::into_inner);
     }

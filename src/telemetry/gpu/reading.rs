@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
+use super::info::GpuInfo;
 use crate::settings::{GpuMetric, GpuVendor};
 use crate::telemetry::{Named, TelemetryType, Types};
 
@@ -124,6 +125,9 @@ pub(super) trait Devices {
     fn count(&self) -> usize;
 
     fn read(&mut self, draft: &mut Draft<'_>);
+
+    /// What they are.
+    fn info(&self) -> GpuInfo;
 }
 
 /// `NVML: the driver is not loaded`.

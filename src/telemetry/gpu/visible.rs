@@ -6,8 +6,22 @@
 pub(super) struct NvidiaDevice {
     /// `GPU-…`.
     pub(super) uuid: String,
-    /// `MIG-…` of each part of it.
-    pub(super) parts: Vec<String>,
+    pub(super) parts: Vec<Part>,
+}
+
+/// A MIG part of a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    /// `MIG-…`, by which the library finds it.
+    pub(super) uuid: String,
+    /// `MIG-GPU-…/1/0`: the device and two numbers, as drivers before 470 name it and others still understand.
+    pub(super) old_name: Option<String>,
+}
+
+impl Part {
+    fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.uuid).chain(&self.old_name)
+    }
 }
 
 /// A device that is visible, or a part of it.
@@ -47,7 +61,8 @@ pub(super) fn in_container(value: Option<&str>, devices: &[NvidiaDevice]) -> Vec
         let found = match number {
             Some(index) => Some(index).filter(|index| *index < devices.len()),
             None => devices.iter().position(|device| {
-                device.uuid == entry || device.parts.iter().any(|part| part == entry)
+                device.uuid == entry
+                    || device.parts.iter().flat_map(Part::names).any(|name| name == entry)
             }),
         };
         if let Some(index) = found
@@ -103,14 +118,17 @@ fn by_uuid<'a>(entries: impl Iterator<Item = &'a str>, devices: &[NvidiaDevice])
 /// The one device or part whose name begins so.
 fn the_one(entry: &str, devices: &[NvidiaDevice]) -> Option<Visible> {
     let named = devices.iter().enumerate().flat_map(|(index, device)| {
-        let parts = device.parts.iter();
-        let parts = parts.map(move |part| (part, Visible { index, part: Some(part.clone()) }));
+        let parts = device.parts.iter().flat_map(move |part| {
+            let visible = Visible { index, part: Some(part.uuid.clone()) };
+            part.names().map(move |name| (name, visible.clone()))
+        });
         std::iter::once((&device.uuid, Visible::whole(index))).chain(parts)
     });
-    let is_meant = |name: &str| name.len() >= entry.len() && name[..].starts_with(entry);
+    let is_meant = |name: &str| name.starts_with(entry);
     let mut meant = named.filter(|(name, _)| is_meant(name));
     let (name, first) = meant.next()?;
-    if name == entry || meant.next().is_none() { Some(first) } else { None }
+    // Two names of one part are no doubt.
+    (name == entry || meant.all(|(_, other)| other == first)).then_some(first)
 }
 
 /// The number at the beginning, as C reads it: `1gpu2` is 1. None for a negative one.
@@ -125,8 +143,7 @@ fn leading_number(text: &str) -> Option<usize> {
 pub(super) fn by_rocr(value: Option<&str>, ids: &[Option<u64>]) -> Vec<usize> {
     let Some(value) = value else { return (0..ids.len()).collect() };
     let mut chosen = Vec::new();
-    // No more entries are read than there are devices.
-    for entry in value.split(',').take(ids.len()) {
+    for entry in value.split(',') {
         let entry = entry.trim().to_ascii_uppercase();
         let found = match entry.strip_prefix("GPU-") {
             Some(digits) => by_unique_id(digits, ids),
@@ -186,14 +203,15 @@ mod tests {
     use super::*;
 
     fn three() -> Vec<NvidiaDevice> {
-        let device = |uuid: &str, parts: &[&str]| NvidiaDevice {
+        let part = |uuid: &str, old_name: &str| Part {
             uuid: uuid.to_owned(),
-            parts: parts.iter().map(|part| (*part).to_owned()).collect(),
+            old_name: Some(format!("MIG-GPU-1111bbbb/{old_name}")),
         };
+        let device = |uuid: &str, parts| NvidiaDevice { uuid: uuid.to_owned(), parts };
         vec![
-            device("GPU-1111aaaa", &[]),
-            device("GPU-1111bbbb", &["MIG-p0", "MIG-p1", "MIG-GPU-1111bbbb/1/0"]),
-            device("GPU-2222cccc", &[]),
+            device("GPU-1111aaaa", Vec::new()),
+            device("GPU-1111bbbb", vec![part("MIG-p0", "1/0"), part("MIG-p1", "2/0")]),
+            device("GPU-2222cccc", Vec::new()),
         ]
     }
 
@@ -256,7 +274,10 @@ mod tests {
     fn cuda_takes_parts_by_both_their_names() {
         assert_eq!(cuda("MIG-p1"), [1]);
         assert_eq!(parts("MIG-p1"), [Some("MIG-p1".to_owned())]);
-        assert_eq!(parts("MIG-GPU-1111bbbb/1/0"), [Some("MIG-GPU-1111bbbb/1/0".to_owned())]);
+        assert_eq!(parts("MIG-GPU-1111bbbb/2/0"), [Some("MIG-p1".to_owned())]);
+        assert_eq!(parts("MIG-GPU-1111bbbb/1"), [Some("MIG-p0".to_owned())]);
+        assert!(cuda("MIG-GPU-1111bbbb").is_empty(), "it could be two");
+        assert!(cuda("MIG-p0,MIG-GPU-1111bbbb/1/0").is_empty(), "the same one twice");
         assert!(cuda("MIG-p").is_empty(), "it could be two");
         assert_eq!(cuda("MIG-p0,GPU-1111a"), [1], "another kind ends the list");
     }
@@ -278,6 +299,7 @@ mod tests {
         assert_eq!(in_container(Some("4,5,6"), &devices), all, "the runtime has");
         assert_eq!(in_container(Some("GPU-2222cccc"), &devices), [2]);
         assert_eq!(in_container(Some("MIG-p1"), &devices), [1]);
+        assert_eq!(in_container(Some("MIG-GPU-1111bbbb/2/0"), &devices), [1]);
         assert_eq!(in_container(Some("1:0,1:1"), &devices), [1]);
         assert_eq!(in_container(Some("GPU-of-another-host"), &devices), all);
     }
@@ -328,8 +350,10 @@ mod tests {
     }
 
     #[test]
-    fn rocr_reads_no_more_entries_than_there_are_devices() {
-        assert_eq!(by_rocr(Some("0,1,2"), &IDS[..2]), [0, 1]);
+    fn rocr_takes_between_one_and_sixteen_digits_of_a_unique_id() {
+        assert_eq!(by_rocr(Some("GPU-a"), &IDS[..1]), [0]);
+        assert!(rocr("GPU-AB000000000000010").is_empty());
+        assert!(rocr("GAB00").is_empty(), "a letter is no number");
     }
 
     #[test]
@@ -341,5 +365,6 @@ mod tests {
         assert!(by_hip(Some(""), &left).is_empty());
         assert!(by_hip(Some("-1"), &left).is_empty());
         assert_eq!(by_hip(Some("0,2,1"), &left), [0]);
+        assert_eq!(by_hip(Some("1,0,1"), &left), [1, 0]);
     }
 }

@@ -18,6 +18,9 @@ pub(super) struct Opened {
     pub(super) connections: u64,
 }
 
+/// Numbers of descriptors.
+pub(super) type Numbers = Vec<i32>;
+
 /// Numbers that may be unused before it is cheaper to ask for the list.
 const MOST_GAPS: u64 = 16;
 
@@ -27,43 +30,60 @@ impl Host {
     pub(super) fn count_descriptors(
         &self,
         types: Types,
+        own: &mut Numbers,
         buffer: &mut Vec<u8>,
     ) -> io::Result<Opened> {
         let size = self.descriptors.status()?.size;
-        self.count_in_folder_of(size, types, buffer)
+        self.count_in_folder_of(size, types, own, buffer)
     }
 
     fn count_in_folder_of(
         &self,
         size: u64,
         types: Types,
+        own: &mut Numbers,
         buffer: &mut Vec<u8>,
     ) -> io::Result<Opened> {
         // Since Linux 6.2 the size of the folder is their number; before, it is 0.
         let all = Some(size).filter(|size| *size > 0);
-        let own = OwnNumbers::of(self, types);
+        self.put_own_numbers(types, own);
         // Who finds it in use does without.
         let mut seen = self.seen.try_lock();
-        let (seen, unseen) = (seen.as_deref_mut(), &mut Vec::new());
+        let (seen, unseen) = (seen.as_deref_mut(), &mut Numbers::new());
         let seen = seen.unwrap_or(unseen);
         let counted = all.and_then(|all| {
-            let was_dense = is_dense(seen, own.count);
-            count_again(all, &own, seen).or_else(|| {
+            let was_dense = is_dense(seen, own.len());
+            count_again(all, own, seen).or_else(|| {
                 seen.clear();
-                if was_dense { count_densely(all, &own, seen) } else { None }
+                if was_dense { count_densely(all, own, seen) } else { None }
             })
         });
         match counted {
             Some(counted) => Ok(counted),
-            None => self.count_listed(all, &own, seen, buffer),
+            None => self.count_listed(all, own, seen, buffer),
+        }
+    }
+
+    /// The numbers that are held here.
+    fn put_own_numbers(&self, types: Types, own: &mut Numbers) {
+        own.clear();
+        for (of, held) in self.held() {
+            if let Some(number) = held.number()
+                && (types.contains(of) || held.is_ours(number))
+            {
+                own.push(number);
+            }
+        }
+        if let Some(container) = self.container() {
+            container.each_descriptor(|number| own.push(number));
         }
     }
 
     fn count_listed(
         &self,
         all: Option<u64>,
-        own: &OwnNumbers,
-        seen: &mut Vec<i32>,
+        own: &[i32],
+        seen: &mut Numbers,
         buffer: &mut Vec<u8>,
     ) -> io::Result<Opened> {
         // The place in the list is one for all threads.
@@ -84,7 +104,7 @@ impl Host {
             let Ok(length) = usize::try_from(read) else { return Err(io::Error::last_os_error()) };
             for number in numbers(&buffer[..length]) {
                 listed += 1;
-                if !own.contains(number) && counted.add(number) {
+                if !own.contains(&number) && counted.add(number) {
                     seen.push(number);
                 }
             }
@@ -112,8 +132,8 @@ impl Opened {
 }
 
 /// The same numbers as last time; nothing unless these are all there are now.
-fn count_again(all: u64, own: &OwnNumbers, seen: &[i32]) -> Option<Opened> {
-    if all != (seen.len() + own.count) as u64 {
+fn count_again(all: u64, own: &[i32], seen: &[i32]) -> Option<Opened> {
+    if all != (seen.len() + own.len()) as u64 {
         return None;
     }
     let mut counted = Opened::default();
@@ -121,14 +141,14 @@ fn count_again(all: u64, own: &OwnNumbers, seen: &[i32]) -> Option<Opened> {
 }
 
 /// Numbers from 0 on until all are found; nothing where they are too far apart.
-fn count_densely(all: u64, own: &OwnNumbers, seen: &mut Vec<i32>) -> Option<Opened> {
+fn count_densely(all: u64, own: &[i32], seen: &mut Numbers) -> Option<Opened> {
     let mut counted = Opened::default();
     let (mut found, mut gaps) = (0, 0);
     for number in 0.. {
         if found == all {
             break;
         }
-        if own.contains(number) {
+        if own.contains(&number) {
             found += 1;
         } else if counted.add(number) {
             found += 1;
@@ -162,43 +182,6 @@ fn numbers(entries: &[u8]) -> impl Iterator<Item = i32> {
             }
         }
     })
-}
-
-/// The numbers that are held here, in order.
-struct OwnNumbers {
-    numbers: [i32; Self::MOST],
-    count: usize,
-}
-
-impl OwnNumbers {
-    const MOST: usize = 128;
-
-    fn of(host: &Host, types: Types) -> Self {
-        let mut own = Self { numbers: [0; Self::MOST], count: 0 };
-        for (of, held) in host.held() {
-            if let Some(number) = held.number()
-                && (types.contains(of) || held.is_ours(number))
-            {
-                own.push(number);
-            }
-        }
-        if let Some(container) = host.container() {
-            container.each_descriptor(|number| own.push(number));
-        }
-        own
-    }
-
-    fn push(&mut self, number: i32) {
-        if let Some(place) = self.numbers.get_mut(self.count) {
-            *place = number;
-            self.count += 1;
-        }
-    }
-
-    #[inline]
-    fn contains(&self, number: i32) -> bool {
-        self.numbers[..self.count].contains(&number)
-    }
 }
 
 /// Whether a socket is what `/proc/net/{tcp,udp}{,6}` lists: TCP that is connected or listens, or UDP with a port.
@@ -262,7 +245,8 @@ mod tests {
         let (host, mut buffer) = (Host::new(Path::new("/")), vec![0; 8192]);
         host.descriptors.open().unwrap();
         for _ in 0..2 {
-            let counted = host.count_in_folder_of(0, Types::default(), &mut buffer).unwrap();
+            let own = &mut Numbers::new();
+            let counted = host.count_in_folder_of(0, Types::default(), own, &mut buffer).unwrap();
             assert!(counted.files >= 3 && counted.descriptors >= counted.files, "{counted:?}");
             let seen = host.seen.lock().unwrap();
             assert!(files.iter().all(|file| seen.contains(&file.as_raw_fd())), "{seen:?}");

@@ -26,6 +26,7 @@ pub(super) use kernel::Kernel;
 pub(super) use shared::{forget_after_fork, of_process};
 
 use self::cpu::CpuLine;
+use self::descriptors::Numbers;
 use super::TelemetryType;
 use super::capture::Options;
 use super::container::{ContainerNumbers, ContainerReader, Limits};
@@ -68,7 +69,7 @@ pub(super) struct Host {
     listing: Mutex<()>,
     described: Mutex<Arc<Described>>,
     /// The descriptors of the program, as last seen.
-    seen: Mutex<Vec<i32>>,
+    seen: Mutex<Numbers>,
     /// The last capture, for those who may share it.
     last: Mutex<Last>,
 }
@@ -96,12 +97,18 @@ struct Last {
 struct Scratch {
     buffer: Vec<u8>,
     cpus: Vec<CpuLine>,
+    own_numbers: Numbers,
     missing: Missing,
 }
 
 impl Scratch {
     fn new() -> Self {
-        Self { buffer: vec![0; 8192], cpus: Vec::new(), missing: Missing::default() }
+        Self {
+            buffer: vec![0; 8192],
+            cpus: Vec::new(),
+            own_numbers: Numbers::new(),
+            missing: Missing::default(),
+        }
     }
 
     /// The thread's own, or a new one where the thread has given it up already or is using it.

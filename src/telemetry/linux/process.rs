@@ -22,7 +22,6 @@ pub(super) struct Rusage {
     pub(super) system_us: u64,
     pub(super) voluntary: u64,
     pub(super) involuntary: u64,
-    pub(super) peak_rss_kib: u64,
 }
 
 /// The processor that the calling thread is on; negative where that is not known.
@@ -45,7 +44,6 @@ pub(super) fn rusage(who: libc::c_int) -> Rusage {
         system_us: micros(found.ru_stime),
         voluntary: found.ru_nvcsw as u64,
         involuntary: found.ru_nivcsw as u64,
-        peak_rss_kib: found.ru_maxrss as u64,
     }
 }
 
@@ -56,7 +54,7 @@ pub(super) fn sample(host: &Host) {
 }
 
 pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let Scratch { buffer, missing, .. } = scratch;
+    let Scratch { buffer, own_numbers, missing, .. } = scratch;
     // First of all, because it shows if somebody has closed our files.
     let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
     // In the order of `Process`.
@@ -115,7 +113,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     Maybe::<IoCounters>::put(&io, out);
 
     let threads = missing.or("process.num_threads", host.tasks.path(), threads);
-    let opened = host.count_descriptors(types, buffer);
+    let opened = host.count_descriptors(types, own_numbers, buffer);
     let opened = missing.or("process.num_open_file_descriptors", host.descriptors.path(), opened);
     if opened.is_none() {
         missing.add("process.num_open_files", "see process.num_open_file_descriptors");
@@ -198,6 +196,17 @@ fn waited(text: &[u8]) -> Option<u64> {
     scan.number()
 }
 
+/// The most resident memory, in bytes, in the text of `/proc/self/status`.
+fn peak_of(text: &[u8]) -> Option<u64> {
+    let mut scan = Scan::new(text);
+    while !scan.skip(b"VmHWM:") {
+        if !scan.next_line() {
+            return None;
+        }
+    }
+    scan.number()?.checked_mul(1024)
+}
+
 impl Host {
     /// Counters of the whole process.
     pub(in crate::telemetry) fn process_usage(&self) -> ProcessUsage {
@@ -208,13 +217,15 @@ impl Host {
             let io = io_counters(self, &mut scratch.buffer).ok();
             let memory = memory(self, &mut scratch.buffer).ok();
             let rss = memory.map(|memory| memory.rss);
-            // The kernel's own peak may lag behind.
-            let peak_rss = rusage(libc::RUSAGE_SELF).peak_rss_kib * 1024;
+            // `getrusage` would tell the peak of whoever started this program, if that was higher.
+            let status = std::fs::read(self.root.join("proc/self/status"));
+            let peak_rss = status.ok().and_then(|text| peak_of(&text));
             ProcessUsage {
                 read_bytes: io.as_ref().and_then(|io| io.read_bytes),
                 write_bytes: io.as_ref().and_then(|io| io.write_bytes),
                 rss,
-                peak_rss: Some(peak_rss).max(rss),
+                // The kernel's own peak may lag behind.
+                peak_rss: peak_rss.max(rss.filter(|_| peak_rss.is_some())),
             }
         })
     }

@@ -49,8 +49,11 @@ pub use process::Process;
 
 use self::facts::Reasons;
 use super::container::{Container, ContainerReader};
+use super::gpu::GpuInfo;
 use super::root::Root;
 use crate::settings::TelemetrySettings;
+
+const GPU: &str = "gpu";
 
 /// What the machine is. The names are Flowcept's where it has one; what it lacks or gets wrong is ours.
 ///
@@ -85,6 +88,9 @@ pub struct MachineInfo {
     pub container: Option<Container>,
     /// The kernel.
     pub kernel: Kernel,
+    /// The graphics processors, where they are captured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuInfo>,
     /// The nodes of a machine whose memory is not equally near to all processors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub numa: Vec<NumaNode>,
@@ -134,6 +140,36 @@ impl MachineInfo {
         self
     }
 
+    /// The same, with the graphics processors or why they are not known. Their driver may take longer to answer than
+    /// [`capture`](Self::capture) does, and is therefore asked by [`TelemetryCapture::gpu_info`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use runlore::settings::Settings;
+    /// use runlore::telemetry::{MachineInfo, TelemetryCapture};
+    ///
+    /// let settings = Settings::default().telemetry_capture;
+    /// let gpus = TelemetryCapture::from_settings(&settings).gpu_info(Duration::from_secs(1));
+    /// let machine = MachineInfo::capture(&settings).with_gpu(gpus);
+    /// assert!(machine.gpu.is_some() || machine.unavailable.contains_key("gpu"));
+    /// ```
+    ///
+    /// [`TelemetryCapture::gpu_info`]: crate::telemetry::TelemetryCapture::gpu_info
+    #[must_use]
+    pub fn with_gpu(mut self, gpu: Result<GpuInfo, String>) -> Self {
+        match gpu {
+            Ok(mut info) => {
+                self.unavailable.remove(GPU);
+                let missing = std::mem::take(&mut info.unavailable).into_iter();
+                self.unavailable.extend(missing.map(|(what, why)| (format!("{GPU}.{what}"), why)));
+                self.gpu = Some(info);
+            }
+            Err(why) => _ = self.unavailable.insert(GPU.to_owned(), why),
+        }
+        self
+    }
+
     fn below(root: &Root, settings: &TelemetrySettings) -> Self {
         let mut reasons = Reasons::default();
         let caches = caches::read(root);
@@ -153,10 +189,14 @@ impl MachineInfo {
             build: build::facts(&mut reasons),
             cpu,
             caches,
+            gpu: None,
             unavailable: BTreeMap::new(),
         };
         if info.caches.is_empty() {
             reasons.note("caches", "/sys/devices/system/cpu/cpu0/cache is not there");
+        }
+        if !settings.gpu.is_empty() {
+            reasons.note(GPU, "it was not asked for");
         }
         info.unavailable = reasons.into_map();
         info

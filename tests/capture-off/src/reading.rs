@@ -1,6 +1,6 @@
 //! Records are read, joined and shown.
 
-use runlore::query::{Item, Tree};
+use runlore::query::{Collection, Documents, Find, Item, Pipeline, Records, Source, Tree, field};
 use runlore::record::{Id, Limits, Record, Status, TaskObject, hash_of, is_secret_name};
 use runlore::store::jsonl;
 use runlore::task;
@@ -22,6 +22,9 @@ fn what_was_written_is_read() {
     let depths: Vec<usize> = tree.walk().map(|(depth, _)| depth).collect();
     assert_eq!(depths, [0, 1, 2]);
     assert!(tree.render().values(true).to_string().contains("└─ inner  FINISHED"));
+    assert_eq!(runlore::spooled(&folder).unwrap(), []);
+    let replayed = runlore::replay(&folder, folder.to_str().unwrap(), |_| ()).unwrap();
+    assert_eq!((replayed.records, replayed.known), (0, 0));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -50,6 +53,33 @@ fn records_are_made_and_compared() {
 }
 
 #[test]
+fn queries_are_asked() {
+    use runlore::query::{Filter, Find, Pipeline, SyntaxError, field};
+    use std::error::Error as _;
+
+    let both = field("a").gt(1).and(field("tags").all(["x"])).and(field("b").exists(false));
+    let either = field("a").is_in([1, 2]).or(field("t").regex_with("^x", "i").unwrap());
+    let items = field("i").elem_match(field("n").ne(1)).and(field("i").size(1));
+    let bounds = field("a")
+        .gte(2)
+        .and(field("a").lt(3))
+        .and(field("a").lte(2))
+        .and(!field("a").eq(3))
+        .and(field("b").not_in([1]));
+    let document = json!({"a": 2, "tags": ["x"], "i": [{"n": 2}]});
+    for filter in [both, either, items, bounds] {
+        assert!(filter.matches(&document), "{filter}");
+        assert_eq!(Filter::parse(&filter.to_json()).unwrap(), filter);
+    }
+    let find = Find::new().sort("-a").skip(0).limit(1).fields(["a"]);
+    assert_eq!(find.apply([document.clone()]).next(), Some(json!({"a": 2})));
+    let pipeline: Pipeline = r#"[{"$count": "n"}]"#.parse().unwrap();
+    assert_eq!(pipeline.apply([document]).next(), Some(json!({"n": 1})));
+    let error = Filter::parse("{").unwrap_err();
+    assert_eq!(error.source().unwrap().downcast_ref::<SyntaxError>().unwrap().column(), 2);
+}
+
+#[test]
 fn graphics_processors_and_energy_are_asked_for_and_told() {
     use runlore::settings::{GpuMetric, GpuVendor};
     use runlore::telemetry::{Energy, EnergyUsed, TelemetryCapture, TelemetryType, Types};
@@ -57,10 +87,38 @@ fn graphics_processors_and_energy_are_asked_for_and_told() {
     let power: Vec<GpuMetric> = GpuVendor::Amd.named("power").collect();
     assert!(power.len() == 2 && GpuVendor::Nvidia.metrics().any(|metric| metric.unit == "mW"));
     let capture = TelemetryCapture::new(Types::from([TelemetryType::Gpu, TelemetryType::Energy]));
+    assert!(!capture.cost_of(capture.types()).is_zero());
     let now = capture.capture();
     assert!(now.gpu.is_none() && now.reason("gpu").is_some());
     assert!(capture.sensors().iter().any(|sensor| sensor.field == "gpu"));
     assert!(Energy::default().since(&Energy::default()).is_err());
     let nothing = EnergyUsed::default();
     assert!(nothing.joules() == 0.0 && nothing.microjoules() == 0 && nothing.by_meter().is_empty());
+}
+
+#[test]
+fn a_source_of_ones_own_is_asked() {
+    struct Three;
+
+    impl Source for Three {
+        fn documents(&self, of: Collection) -> runlore::Result<Documents<'_>> {
+            assert_eq!(of, Collection::Tasks);
+            let task =
+                |n: u64| Ok(json!({"task_id": n, "hashes": {"used": {"x": format!("h{n}")}}}));
+            Ok(Box::new((1..4).map(task)))
+        }
+
+        fn records(&self) -> runlore::Result<Records<'_>> {
+            let documents = self.documents(Collection::Tasks)?;
+            Ok(Box::new(documents.map(|document| Record::from_json(document?))))
+        }
+    }
+
+    let find = Find::new().filter(field("task_id").gt(1)).limit(1);
+    assert_eq!(Three.find(Collection::Tasks, &find).unwrap().count(), 1);
+    let pipeline = Pipeline::parse(r#"[{"$count": "n"}]"#).unwrap();
+    let counted = Three.aggregate(Collection::Tasks, &pipeline).unwrap().next().unwrap();
+    assert_eq!(counted.unwrap(), json!({"n": 3}));
+    assert_eq!(Three.tasks_with("h2").unwrap().count(), 1);
+    assert_eq!(Three.records().unwrap().count(), 3);
 }

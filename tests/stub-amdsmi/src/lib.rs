@@ -122,6 +122,32 @@ pub unsafe extern "C" fn amdsmi_get_gpu_device_bdf(device: Handle, to: *mut u64)
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn amdsmi_get_gpu_memory_total(
+    device: Handle,
+    kind: u32,
+    to: *mut u64,
+) -> Status {
+    match kind {
+        0 => give(device, to, 192_000_000_000),
+        _ => NOT_SUPPORTED,
+    }
+}
+
+/// The product's name is 768 bytes from the beginning, in versions after 24 256 long.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn amdsmi_get_gpu_board_info(device: Handle, to: *mut u8) -> Status {
+    let name = b"Stub MI300X\0";
+    match state(device) {
+        SUCCESS if version() > 24 => {
+            ptr::copy_nonoverlapping(name.as_ptr(), to.add(768), name.len());
+            SUCCESS
+        }
+        SUCCESS => INVALID,
+        other => other,
+    }
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn amdsmi_get_gpu_memory_usage(
     device: Handle,
     kind: u32,

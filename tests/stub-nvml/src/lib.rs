@@ -7,6 +7,7 @@
 //! | `slow` | a reading of memory takes 2 s |
 //! | `lost` | the second device is gone |
 //! | `broken` | its power cannot be read |
+//! | `driver` | the driver is of the version in it |
 //! | `unlike` | the devices are of two models |
 #![allow(unsafe_code, non_snake_case, clippy::missing_safety_doc)]
 #![allow(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks, missing_docs)]
@@ -75,7 +76,41 @@ pub extern "C" fn nvmlShutdown() -> Return {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetDriverVersion(to: *mut c_char, room: c_uint) -> Return {
-    give_text("570.86.15", to, room)
+    let text = std::fs::read_to_string(file("driver")).unwrap_or_default();
+    give_text(if text.is_empty() { "570.86.15" } else { text.trim() }, to, room)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlSystemGetNVMLVersion(to: *mut c_char, room: c_uint) -> Return {
+    give_text("12.570.86.15", to, room)
+}
+
+#[repr(C)]
+#[derive(Debug)]
+pub struct PciInfo {
+    old_bus_id: [c_char; 16],
+    domain: c_uint,
+    bus: c_uint,
+    device: c_uint,
+    device_id: c_uint,
+    subsystem_id: c_uint,
+    bus_id: [c_char; 32],
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: Device, to: *mut PciInfo) -> Return {
+    let bus = 0x40 + device as c_uint;
+    let mut info = PciInfo {
+        old_bus_id: [0; 16],
+        domain: 0,
+        bus,
+        device: 0,
+        device_id: 0x2330_10de,
+        subsystem_id: 0,
+        bus_id: [0; 32],
+    };
+    give_text(&format!("00000000:{bus:02X}:00.0"), info.bus_id.as_mut_ptr(), 32);
+    give(device, to, info)
 }
 
 #[unsafe(no_mangle)]
@@ -298,6 +333,25 @@ pub unsafe extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
         return NOT_FOUND;
     }
     give(device, to, 101 + index as Device)
+}
+
+/// Parts are numbered from 1 and 0.
+#[cfg(not(feature = "old"))]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetGpuInstanceId(part: Device, to: *mut c_uint) -> Return {
+    match part {
+        101.. => give(part, to, (part - 100) as c_uint),
+        _ => NOT_SUPPORTED,
+    }
+}
+
+#[cfg(not(feature = "old"))]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetComputeInstanceId(part: Device, to: *mut c_uint) -> Return {
+    match part {
+        101.. => give(part, to, 0),
+        _ => NOT_SUPPORTED,
+    }
 }
 
 #[repr(C)]

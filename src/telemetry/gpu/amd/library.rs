@@ -15,6 +15,7 @@ type Handles = unsafe extern "C" fn(*mut u32, *mut Pointer) -> Status;
 type HandlesOf = unsafe extern "C" fn(Pointer, *mut u32, *mut Pointer) -> Status;
 type Uuid = unsafe extern "C" fn(Pointer, *mut u32, *mut c_char) -> Status;
 type Address = unsafe extern "C" fn(Pointer, *mut u64) -> Status;
+type Memory = unsafe extern "C" fn(Pointer, u32, *mut u64) -> Status;
 type Temperature = unsafe extern "C" fn(Pointer, u32, u32, *mut i64) -> Status;
 type Fill = unsafe extern "C" fn(Pointer, *mut u8) -> Status;
 type Version = unsafe extern "C" fn(*mut u32) -> Status;
@@ -66,15 +67,16 @@ impl Library {
         found.map(|function| *function).map_err(|_| format!("AMD SMI: it has no `{name}`"))
     }
 
-    /// The first number of its version, which was once called its year. It can be asked before the library is initialised.
-    pub(super) fn version(&self) -> Result<u32, String> {
+    /// The numbers of its version, of which the first was once called its year. It can be asked before the library is
+    /// initialised.
+    pub(super) fn version(&self) -> Result<[u32; 3], String> {
         let mut version = [0_u32; 64];
         // SAFETY: every version of the library has had this function, and writes no more than 24 bytes.
         unsafe {
             let ask: Version = self.function("amdsmi_get_lib_version")?;
             done(ask(version.as_mut_ptr()))?;
         }
-        Ok(version[0])
+        Ok([version[0], version[1], version[2]])
     }
 
     /// All devices. The library must be initialised.
@@ -113,6 +115,18 @@ impl Library {
             done(ask(device.0, &raw mut address))?;
         }
         Ok(address)
+    }
+
+    /// Bytes of the device's own memory.
+    pub(super) fn memory_total(&self, device: Handle) -> Result<u64, String> {
+        const OWN: u32 = 0;
+        let mut bytes = 0;
+        // SAFETY: the function is AMD's, the handle is the library's own, and it writes one such number.
+        unsafe {
+            let ask: Memory = self.function("amdsmi_get_gpu_memory_total")?;
+            done(ask(device.0, OWN, &raw mut bytes))?;
+        }
+        Ok(bytes)
     }
 
     /// The temperatures of the stacks of memory that there are, in °C.

@@ -15,6 +15,7 @@ use amdsmi::{AmdSmi, Processor};
 use serde_json::{Value, json};
 
 use self::library::{Handle, Library, Metrics};
+use super::info::{GpuDevice, GpuInfo};
 use super::reading::{Devices, Draft, told};
 use super::visible;
 use crate::settings::GpuVendor;
@@ -28,6 +29,7 @@ const STRUCTURES: std::ops::RangeInclusive<u32> = 25..=27;
 pub(super) struct Amd {
     library: Library,
     version: u32,
+    library_version: String,
     all: Vec<Place>,
     /// Places in `all`.
     visible: Vec<usize>,
@@ -62,7 +64,7 @@ impl Amd {
         ] {
             library.need(function)?;
         }
-        let version = library.version()?;
+        let [version, minor, patch] = library.version()?;
         if !NUMBERS.contains(&version) {
             return Err(format!(
                 "{} is of version {version}; those from {} to {} are understood",
@@ -87,7 +89,8 @@ impl Amd {
             })
             .collect();
         let (visible, doubt) = visible_of(&library, &all);
-        Ok(Self { library, version, all, visible, doubt, _session: session })
+        let library_version = format!("{version}.{minor}.{patch}");
+        Ok(Self { library, version, library_version, all, visible, doubt, _session: session })
     }
 }
 
@@ -143,6 +146,32 @@ impl Devices for Amd {
         self.all.len()
     }
 
+    fn info(&self) -> GpuInfo {
+        let mut info = GpuInfo {
+            vendor: "amd".to_owned(),
+            library_version: Some(self.library_version.clone()),
+            count: self.all.len() as u64,
+            ..GpuInfo::default()
+        };
+        info.driver_version = info.known("driver_version", driver_version());
+        for index in &self.visible {
+            let place = &self.all[*index];
+            let device = Device { place, index: *index, of: self, metrics: OnceCell::new() };
+            let name = |what: &str| format!("{}.{what}", place.name);
+            let handle = || place.handle.clone();
+            let memory = handle().and_then(|handle| self.library.memory_total(handle));
+            let address = handle().and_then(|handle| self.library.address(handle));
+            let about = GpuDevice {
+                name: info.known(&name("name"), device.product_name()),
+                uuid: info.known(&name("uuid"), device.uuid()),
+                memory_total: info.known(&name("memory_total"), memory),
+                pci_bus_id: info.known(&name("pci_bus_id"), address).map(pci_bus_id),
+            };
+            info.devices.insert(place.name.clone(), about);
+        }
+        info
+    }
+
     fn read(&mut self, draft: &mut Draft<'_>) {
         if let Some(doubt) = self.doubt.as_ref().filter(|_| draft.wanted.metrics) {
             draft.missing("gpu.order".to_owned(), doubt.clone());
@@ -171,7 +200,7 @@ impl Device<'_> {
         let processor = &self.place.processor;
         Ok(match metric {
             "gpu_ix" => json!(self.index),
-            "id" => json!(self.by_crate("amdsmi_get_gpu_device_uuid", || processor.get_uuid())?),
+            "id" => json!(self.uuid()?),
             "used" => {
                 json!(self.by_crate("amdsmi_get_gpu_memory_usage", || processor.get_vram_usage())?)
             }
@@ -202,6 +231,17 @@ impl Device<'_> {
                 json!(told_at_all(metrics.as_ref()?.at(offset), u16::MAX)?)
             }
         })
+    }
+
+    fn uuid(&self) -> Result<String, String> {
+        self.by_crate("amdsmi_get_gpu_device_uuid", || self.place.processor.get_uuid())
+    }
+
+    fn product_name(&self) -> Result<String, String> {
+        self.is_of(STRUCTURES)?;
+        let processor = &self.place.processor;
+        let name = self.by_crate("amdsmi_get_gpu_board_info", || processor.get_board_info())?;
+        if name.is_empty() { Err(UNTOLD.to_owned()) } else { Ok(name) }
     }
 
     /// The counter, and how many microjoules one step of it is.
@@ -238,6 +278,20 @@ impl Device<'_> {
             versions.end()
         ))
     }
+}
+
+/// The version of the driver, where it is not the kernel's own.
+fn driver_version() -> Result<String, String> {
+    let text = Root::live().read("/sys/module/amdgpu/version");
+    let text =
+        text.map_err(|_| "the driver that comes with the kernel has no version of its own")?;
+    Ok(text.trim().to_owned())
+}
+
+/// `0000:c1:00.0`, of the number whose lowest bits are the function, 5 more the device, 8 the bus, and the rest the domain.
+fn pci_bus_id(address: u64) -> String {
+    let (domain, bus) = (address >> 16, address >> 8 & 0xff);
+    format!("{domain:04x}:{bus:02x}:{:02x}.{:x}", address >> 3 & 0x1f, address & 7)
 }
 
 const UNTOLD: &str = "AMD SMI: the device does not tell it";

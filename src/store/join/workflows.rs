@@ -8,35 +8,42 @@ use crate::record::WorkflowObject;
 
 /// Workflow records being joined.
 #[derive(Debug, Default)]
-pub(super) struct Workflows {
+pub(crate) struct Workflows {
     /// The records of one workflow, one a process, in the order they were first met.
     joined: Vec<Vec<WorkflowObject>>,
     by_id: HashMap<String, usize>,
 }
 
 impl Workflows {
-    pub(super) fn add(&mut self, mut workflow: WorkflowObject) {
+    pub(crate) fn add(&mut self, workflow: WorkflowObject) {
         let Some(&place) = self.by_id.get(&workflow.workflow_id) else {
             self.by_id.insert(workflow.workflow_id.clone(), self.joined.len());
             return self.joined.push(vec![workflow]);
         };
-        let processes = &mut self.joined[place];
-        match processes.iter_mut().find(|known| is_one_process(known, &workflow)) {
-            None => processes.push(workflow),
-            Some(known) if known.is_finished() && !workflow.is_finished() => {
-                known.fill_from(workflow);
-            }
-            Some(known) => {
-                std::mem::swap(known, &mut workflow);
-                known.fill_from(workflow);
-            }
-        }
+        join_process(&mut self.joined[place], workflow);
     }
 
     /// The workflows, one record each.
-    pub(super) fn joined(self) -> Vec<WorkflowObject> {
+    pub(crate) fn joined(self) -> Vec<WorkflowObject> {
         self.joined.into_iter().filter_map(speak_as_one).collect()
     }
+}
+
+/// Joins a record with those of the same workflow, one a process; returns which of them it is now part of.
+pub(crate) fn join_process(
+    processes: &mut Vec<WorkflowObject>,
+    mut workflow: WorkflowObject,
+) -> usize {
+    let Some(at) = processes.iter().position(|known| is_one_process(known, &workflow)) else {
+        processes.push(workflow);
+        return processes.len() - 1;
+    };
+    let known = &mut processes[at];
+    if !known.is_finished() || workflow.is_finished() {
+        std::mem::swap(known, &mut workflow);
+    }
+    known.fill_from(workflow);
+    at
 }
 
 /// Whether two records can be of one process: a record that does not name its process is of any.
@@ -51,7 +58,7 @@ fn is_one_process(one: &WorkflowObject, other: &WorkflowObject) -> bool {
 
 /// The process that began first speaks for the workflow: how a process it started ended is not how the
 /// workflow did. What adds up over processes is added up.
-fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject> {
+pub(crate) fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject> {
     let start = |workflow: &WorkflowObject| workflow.started_at.unwrap_or(f64::INFINITY);
     processes.sort_by(|one, other| start(one).total_cmp(&start(other)));
     let mut processes = processes.into_iter();

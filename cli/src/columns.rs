@@ -1,0 +1,210 @@
+//! Documents as a table, as CSV or as JSON.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use runlore::query::text::human_duration;
+use serde_json::Value;
+
+use crate::out::local_time;
+use crate::table::{self, Cell};
+
+/// How answers are written.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Form {
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+
+    /// Comma-separated values, with a line of headings
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+impl Form {
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    pub(crate) fn is_table(self) -> bool {
+        !self.json && !self.csv
+    }
+}
+
+/// Documents on their way out, one a row.
+pub(crate) struct Rows<'a, W: Write> {
+    to: To<'a, W>,
+    /// The fields that are shown; none yet where the documents are to say.
+    columns: Vec<String>,
+    /// What must be seen whole before it is written: a table needs its widths, and columns that nobody named their names.
+    held: Vec<Value>,
+}
+
+enum To<'a, W: Write> {
+    Json(&'a mut W),
+    Csv(Box<csv::Writer<&'a mut W>>),
+    Table(&'a mut W),
+}
+
+impl<'a, W: Write> Rows<'a, W> {
+    pub(crate) fn new(out: &'a mut W, form: Form, columns: Vec<String>) -> io::Result<Self> {
+        let mut to = match form {
+            Form { json: true, .. } => To::Json(out),
+            Form { csv: true, .. } => To::Csv(Box::new(csv::Writer::from_writer(out))),
+            _ => To::Table(out),
+        };
+        if let To::Csv(csv) = &mut to
+            && !columns.is_empty()
+        {
+            csv.write_record(&columns)?;
+        }
+        Ok(Self { to, columns, held: Vec::new() })
+    }
+
+    pub(crate) fn add(&mut self, document: Value) -> io::Result<()> {
+        match &mut self.to {
+            To::Json(out) => writeln!(out, "{document}"),
+            To::Csv(csv) if !self.columns.is_empty() => {
+                Ok(csv.write_record(cells(&document, &self.columns))?)
+            }
+            _ => {
+                self.held.push(document);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let Self { to, columns, held } = &mut self;
+        let are_new = columns.is_empty();
+        if are_new {
+            *columns = names_in(held);
+        }
+        match to {
+            To::Json(_) => Ok(()),
+            To::Csv(csv) => {
+                if are_new {
+                    csv.write_record(&*columns)?;
+                }
+                for document in held {
+                    csv.write_record(cells(document, columns))?;
+                }
+                csv.flush()
+            }
+            To::Table(out) => write_table(out, columns, held),
+        }
+    }
+}
+
+fn cells<'d>(document: &'d Value, columns: &'d [String]) -> impl Iterator<Item = String> + 'd {
+    columns.iter().map(|column| plain(at(document, column)))
+}
+
+fn write_table(out: &mut impl Write, columns: &[String], documents: &[Value]) -> io::Result<()> {
+    let heading = |column: &String| {
+        let values = || documents.iter().filter_map(|document| at(document, column));
+        let is_number = values().any(Value::is_number)
+            && values().all(|value| value.is_number() || value.is_null());
+        format!("{}{}", if is_number { ">" } else { "" }, column.to_uppercase())
+    };
+    let headings: Vec<String> = columns.iter().map(heading).collect();
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let row = |document: &Value| -> Vec<Cell> {
+        columns.iter().map(|column| Cell::new(&readable(column, at(document, column)))).collect()
+    };
+    let rows: Vec<Vec<Cell>> = documents.iter().map(row).collect();
+    table::write(out, &headings, &rows)
+}
+
+/// The fields that documents have, `_id` first.
+fn names_in(documents: &[Value]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for document in documents {
+        for name in document.as_object().into_iter().flat_map(serde_json::Map::keys) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+    }
+    names.sort_by_key(|name| name != "_id");
+    names
+}
+
+/// The value at a path; an index picks an item of an array.
+fn at<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
+    // Fields of an answer may have dots in their names.
+    document.get(path).or_else(|| {
+        path.split('.').try_fold(document, |value, name| match value {
+            Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+            value => value.get(name),
+        })
+    })
+}
+
+fn plain(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// A value as a table shows it: times and durations in words.
+fn readable(column: &str, value: Option<&Value>) -> String {
+    let name = column.rsplit('.').next().unwrap_or(column);
+    if let Some(number) = value.and_then(Value::as_f64) {
+        if let "started_at" | "ended_at" | "submitted_at" | "registered_at" = name {
+            return local_time(number);
+        }
+        if name.ends_with("_ns") && number >= 0.0 {
+            return human_duration(Duration::from_nanos(number as u64));
+        }
+        if number.fract() != 0.0 && number.abs() < 1e15 {
+            // More digits than anybody reads; `--json` has them all.
+            return six_digits(number);
+        }
+        if number.abs() < 1e15 {
+            return format!("{number:.0}");
+        }
+    }
+    plain(value)
+}
+
+fn six_digits(number: f64) -> String {
+    let whole = number.abs().log10().floor() as i32;
+    let decimals = usize::try_from((5 - whole).clamp(0, 12)).unwrap_or_default();
+    let text = format!("{number:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_table_shows_numbers_as_people_read_them() {
+        for (column, value, text) in [
+            ("mean", json!(9855.166666666666), "9855.17"),
+            ("loss", json!(0.000_123_456_789), "0.000123457"),
+            ("n", json!(12), "12"),
+            ("n", json!(12.0), "12"),
+            ("n", json!(-0.5), "-0.5"),
+            ("big", json!(1.5e300), "1.5e+300"),
+            ("duration_ns", json!(1500), "1.5 µs"),
+            ("used", json!({"a": [1]}), "{\"a\":[1]}"),
+        ] {
+            assert_eq!(readable(column, Some(&value)), text);
+        }
+        assert_eq!(readable("n", None), "");
+    }
+
+    #[test]
+    fn a_path_leads_through_objects_and_arrays() {
+        let document = json!({"a": {"b": [1, {"c": 2}]}, "x.y": 3});
+        assert_eq!(at(&document, "a.b.1.c"), Some(&json!(2)));
+        assert_eq!(at(&document, "x.y"), Some(&json!(3)));
+        assert_eq!(at(&document, "a.b.c"), None);
+    }
+}

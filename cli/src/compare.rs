@@ -1,0 +1,216 @@
+//! `runlore compare`: two runs beside each other.
+
+mod facts;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::Style;
+use runlore::query::{Change, Compared, Comparison, Figure, Limit};
+use serde_json::{Map, Value, json};
+
+use crate::columns::{Form, Rows};
+use crate::failure::say;
+use crate::out::{BOLD, DIM, PLAIN, RED, stdout};
+use crate::store::Store;
+use crate::table::{self, Cell};
+use crate::units::{bytes, count, joules, nanoseconds};
+use crate::{Done, select};
+
+/// Compare two runs: how long they took and what they used, as a whole and by activity
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore compare a001 a002
+  runlore compare a001 train --fail-on duration:+20%,rss:+10%,errors:+0
+  runlore compare a001 a002 --fail-on load.p95:+50%
+
+A limit is FIGURE:+N% or FIGURE:+N, for an activity ACTIVITY.FIGURE:+N%; -N% bounds how far a figure may fall. The figures
+are duration (of an activity: the mean), total, p50, p95, p99, max, cpu, rss, read, written, energy, errors and tasks;
+times are in nanoseconds, memory and disks in bytes, energy in joules.
+
+Exit codes: 0 fine, 1 an error, 2 a limit is exceeded.")]
+pub(crate) struct Args {
+    /// The run to compare with: its id, a part of it, or a name
+    before: String,
+
+    /// The run that is compared
+    after: String,
+
+    /// Limits that must hold, else the exit code is 2
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
+    fail_on: Vec<String>,
+
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let limits: Vec<Limit> =
+        args.fail_on.iter().map(|limit| limit.parse()).collect::<Result<_, _>>()?;
+    let records = store.open()?;
+    let runs = store.runs(&records)?;
+    let before = select::run(&runs, Some(&args.before), store)?;
+    let after = select::run(&runs, Some(&args.after), store)?;
+    let comparison = Comparison::new(
+        &records.measured(&before.workflow.workflow_id)?,
+        &records.measured(&after.workflow.workflow_id)?,
+    );
+    store.tell(&records);
+
+    // Checked before anything is written: what cannot be checked is an error.
+    let mut exceeded = Vec::new();
+    for limit in &limits {
+        exceeded.extend(limit.check(&comparison)?.map(|change| (limit, change)));
+    }
+    let mut out = stdout();
+    if args.form.is_table() {
+        facts::write(&mut out, &before.workflow, &after.workflow)?;
+        write_whole(&mut out, &comparison)?;
+        write_activities(&mut out, &comparison)?;
+    } else {
+        let columns = ["activity", "figure", "before", "after", "percent"];
+        let mut rows = Rows::new(&mut out, args.form, columns.map(str::to_owned).to_vec())?;
+        for group in comparison.groups() {
+            for figure in Figure::all() {
+                if let Some(row) = as_json(group, figure) {
+                    rows.add(row)?;
+                }
+            }
+        }
+        rows.finish()?;
+    }
+    out.flush()?;
+    for (limit, change) in &exceeded {
+        let told = told(limit.figure(), *change);
+        say(&format!("`{limit}` is exceeded: {told}"));
+    }
+    Ok(ExitCode::from(if exceeded.is_empty() { 0 } else { 2 }))
+}
+
+/// What a figure is told in.
+fn in_units(figure: Figure, number: f64) -> String {
+    let whole = number.max(0.0) as u64;
+    match figure {
+        Figure::Rss | Figure::Read | Figure::Written => bytes(whole),
+        Figure::Energy => joules(number),
+        Figure::Errors | Figure::Tasks => count(whole),
+        _ => nanoseconds(whole),
+    }
+}
+
+fn cell(figure: Figure, number: Option<f64>) -> String {
+    number.map(|number| in_units(figure, number)).unwrap_or_default()
+}
+
+fn told(figure: Figure, change: Change) -> String {
+    let (before, after) = (cell(figure, change.before), cell(figure, change.after));
+    format!("{before} before, {after} after ({})", percent(change))
+}
+
+fn percent(change: Change) -> String {
+    match change.percent() {
+        None => String::new(),
+        Some(0.0) => "same".to_owned(),
+        Some(percent) if percent.is_infinite() => "new".to_owned(),
+        Some(percent) if percent.abs() < 0.05 => "0.0 %".to_owned(),
+        Some(percent) => format!("{percent:+.1} %"),
+    }
+}
+
+/// More errors are bad news; for other figures that is for the reader to say.
+fn style(figure: Figure, change: Change) -> Style {
+    let is_worse = figure == Figure::Errors && change.difference().is_some_and(|more| more > 0.0);
+    if is_worse { RED } else { PLAIN }
+}
+
+fn write_whole(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
+    let Some(whole) = comparison.groups().first() else { return Ok(()) };
+    let figures = [
+        ("duration", Figure::Duration),
+        ("cpu time", Figure::Cpu),
+        ("peak memory", Figure::Rss),
+        ("read", Figure::Read),
+        ("written", Figure::Written),
+        ("energy", Figure::Energy),
+        ("tasks", Figure::Tasks),
+        ("errors", Figure::Errors),
+    ];
+    let mut rows = Vec::new();
+    for (name, figure) in figures {
+        let change = whole.change(figure);
+        if change.before.is_some() || change.after.is_some() {
+            let style = style(figure, change);
+            rows.push(vec![
+                Cell::new(name),
+                Cell::new(&cell(figure, change.before)),
+                Cell::styled(&cell(figure, change.after), style),
+                Cell::styled(&percent(change), style),
+            ]);
+        }
+    }
+    table::write(out, &["", ">BEFORE", ">AFTER", ">CHANGE"], &rows)
+}
+
+fn write_activities(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
+    let activities: Vec<&Compared> = comparison.groups().iter().skip(1).collect();
+    if activities.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{BOLD}by activity{BOLD:#} {DIM}(mean of the durations){DIM:#}")?;
+    let rows: Vec<Vec<Cell>> = activities.into_iter().map(row).collect();
+    let headings =
+        ["ACTIVITY", ">TASKS", ">BEFORE", ">AFTER", ">CHANGE", ">P95", ">CHANGE", ">ERRORS"];
+    table::write(out, &headings, &rows)
+}
+
+fn row(group: &Compared) -> Vec<Cell> {
+    let [tasks, mean, p95, errors] =
+        [Figure::Tasks, Figure::Duration, Figure::P95, Figure::Errors].map(|it| group.change(it));
+    let arrow = |figure: Figure, change: Change| match (change.before, change.after) {
+        (Some(before), Some(after)) if before == after => in_units(figure, before),
+        (before, after) => {
+            let [before, after] = [before, after].map(Option::unwrap_or_default);
+            format!("{} → {}", in_units(figure, before), in_units(figure, after))
+        }
+    };
+    let only = match (&group.before, &group.after) {
+        (Some(_), None) => "gone".to_owned(),
+        (None, Some(_)) => "new".to_owned(),
+        _ => percent(mean),
+    };
+    vec![
+        Cell::new(group.activity.as_deref().unwrap_or_default()),
+        Cell::new(&arrow(Figure::Tasks, tasks)),
+        Cell::new(&cell(Figure::Duration, mean.before)),
+        Cell::new(&cell(Figure::Duration, mean.after)),
+        Cell::new(&only),
+        Cell::new(&cell(Figure::P95, p95.after)),
+        Cell::new(&percent(p95)),
+        Cell::styled(&arrow(Figure::Errors, errors), style(Figure::Errors, errors)),
+    ]
+}
+
+fn as_json(group: &Compared, figure: Figure) -> Option<Value> {
+    let change = group.change(figure);
+    if change.before.is_none() && change.after.is_none() {
+        return None;
+    }
+    let mut row = Map::new();
+    row.insert("activity".to_owned(), group.activity.clone().into());
+    row.insert("figure".to_owned(), figure.name().into());
+    row.insert("before".to_owned(), change.before.map_or(Value::Null, number));
+    row.insert("after".to_owned(), change.after.map_or(Value::Null, number));
+    let percent = change.percent().filter(|percent| percent.is_finite());
+    row.insert("percent".to_owned(), json!(percent));
+    Some(row.into())
+}
+
+/// Whole numbers as such.
+fn number(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 9e15 {
+        (number as i64).into()
+    } else {
+        number.into()
+    }
+}

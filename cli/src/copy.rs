@@ -1,0 +1,74 @@
+//! `runlore copy`: records from one store into another.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::Done;
+use crate::failure::Failure;
+use crate::out::stdout;
+use crate::progress::Progress;
+use crate::store::Store;
+use crate::units::counted;
+
+/// Copy every record of a store into another
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore copy runlore sqlite://runs.db      a folder into a database
+  runlore copy sqlite://runs.db lines        and back
+
+Records are known by their ids: what is there already is not copied twice.")]
+pub(crate) struct Args {
+    /// The store that is read: a folder, a file or a URI
+    from: OsString,
+
+    /// The store that is written; it is made if need be
+    to: OsString,
+
+    /// What was copied as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let from = Store::at(args.from.clone());
+    let to = Store::at(args.to.clone());
+    if let (Some(one), Some(other)) = (from.path(), to.path())
+        && one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    {
+        return Err(Failure::new("both stores are the same; nothing was copied"));
+    }
+    let records = from.open()?;
+    let progress = Progress::new("records", || {
+        let runs = records.runs().ok()?;
+        Some(runs.iter().map(|run| run.tasks + 1).sum())
+    });
+    let copied = records.copy_to(to.place(), |copied| progress.set(copied.records()))?;
+    drop(progress);
+    from.tell(&records);
+    let mut out = stdout();
+    if args.json {
+        let told = json!({
+            "tasks": copied.tasks, "workflows": copied.workflows, "others": copied.others,
+            "already_there": copied.already_there,
+        });
+        writeln!(out, "{told}")?;
+    } else {
+        let tasks = counted(copied.tasks, "task", "tasks");
+        let runs = counted(copied.workflows, "run", "runs");
+        write!(out, "copied {tasks} and {runs}")?;
+        if copied.others > 0 {
+            write!(out, ", and {}", counted(copied.others, "other record", "other records"))?;
+        }
+        if copied.already_there > 0 {
+            let known = counted(copied.already_there, "record was", "records were");
+            write!(out, "; {known} there already")?;
+        }
+        writeln!(out)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,173 @@
+//! `runlore query`: any question, in MongoDB's language.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use runlore::Provenance;
+use runlore::provenance::Answer as _;
+use runlore::query::{Collection, Filter, Find, Pipeline};
+use runlore::record::TaskObject;
+
+use crate::Done;
+use crate::columns::{Form, Rows};
+use crate::failure::{Failure, say};
+use crate::out::stdout;
+use crate::store::Store;
+use crate::tasks;
+
+/// How many rows a table has, unless more are asked for.
+const ROWS: u64 = 100;
+
+/// Find tasks by a filter, or make something of them by a pipeline
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore query '{\"status\": \"ERROR\"}' --sort -started_at --limit 20
+  runlore query '{\"used.lr\": {\"$gte\": 0.1}}' --fields activity_id,used.lr,generated.loss --csv
+  runlore query '[{\"$group\": {\"_id\": \"$activity_id\", \"mean\": {\"$avg\": \"$duration_ns\"}}}]'
+  runlore query --of workflows --fields name,status,totals.dropped
+
+Filters and pipelines are MongoDB's; docs/query.md lists what is known. `runlore show ID --json` shows the fields of a
+record.")]
+pub(crate) struct Args {
+    /// A filter, or a pipeline if it begins with `[` [default: every task]
+    query: Option<String>,
+
+    /// What is asked for
+    #[arg(long, value_enum, default_value_t = Of::Tasks)]
+    of: Of,
+
+    /// The order: a field, from the greatest down with a `-` before it; several behind each other
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', allow_hyphen_values = true)]
+    sort: Vec<String>,
+
+    /// How many at most, 0 for all [default: 100 in a table, else all]
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+
+    /// Leave out the first ones
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+
+    /// What to show of each, such as activity_id,used.lr
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    fields: Vec<String>,
+
+    #[command(flatten)]
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Of {
+    Tasks,
+    Workflows,
+}
+
+impl From<Of> for Collection {
+    fn from(of: Of) -> Self {
+        match of {
+            Of::Tasks => Collection::Tasks,
+            Of::Workflows => Collection::Workflows,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let text = args.query.as_deref().unwrap_or("{}");
+    if text.trim_start().starts_with('[') {
+        return aggregate(args, text, store);
+    }
+    let filter = Filter::parse(text).map_err(|error| Failure::in_text(&error))?;
+    let records = store.open()?;
+    let limit = args.limit.unwrap_or(if args.form.is_table() { ROWS } else { 0 });
+    // One more than is shown, to know whether there are more.
+    let asked = if limit == 0 { 0 } else { limit + 1 };
+    let mut find = Find::new().filter(filter).skip(args.skip).limit(asked);
+    for field in &args.sort {
+        find = find.sort(field);
+    }
+    let is_cut = if args.fields.is_empty() && args.form.is_table() && args.of == Of::Tasks {
+        write_tasks(&records, &find.fields(tasks::ROW), limit)?
+    } else {
+        let is_whole = args.fields.is_empty() && args.form.is_json();
+        let find = if is_whole { find } else { find.fields(columns(args)) };
+        write_documents(args, &records, &find, limit)?
+    };
+    if is_cut && args.limit.is_none() {
+        say(&format!("these are the first {limit}; `--limit 0` shows all"));
+    }
+    store.tell(&records);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes tasks as `runlore tasks` does; whether there are more.
+fn write_tasks(records: &Provenance, find: &Find, limit: u64) -> Result<bool, Failure> {
+    let found = records.find(Collection::Tasks, find)?;
+    let mut found =
+        found.map(|task| TaskObject::from_document(task?)).collect::<runlore::Result<Vec<_>>>()?;
+    let is_cut = limit > 0 && found.len() as u64 > limit;
+    if is_cut {
+        found.truncate(limit as usize);
+    }
+    let mut out = stdout();
+    tasks::write_table(&mut out, &found)?;
+    out.flush()?;
+    Ok(is_cut)
+}
+
+/// Writes fields of documents; whether there are more.
+fn write_documents(
+    args: &Args,
+    records: &Provenance,
+    find: &Find,
+    limit: u64,
+) -> Result<bool, Failure> {
+    let mut out = stdout();
+    let mut rows = Rows::new(&mut out, args.form, columns(args))?;
+    let mut found = records.find(args.of.into(), find)?;
+    let most = if limit == 0 { usize::MAX } else { limit as usize };
+    for document in found.by_ref().take(most) {
+        rows.add(document?)?;
+    }
+    rows.finish()?;
+    out.flush()?;
+    Ok(found.next().is_some())
+}
+
+/// The fields that are shown.
+fn columns(args: &Args) -> Vec<String> {
+    let usual: &[&str] = match args.of {
+        _ if !args.fields.is_empty() => return args.fields.clone(),
+        Of::Tasks => &[
+            "task_id",
+            "workflow_id",
+            "activity_id",
+            "status",
+            "started_at",
+            "ended_at",
+            "duration_ns",
+            "stderr",
+        ],
+        Of::Workflows => &["workflow_id", "name", "status", "started_at", "ended_at", "stderr"],
+    };
+    usual.iter().map(|&name| name.to_owned()).collect()
+}
+
+fn aggregate(args: &Args, text: &str, store: &Store) -> Done {
+    let pipeline = Pipeline::parse(text).map_err(|error| Failure::in_text(&error))?;
+    if !args.sort.is_empty() || args.limit.is_some() || args.skip > 0 {
+        return Err(Failure::new(
+            "a pipeline has stages for this: $sort, $limit and $skip instead of --sort, --limit and --skip",
+        ));
+    }
+    let records = store.open()?;
+    let mut out = stdout();
+    let mut rows = Rows::new(&mut out, args.form, args.fields.clone())?;
+    for document in records.aggregate(args.of.into(), &pipeline)? {
+        rows.add(document)?;
+    }
+    rows.finish()?;
+    out.flush()?;
+    store.tell(&records);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,169 @@
+//! `runlore stats`: what the tasks of a run come to.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use runlore::query::text::human_duration;
+use runlore::query::{Distribution, Filter, Group, Summary};
+use serde_json::{Value, json};
+
+use crate::columns::{Form, Rows};
+use crate::out::{PLAIN, RED, stdout};
+use crate::store::Store;
+use crate::table::{self, Cell};
+use crate::units::{bytes, count, joules};
+use crate::{Done, select};
+
+/// Sum up the tasks of a run: how many, how long, what they used
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore stats                          of the newest run, by activity
+  runlore stats train --by used.lr       of the newest run named `train`, by what went in
+  runlore stats --all --by status        of all runs
+
+TOTAL is the time of all tasks of a line together; tasks inside them are in it, and have lines of their own. CPU, READ,
+WRITTEN and ENERGY are what the tasks used themselves, so that these columns add up; a task of which that cannot be told
+counts as nothing. MEMORY is the most that the process was seen to have when one of them began or ended. A percentile is
+the duration of the task at that rank.")]
+pub(crate) struct Args {
+    /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
+    /// that name); none: the newest
+    run: Option<String>,
+
+    /// Of all runs
+    #[arg(long, conflicts_with = "run")]
+    all: bool,
+
+    /// What the tasks of a line have in common: any field
+    #[arg(long, value_name = "FIELD", default_value = "activity_id")]
+    by: String,
+
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let records = store.open()?;
+    let filter = match args.all {
+        true => Filter::all(),
+        false => {
+            let runs = store.runs(&records)?;
+            select::of_run(&select::run(&runs, args.run.as_deref(), store)?.workflow.workflow_id)
+        }
+    };
+    // `activity` is what people call it.
+    let by = if args.by == "activity" { "activity_id" } else { &args.by };
+    let summary = records.summary_by(by, filter)?;
+    store.tell(&records);
+    let mut out = stdout();
+    if args.form.is_table() {
+        write_table(&mut out, by, &summary)?;
+    } else {
+        let mut rows = Rows::new(&mut out, args.form, COLUMNS.map(str::to_owned).to_vec())?;
+        for group in summary.groups() {
+            rows.add(as_json(&group))?;
+        }
+        rows.finish()?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The fields of a line of JSON, in the order of a line of CSV.
+const COLUMNS: [&str; 17] = [
+    "key",
+    "tasks",
+    "errors",
+    "running",
+    "total_ns",
+    "mean_ns",
+    "min_ns",
+    "p50_ns",
+    "p95_ns",
+    "p99_ns",
+    "max_ns",
+    "cpu_ns",
+    "peak_rss_bytes",
+    "read_bytes",
+    "write_bytes",
+    "joules",
+    "counted",
+];
+
+pub(crate) fn as_json(group: &Group) -> Value {
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let spread = |of: fn(Distribution) -> Duration| group.duration.map(|spread| nanos(of(spread)));
+    let mut json = json!({
+        "key": group.key,
+        "tasks": group.tasks,
+        "errors": group.errors,
+        "running": group.running,
+        "counted": group.duration.map(|spread| spread.count),
+        "total_ns": spread(|spread| spread.total),
+        "mean_ns": spread(|spread| spread.mean),
+        "min_ns": spread(|spread| spread.min),
+        "p50_ns": spread(|spread| spread.p50),
+        "p95_ns": spread(|spread| spread.p95),
+        "p99_ns": spread(|spread| spread.p99),
+        "max_ns": spread(|spread| spread.max),
+        "cpu_ns": group.cpu.map(nanos),
+        "peak_rss_bytes": group.peak_rss,
+        "read_bytes": group.read_bytes,
+        "write_bytes": group.write_bytes,
+        "joules": group.joules,
+    });
+    if let Some(fields) = json.as_object_mut() {
+        fields.retain(|name, value| name == "key" || !value.is_null());
+    }
+    json
+}
+
+/// A column of the table: its heading, and what a group has there.
+type Column = (&'static str, fn(&Group) -> Option<String>);
+
+const FIGURES: [Column; 11] = [
+    (">TASKS", |group| Some(count(group.tasks))),
+    (">ERRORS", |group| Some(count(group.errors))),
+    (">TOTAL", |group| group.duration.map(|spread| human_duration(spread.total))),
+    (">MEAN", |group| group.duration.map(|spread| human_duration(spread.mean))),
+    (">P50", |group| group.duration.map(|spread| human_duration(spread.p50))),
+    (">P95", |group| group.duration.map(|spread| human_duration(spread.p95))),
+    (">MAX", |group| group.duration.map(|spread| human_duration(spread.max))),
+    (">CPU", |group| group.cpu.map(human_duration)),
+    (">MEMORY", |group| group.peak_rss.map(bytes)),
+    (">READ", |group| group.read_bytes.map(bytes)),
+    (">WRITTEN", |group| group.write_bytes.map(bytes)),
+];
+
+fn write_table(out: &mut impl Write, by: &str, summary: &Summary) -> std::io::Result<()> {
+    let mut groups: Vec<(String, Group)> =
+        summary.groups().into_iter().map(|group| (group.name(), group)).collect();
+    if groups.len() > 1 {
+        groups.push(("(all)".to_owned(), summary.all()));
+    }
+    let energy: Column = (">ENERGY", |group| group.joules.map(joules));
+    let columns: Vec<Column> = FIGURES
+        .into_iter()
+        .chain([energy])
+        // What no task tells needs no column.
+        .filter(|(_, figure)| groups.iter().any(|(_, group)| figure(group).is_some()))
+        .collect();
+    let by = if by == "activity_id" { "ACTIVITY".to_owned() } else { by.to_uppercase() };
+    let mut headings = vec![&*by];
+    headings.extend(columns.iter().map(|(heading, _)| *heading));
+    let rows: Vec<Vec<Cell>> = groups
+        .iter()
+        .map(|(name, group)| {
+            let mut row = vec![Cell::new(name)];
+            row.extend(columns.iter().map(|(heading, figure)| {
+                let is_bad = *heading == ">ERRORS" && group.errors > 0;
+                let text = figure(group).unwrap_or_default();
+                Cell::styled(&text, if is_bad { RED } else { PLAIN })
+            }));
+            row
+        })
+        .collect();
+    table::write(out, &headings, &rows)
+}

@@ -1,0 +1,219 @@
+//! `query`, `stats`, `lineage`, `compare` and `copy`, of a folder and of a database.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{data, runlore, told, told_by};
+
+/// The test data, copied into a database.
+fn database(folder: &Path) -> String {
+    let file = folder.join("runs.db").display().to_string();
+    let told = told_by(runlore().arg("copy").arg(data()).arg(&file));
+    assert!(told.starts_with("copied "), "{told}");
+    file
+}
+
+/// What a command says of the folder; it must say the same of a database with the same records.
+fn told_of_both(args: &[&str]) -> String {
+    let folder = TempDir::new().unwrap();
+    let file = database(folder.path());
+    let of_folder = told(args);
+    let of_database = told_by(runlore().arg("--store").arg(&file).args(args));
+    assert_eq!(of_folder, of_database.replace(&file, "DATA"));
+    of_folder
+}
+
+#[test]
+fn every_store_is_listed_alike() {
+    for args in [
+        &["ls"][..],
+        &["tasks"],
+        &["tree", "train"],
+        &["show", "a001"],
+        &["tree", "fit", "--resources"],
+    ] {
+        told_of_both(args);
+    }
+}
+
+#[test]
+fn a_query_finds_tasks() {
+    insta::assert_snapshot!(told_of_both(&["query", r#"{"status": "ERROR"}"#]));
+}
+
+#[test]
+fn a_query_shows_the_fields_that_are_asked_for() {
+    let fields = ["--fields", "activity_id,status,duration_ns,used"];
+    let args = [
+        "query",
+        r#"{"activity_id": {"$in": ["load", "epoch"]}}"#,
+        "--sort",
+        "-started_at,activity_id",
+    ];
+    insta::assert_snapshot!(told_of_both(&[&args[..], &fields].concat()));
+}
+
+#[test]
+fn a_query_as_csv_has_headings() {
+    let args = [
+        "query",
+        "{}",
+        "--sort",
+        "started_at,task_id",
+        "--fields",
+        "activity_id,used,stderr",
+        "--csv",
+    ];
+    insta::assert_snapshot!(told_of_both(&args));
+}
+
+#[test]
+fn a_query_as_json_is_one_record_a_line() {
+    let text =
+        told_of_both(&["query", r#"{"activity_id": "train"}"#, "--json", "--sort", "started_at"]);
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(record["activity_id"], "train");
+        assert!(record["task_id"].is_string());
+    }
+    assert!(text.lines().count() > 0);
+}
+
+#[test]
+fn a_pipeline_groups_tasks() {
+    let pipeline = r#"[{"$group": {"_id": "$status", "tasks": {"$sum": 1}, "mean": {"$avg": "$duration_ns"}}}, {"$sort": {"_id": 1}}]"#;
+    insta::assert_snapshot!(told_of_both(&["query", pipeline]));
+}
+
+#[test]
+fn workflows_can_be_asked_for() {
+    let args = ["query", "--of", "workflows", "--fields", "name,status", "--sort", "started_at"];
+    insta::assert_snapshot!(told_of_both(&args));
+}
+
+#[test]
+fn what_is_wrong_with_a_query_is_pointed_at() {
+    let wrong = [
+        r#"{"status": ERROR}"#,
+        r#"{"status": {"$gtt": 1}}"#,
+        r#"[{"$grup": {}}]"#,
+        r#"{"a": {"$regex": "("}}"#,
+        "7",
+    ];
+    let all: Vec<String> = wrong.map(|query| told(["query", query])).to_vec();
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn a_pipeline_takes_no_options_that_it_has_stages_for() {
+    insta::assert_snapshot!(told(["query", "[]", "--limit", "3"]));
+}
+
+#[test]
+fn a_long_table_is_cut_and_says_so() {
+    let folder = TempDir::new().unwrap();
+    let lines: String = (0..150)
+        .map(|n| format!("{{\"type\":\"task\",\"task_id\":\"t{n:03}\",\"activity_id\":\"a\",\"status\":\"FINISHED\"}}\n"))
+        .collect();
+    std::fs::write(folder.path().join("many.jsonl"), lines).unwrap();
+    let lines_of = |args: &[&str]| {
+        let text = told_by(runlore().arg("--store").arg(folder.path()).args(args));
+        (text.lines().count(), text)
+    };
+    let (count, text) = lines_of(&["query", "{}"]);
+    assert_eq!(count, 1 + 100 + 2, "{text}");
+    assert!(text.ends_with("runlore: these are the first 100; `--limit 0` shows all\n"), "{text}");
+    assert_eq!(lines_of(&["query", "{}", "--limit", "0"]).0, 151);
+    assert_eq!(lines_of(&["query", "{}", "--limit", "5"]).0, 6);
+    assert_eq!(lines_of(&["query", "{}", "--skip", "145"]).0, 6);
+    assert_eq!(lines_of(&["query", "{}", "--json"]).0, 150);
+}
+
+#[test]
+fn stats_sum_up_a_run() {
+    insta::assert_snapshot!(told_of_both(&["stats", "fit"]));
+}
+
+#[test]
+fn stats_go_by_any_field() {
+    insta::assert_snapshot!(told_of_both(&["stats", "--all", "--by", "status"]));
+    insta::assert_snapshot!("stats_as_csv", told_of_both(&["stats", "train", "--csv"]));
+}
+
+#[test]
+fn a_value_is_followed() {
+    let folder = TempDir::new().unwrap();
+    let of = |args: &[&str]| told_by(runlore().arg("--store").arg(folder.path()).args(args));
+    of(&["demo"]);
+    let text = of(&["lineage", "[3.5, 4.0, 2.5]"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[1].trim_start().starts_with("generated by  load as readings"), "{text}");
+    assert!(lines[2].trim_start().starts_with("used by       average as readings"), "{text}");
+
+    let json: Value = serde_json::from_str(&of(&["lineage", "[3.5, 4.0, 2.5]", "--json"])).unwrap();
+    assert_eq!(of(&["lineage", json["hash"].as_str().unwrap()]), text);
+    let id = json["generated_by"][0]["task_id"].as_str().unwrap();
+    assert_eq!(of(&["lineage", id]), text);
+    let nothing = of(&["lineage", "a text that no task had"])
+        .replace(&folder.path().display().to_string(), "FOLDER");
+    insta::assert_snapshot!(nothing);
+}
+
+#[test]
+fn runs_are_compared() {
+    insta::assert_snapshot!(told_of_both(&["compare", "a001", "a002"]));
+}
+
+#[test]
+fn a_limit_that_is_exceeded_is_told_by_the_exit_code() {
+    let args = |limit: &'static str| ["compare", "a001", "a002", "--json", "--fail-on", limit];
+    let last = |limit| {
+        let text = told(args(limit));
+        text.lines().skip_while(|line| !line.starts_with("---")).collect::<Vec<_>>().join("\n")
+    };
+    let all =
+        ["tasks:+50%", "tasks:-10%", "rss:+10%", "errors:+0,tasks:-0%", "speed:+1%", "duration:+x"];
+    let all: Vec<String> = all.map(|limit| format!("{limit}\n{}", last(limit))).to_vec();
+    insta::assert_snapshot!(all.join("\n\n"));
+}
+
+#[test]
+fn a_copy_may_be_made_again() {
+    let folder = TempDir::new().unwrap();
+    let file = database(folder.path());
+    let lines = folder.path().join("lines");
+    let copy = || told_by(runlore().arg("copy").arg(&file).arg(&lines));
+    let first = copy();
+    assert!(first.starts_with("copied "), "{first}");
+    assert!(copy().contains("there already"));
+    assert_eq!(
+        told_by(runlore().arg("--store").arg(&lines).arg("ls")),
+        told_by(runlore().arg("--store").arg(&file).arg("ls")),
+    );
+    let same = told_by(runlore().arg("copy").arg(&lines).arg(&lines));
+    assert!(same.contains("both stores are the same"), "{same}");
+}
+
+#[test]
+fn a_store_that_is_none_is_told_in_one_sentence() {
+    let folder = TempDir::new().unwrap();
+    let broken = folder.path().join("broken.db");
+    std::fs::write(&broken, b"SQLite format 3\0 and then nothing of the kind").unwrap();
+    let path = folder.path().display().to_string();
+    let mut all = String::new();
+    for store in [
+        "sqlit://runs.db",
+        "sqlite://",
+        "sqlite:runs.db",
+        &broken.display().to_string(),
+        "nowhere.db",
+    ] {
+        let told = told_by(runlore().current_dir(folder.path()).args(["--store", store, "ls"]));
+        all += &told.replace(&path, "FOLDER");
+    }
+    insta::assert_snapshot!(all);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is made");
+}

@@ -1,0 +1,311 @@
+//! Every question that a `Provenance` can be asked, with the same answer from every store.
+
+use std::path::Path;
+
+use runlore::provenance::Subject;
+use runlore::query::{Collection, Comparison, Figure, Filter, Group, Pipeline, field};
+use runlore::record::{Record, hash_of};
+use runlore::store::{MemoryStore, Sink};
+use runlore::{AsyncProvenance, ErrorKind, Provenance};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A workflow with a tree of tasks, one that it started, and one of another time that used the same value.
+fn records() -> Vec<Value> {
+    let readings = json!([3.5, 4.0, 2.5]);
+    let hash = hash_of(&readings);
+    let task = |id: &str, run: &str, parent: Option<&str>, name: &str, start: f64, nanos: u64| {
+        json!({
+            "type": "task", "task_id": id, "workflow_id": run, "parent_task_id": parent, "activity_id": name,
+            "started_at": start, "ended_at": start + nanos as f64 / 1e9, "duration_ns": nanos, "status": "FINISHED",
+            "telemetry_at_start": {"cpu": {"percent_all": start}, "process": {"memory": {"rss": 1000}}},
+            "telemetry_at_end": {"cpu": {"percent_all": start + 1.0}, "process": {"memory": {"rss": 3000}}},
+        })
+    };
+    let mut load = task("t2", "w1", Some("t1"), "load", 11.0, 400);
+    load["generated"] = json!({"readings": readings});
+    load["hashes"] = json!({"generated": {"readings": hash}});
+    let mut fit = task("t3", "w1", Some("t1"), "fit", 12.0, 900);
+    fit["used"] = json!({"data": readings});
+    fit["hashes"] = json!({"used": {"data": hash}});
+    fit["status"] = json!("ERROR");
+    fit["stderr"] = json!("did not converge");
+    let mut later = task("t9", "w3", None, "fit", 50.0, 300);
+    later["hashes"] = json!({"used": {"input": hash}});
+    vec![
+        json!({"type": "workflow", "workflow_id": "w1", "name": "train", "status": "FINISHED", "started_at": 10.0,
+               "ended_at": 20.0, "duration_ns": 10_000_000_000_u64}),
+        json!({"type": "workflow", "workflow_id": "w2", "name": "child", "parent_workflow_id": "w1", "parent_task_id": "t3",
+               "status": "FINISHED", "started_at": 13.0}),
+        json!({"type": "workflow", "workflow_id": "w3", "name": "train", "status": "FINISHED", "started_at": 50.0,
+               "ended_at": 65.0, "duration_ns": 15_000_000_000_u64}),
+        task("t1", "w1", None, "main", 10.5, 5000),
+        load,
+        fit,
+        task("t4", "w2", None, "score", 13.5, 100),
+        later,
+    ]
+}
+
+fn fill(sink: &mut Sink) {
+    for record in records() {
+        sink.add(&Record::from_json(record).unwrap()).unwrap();
+    }
+}
+
+/// The same records in every kind of store.
+fn every_store(folder: &Path) -> Vec<(&'static str, Provenance)> {
+    let memory = MemoryStore::new();
+    let lines = folder.join("lines");
+    let mut places = vec![("lines", lines.clone())];
+    if cfg!(feature = "sqlite") {
+        places.push(("sqlite", folder.join("runs.db")));
+    }
+    for (_, place) in &places {
+        let mut sink = Sink::open(&**place, "test").unwrap();
+        fill(&mut sink);
+        sink.finish().unwrap();
+    }
+    let mut sink = Sink::open(memory.clone(), "test").unwrap();
+    fill(&mut sink);
+    sink.finish().unwrap();
+    let opened = places.into_iter().map(|(name, place)| (name, Provenance::open(place).unwrap()));
+    opened.chain([("memory", Provenance::of(memory))]).collect()
+}
+
+fn in_every_store(check: impl Fn(&Provenance)) {
+    let folder = TempDir::new().unwrap();
+    for (name, store) in every_store(folder.path()) {
+        println!("{name}");
+        check(&store);
+        assert_eq!(store.problems(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn tasks_and_workflows_are_found_by_id() {
+    in_every_store(|records| {
+        assert_eq!(records.task("t3").unwrap().unwrap().name(), "fit");
+        assert!(records.task("nothing").unwrap().is_none());
+        assert_eq!(records.workflow("w2").unwrap().unwrap().name.as_deref(), Some("child"));
+        assert_eq!(records.tasks().count().unwrap(), 5);
+        assert_eq!(records.workflows().filter(field("name").eq("train")).count().unwrap(), 2);
+    });
+}
+
+#[test]
+fn questions_are_put_together() {
+    in_every_store(|records| {
+        let slow = records.tasks().filter(field("workflow_id").eq("w1")).sort("-duration_ns");
+        let ids: Vec<String> = slow.run().unwrap().map(|task| task.unwrap().task_id).collect();
+        assert_eq!(ids, ["t1", "t3", "t2"]);
+        let both = records
+            .tasks()
+            .filter(field("workflow_id").eq("w1"))
+            .filter(field("duration_ns").lt(1000));
+        assert_eq!(both.count().unwrap(), 2);
+        let second = records.tasks().sort("started_at").skip(1).first().unwrap().unwrap();
+        assert_eq!(second.task_id, "t2");
+        let parts =
+            records.tasks().sort("started_at").limit(1).fields(["status"]).to_vec().unwrap();
+        assert_eq!(parts, [json!({"status": "FINISHED"})]);
+        let slim = records.tasks().filter(field("task_id").eq("t1")).only(["task_id"]).to_vec();
+        assert!(slim.unwrap()[0].telemetry_at_end.is_none());
+    });
+}
+
+#[test]
+fn the_family_of_a_task_is_known() {
+    in_every_store(|records| {
+        let names = |tasks: Vec<runlore::record::TaskObject>| -> Vec<String> {
+            tasks.into_iter().map(|task| task.task_id).collect()
+        };
+        assert_eq!(names(records.children("t1").unwrap()), ["t2", "t3"]);
+        assert_eq!(names(records.ancestors("t3").unwrap()), ["t1"]);
+        assert_eq!(names(records.ancestors("t1").unwrap()), [""; 0]);
+        assert_eq!(names(records.ancestors("nothing").unwrap()), [""; 0]);
+        insta::assert_snapshot!("tree", records.tree("w1").unwrap().to_string());
+        assert_eq!(
+            records.tree_of("w1", &["used"]).unwrap().to_string(),
+            records.tree("w1").unwrap().to_string()
+        );
+    });
+}
+
+#[test]
+fn parents_in_a_circle_end() {
+    let store = MemoryStore::new();
+    let mut sink = Sink::open(store.clone(), "test").unwrap();
+    for (id, parent) in [("a", "b"), ("b", "c"), ("c", "a")] {
+        let task = json!({"type": "task", "task_id": id, "parent_task_id": parent});
+        sink.add(&Record::from_json(task).unwrap()).unwrap();
+    }
+    sink.finish().unwrap();
+    let around = Provenance::of(store).ancestors("a").unwrap();
+    assert_eq!(around.iter().map(|task| &*task.task_id).collect::<Vec<_>>(), ["b", "c"]);
+}
+
+#[test]
+fn tasks_are_summed_up_by_what_they_have_in_common() {
+    in_every_store(|records| {
+        let summary = records.summary(Filter::all()).unwrap();
+        let groups = summary.groups();
+        assert_eq!(
+            groups.iter().map(Group::name).collect::<Vec<_>>(),
+            ["main", "fit", "load", "score"]
+        );
+        let fit = &groups[1];
+        assert_eq!((fit.tasks, fit.errors, fit.peak_rss), (2, 1, Some(3000)));
+        assert_eq!(fit.duration.unwrap().total.as_nanos(), 1200);
+        let by_status = records.summary_by("status", field("workflow_id").eq("w1")).unwrap();
+        assert_eq!(by_status.groups()[0].name(), "FINISHED");
+        assert_eq!(by_status.all().tasks, 3);
+    });
+}
+
+#[test]
+fn runs_are_counted() {
+    in_every_store(|records| {
+        let runs = records.runs().unwrap();
+        let counts: Vec<_> =
+            runs.iter().map(|run| (&*run.workflow.workflow_id, run.tasks, run.errors)).collect();
+        assert_eq!(counts, [("w1", 3, 1), ("w2", 1, 0), ("w3", 1, 0)]);
+    });
+}
+
+#[test]
+fn runs_are_compared() {
+    in_every_store(|records| {
+        let [before, after] = ["w1", "w3"].map(|run| records.measured(run).unwrap());
+        let comparison = Comparison::new(&before, &after);
+        let percent = |activity, figure| comparison.change(activity, figure).unwrap().percent();
+        assert_eq!(percent(None, Figure::Duration), Some(50.0));
+        assert_eq!(percent(Some("fit"), Figure::P95), Some(-(900.0 - 300.0) / 900.0 * 100.0));
+        assert_eq!(percent(Some("load"), Figure::Duration), None);
+    });
+}
+
+#[test]
+fn numbers_come_in_the_order_of_time() {
+    in_every_store(|records| {
+        let asked = ["telemetry.cpu.percent_all", "duration_ns"];
+        let series = records.timeseries(field("workflow_id").eq("w1"), &asked).unwrap();
+        let points: Vec<_> =
+            series.points.iter().map(|point| (&*point.task_id, point.values.clone())).collect();
+        assert_eq!(points[0], ("t1", vec![Some(10.5), None]));
+        assert_eq!(points[1], ("t1", vec![Some(11.5), Some(5000.0)]));
+        assert_eq!(points.len(), 6);
+        assert!(series.points.is_sorted_by(|one, other| one.at <= other.at));
+    });
+}
+
+#[test]
+fn a_value_is_followed_through_tasks_and_runs() {
+    in_every_store(|records| {
+        let ids = |traces: &[runlore::query::Trace]| -> Vec<(String, String)> {
+            traces.iter().map(|it| (it.task_id.clone(), it.name.clone())).collect()
+        };
+        let by_value = records.lineage_of(json!([3.5, 4.0, 2.5])).unwrap();
+        let by_hash = records.lineage_of(Subject::Hash(hash_of(&json!([3.5, 4.0, 2.5])))).unwrap();
+        let by_task = records.lineage_of(Subject::Task("t3".into())).unwrap();
+        assert_eq!(by_value, by_hash);
+        assert_eq!(by_value, by_task);
+        let value = &by_value.values[0];
+        assert_eq!(ids(&value.generated_by), [("t2".into(), "readings".into())]);
+        assert_eq!(
+            ids(&value.used_by),
+            [("t3".into(), "data".into()), ("t9".into(), "input".into())]
+        );
+        let unknown = records.lineage_of(json!("a value that no task had")).unwrap();
+        assert!(unknown.values[0].used_by.is_empty());
+        let error = records.lineage_of(Subject::Task("nothing".into())).unwrap_err();
+        assert_eq!(error.to_string(), "there is no task nothing");
+    });
+}
+
+#[test]
+fn pipelines_run_over_tasks_and_workflows() {
+    in_every_store(|records| {
+        let pipeline = Pipeline::parse(
+            r#"[{"$match": {"workflow_id": "w1"}}, {"$group": {"_id": "$status", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]"#,
+        );
+        let found = records.aggregate(Collection::Tasks, &pipeline.unwrap()).unwrap();
+        assert_eq!(found, [json!({"_id": "ERROR", "n": 1}), json!({"_id": "FINISHED", "n": 2})]);
+        let count = Pipeline::parse(r#"[{"$count": "runs"}]"#).unwrap();
+        assert_eq!(records.aggregate(Collection::Workflows, &count).unwrap(), [json!({"runs": 3})]);
+    });
+}
+
+#[test]
+fn a_record_that_cannot_be_read_costs_itself_and_is_told() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("torn.jsonl");
+    std::fs::write(&file, "{\"task_id\":\"t1\",\"activity_id\":\"a\"}\nnot JSON\n{\"task_id\":\"t2\",\"activity_id\":\"b\"}\n").unwrap();
+    let records = Provenance::open(&file).unwrap();
+    assert_eq!(records.tasks().to_vec().unwrap().len(), 2);
+    assert_eq!(records.summary(Filter::all()).unwrap().all().tasks, 2);
+    let problems = records.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].contains("line 2"), "{problems:?}");
+}
+
+#[test]
+fn what_is_not_there_is_an_error_and_stays_so() {
+    let folder = TempDir::new().unwrap();
+    let nothing = folder.path().join("nothing");
+    let error = Provenance::open(&nothing).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Store);
+    assert_eq!(error.to_string(), format!("there is no file or folder {}", nothing.display()));
+    assert!(!nothing.exists());
+    let typo = Provenance::open("sqlit://runs.db").unwrap_err().to_string();
+    assert!(typo.starts_with("no store for `sqlit://` that could be read"), "{typo}");
+    for uri in ["sqlite:runs.db", "jsonl:runs"] {
+        let error = Provenance::open(uri).unwrap_err().to_string();
+        assert!(error.contains("lacks slashes"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn questions_need_not_block() {
+    let folder = TempDir::new().unwrap();
+    for (name, store) in every_store(folder.path()) {
+        println!("{name}");
+        let records: AsyncProvenance = store.into_async();
+        assert_eq!(records.task("t3").await.unwrap().unwrap().name(), "fit");
+        assert_eq!(records.tasks().count().await.unwrap(), 5);
+        assert_eq!(records.ancestors("t2").await.unwrap().len(), 1);
+        assert_eq!(records.tree("w1").await.unwrap().walk().count(), 6);
+        let mut stream = records.tasks().sort("task_id").stream().unwrap();
+        let mut ids = Vec::new();
+        while let Some(task) = stream.next().await {
+            ids.push(task.unwrap().task_id);
+        }
+        assert_eq!(ids, ["t1", "t2", "t3", "t4", "t9"]);
+        // Dropped half way, it must not keep its thread.
+        let mut stream = records.tasks().stream().unwrap();
+        stream.next().await.unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_copy_is_equal_and_may_be_made_again() {
+    let folder = TempDir::new().unwrap();
+    for (name, store) in every_store(folder.path()) {
+        let mut places = vec![folder.path().join(format!("{name}-lines"))];
+        if cfg!(feature = "sqlite") {
+            places.push(folder.path().join(format!("{name}-copy.db")));
+        }
+        for place in places {
+            println!("{name} to {}", place.display());
+            let copied = store.copy_to(&*place, |_| {}).unwrap();
+            assert_eq!((copied.tasks, copied.workflows, copied.others), (5, 3, 0));
+            store.copy_to(&*place, |_| {}).unwrap();
+            let copy = Provenance::open(&place).unwrap();
+            let all = |of: &Provenance| {
+                let tasks = of.tasks().sort("task_id").to_vec().unwrap();
+                (tasks, of.workflows().sort("workflow_id").to_vec().unwrap())
+            };
+            assert_eq!(all(&copy), all(&store));
+        }
+    }
+}
