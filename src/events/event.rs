@@ -6,7 +6,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
 use super::capabilities;
-use super::identity::Identity;
+use super::identity::{Identity, check_ranks};
 use super::invalid::{Invalid, Reason};
 use super::python::is_blank;
 
@@ -190,7 +190,7 @@ impl TelemetryEvent {
                 return Err(Invalid::new(field, Reason::OverTotal));
             }
         }
-        self.identity().check()
+        check_ranks(self.rank, self.local_rank, self.world_size)
     }
 
     /// The event as a record.

@@ -139,21 +139,19 @@ impl Raw {
             Some(size) => at_least_one(integer(Some(size), "world_size")?)?,
             None => 1,
         };
-        let identity = Identity { job_id, rank, local_rank, world_size };
-        identity.check()?;
-        Ok(identity)
+        check_ranks(rank, local_rank, world_size)?;
+        Ok(Identity { job_id, rank, local_rank, world_size })
     }
 }
 
-impl Identity {
-    pub(super) fn check(&self) -> Result<(), Invalid> {
-        for (field, rank) in [("rank", self.rank), ("local_rank", self.local_rank)] {
-            if rank >= self.world_size {
-                return Err(Invalid::new(field, Reason::NotBelowWorldSize));
-            }
+/// Checks that ranks are below the size of the job.
+pub(super) fn check_ranks(rank: u64, local_rank: u64, world_size: u64) -> Result<(), Invalid> {
+    for (field, rank) in [("rank", rank), ("local_rank", local_rank)] {
+        if rank >= world_size {
+            return Err(Invalid::new(field, Reason::NotBelowWorldSize));
         }
-        Ok(())
     }
+    Ok(())
 }
 
 pub(super) fn at_least_one(size: i128) -> Result<u64, Invalid> {

@@ -62,7 +62,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Loaded> {
 pub fn load_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Loaded> {
     let mut reader = read_with(path, options)?;
     let mut problems = Vec::new();
-    let mut events: HashMap<String, (Vec<TelemetryEvent>, BTreeSet<PathBuf>)> = HashMap::new();
+    let mut events: HashMap<String, (Vec<TelemetryEvent>, BTreeSet<usize>)> = HashMap::new();
     while let Some(event) = reader.next() {
         match event {
             Ok(event) => {
@@ -70,20 +70,20 @@ pub fn load_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Loaded
                     Some(session) => session,
                     None => events.entry(event.session_id.clone()).or_default(),
                 };
-                if !sources.contains(reader.current_path()) {
-                    sources.insert(reader.current_path().to_owned());
-                }
+                sources.insert(reader.current_file());
                 all.push(event);
             }
             Err(problem) => problems.push(problem),
         }
     }
     let source = reader.source_name();
+    let paths = |files: BTreeSet<usize>| -> Vec<PathBuf> {
+        files.into_iter().map(|file| reader.path_of(file).to_owned()).collect()
+    };
     let mut sessions = Vec::new();
     for summary in reader.summaries() {
         let (events, sources) = events.remove(&summary.session_id).unwrap_or_default();
-        let sources = sources.into_iter().collect();
-        sessions.push(LoadedSession { summary: summary.clone(), events, sources });
+        sessions.push(LoadedSession { summary: summary.clone(), events, sources: paths(sources) });
     }
     for (_, (events, sources)) in events {
         let mut inferred: Option<Inferred> = None;
@@ -94,8 +94,8 @@ pub fn load_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Loaded
             }
         }
         if let Some(inferred) = inferred {
-            let sources = sources.into_iter().collect();
-            sessions.push(LoadedSession { summary: inferred.summary(), events, sources });
+            let (summary, sources) = (inferred.summary(), paths(sources));
+            sessions.push(LoadedSession { summary, events, sources });
         }
     }
     for session in &mut sessions {

@@ -179,9 +179,14 @@ impl Reader {
         &self.summaries
     }
 
-    /// The file that the last event came from.
-    pub(super) fn current_path(&self) -> &Path {
-        self.current.as_ref().map_or(&self.path, |current| &current.path)
+    /// The file that the last event came from, by its place among all.
+    pub(super) fn current_file(&self) -> usize {
+        self.all.len() - self.sources.len() - 1
+    }
+
+    /// The path of a file by its place.
+    pub(super) fn path_of(&self, file: usize) -> &Path {
+        &self.all[file].path
     }
 
     /// What sessions are said to come from that only events tell of.
