@@ -9,7 +9,7 @@ use runlore::store::jsonl;
 use runlore::{WorkflowRun, telemetry_forward};
 use serde_json::Value;
 
-const BATCH: usize = 64;
+const BATCH: usize = 256;
 const BATCHES: usize = 16;
 
 /// Rows of numbers.
@@ -142,7 +142,7 @@ fn load(batch: usize) -> (Matrix, Vec<f32>) {
 
 /// Trains for so many epochs, and returns the last loss.
 pub(crate) fn train(run: &WorkflowRun, epochs: u32) -> runlore::Result<f32> {
-    let mut model = Mlp { fc1: Linear::new(2, 32), act: Tanh, fc2: Linear::new(32, 1) };
+    let mut model = Mlp { fc1: Linear::new(2, 64), act: Tanh, fc2: Linear::new(64, 1) };
     run.register_model(&model.profile())?;
     let mut last = f32::NAN;
     for epoch in run.epochs(0..epochs) {
@@ -159,7 +159,7 @@ pub(crate) fn train(run: &WorkflowRun, epochs: u32) -> runlore::Result<f32> {
 #[allow(dead_code, reason = "whoever only measures it does without")]
 fn main() -> runlore::Result<()> {
     let run = runlore::workflow("training").start()?;
-    train(&run, 20)?;
+    train(&run, 10)?;
     let id = run.id().to_owned();
     run.finish()?;
 

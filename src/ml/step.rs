@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::bar::Bar;
 use super::mode::LeftOut;
 use super::shared::Shared;
-use crate::context::{self, Context, FutureExt as _};
+use crate::context::{self, Context, FutureExt as _, Number};
 use crate::instrument::{Failure, LeftTask, OpenTask, push_failure, push_named};
 use crate::pipeline::event::{Ending, ItemKind};
 use crate::record::Id;
@@ -50,14 +50,21 @@ impl Place for Detached {}
 /// iteration that says `ended_early`. A panic leaves one in error, and so does [`fail`](Self::fail).
 #[must_use = "the iteration ends when this is dropped"]
 pub struct Step<P: Place = Attached> {
-    running: Option<Box<Running>>,
+    /// None where there is nothing to know: a loop that is off must cost next to nothing.
+    inner: Option<Box<Inner>>,
     index: u64,
+    workflow: Number,
+    _place: PhantomData<P>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    running: Option<Running>,
     /// The context inside it, or around it where it is not recorded.
     inside: Context,
     is_left_out: bool,
     _left_out: Option<LeftOut>,
     bar: Option<Arc<Bar>>,
-    _place: PhantomData<P>,
 }
 
 /// An iteration that is recorded.
@@ -66,6 +73,20 @@ pub(super) struct Running {
     task: Mutex<OpenTask>,
     items: Mutex<Vec<u8>>,
     shared: Arc<Shared>,
+}
+
+impl Inner {
+    fn around(inside: Context) -> Box<Self> {
+        Box::new(Self { running: None, inside, is_left_out: false, _left_out: None, bar: None })
+    }
+
+    #[inline(never)]
+    fn leave(self: Box<Self>, index: u64) {
+        if let Some(running) = self.running {
+            let (left, shared) = running.leave();
+            shared.leave(index, left);
+        }
+    }
 }
 
 impl Running {
@@ -89,43 +110,49 @@ impl<P: Place> Step<P> {
     /// One that is not recorded.
     #[inline]
     pub(super) fn unrecorded(index: u64, around: Context) -> Self {
-        Self {
-            running: None,
-            index,
-            inside: around,
-            is_left_out: false,
-            _left_out: None,
-            bar: None,
-            _place: PhantomData,
-        }
+        let inner = if P::IS_ATTACHED { None } else { Some(Inner::around(around)) };
+        Self { inner, index, workflow: around.workflow(), _place: PhantomData }
+    }
+
+    fn new(index: u64, inner: Box<Inner>) -> Self {
+        let workflow = inner.inside.workflow();
+        Self { inner: Some(inner), index, workflow, _place: PhantomData }
     }
 
     /// One that is not recorded, nor are loops and models inside it.
     pub(super) fn left_out(index: u64, around: Context) -> Self {
-        let mut step = Self::unrecorded(index, around);
-        step.is_left_out = true;
-        step._left_out = P::IS_ATTACHED.then(LeftOut::enter);
-        step
+        let mut inner = Inner::around(around);
+        inner.is_left_out = true;
+        inner._left_out = P::IS_ATTACHED.then(LeftOut::enter);
+        Self::new(index, inner)
     }
 
     pub(super) fn recorded(index: u64, running: Running) -> Self {
-        let inside = lock(&running.task).inside();
-        let mut step = Self::unrecorded(index, inside);
-        step.running = Some(Box::new(running));
-        step
+        let mut inner = Inner::around(lock(&running.task).inside());
+        inner.running = Some(running);
+        Self::new(index, inner)
     }
 
     pub(super) fn with_bar(mut self, bar: Option<&Arc<Bar>>) -> Self {
-        self.bar = bar.cloned();
+        if let Some(bar) = bar {
+            let inside = self.inside();
+            let inner = self.inner.get_or_insert_with(|| Inner::around(inside));
+            inner.bar = Some(Arc::clone(bar));
+        }
         self
     }
 
+    fn running(&self) -> Option<&Running> {
+        self.inner.as_ref()?.running.as_ref()
+    }
+
     pub(super) fn is_left_out(&self) -> bool {
-        self.is_left_out
+        self.inner.as_ref().is_some_and(|inner| inner.is_left_out)
     }
 
     pub(super) fn inside(&self) -> Context {
-        self.inside
+        let around = || Context::new(None, self.workflow);
+        self.inner.as_ref().map_or_else(around, |inner| inner.inside)
     }
 
     /// Its number in the loop, from 0.
@@ -135,19 +162,19 @@ impl<P: Place> Step<P> {
 
     /// The id of its record; none where it is not recorded.
     pub fn id(&self) -> Option<Id> {
-        self.running.as_ref().map(|running| lock(&running.task).id())
+        self.running().map(|running| lock(&running.task).id())
     }
 
     /// The iteration as a context, to hand over: what runs in it belongs to the iteration.
     pub fn context(&self) -> Context {
-        match self.running {
+        match self.running() {
             None if P::IS_ATTACHED => context::current(),
-            _ => self.inside.handed_over(),
+            _ => self.inside().handed_over(),
         }
     }
 
     fn push(&self, kind: ItemKind, name: &str, value: &impl Serialize) {
-        if let Some(running) = &self.running {
+        if let Some(running) = self.running() {
             push_named(&mut lock(&running.items), kind, name, |to| to.serialize(value));
         }
     }
@@ -171,21 +198,21 @@ impl<P: Place> Step<P> {
     /// per second in a progress bar.
     pub fn items(&self, count: usize) {
         self.push(ItemKind::Metadata, "items", &count);
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.inner.as_ref().and_then(|inner| inner.bar.as_ref()) {
             bar.add_items(count as u64);
         }
     }
 
     /// Marks the iteration as failed, with an error and all its sources. See [`Failure`] for what it may be.
     pub fn fail<E: Failure<K>, K>(&self, error: &E) {
-        if let Some(running) = &self.running {
+        if let Some(running) = self.running() {
             push_failure(&mut lock(&running.items), error);
         }
     }
 
     /// Ends the iteration, whatever the loop does next.
     pub fn finish(mut self) {
-        if let Some(running) = self.running.take() {
+        if let Some(running) = self.inner.take().and_then(|inner| inner.running) {
             running.leave().0.end(Ending::Finished);
         }
     }
@@ -240,16 +267,16 @@ struct Going<'a> {
 
 impl<'a> Going<'a> {
     fn on(step: &'a Step<Detached>) -> Self {
-        if let Some(running) = &step.running {
+        if let Some(running) = step.running() {
             lock(&running.task).resume();
         }
-        Self { step, _left_out: step.is_left_out.then(LeftOut::enter) }
+        Self { step, _left_out: step.is_left_out().then(LeftOut::enter) }
     }
 }
 
 impl Drop for Going<'_> {
     fn drop(&mut self) {
-        if let Some(running) = &self.step.running {
+        if let Some(running) = self.step.running() {
             lock(&running.task).pause();
         }
     }
@@ -258,9 +285,8 @@ impl Drop for Going<'_> {
 impl<P: Place> Drop for Step<P> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            let (left, shared) = running.leave();
-            shared.leave(self.index, left);
+        if let Some(inner) = self.inner.take() {
+            inner.leave(self.index);
         }
     }
 }

@@ -98,13 +98,18 @@ fn recorded(report: &mut Report) {
 fn off(report: &mut Report) {
     configure(|settings| settings.instrumentation.ml.epoch_loop = None);
     let run = ours::to_nowhere();
-    let mut off = run.epochs(repeat(1_u8));
-    let mut bare = repeat(1_u8);
     Cases::pure()
-        .case(OFF, PURE, || drop(black_box(off.next())))
-        .case(BARE, PURE, || drop(black_box(bare.next())))
+        .batch(OFF, PURE, |rounds| {
+            for epoch in run.epochs(0..rounds) {
+                black_box(epoch.item());
+            }
+        })
+        .batch(BARE, PURE, |rounds| {
+            for epoch in 0..rounds {
+                black_box(&epoch);
+            }
+        })
         .measure(report);
-    drop(off);
     ours::finish(run, 0);
 }
 
@@ -124,7 +129,7 @@ fn trained_off(report: &mut Report) {
 fn trained(report: &mut Report) {
     let run = ours::to_jsonl();
     let before = process_cpu_ns();
-    training::train(&run, 400).expect("the model is registered");
+    training::train(&run, 100).expect("the model is registered");
     run.finish().expect("everything is stored");
     report.add(TRAINING, (process_cpu_ns() - before) as f64);
 }

@@ -80,9 +80,9 @@ impl ModuleVisitor for Walk {
         self.is_leaf = true;
     }
 
-    fn exit_module(&mut self, _: &str, _: &str) {
-        if std::mem::take(&mut self.is_leaf) {
-            // Without parameters, and so without a type.
+    fn exit_module(&mut self, name: &str, _: &str) {
+        // Without parameters, and so without a type. A bias that a layer does without looks the same.
+        if std::mem::take(&mut self.is_leaf) && name != "bias" {
             self.model.module(&self.path.join("."), "");
         }
         self.path.pop();

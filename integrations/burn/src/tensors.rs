@@ -99,7 +99,7 @@ macro_rules! attributes {
 
 attributes! {
     Linear: |layer| {
-        let [inputs, outputs] = layer.weight.lazy_shape().dims();
+        let [inputs, outputs] = layer.weight.lazy_shape().dims::<2>();
         vec![
             ("in_features", inputs.into()),
             ("out_features", outputs.into()),
@@ -107,7 +107,7 @@ attributes! {
         ]
     };
     Conv1d: |layer| {
-        let [outputs, inputs, kernel] = layer.weight.lazy_shape().dims();
+        let [outputs, inputs, kernel] = layer.weight.lazy_shape().dims::<3>();
         vec![
             ("in_channels", inputs.into()),
             ("out_channels", outputs.into()),
@@ -116,7 +116,7 @@ attributes! {
         ]
     };
     Conv2d: |layer| {
-        let [outputs, inputs, ..]: [usize; 4] = layer.weight.lazy_shape().dims();
+        let [outputs, inputs, ..] = layer.weight.lazy_shape().dims::<4>();
         vec![
             ("in_channels", inputs.into()),
             ("out_channels", outputs.into()),
@@ -125,7 +125,7 @@ attributes! {
         ]
     };
     Embedding: |layer| {
-        let [entries, width] = layer.weight.lazy_shape().dims();
+        let [entries, width] = layer.weight.lazy_shape().dims::<2>();
         vec![("num_embeddings", entries.into()), ("embedding_dim", width.into())]
     };
     Dropout: |layer| vec![("p", layer.prob.into())];
