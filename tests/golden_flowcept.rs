@@ -7,6 +7,8 @@ use runlore::record::Record;
 use runlore::store::jsonl;
 use serde_json::Value;
 
+use crate::support::sort_values;
+
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept").join(name)
 }
@@ -42,16 +44,7 @@ fn comes_back_equal(name: &str) -> Vec<Record> {
 fn tree(name: &str) -> String {
     let mut loaded = jsonl::load(golden(name)).unwrap();
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-    // Whether maps keep their order is for each build to say.
-    for task in &mut loaded.tasks {
-        for values in [&mut task.used, &mut task.generated].into_iter().flatten() {
-            let mut sorted = Value::Object(std::mem::take(values));
-            sorted.sort_all_objects();
-            if let Value::Object(sorted) = sorted {
-                *values = sorted;
-            }
-        }
-    }
+    loaded.tasks.iter_mut().for_each(sort_values);
     loaded.into_tree().render().values(true).to_string()
 }
 

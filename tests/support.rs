@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use runlore::query::Tree;
 use runlore::record::TaskObject;
 use runlore::store::MemoryStore;
+use serde_json::Value;
 
 /// Runs `work` in a workflow of its own and returns what was recorded.
 pub(crate) fn record(work: impl FnOnce()) -> MemoryStore {
@@ -24,9 +25,21 @@ pub(crate) fn tree(store: &MemoryStore) -> String {
     let tasks = store.tasks().into_iter().map(|mut task| {
         task.duration_ns = None;
         task.ended_at = None;
+        sort_values(&mut task);
         task
     });
     Tree::new([], tasks).render().values(true).to_string()
+}
+
+/// Puts the values of a task in order: whether maps keep the order in which they were filled is for each build to say.
+pub(crate) fn sort_values(task: &mut TaskObject) {
+    for values in [&mut task.used, &mut task.generated].into_iter().flatten() {
+        let mut sorted = Value::Object(std::mem::take(values));
+        sorted.sort_all_objects();
+        if let Value::Object(sorted) = sorted {
+            *values = sorted;
+        }
+    }
 }
 
 /// The one task of this name.

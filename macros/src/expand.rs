@@ -104,7 +104,7 @@ impl<'a> Plan<'a> {
         let line = Literal::u32_unsuffixed(line);
         let column = Literal::u32_unsuffixed(column);
         quote_spanned! {Span::mixed_site()=>
-            fn __function() -> &'static str {
+            fn __function() -> &'static ::core::primitive::str {
                 ::core::any::type_name_of_val(&__function)
             }
             static __SITE: #rl::Site = #rl::Site::new(#rl::SiteSpec {

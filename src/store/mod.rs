@@ -345,6 +345,7 @@ pub(crate) fn names_database(place: &str) -> bool {
     let path = Path::new(place);
     let end = path.extension().and_then(OsStr::to_str);
     !place.contains("://")
+        && lacks_slashes(place).is_none()
         && end.is_some_and(|end| matches!(end, "db" | "sqlite" | "sqlite3"))
         && !path.is_dir()
 }
