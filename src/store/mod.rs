@@ -17,6 +17,8 @@
 mod join;
 pub mod jsonl;
 mod memory;
+#[cfg(feature = "mongodb")]
+pub mod mongodb;
 mod plain;
 mod reading;
 mod sink;
@@ -48,6 +50,10 @@ pub const DEFAULT_FOLDER: &str = "runlore";
 /// ```
 pub fn default_uri(settings: &Settings) -> String {
     let databases = &settings.databases;
+    #[cfg(feature = "mongodb")]
+    if databases.mongodb.enabled {
+        return mongodb::uri_of(&databases.mongodb);
+    }
     if databases.sqlite.enabled && cfg!(feature = "sqlite") {
         return format!("sqlite://{}", databases.sqlite.path.display());
     }
@@ -323,7 +329,8 @@ pub(crate) fn names_database(place: &str) -> bool {
 
 /// A URI that somebody wrote without its slashes, taken apart.
 fn lacks_slashes(uri: &str) -> Option<(&str, &str)> {
-    uri.split_once(':').filter(|(scheme, _)| matches!(*scheme, "jsonl" | "sqlite" | "mongodb"))
+    let schemes = ["jsonl", "sqlite", "mongodb", "mongodb+srv"];
+    uri.split_once(':').filter(|(scheme, _)| schemes.contains(scheme))
 }
 
 fn slashes_missing(uri: &str) -> Error {
@@ -332,17 +339,17 @@ fn slashes_missing(uri: &str) -> Error {
     Error::new(ErrorKind::Store, text)
 }
 
-/// Stores that are part of the library only with a feature of the same name.
-const WITH_FEATURE: [&str; 1] = ["sqlite"];
+/// Schemes that the library knows only with a feature.
+const WITH_FEATURE: [(&str, &str); 3] =
+    [("sqlite", "sqlite"), ("mongodb", "mongodb"), ("mongodb+srv", "mongodb-srv")];
 
 /// Why there is no store of a scheme that could be there.
 fn needs_feature(scheme: &str) -> Option<Error> {
-    WITH_FEATURE.contains(&scheme).then(|| {
-        let text = format!(
-            "this program is built without `{scheme}://`: add the feature `{scheme}` of runlore"
-        );
-        Error::new(ErrorKind::Store, text)
-    })
+    let (_, feature) = WITH_FEATURE.iter().find(|(known, _)| *known == scheme)?;
+    let text = format!(
+        "this program is built without `{scheme}://`: add the feature `{feature}` of runlore"
+    );
+    Some(Error::new(ErrorKind::Store, text))
 }
 
 fn unknown_scheme(scheme: &str) -> Error {
