@@ -137,7 +137,21 @@ impl Server {
 
     /// Ends it as `kill -9` does.
     pub(crate) fn kill(&mut self) {
-        signal(self.pid, libc::SIGKILL);
+        self.end(libc::SIGKILL);
+    }
+
+    /// Ends it well.
+    pub(crate) fn stop(&mut self) {
+        self.end(libc::SIGTERM);
+    }
+
+    fn end(&mut self, with: i32) {
+        signal(self.pid, with);
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+            assert!(began.elapsed() < Duration::from_secs(60), "the server does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         // The shell has nothing more to keep.
         drop(self.keeper.stdin.take());
         _ = self.keeper.wait();
@@ -210,7 +224,8 @@ fn run(program: &Program, folder: &Path, port: u16, wants: &[Want]) -> (Child, i
         }
     }
     // Not the shell's standard output, which says the number: the reader of that would wait for the server.
-    let script = r#"log=$1; shift; "$@" >"$log" 2>&1 </dev/null & echo $!; read -r _; kill -9 $!; wait $! 2>/dev/null"#;
+    let script = r#"log=$1; shift; "$@" >"$log" 2>&1 </dev/null & echo $!; read -r _
+        kill -0 $! 2>/dev/null && sleep 1; kill -9 $! 2>/dev/null; wait $! 2>/dev/null"#;
     let mut keeper = Command::new("sh")
         .args(["-c", script, "sh"])
         .arg(&log)

@@ -41,7 +41,8 @@ pub(super) fn explain(place: &str, error: &DriverError) -> Error {
 /// The part of a long description of all servers that says why none was found.
 fn cause(said: &str) -> &str {
     let after = said.split_once("Error: ").map_or(said, |(_, cause)| cause);
-    after.split(" }").next().unwrap_or(after).trim_start_matches("Kind: ")
+    let short = after.split([',', '}']).next().unwrap_or(after);
+    short.trim_start_matches("Kind: ").trim_end()
 }
 
 const UNAUTHORIZED: i32 = 13;

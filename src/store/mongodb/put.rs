@@ -19,8 +19,10 @@ use crate::record::TaskObject;
 use crate::store::join::join_task;
 use crate::{Error, ErrorKind, Result};
 
-/// How long a write may take in all.
-const LONGEST: Duration = Duration::from_secs(10);
+/// How long one command may take: a server that is slow is given time, and one that hangs is not waited for.
+const LONGEST: Duration = Duration::from_secs(30);
+/// Documents that one command inserts: few enough for a slow server.
+const AT_ONCE: usize = 250;
 /// How often a document is looked at again that others change too.
 const ATTEMPTS: usize = 20;
 /// Ids that are looked for at once.
@@ -58,7 +60,16 @@ impl Putting<'_> {
         }
         let (documents, texts): (Vec<_>, Vec<_>) =
             tasks.into_iter().map(|task| (task.encoded.document, (task.encoded.id, task.text))).unzip();
-        let failed = self.insert(self.collections().tasks(), documents)?;
+        let mut failed = Vec::new();
+        let mut documents = documents.into_iter().peekable();
+        let mut first = 0;
+        while documents.peek().is_some() {
+            let some: Vec<_> = documents.by_ref().take(AT_ONCE).collect();
+            let count = some.len();
+            let now = self.insert(self.collections().tasks(), some)?;
+            failed.extend(now.into_iter().map(|it| Failed { index: first + it.index, ..it }));
+            first += count;
+        }
         let (known, refused): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|failed| failed.code == DUPLICATE);
         for failed in refused {

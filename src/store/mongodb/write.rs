@@ -12,7 +12,7 @@ use super::collections::Collections;
 use super::connection::{Connection, Link};
 use super::document::{Encoder, Label};
 use super::place::Place;
-use super::problem::explain;
+use super::problem::{code, explain};
 use super::put::{Putting, Task, not_json};
 use super::{indexes, processes};
 use crate::record::{Record, Status};
@@ -22,22 +22,22 @@ use crate::{Error, ErrorKind, Result};
 /// How long making indexes may take: on a large collection that is long.
 const INDEXING: Duration = Duration::from_secs(60);
 
-/// Ids of documents, in the order in which they are made.
+/// Ids of documents, in the order in which they are made, to the millisecond also among several stores.
 #[derive(Debug)]
 pub(super) struct Ids {
     /// Of this store alone: a forked child must not make the same ones.
-    unique: [u8; 5],
+    unique: [u8; 3],
     count: u32,
 }
 
 impl Ids {
     fn new() -> Self {
-        let mut unique = [0; 5];
+        let mut unique = [0; 3];
         // Without random numbers, the moment and the process must do.
         if getrandom::fill(&mut unique).is_err() {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            unique[..4].copy_from_slice(&since.subsec_nanos().to_le_bytes());
-            unique[4] = std::process::id() as u8;
+            let number = since.subsec_nanos() ^ std::process::id();
+            unique.copy_from_slice(&number.to_le_bytes()[..3]);
         }
         Self { unique, count: 0 }
     }
@@ -46,7 +46,9 @@ impl Ids {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.count = self.count.wrapping_add(1);
         let [_, count @ ..] = self.count.to_be_bytes();
-        ObjectId::from_parts(since.as_secs() as u32, self.unique, count)
+        let [high, low] = (since.subsec_millis() as u16).to_be_bytes();
+        let [a, b, c] = self.unique;
+        ObjectId::from_parts(since.as_secs() as u32, [high, low, a, b, c], count)
     }
 }
 
@@ -89,12 +91,15 @@ impl MongodbStore {
         let collections = Collections::new(connection.database());
         let shown = connection.shown().to_owned();
         connection.run_for(INDEXING, async move {
-            indexes::make(&collections).await.map_err(|error| {
-                let text = format!(
-                    "{}; without its indexes nothing is stored: make them as docs/mongodb.md tells, or let this user",
-                    explain(&shown, &error)
-                );
-                Error::new(ErrorKind::Store, text)
+            indexes::make(&collections).await.map_err(|error| match code(&error) {
+                None => explain(&shown, &error),
+                Some(_) => {
+                    let text = format!(
+                        "{}; it has no indexes: let this user make them, or make them by hand and set databases.mongodb.create_collection_index: no",
+                        explain(&shown, &error)
+                    );
+                    Error::new(ErrorKind::Store, text)
+                }
             })
         })?;
         self.has_indexes = true;
