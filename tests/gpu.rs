@@ -68,6 +68,8 @@ fn settings_tell_metrics_that_no_vendor_has() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("no metric `temprature`: did you mean `temperature`?"), "{told:?}");
     assert!(told[0].contains("no metric `wattage`: valid are `used`, `activity`"), "{told:?}");
+    let (_, told) = check("gpu: [power.average_socket_powr]");
+    assert!(told[0].contains("did you mean `power.average_socket_power`?"), "{told:?}");
     let (kept, told) = check("{gpu: [activity, power], gpu_vendor: nvidia}");
     assert_eq!(kept, ["power"]);
     assert!(told[0].contains("NVIDIA's graphics processors have no metric `activity`"), "{told:?}");

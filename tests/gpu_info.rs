@@ -17,7 +17,7 @@ const IN_FORCE: &[(&str, &str)] = &[
 
 /// What the last record of the run says of the machine.
 fn machine(store: &MemoryStore) -> Value {
-    let ended = store.workflows().into_iter().find(|workflow| workflow.is_finished());
+    let ended = store.workflows().into_iter().find(runlore::record::WorkflowObject::is_finished);
     ended.unwrap().machine_info.unwrap().into_values().next().unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use runlore::provenance::Subject;
-use runlore::query::{Collection, Comparison, Figure, Filter, Pipeline, field};
+use runlore::query::{Collection, Comparison, Figure, Filter, Group, Pipeline, field};
 use runlore::record::{Record, hash_of};
 use runlore::store::{MemoryStore, Sink};
 use runlore::{AsyncProvenance, ErrorKind, Provenance};
@@ -155,7 +155,7 @@ fn tasks_are_summed_up_by_what_they_have_in_common() {
         let summary = records.summary(Filter::all()).unwrap();
         let groups = summary.groups();
         assert_eq!(
-            groups.iter().map(|group| group.name()).collect::<Vec<_>>(),
+            groups.iter().map(Group::name).collect::<Vec<_>>(),
             ["main", "fit", "load", "score"]
         );
         let fit = &groups[1];

@@ -8,27 +8,7 @@ use runlore::store::sqlite::SqliteSource;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-/// Few values, so that they meet; and those at the edges of what SQLite can hold.
-fn scalar() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        4 => prop::sample::select(vec!["", "a", "b", "ab", "ERROR", "FINISHED", "a\0b", "é", "Z"]).prop_map(Value::from),
-        3 => (-2_i64..4).prop_map(Value::from),
-        2 => prop::sample::select(vec![0.0, -0.0, 1.0, 1.5, 2.5, 9_223_372_036_854_775_808.0]).prop_map(Value::from),
-        1 => prop::sample::select(vec![i64::MAX, i64::MIN, 9_007_199_254_740_993]).prop_map(Value::from),
-        1 => Just(Value::from(u64::MAX)),
-        1 => Just(Value::from(9_223_372_036_854_775_808_u64)),
-        1 => any::<bool>().prop_map(Value::from),
-        1 => Just(Value::Null),
-    ]
-}
-
-fn value() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        8 => scalar(),
-        1 => prop::collection::vec(scalar(), 0..3).prop_map(Value::from),
-        1 => ("[ab]", scalar()).prop_map(|(key, value)| json!({key: value})),
-    ]
-}
+use crate::support::random_query::{scalar, value};
 
 const TEXTS: [&str; 5] = ["workflow_id", "campaign_id", "parent_task_id", "activity_id", "status"];
 const NUMBERS: [&str; 2] = ["started_at", "duration_ns"];
@@ -153,9 +133,14 @@ impl Asked {
         if self.limit > 0 {
             stages.push(json!({"$limit": self.limit}));
         }
-        stages.push(json!({"$group": {
-            "_id": "$activity_id", "n": {"$sum": 1}, "all": {"$push": "$task_id"}, "mean": {"$avg": "$duration_ns"},
-        }}));
+        stages.push(match self.skip {
+            0 => json!({"$group": {"_id": "$activity_id", "n": {"$sum": 1}, "mean": {"$avg": "$duration_ns"}}}),
+            1 => json!({"$group": {
+                "_id": {"a": "$status", "b": ["$started_at"]}, "all": {"$push": "$task_id"}, "set": {"$addToSet": "$used.x"},
+            }}),
+            2 => json!({"$count": "n"}),
+            _ => json!({"$project": {"task_id": 1, "used": 1}}),
+        });
         Pipeline::parse(&Value::from(stages).to_string()).unwrap()
     }
 }

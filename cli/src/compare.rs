@@ -170,7 +170,7 @@ fn row(group: &Compared) -> Vec<Cell> {
     let arrow = |figure: Figure, change: Change| match (change.before, change.after) {
         (Some(before), Some(after)) if before == after => in_units(figure, before),
         (before, after) => {
-            let [before, after] = [before, after].map(|one| one.unwrap_or_default());
+            let [before, after] = [before, after].map(Option::unwrap_or_default);
             format!("{} → {}", in_units(figure, before), in_units(figure, after))
         }
     };

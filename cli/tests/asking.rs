@@ -27,7 +27,13 @@ fn told_of_both(args: &[&str]) -> String {
 
 #[test]
 fn every_store_is_listed_alike() {
-    for args in [&["ls"][..], &["tasks"], &["tree", "train"], &["show", "a001"], &["tree", "fit", "--resources"]] {
+    for args in [
+        &["ls"][..],
+        &["tasks"],
+        &["tree", "train"],
+        &["show", "a001"],
+        &["tree", "fit", "--resources"],
+    ] {
         told_of_both(args);
     }
 }
@@ -40,19 +46,33 @@ fn a_query_finds_tasks() {
 #[test]
 fn a_query_shows_the_fields_that_are_asked_for() {
     let fields = ["--fields", "activity_id,status,duration_ns,used"];
-    let args = ["query", r#"{"activity_id": {"$in": ["load", "epoch"]}}"#, "--sort", "-started_at,activity_id"];
+    let args = [
+        "query",
+        r#"{"activity_id": {"$in": ["load", "epoch"]}}"#,
+        "--sort",
+        "-started_at,activity_id",
+    ];
     insta::assert_snapshot!(told_of_both(&[&args[..], &fields].concat()));
 }
 
 #[test]
 fn a_query_as_csv_has_headings() {
-    let args = ["query", "{}", "--sort", "started_at,task_id", "--fields", "activity_id,used,stderr", "--csv"];
+    let args = [
+        "query",
+        "{}",
+        "--sort",
+        "started_at,task_id",
+        "--fields",
+        "activity_id,used,stderr",
+        "--csv",
+    ];
     insta::assert_snapshot!(told_of_both(&args));
 }
 
 #[test]
 fn a_query_as_json_is_one_record_a_line() {
-    let text = told_of_both(&["query", r#"{"activity_id": "train"}"#, "--json", "--sort", "started_at"]);
+    let text =
+        told_of_both(&["query", r#"{"activity_id": "train"}"#, "--json", "--sort", "started_at"]);
     for line in text.lines() {
         let record: Value = serde_json::from_str(line).unwrap();
         assert_eq!(record["activity_id"], "train");
@@ -63,8 +83,7 @@ fn a_query_as_json_is_one_record_a_line() {
 
 #[test]
 fn a_pipeline_groups_tasks() {
-    let pipeline =
-        r#"[{"$group": {"_id": "$status", "tasks": {"$sum": 1}, "mean": {"$avg": "$duration_ns"}}}, {"$sort": {"_id": 1}}]"#;
+    let pipeline = r#"[{"$group": {"_id": "$status", "tasks": {"$sum": 1}, "mean": {"$avg": "$duration_ns"}}}, {"$sort": {"_id": 1}}]"#;
     insta::assert_snapshot!(told_of_both(&["query", pipeline]));
 }
 
@@ -138,7 +157,8 @@ fn a_value_is_followed() {
     assert_eq!(of(&["lineage", json["hash"].as_str().unwrap()]), text);
     let id = json["generated_by"][0]["task_id"].as_str().unwrap();
     assert_eq!(of(&["lineage", id]), text);
-    let nothing = of(&["lineage", "a text that no task had"]).replace(&folder.path().display().to_string(), "FOLDER");
+    let nothing = of(&["lineage", "a text that no task had"])
+        .replace(&folder.path().display().to_string(), "FOLDER");
     insta::assert_snapshot!(nothing);
 }
 
@@ -154,7 +174,8 @@ fn a_limit_that_is_exceeded_is_told_by_the_exit_code() {
         let text = told(args(limit));
         text.lines().skip_while(|line| !line.starts_with("---")).collect::<Vec<_>>().join("\n")
     };
-    let all = ["tasks:+50%", "tasks:-10%", "rss:+10%", "errors:+0,tasks:-0%", "speed:+1%", "duration:+x"];
+    let all =
+        ["tasks:+50%", "tasks:-10%", "rss:+10%", "errors:+0,tasks:-0%", "speed:+1%", "duration:+x"];
     let all: Vec<String> = all.map(|limit| format!("{limit}\n{}", last(limit))).to_vec();
     insta::assert_snapshot!(all.join("\n\n"));
 }
@@ -183,7 +204,13 @@ fn a_store_that_is_none_is_told_in_one_sentence() {
     std::fs::write(&broken, b"SQLite format 3\0 and then nothing of the kind").unwrap();
     let path = folder.path().display().to_string();
     let mut all = String::new();
-    for store in ["sqlit://runs.db", "sqlite://", "sqlite:runs.db", &broken.display().to_string(), "nowhere.db"] {
+    for store in [
+        "sqlit://runs.db",
+        "sqlite://",
+        "sqlite:runs.db",
+        &broken.display().to_string(),
+        "nowhere.db",
+    ] {
         let told = told_by(runlore().current_dir(folder.path()).args(["--store", store, "ls"]));
         all += &told.replace(&path, "FOLDER");
     }

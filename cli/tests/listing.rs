@@ -178,6 +178,11 @@ fn tree_shows_the_energy_of_each_task_when_asked() {
        ├─ lost   FINISHED     2.0 s                         unknown: nvml:gpu_0 could not be read at the end
        └─ step   FINISHED     2.0 s   ~20 J           10 W  rapl:package-0
     ");
+    assert_eq!(
+        crate::support::told(["tree", "--energy", "train"]),
+        "No energy is known of this run: energy was not measured. `runlore doctor energy` tells what can be measured \
+         here.\n"
+    );
     let shown = told(&["show", "fit"]);
     let energy =
         "420 J with all it called, 500 mJ by itself (nvml:gpu_0 400 J, rapl:package-0 20.5 J)";

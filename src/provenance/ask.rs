@@ -96,7 +96,7 @@ impl<'a, T: Answer> Ask<'a, T> {
 
     /// Only those that match. Called twice, both must.
     pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
-        self.find = self.find.filter(filter.into());
+        self.find = self.find.and(filter.into());
         self
     }
 
@@ -144,14 +144,20 @@ impl<'a, T: Answer> Ask<'a, T> {
     }
 
     /// The first answer, if there is one.
-    pub fn first(self) -> Result<Option<T>> {
-        self.limit(1).run()?.next().transpose()
+    pub fn first(&self) -> Result<Option<T>> {
+        Self::new(self.records, self.collection)
+            .with(self.find.clone().limit(1))
+            .run()?
+            .next()
+            .transpose()
     }
 
     /// How many answers there are.
-    pub fn count(self) -> Result<u64> {
+    pub fn count(&self) -> Result<u64> {
         let mut count = 0;
-        for answer in self.fields(["_"]).run()? {
+        // Of each document nothing is wanted.
+        let find = self.find.clone().fields(["_id"]);
+        for answer in self.records.find(self.collection, &find)? {
             answer?;
             count += 1;
         }

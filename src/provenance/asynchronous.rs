@@ -163,7 +163,7 @@ impl<T: Answer> AsyncAsk<T> {
 
     /// As [`Ask::filter`].
     pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
-        self.find = self.find.filter(filter.into());
+        self.find = self.find.and(filter.into());
         self
     }
 

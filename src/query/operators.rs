@@ -44,19 +44,27 @@ pub(super) const ACCUMULATORS: &[&str] = &[
     "$percentile",
 ];
 
-/// What may stand in an expression beside field paths, literals and objects.
-pub(super) const EXPRESSIONS: &[&str] = &["$literal"];
-
-/// Says what a name was probably meant to be, and everything that is valid.
+/// Says that `name` is no `what`, what it was probably meant to be, and everything that is valid.
 pub(super) fn unknown(what: &str, name: &str, valid: &[&str]) -> Error {
-    let mut shown: String = name.chars().take(60).collect();
-    if shown.len() < name.len() {
-        shown.push('…');
-    }
-    let meant = match nearest(name, valid) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => ";".to_owned(),
+    // Every operator has a dollar: it says nothing about how near two are.
+    let bare = |name| str::trim_start_matches(name, '$');
+    let names: Vec<&str> = valid.iter().copied().map(bare).collect();
+    let near =
+        nearest(bare(name), &names).and_then(|near| names.iter().position(|name| *name == near));
+    let (shown, all) = (shortened(name), listed(valid));
+    let sentence = match near {
+        Some(near) => {
+            format!("`{shown}` is no {what}; did you mean `{}`? Valid are {all}", valid[near])
+        }
+        None => format!("`{shown}` is no {what}; valid are {all}"),
     };
-    let sentence = format!("there is no {what} `{shown}`{meant} valid are {}", listed(valid));
-    Error::new(ErrorKind::Query, sentence.replace("? valid", "? Valid"))
+    Error::new(ErrorKind::Query, sentence)
+}
+
+/// The beginning of a long text, for a message.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &text[..end]).escape_debug().to_string(),
+        None => text.escape_debug().to_string(),
+    }
 }

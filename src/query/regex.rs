@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::operators::shortened;
 use crate::error::{Error, ErrorKind, Result};
 
 /// As long as MongoDB allows.
@@ -83,11 +84,8 @@ fn explained(source: &str, error: &regex::Error) -> String {
             last.trim_start_matches("error: ").to_owned()
         }
     };
-    let mut shown: String = source.chars().take(60).collect();
-    if shown.len() < source.len() {
-        shown.push('…');
-    }
-    format!("`$regex` cannot use the regular expression `{}`: {said}", shown.escape_debug())
+    let shown = shortened(source);
+    format!("`$regex` cannot use the regular expression `{shown}`: {said}")
 }
 
 /// Says in the library's words what the pattern means to MongoDB: `\d`, `\w`, `\s` and `\b` are about ASCII, `$` also stands

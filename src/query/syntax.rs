@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::operators::shortened;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How deep a query may be nested.
@@ -22,7 +23,9 @@ impl Json {
     /// Reads `text`, which is a `what`: a filter, a pipeline.
     pub(super) fn parse(text: &str, what: &str) -> Result<Json> {
         let json = serde_json::from_str(text).map_err(|error| {
-            let sentence = format!("the {what} is not JSON");
+            let is_json = error.is_data();
+            let sentence =
+                format!("the {what} {}", if is_json { "cannot be used" } else { "is not JSON" });
             Error::new(ErrorKind::Query, sentence).with_source(SyntaxError::new(text, &error))
         })?;
         check_depth(&json, MAX_DEPTH, what)?;
@@ -44,15 +47,13 @@ impl Json {
         }
     }
 
-    /// What kind of JSON it is, for messages.
-    pub(super) fn kind(&self) -> &'static str {
+    /// What it is, for messages that say what it should be.
+    pub(super) fn kind(&self) -> String {
         match self {
-            Json::Scalar(Value::Null) => "null",
-            Json::Scalar(Value::Bool(_)) => "a boolean",
-            Json::Scalar(Value::Number(_)) => "a number",
-            Json::Scalar(_) => "a string",
-            Json::Array(_) => "an array",
-            Json::Object(_) => "an object",
+            Json::Scalar(Value::String(_)) => "a string".to_owned(),
+            Json::Scalar(value) => value.to_string(),
+            Json::Array(_) => "an array".to_owned(),
+            Json::Object(_) => "an object".to_owned(),
         }
     }
 
@@ -175,7 +176,8 @@ impl<'de> Deserialize<'de> for Json {
                 while let Some(key) = access.next_key::<String>()? {
                     if !seen.insert(key.clone()) {
                         return Err(de::Error::custom(format_args!(
-                            "the key `{key}` is there twice"
+                            "the key `{}` is there twice",
+                            shortened(&key)
                         )));
                     }
                     entries.push((key, access.next_value()?));
@@ -195,7 +197,7 @@ impl<'de> Deserialize<'de> for Json {
 /// use runlore::query::{Filter, SyntaxError};
 ///
 /// let error = Filter::parse(r#"{"status": ERROR}"#).unwrap_err();
-/// assert_eq!(error.to_string(), "the filter is not JSON: expected value at line 1, column 12");
+/// assert_eq!(error.to_string(), "the filter is not JSON: a value is expected at line 1, column 12");
 ///
 /// let place = error.source().unwrap().downcast_ref::<SyntaxError>().unwrap();
 /// assert_eq!(place.offset(), 11);
@@ -225,8 +227,15 @@ impl SyntaxError {
         while !line.is_char_boundary(column) {
             column -= 1;
         }
-        let what = error.to_string();
-        let what = what.split(" at line ").next().unwrap_or_default().to_owned();
+        let what = match error.to_string().split(" at line ").next().unwrap_or_default() {
+            _ if error.is_eof() => "it ends too early".to_owned(),
+            "expected value" => "a value is expected".to_owned(),
+            "expected ident" => "true, false or null is expected".to_owned(),
+            "key must be a string" => "a key in double quotes is expected".to_owned(),
+            "trailing characters" => "there is more after its end".to_owned(),
+            "recursion limit exceeded" => "it is nested too deep".to_owned(),
+            other => other.to_owned(),
+        };
         Self {
             what,
             line: error.line().max(1),

@@ -114,9 +114,14 @@ impl GpuVendor {
                 valid.push(group);
             }
         }
-        let more = match suggestion(name, &valid) {
+        // Of a group's metric the whole name is meant, not the group.
+        let near = match name.contains('.') {
+            true => suggestion(name, &self.metrics().map(|metric| metric.name).collect::<Vec<_>>()),
+            false => suggestion(name, &valid),
+        };
+        let more = match near {
             near if near.starts_with("did") => format!("{near} Valid are {}", listed(&valid)),
-            all => all,
+            _ => format!("valid are {}", listed(&valid)),
         };
         Some(format!("{whose} no metric `{name}`: {more}"))
     }

@@ -347,7 +347,7 @@ const WITH_FEATURE: [(&str, &str); 3] =
 fn needs_feature(scheme: &str) -> Option<Error> {
     let (_, feature) = WITH_FEATURE.iter().find(|(known, _)| *known == scheme)?;
     let text = format!(
-        "this program is built without `{scheme}://`: add the feature `{feature}` of runlore"
+        "this program is built without `{scheme}://`: add the feature `{feature}` of the crate `runlore`"
     );
     Some(Error::new(ErrorKind::Store, text))
 }

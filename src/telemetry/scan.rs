@@ -14,19 +14,35 @@ impl<'a> Scan<'a> {
     /// The next number of the line, after spaces. One that is too large for its type becomes the largest.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
-        let rest = after_blanks(self.rest);
-        let (value, digits) = leading_number(rest);
+        let mut rest = self.rest;
+        while let [b' ' | b'\t', after @ ..] = rest {
+            rest = after;
+        }
+        let mut value = 0_u64;
+        let start = rest.len();
+        while let [digit @ b'0'..=b'9', after @ ..] = rest {
+            // Up to nineteen digits cannot overflow.
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+            rest = after;
+        }
+        let digits = start - rest.len();
         if digits == 0 {
             return None;
         }
-        self.rest = &rest[digits..];
-        Some(if digits > 19 { saturated(&rest[..digits]) } else { value })
+        if digits > 19 {
+            value = saturated(&self.rest[self.rest.len() - start..][..digits]);
+        }
+        self.rest = rest;
+        Some(value)
     }
 
     /// The next word of the line, after spaces.
     #[cfg(target_os = "linux")]
     pub(super) fn word(&mut self) -> Option<&'a [u8]> {
-        let rest = after_blanks(self.rest);
+        let mut rest = self.rest;
+        while let [b' ' | b'\t', after @ ..] = rest {
+            rest = after;
+        }
         let end = rest.iter().position(|byte| matches!(byte, b' ' | b'\t' | b'\n'))?;
         self.rest = &rest[end..];
         (end > 0).then(|| &rest[..end])
@@ -65,75 +81,6 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// A byte in each place of a word.
-const ONES: u64 = u64::MAX / 255;
-
-/// The next eight bytes, the first of them lowest.
-#[inline]
-fn word(text: &[u8]) -> Option<u64> {
-    text.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-/// What comes after spaces, of which the kernel's tables have many.
-#[inline]
-fn after_blanks(mut text: &[u8]) -> &[u8] {
-    while let Some(word) = word(text) {
-        let others = word ^ (ONES * b' ' as u64);
-        let spaces = others.trailing_zeros() as usize / 8;
-        text = &text[spaces..];
-        if spaces < 8 {
-            break;
-        }
-    }
-    while let [b' ' | b'\t', after @ ..] = text {
-        text = after;
-    }
-    text
-}
-
-/// The number that the text begins with, and how many digits it has; right for up to nineteen.
-///
-/// Eight bytes at a time, because a loop over digits ends where no processor can guess it: that costs more than all of its
-/// turns.
-#[inline]
-fn leading_number(text: &[u8]) -> (u64, usize) {
-    const TEN_TO: [u64; 9] =
-        [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
-    let (mut value, mut digits) = (0_u64, 0);
-    while let Some(word) = word(&text[digits..]) {
-        let (more, count) = digits_of(word);
-        value = value.wrapping_mul(TEN_TO[count]).wrapping_add(more);
-        digits += count;
-        if count < 8 {
-            return (value, digits);
-        }
-    }
-    while let Some(digit @ b'0'..=b'9') = text.get(digits) {
-        value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
-        digits += 1;
-    }
-    (value, digits)
-}
-
-/// The number that eight bytes begin with, and how many of them are digits.
-#[inline]
-fn digits_of(word: u64) -> (u64, usize) {
-    // Digits become 0 to 9, and everything else is 10 or more. What a byte carries over changes only those after it, and of
-    // bytes after the first that is no digit nothing is used.
-    let values = word ^ (ONES * b'0' as u64);
-    let others = (values.wrapping_add(ONES * (0x80 - 10)) | values) & (ONES << 7);
-    let count = others.trailing_zeros() as usize / 8;
-    if count == 0 {
-        return (0, 0);
-    }
-    // As if zeros stood before the digits; then pairs, fours and all eight are put together.
-    let values = values << (64 - 8 * count);
-    let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
-    let evens = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
-    let odds = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
-    (evens.wrapping_add(odds) >> 32, count)
-}
-
 #[cold]
 fn saturated(digits: &[u8]) -> u64 {
     digits.iter().fold(0_u64, |value, digit| {
@@ -144,6 +91,7 @@ fn saturated(digits: &[u8]) -> u64 {
 /// Where the first line ends, looked for eight bytes at a time.
 #[inline]
 fn newline(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
     let (words, rest) = text.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word) ^ (ONES * b'\n' as u64);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use runlore::query::text::human_duration;
+use runlore::query::text::{human_duration, printable};
 use runlore::query::{Item, Node, Tree};
 use runlore::record::JoulesObject;
 
@@ -12,11 +12,28 @@ use crate::table::{self, Cell};
 use crate::units::{joules, measured_by, watts};
 
 pub(super) fn write(out: &mut impl Write, tree: &Tree) -> io::Result<()> {
+    if let Some(reason) = reason_for_all(tree) {
+        let reason = printable(reason);
+        return writeln!(
+            out,
+            "No energy is known of this run: {reason}. `runlore doctor energy` tells what can be measured here."
+        );
+    }
     let names = names::of(tree);
     let rows: Vec<_> =
         names.iter().zip(tree.walk()).map(|(name, (_, node))| row(name, node)).collect();
     let headings = ["TASK", "STATUS", ">DURATION", ">ENERGY", ">SELF", ">POWER", "SOURCE"];
     table::write(out, &headings, &rows)
+}
+
+/// Why nothing is known, where that is the same for all tasks.
+fn reason_for_all(tree: &Tree) -> Option<&str> {
+    let mut reasons = tree.walk().filter_map(|(_, node)| match &node.item {
+        Item::Task(task) => Some(task.joules().err()),
+        Item::Workflow(run) => run.joules().is_ok().then_some(None),
+    });
+    let first = reasons.next()??;
+    reasons.all(|reason| reason == Some(first)).then_some(first)
 }
 
 fn row(name: &str, node: &Node) -> Vec<Cell> {

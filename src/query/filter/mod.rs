@@ -102,7 +102,8 @@ impl Filter {
         &self.root
     }
 
-    pub(super) fn from_root(root: Node) -> Self {
+    /// The filter that a part of another is.
+    pub(crate) fn from_root(root: Node) -> Self {
         Self { root }
     }
 }

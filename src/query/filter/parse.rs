@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tree::{ElemMatch, Node, Predicate, TypeName};
 use crate::error::{Error, ErrorKind, Result};
-use crate::query::operators::{self, unknown};
+use crate::query::operators::{self, shortened, unknown};
 use crate::query::path::Path;
 use crate::query::regex::Pattern;
 use crate::query::syntax::Json;
@@ -35,7 +35,7 @@ fn entry(key: &str, value: Json) -> Result<Node> {
             "`{operator}` stands inside a field, as in {{\"field\": {{\"{operator}\": …}}}}"
         ))),
         operator if operator.starts_with('$') => {
-            Err(unknown("top-level operator", operator, operators::OF_DOCUMENTS))
+            Err(unknown("operator at the top of a filter", operator, operators::OF_DOCUMENTS))
         }
         _ => field(key, value),
     }
@@ -123,11 +123,12 @@ fn predicate(operator: &str, operand: Json, options: &str) -> Result<Predicate> 
             )));
         }
         operator if operator.starts_with('$') => {
-            return Err(unknown("operator", operator, operators::OF_FIELDS));
+            return Err(unknown("operator of a filter", operator, operators::OF_FIELDS));
         }
         key => {
             return Err(wrong(format!(
-                "`{key}` stands beside operators: an object holds either operators or the fields of a value"
+                "`{}` stands beside operators: an object holds either operators or the fields of a value",
+                shortened(key)
             )));
         }
     })

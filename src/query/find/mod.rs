@@ -95,6 +95,14 @@ impl Find {
         self
     }
 
+    /// Only documents that match this too.
+    #[must_use]
+    pub fn and(self, filter: Filter) -> Self {
+        let both =
+            if self.filter == Filter::all() { filter } else { self.filter.clone().and(filter) };
+        self.filter(both)
+    }
+
     /// Sorted by the value at a path, ascending; with a `-` before it, descending. A second call decides between documents
     /// that the first leaves equal.
     #[must_use]

@@ -4,6 +4,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::query::operators::shortened;
 use crate::query::path::Path;
 use crate::query::pipeline::Expression;
 use crate::query::syntax::Json;
@@ -80,20 +81,16 @@ impl Projection {
             read_field(&mut fields, &name, value, place)?;
         }
         let mut kinds = (false, false);
-        for (name, field) in &fields {
-            if name != "_id" {
-                look(field, &mut kinds);
-            }
-        }
+        // `_id` decides only where it is alone.
+        let deciding = fields.iter().filter(|(name, _)| name != "_id" || fields.len() == 1);
+        deciding.for_each(|(_, field)| look(field, &mut kinds));
         let includes = match kinds {
             (true, true) => {
                 let sentence =
                     "a projection either includes fields or excludes them, apart from `_id`";
                 return Err(wrong(sentence.to_owned()));
             }
-            (includes, excludes) => {
-                includes || !excludes && !matches!(&*fields, [(_, Field::Exclude)])
-            }
+            (includes, _) => includes,
         };
         Ok(Self { includes, fields })
     }
@@ -140,14 +137,15 @@ fn keep<'a>(fields: &mut Fields, mut keys: impl Iterator<Item = &'a str>) {
 }
 
 fn read_field(fields: &mut Fields, name: &str, value: Json, place: Place) -> Result<()> {
+    let shown = shortened(name);
     if name.split('.').any(|name| name.is_empty() || name.starts_with('$')) {
-        return Err(wrong(format!("`{name}` is no path for a projection")));
+        return Err(wrong(format!("`{shown}` is no path for a projection")));
     }
     let field = match value {
         Json::Scalar(Value::Bool(is)) => included(is),
         Json::Scalar(Value::Number(number)) => included(number.as_f64() != Some(0.0)),
         Json::Object(entries) if entries.is_empty() => {
-            return Err(wrong(format!("an empty object cannot be the projection of `{name}`")));
+            return Err(wrong(format!("an empty object cannot be the projection of `{shown}`")));
         }
         object @ Json::Object(_) if !object.has_operator() => {
             let Json::Object(entries) = object else { unreachable!("it is an object") };
@@ -160,14 +158,14 @@ fn read_field(fields: &mut Fields, name: &str, value: Json, place: Place) -> Res
         expression if place == Place::Stage => Field::Compute(Expression::from_syntax(expression)?),
         _ => {
             let sentence =
-                format!("`{name}` in a projection must be 1 or 0; `$project` computes fields");
+                format!("`{shown}` in a projection must be 1 or 0; `$project` computes fields");
             return Err(wrong(sentence));
         }
     };
     let path = Path::checked(name)?;
     insert(fields, path.keys(), field).map_err(|()| {
         wrong(format!(
-            "`{name}` in a projection is named twice, or lies inside another field of it"
+            "`{shown}` in a projection is named twice, or lies inside another field of it"
         ))
     })
 }

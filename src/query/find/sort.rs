@@ -7,6 +7,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::query::operators::shortened;
 use crate::query::order;
 use crate::query::path::Path;
 use crate::query::syntax::Json;
@@ -40,6 +41,7 @@ impl Sort {
         };
         let mut sort = Sort::default();
         for (name, direction) in entries {
+            let shown = shortened(&name);
             let number = match &direction {
                 Json::Scalar(Value::Number(number)) => number.as_f64(),
                 _ => None,
@@ -47,10 +49,10 @@ impl Sort {
             let direction = match number {
                 Some(1.0) => Direction::Ascending,
                 Some(-1.0) => Direction::Descending,
-                _ => return wrong(format!("the order of `{name}` in a sort must be 1 or -1")),
+                _ => return wrong(format!("the order of `{shown}` in a sort must be 1 or -1")),
             };
             if name.split('.').any(|name| name.is_empty() || name.starts_with('$')) {
-                return wrong(format!("`{name}` is no path to sort by"));
+                return wrong(format!("`{shown}` is no path to sort by"));
             }
             sort.keys.push((Path::checked(&name)?, direction));
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::expression::Expression;
 use super::sum::Sum;
 use crate::error::{Error, ErrorKind, Result};
-use crate::query::operators::{ACCUMULATORS, unknown};
+use crate::query::operators::{ACCUMULATORS, shortened, unknown};
 use crate::query::order::{self, Key};
 use crate::query::syntax::Json;
 
@@ -39,7 +39,8 @@ impl Accumulator {
             Json::Object(mut entries) if entries.len() == 1 => entries.remove(0),
             _ => {
                 return Err(wrong(format!(
-                    "`{field}` in `$group` must be an object with one accumulator, such as {{\"$sum\": 1}}"
+                    "`{}` in `$group` must be an object with one accumulator, such as {{\"$sum\": 1}}",
+                    shortened(field)
                 )));
             }
         };

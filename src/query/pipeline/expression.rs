@@ -4,7 +4,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::query::operators::{EXPRESSIONS, unknown};
+use crate::query::operators::shortened;
 use crate::query::path::Path;
 use crate::query::syntax::Json;
 
@@ -45,14 +45,15 @@ impl Expression {
     fn variable(text: &str) -> Result<Self> {
         let path = &text[1..];
         let wrong = |sentence| Error::new(ErrorKind::Query, sentence);
+        let shown = shortened(text);
         match path.strip_prefix('$') {
             Some("ROOT" | "CURRENT") => Ok(Expression::Root),
             Some(variable) => match variable.split_once('.') {
                 Some(("ROOT" | "CURRENT", path)) => Self::variable(&format!("${path}")),
-                _ => Err(wrong(format!("there is no variable `{text}`; valid is `$$ROOT`"))),
+                _ => Err(wrong(format!("there is no variable `{shown}`; valid is `$$ROOT`"))),
             },
             None if path.split('.').any(|name| name.is_empty() || name.starts_with('$')) => {
-                Err(wrong(format!("`{text}` is no path to a field, such as `$used.lr`")))
+                Err(wrong(format!("`{shown}` is no path to a field, such as `$used.lr`")))
             }
             None => Ok(Expression::Field(Path::checked(path)?)),
         }
@@ -61,14 +62,17 @@ impl Expression {
     fn operator(object: Json) -> Result<Self> {
         let Json::Object(mut entries) = object else { unreachable!("it has an operator") };
         let (name, operand) = entries.swap_remove(0);
-        if !EXPRESSIONS.contains(&name.as_str()) {
-            return Err(unknown("operator for expressions", &name, EXPRESSIONS));
-        }
-        if !entries.is_empty() {
-            let sentence = format!("`{name}` must be alone in its object");
-            return Err(Error::new(ErrorKind::Query, sentence));
-        }
-        Ok(Expression::Literal(operand.into_value()))
+        let sentence = match name.as_str() {
+            "$literal" if entries.is_empty() => {
+                return Ok(Expression::Literal(operand.into_value()));
+            }
+            "$literal" => "`$literal` must be alone in its object".to_owned(),
+            other => format!(
+                "`{}` cannot be computed; valid are paths such as \"$used.lr\", values, objects and arrays of them, and `$literal`",
+                shortened(other)
+            ),
+        };
+        Err(Error::new(ErrorKind::Query, sentence))
     }
 
     /// The value for a document, or nothing if what it names is missing.
@@ -95,7 +99,8 @@ impl Expression {
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.starts_with('$') || name.contains('.') {
         let sentence = format!(
-            "`{name}` is no name for a field: it must not be empty, begin with `$` or have a dot"
+            "`{}` is no name for a field: it must not be empty, begin with `$` or have a dot",
+            shortened(name)
         );
         return Err(Error::new(ErrorKind::Query, sentence));
     }

@@ -93,13 +93,15 @@ fn counted(name: &str, documents: impl Iterator<Item = Value>) -> Option<Value> 
 }
 
 impl Unwind {
-    fn apply(&self, document: Value) -> Vec<Value> {
+    fn apply(&self, mut document: Value) -> Vec<Value> {
         let items = match self.path.get(&document) {
             Some(Value::Array(items)) if !items.is_empty() => items.clone(),
             None | Some(Value::Null | Value::Array(_)) if !self.keeps_empty => return Vec::new(),
             Some(Value::Array(_)) => return vec![self.with(document, None, Value::Null)],
             None | Some(_) => return vec![self.numbered(document, Value::Null)],
         };
+        // Copies of the document need no copy of the whole array.
+        put(&mut document, self.path.keys(), None);
         let numbered = items.into_iter().enumerate();
         numbered.map(|(i, item)| self.with(document.clone(), Some(item), i.into())).collect()
     }

@@ -4,11 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use rusqlite::params_from_iter;
-use rusqlite::types::Value as SqlValue;
-use serde_json::Value;
+use rusqlite::types::{Value as SqlValue, ValueRef};
+use serde_json::{Map, Value};
 
 use super::condition::Condition;
-use super::read::{SqliteSource, Table, Texts};
+use super::needed::needed_columns;
+use super::read::{SqliteSource, Table, Which};
 use crate::Result;
 use crate::query::find::sort::{Direction, Sort};
 use crate::query::source::{has_hash, through};
@@ -95,27 +96,47 @@ impl SqliteSource {
         Some(steps.unwrap())
     }
 
-    fn run(&self, plan: Plan, table: Table) -> Result<Texts<'_>> {
-        let Some(sql) = plan.sql else { return Ok(self.all(table)) };
+    /// Which rows a plan finds.
+    fn run(&self, plan: Plan, table: Table) -> Result<Which> {
+        let Some(sql) = plan.sql else { return Ok(Which::all(table)) };
         let ids = self.reader.with(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(plan.values), |row| row.get(0))?;
             rows.collect::<rusqlite::Result<Vec<i64>>>()
         })?;
-        Ok(self.these(table, ids))
+        Ok(Which::these(table, ids))
     }
 
-    fn parsed<'a>(&'a self, texts: Texts<'a>) -> Documents<'a> {
+    fn parsed(&self, of: Which) -> Documents<'_> {
         Box::new(
-            texts
+            self.texts(of)
                 .map(|text| serde_json::from_str(&text?).map_err(|error| self.bad_document(error))),
         )
+    }
+
+    /// Documents that have only what these columns show: far less to read, where nothing else matters.
+    fn shown(&self, of: Which, columns: Vec<&'static str>) -> Documents<'_> {
+        let list = if columns.is_empty() { "1".to_owned() } else { columns.join(", ") };
+        Box::new(self.rows(of, &list, move |row| {
+            let mut document = Map::new();
+            for (at, name) in columns.iter().enumerate() {
+                let value = match row.get_ref(at + 1)? {
+                    ValueRef::Integer(number) => number.into(),
+                    ValueRef::Real(number) => number.into(),
+                    ValueRef::Text(text) => String::from_utf8_lossy(text).into(),
+                    // Missing; a column has nothing else.
+                    ValueRef::Null | ValueRef::Blob(_) => continue,
+                };
+                document.insert((*name).to_owned(), value);
+            }
+            Ok(Value::Object(document))
+        }))
     }
 }
 
 impl Source for SqliteSource {
     fn documents(&self, of: Collection) -> Result<Documents<'_>> {
-        Ok(self.parsed(self.all(of.into())))
+        Ok(self.parsed(Which::all(of.into())))
     }
 
     fn records(&self) -> Result<Records<'_>> {
@@ -144,10 +165,16 @@ impl Source for SqliteSource {
     fn aggregate<'a>(&'a self, of: Collection, pipeline: &'a Pipeline) -> Result<Documents<'a>> {
         let (find, done) = pipeline.beginning();
         let table = Table::from(of);
-        let plan = Plan::of(&find, table, self.is_plain(table)?);
+        let is_plain = self.is_plain(table)?;
+        let plan = Plan::of(&find, table, is_plain);
         // A limit that SQLite has not kept is kept by the pipeline.
         let done = if plan.is_sorted && (plan.is_cut || find.limit.is_none()) { done } else { 0 };
-        let documents = self.parsed(self.run(plan, table)?);
+        let rows = self.run(plan, table)?;
+        let columns = is_plain.then(|| needed_columns(pipeline.stages(), table)).flatten();
+        let documents = match columns {
+            Some(columns) => self.shown(rows, columns),
+            None => self.parsed(rows),
+        };
         Ok(match done {
             0 => through(documents, |documents| pipeline.apply(documents)),
             _ => through(documents, move |documents| {
@@ -172,7 +199,7 @@ impl Source for SqliteSource {
         let ids = ids.into_iter().collect();
         // A record may have changed since.
         let has = move |task: &Value| has_hash(task, hashes);
-        let tasks = self.parsed(self.these(Table::Task, ids));
+        let tasks = self.parsed(Which::these(Table::Task, ids));
         Ok(Box::new(tasks.filter(move |task| task.as_ref().map_or(true, has))))
     }
 }
@@ -252,6 +279,9 @@ mod tests {
         )
         .unwrap();
         assert_eq!(ids(source.aggregate(Collection::Tasks, &pipeline).unwrap()), ["t196", "t189"]);
-        assert_eq!(ids(source.tasks_with("h49").unwrap()), ["t49", "t99", "t149", "t199"]);
+        assert_eq!(
+            ids(source.tasks_with(&HashSet::from(["h49".to_owned()])).unwrap()),
+            ["t49", "t99", "t149", "t199"]
+        );
     }
 }

@@ -23,11 +23,13 @@
 mod ask;
 mod condition;
 mod connections;
+mod needed;
 mod problem;
 mod put;
 mod read;
 mod schema;
 mod skim;
+mod turn;
 mod write;
 
 use super::SourceEntry;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::connections::Reader;
 use crate::record::Record;
@@ -73,25 +73,32 @@ impl SqliteSource {
     /// written.
     pub fn records(&self) -> impl Iterator<Item = Result<Record>> + use<'_> {
         let tables = [Table::Workflow, Table::Task, Table::Other];
-        tables.into_iter().flat_map(|table| self.all(table)).map(|text| {
+        tables.into_iter().flat_map(|table| self.texts(Which::all(table))).map(|text| {
             let text = text?;
             let json = serde_json::from_str(&text).map_err(|error| self.bad_document(error))?;
             Record::from_json(json)
         })
     }
 
-    /// The texts of all documents of a table, in the order they were first written.
-    pub(super) fn all(&self, table: Table) -> Texts<'_> {
-        self.texts(table, Left::After(0))
+    /// The texts of these documents.
+    pub(super) fn texts(&self, of: Which) -> Rows<'_, String> {
+        self.rows(of, "doc", |row| row.get("doc"))
     }
 
-    /// The texts of these documents of a table.
-    pub(super) fn these(&self, table: Table, ids: Vec<i64>) -> Texts<'_> {
-        self.texts(table, Left::These(ids.into_iter()))
-    }
-
-    fn texts(&self, table: Table, left: Left) -> Texts<'_> {
-        Texts { source: self, table, left, size: PAGES.0, page: Vec::new().into_iter() }
+    /// What is made of these rows.
+    pub(super) fn rows<'a, T>(
+        &'a self,
+        of: Which,
+        columns: &str,
+        make: impl Fn(&Row<'_>) -> rusqlite::Result<T> + 'a,
+    ) -> Rows<'a, T> {
+        let table = of.table.name();
+        let sql = match &of.left {
+            Left::These(_) => format!("SELECT id, {columns} FROM {table} WHERE id = ?1"),
+            _ => format!("SELECT id, {columns} FROM {table} WHERE id > ?1 ORDER BY id LIMIT ?2"),
+        };
+        let make = Box::new(make);
+        Rows { source: self, sql, make, left: of.left, size: PAGES.0, page: Vec::new().into_iter() }
     }
 
     pub(super) fn bad_document(&self, error: serde_json::Error) -> Error {
@@ -100,13 +107,10 @@ impl SqliteSource {
     }
 }
 
-/// An iterator over the texts of documents.
-pub(super) struct Texts<'a> {
-    source: &'a SqliteSource,
+/// Which rows of a table.
+pub(super) struct Which {
     table: Table,
     left: Left,
-    size: usize,
-    page: std::vec::IntoIter<String>,
 }
 
 /// What is still to be read.
@@ -117,36 +121,53 @@ enum Left {
     Nothing,
 }
 
-impl Texts<'_> {
+impl Which {
+    /// All, in the order they were first written.
+    pub(super) fn all(table: Table) -> Self {
+        Self { table, left: Left::After(0) }
+    }
+
+    pub(super) fn these(table: Table, ids: Vec<i64>) -> Self {
+        Self { table, left: Left::These(ids.into_iter()) }
+    }
+}
+
+/// Makes something of a row.
+type Make<'a, T> = Box<dyn Fn(&Row<'_>) -> rusqlite::Result<T> + 'a>;
+
+/// An iterator over rows.
+pub(super) struct Rows<'a, T> {
+    source: &'a SqliteSource,
+    sql: String,
+    make: Make<'a, T>,
+    left: Left,
+    size: usize,
+    page: std::vec::IntoIter<T>,
+}
+
+impl<T> Rows<'_, T> {
     fn next_page(&mut self) -> Result<()> {
-        let table = self.table.name();
-        let size = self.size;
+        let (size, sql, make) = (self.size, &*self.sql, &*self.make);
         self.size = (size * 4).min(PAGES.1);
-        let page = match &mut self.left {
+        let page: Vec<T> = match &mut self.left {
             Left::Nothing => Vec::new(),
             Left::After(last) => {
-                let sql = format!("SELECT id, doc FROM {table} WHERE id > ?1 ORDER BY id LIMIT ?2");
-                let rows: Vec<(i64, String)> = self.source.reader.with(|connection| {
-                    let mut statement = connection.prepare_cached(&sql)?;
-                    let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                let rows: Vec<(i64, T)> = self.source.reader.with(|connection| {
+                    let mut statement = connection.prepare_cached(sql)?;
+                    let pair = |row: &Row<'_>| Ok((row.get(0)?, make(row)?));
                     statement.query_map(params![*last, size as i64], pair)?.collect()
                 })?;
                 if let Some((id, _)) = rows.last() {
                     *last = *id;
                 }
-                rows.into_iter().map(|(_, text)| text).collect()
+                rows.into_iter().map(|(_, made)| made).collect()
             }
-            Left::These(ids) => {
-                let sql = format!("SELECT doc FROM {table} WHERE id = ?1");
-                self.source.reader.with(|connection| {
-                    let mut statement = connection.prepare_cached(&sql)?;
-                    let texts = ids
-                        .by_ref()
-                        .take(size)
-                        .map(|id| statement.query_row([id], |row| row.get(0)).optional());
-                    texts.filter_map(Result::transpose).collect::<rusqlite::Result<Vec<String>>>()
-                })?
-            }
+            Left::These(ids) => self.source.reader.with(|connection| {
+                let mut statement = connection.prepare_cached(sql)?;
+                let ids = ids.by_ref().take(size);
+                let rows = ids.map(|id| statement.query_row([id], make).optional());
+                rows.filter_map(Result::transpose).collect()
+            })?,
         };
         if page.is_empty() {
             self.left = Left::Nothing;
@@ -156,12 +177,12 @@ impl Texts<'_> {
     }
 }
 
-impl Iterator for Texts<'_> {
-    type Item = Result<String>;
+impl<T> Iterator for Rows<'_, T> {
+    type Item = Result<T>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(text) = self.page.next() {
-            return Some(Ok(text));
+        if let Some(made) = self.page.next() {
+            return Some(Ok(made));
         }
         if let Err(error) = self.next_page() {
             self.left = Left::Nothing;

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use super::connections::Writer;
 use super::problem::{Problem, explain, is_busy};
 use super::put::{self, Failed};
+use super::turn::{PAUSE, Turns};
 use crate::record::{Status, WorkflowObject};
 use crate::settings::Durability;
 use crate::store::{Batch, Known, RunInfo, Store, StoreEntry};
@@ -22,9 +23,6 @@ inventory::submit! {
 
 /// The longest that a write waits for another process to be done.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(1);
-
 /// The file that a URI names: `sqlite://runs.db` where the program stands, `sqlite:///data/runs.db` from the root.
 pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
     let path = uri.strip_prefix("sqlite://").unwrap_or(uri);
@@ -75,6 +73,7 @@ fn left_in(uri: &str, folder: &Path) -> Result<String> {
 pub struct SqliteStore {
     writer: Writer,
     folder: PathBuf,
+    turns: Turns,
     /// How long to wait for other processes: so much shorter than tasks wait for room in their queue that none is dropped
     /// because of it. Afterwards records wait in memory.
     wait: Duration,
@@ -97,31 +96,36 @@ impl SqliteStore {
         let recorder = &run.settings.recorder;
         let wait = (recorder.max_wait_ms / 2).min(LONGEST_WAIT);
         let syncs = recorder.durability == Durability::System;
-        Ok(Self { writer: Writer::new(path, syncs), folder, wait })
+        Ok(Self { writer: Writer::new(path, syncs), folder, turns: Turns::default(), wait })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         self.writer.path()
     }
+}
 
-    /// Works with the connection; while another process has the database, tries again for a while.
-    fn patiently<R>(&self, mut work: impl FnMut(&Connection) -> Result<R>) -> Result<R> {
-        let until = Instant::now() + self.wait;
-        loop {
-            match self.writer.with(&mut work) {
-                Err(error) if is_busy(&error) && Instant::now() < until => {
-                    std::thread::sleep(PAUSE);
-                }
-                result => return result,
-            }
+/// Works with the connection; while another process has the database, tries again.
+fn patiently<R>(
+    writer: &Writer,
+    until: Instant,
+    mut work: impl FnMut(&Connection) -> Result<R>,
+) -> Result<R> {
+    loop {
+        match writer.with(&mut work) {
+            Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(PAUSE),
+            result => return result,
         }
     }
 }
 
 impl Store for SqliteStore {
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
-        self.patiently(|connection| write(connection, batch, self.path()))
+        let until = Instant::now() + self.wait;
+        let mut turn = self.turns.take(&self.folder, until);
+        patiently(&self.writer, until, |connection| {
+            write(connection, batch, self.writer.path(), || turn = None)
+        })
     }
 
     // Where it is wanted, every transaction is synced.
@@ -144,17 +148,24 @@ impl Store for SqliteStore {
     }
 
     fn known(&mut self, run: &RunInfo, tasks: &HashSet<String>) -> Result<Known> {
-        self.patiently(|connection| {
+        patiently(&self.writer, Instant::now() + self.wait, |connection| {
             known(connection, run, tasks)
-                .map_err(|error| explain(Problem::Read, self.path(), error))
+                .map_err(|error| explain(Problem::Read, self.writer.path(), error))
         })
     }
 }
 
-fn write(connection: &Connection, batch: &Batch<'_>, path: &Path) -> Result<()> {
+/// `begun` is called as soon as the database is ours.
+fn write(
+    connection: &Connection,
+    batch: &Batch<'_>,
+    path: &Path,
+    begun: impl FnOnce(),
+) -> Result<()> {
     let problem = |error| explain(Problem::Write, path, error);
     let run = |sql: &str| connection.prepare_cached(sql)?.execute([]);
     run("BEGIN IMMEDIATE").map_err(problem)?;
+    begun();
     let stored = batch.records().try_for_each(|record| put::put(connection, record));
     let done = match stored {
         Ok(()) => run("COMMIT").map(|_| ()).map_err(problem),

@@ -341,16 +341,22 @@ impl CpuFiles {
     fn read_usage(&self, cpu: &mut ContainerCpu, tightest: usize, buffer: &mut Vec<u8>) {
         // The group that sets the quota is the one that is held back.
         let throttling = self.quotas.get(tightest).map(|files| &files.throttling);
-        if let Some((file, kind)) = &self.usage
-            && let Some(bytes) = file.read(buffer)
-        {
-            cpu.usage_us = match kind {
-                Usage::Nanoseconds => number(bytes).map(|ns| ns / 1000),
-                Usage::Line => line(bytes, b"usage_usec "),
-            };
-            if let Some(Throttling::WithUsage) = throttling {
-                read_throttling(cpu, bytes);
+        match &self.usage {
+            Some((file, Usage::Nanoseconds)) => {
+                cpu.usage_us = file.read(buffer).and_then(number).map(|ns| ns / 1000);
             }
+            Some((file, Usage::Line)) => {
+                let found = file.find(buffer, |text| {
+                    let usage_us = Some(line(text, b"usage_usec ")?);
+                    let mut found = ContainerCpu { usage_us, ..*cpu };
+                    if let Some(Throttling::WithUsage) = throttling {
+                        read_throttling(&mut found, text);
+                    }
+                    Some(found)
+                });
+                *cpu = found.unwrap_or(*cpu);
+            }
+            None => {}
         }
         if let Some(Throttling::Apart(Some(file))) = throttling
             && let Some(bytes) = file.read(buffer)

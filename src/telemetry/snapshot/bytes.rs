@@ -64,26 +64,8 @@ impl<'a> Reader<'a> {
 }
 
 /// Seven bits a byte, the lowest first; the highest bit says that more follow.
-///
-/// Put together in a register: a loop ends where no processor can guess it, and most numbers have several bytes.
 #[inline]
-pub(in crate::telemetry) fn put_integer(value: u64, out: &mut Vec<u8>) {
-    if value >> 56 != 0 {
-        return put_large(value, out);
-    }
-    // Twice 28 bits, four times 14, eight times 7.
-    let bits = (value & 0x0fff_ffff) | (value >> 28) << 32;
-    let bits = (bits & 0x0000_3fff_0000_3fff) | (bits & 0x0fff_c000_0fff_c000) << 2;
-    let bits = (bits & 0x007f_007f_007f_007f) | (bits & 0x3f80_3f80_3f80_3f80) << 1;
-    let last = bits.checked_ilog2().unwrap_or(0) / 8;
-    let more_follow = 0x8080_8080_8080_8080 & ((1 << (8 * last)) - 1);
-    let length = out.len() + last as usize + 1;
-    out.extend_from_slice(&(bits | more_follow).to_le_bytes());
-    out.truncate(length);
-}
-
-#[cold]
-fn put_large(mut value: u64, out: &mut Vec<u8>) {
+pub(in crate::telemetry) fn put_integer(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -121,26 +103,5 @@ impl OpenList {
 
     pub(in crate::telemetry) fn end(self, out: &mut [u8]) {
         out[self.at..self.at + 4].copy_from_slice(&self.count.to_le_bytes());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn integers_of_any_size_take_as_few_bytes_as_they_need(value: u64, shift in 0..64_u32) {
-            let value = value >> shift;
-            let (mut bytes, mut expected) = (vec![7], vec![7]);
-            put_integer(value, &mut bytes);
-            put_large(value, &mut expected);
-            prop_assert_eq!(&bytes, &expected);
-            let mut reader = Reader::new(&bytes[1..]);
-            prop_assert_eq!(reader.integer(), Some(value));
-            prop_assert!(reader.is_at_end());
-        }
     }
 }

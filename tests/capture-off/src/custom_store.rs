@@ -1,8 +1,9 @@
 //! A store of one's own, and its scheme.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use runlore::store::{Batch, RunInfo, Store, StoreChoice, StoreEntry};
+use runlore::store::{Batch, Known, RunInfo, Sink, Store, StoreChoice, StoreEntry, default_uri};
 use runlore::{ErrorKind, Result, task};
 
 static RECORDS: AtomicUsize = AtomicUsize::new(0);
@@ -29,6 +30,12 @@ impl Store for Counting {
     fn uri(&self) -> Option<String> {
         Some("counting://".to_owned())
     }
+
+    fn known(&mut self, _: &RunInfo, tasks: &HashSet<String>) -> Result<Known> {
+        let mut known = Known::default();
+        known.ended.clone_from(tasks);
+        Ok(known)
+    }
 }
 
 fn open(_: &str, run: &RunInfo) -> Result<Box<dyn Store>> {
@@ -38,7 +45,7 @@ fn open(_: &str, run: &RunInfo) -> Result<Box<dyn Store>> {
 }
 
 inventory::submit! {
-    StoreEntry::new("counting", open)
+    StoreEntry::new("counting", open).recovers(|uri, _| Ok(uri.to_owned()))
 }
 
 #[test]
@@ -61,4 +68,16 @@ fn an_unknown_scheme_is_an_error_that_names_the_known_ones() {
     assert_eq!(error.kind(), ErrorKind::Store);
     let text = error.to_string();
     assert!(text.contains("counting://") && text.contains("jsonl://"), "{text}");
+}
+
+#[test]
+fn a_store_of_another_feature_is_told() {
+    let error = runlore::workflow("nowhere").store("sqlite://x.db").start().unwrap_err();
+    let expected = "this program is built without `sqlite://`: add the feature `sqlite` of the crate `runlore`";
+    assert_eq!(error.to_string(), expected);
+    assert!(error.to_string() == Sink::open("sqlite://x.db", "x").unwrap_err().to_string());
+    // One that the settings ask for does not keep the program from running.
+    let mut settings = runlore::settings::Settings::default();
+    settings.databases.sqlite.enabled = true;
+    assert_eq!(default_uri(&settings), "runlore");
 }

@@ -1,6 +1,6 @@
 //! Records are read, joined and shown.
 
-use runlore::query::{Item, Tree};
+use runlore::query::{Collection, Documents, Find, Item, Pipeline, Records, Source, Tree, field};
 use runlore::record::{Id, Limits, Record, Status, TaskObject, hash_of, is_secret_name};
 use runlore::store::jsonl;
 use runlore::task;
@@ -91,4 +91,31 @@ fn graphics_processors_and_energy_are_asked_for_and_told() {
     assert!(Energy::default().since(&Energy::default()).is_err());
     let nothing = EnergyUsed::default();
     assert!(nothing.joules() == 0.0 && nothing.microjoules() == 0 && nothing.by_meter().is_empty());
+}
+
+#[test]
+fn a_source_of_ones_own_is_asked() {
+    struct Three;
+
+    impl Source for Three {
+        fn documents(&self, of: Collection) -> runlore::Result<Documents<'_>> {
+            assert_eq!(of, Collection::Tasks);
+            let task =
+                |n: u64| Ok(json!({"task_id": n, "hashes": {"used": {"x": format!("h{n}")}}}));
+            Ok(Box::new((1..4).map(task)))
+        }
+
+        fn records(&self) -> runlore::Result<Records<'_>> {
+            let documents = self.documents(Collection::Tasks)?;
+            Ok(Box::new(documents.map(|document| Record::from_json(document?))))
+        }
+    }
+
+    let find = Find::new().filter(field("task_id").gt(1)).limit(1);
+    assert_eq!(Three.find(Collection::Tasks, &find).unwrap().count(), 1);
+    let pipeline = Pipeline::parse(r#"[{"$count": "n"}]"#).unwrap();
+    let counted = Three.aggregate(Collection::Tasks, &pipeline).unwrap().next().unwrap();
+    assert_eq!(counted.unwrap(), json!({"n": 3}));
+    assert_eq!(Three.tasks_with("h2").unwrap().count(), 1);
+    assert_eq!(Three.records().unwrap().count(), 3);
 }
