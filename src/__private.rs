@@ -1,21 +1,28 @@
-//! What `#[telemetry_task]` expands to. Not for use by hand; it changes without notice.
+//! What the attributes expand to. Not for use by hand; it changes without notice.
 
 pub use inventory;
 
 pub use crate::instrument::{
-    AsyncTask, Captured, Inputs, Outputs, TaskSlot, Tasked, outcome_levels, value_levels,
+    AsyncTask, Captured, Inputs, Outputs, TaskSlot, Tasked, encode_tensor, outcome_levels,
+    value_levels,
 };
+pub use crate::ml::{Forward, tensors};
 pub use crate::pipeline::{Site, SiteEntry, SiteSpec};
 pub use crate::telemetry::{TelemetryChoice, TelemetryType};
 pub use crate::{
     __generated as generated, __metadata as metadata, __outcome as outcome, __success as success,
-    __used as used,
+    __used as used, __value as value,
 };
 
 /// Whether tasks may be recorded at all.
 #[inline(always)]
 pub fn enabled() -> bool {
     crate::context::enabled()
+}
+
+/// The type of a value.
+pub fn type_name_of<T: ?Sized>(_: &T) -> &'static str {
+    std::any::type_name::<T>()
 }
 
 /// Keeps a closure that moves its captures from being taken for one that can be called twice.
@@ -31,7 +38,7 @@ macro_rules! __value {
     ($to:ident, $value:expr) => {{
         #[allow(unused_imports)]
         use $crate::__private::value_levels::*;
-        (&&&&&&&&Wrap(&$value)).runlore_encode($to)
+        (&&&&&&&&&Wrap(&$value)).runlore_encode($to)
     }};
 }
 

@@ -18,13 +18,13 @@ pub(crate) struct Identity {
 }
 
 /// Rank, local rank and world size, as each launcher names them; the first with a rank and a size counts.
-const LAUNCHERS: [[&str; 3]; 3] = [
+pub(crate) const LAUNCHERS: [[&str; 3]; 3] = [
     ["RANK", "LOCAL_RANK", "WORLD_SIZE"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"],
     ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"],
 ];
 
-const JOBS: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
+pub(crate) const JOBS: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 
 impl Identity {
     /// The identity of this process; it does not change.

@@ -65,7 +65,9 @@
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
-//! * `sqlite`: records in an SQLite file, [`store::sqlite`]. SQLite is compiled in.
+//! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
+//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and `runlore::emit`, metrics by hand.
+//! * `progress`: [`ml::Iterations::progress`], bars for loops.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
 //! # Supported Rust versions
@@ -75,11 +77,16 @@
 
 mod clock;
 mod context;
+#[cfg(feature = "events")]
+pub mod emit;
 mod error;
+#[cfg(feature = "events")]
+pub mod events;
 mod file_system;
 mod host;
 mod identity;
 mod instrument;
+pub mod ml;
 mod once;
 mod pipeline;
 pub mod provenance;
@@ -96,11 +103,12 @@ pub use instrument::{
     Failure, TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
 };
 pub use pipeline::{
-    Annotated, Recovered, Stats, Totals, catalogue, configure, flush, recover, stats,
+    Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, configure, flush, recover,
+    replay, spooled, stats,
 };
 pub use provenance::{AsyncProvenance, Provenance};
 pub use record::Id;
-pub use runlore_macros::telemetry_task;
+pub use runlore_macros::{telemetry_forward, telemetry_task};
 
 #[doc(hidden)]
 pub mod __private;

@@ -7,7 +7,7 @@
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A value that is made when it is first asked for, and then stays as long as the process. For statics only: it is never
 /// dropped.
@@ -65,6 +65,19 @@ impl Lock {
     }
 
     pub(crate) fn lock(&'static self) -> MutexGuard<'static, ()> {
+        self.of_process().lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, if nobody in this process holds it.
+    pub(crate) fn try_lock(&'static self) -> Option<MutexGuard<'static, ()>> {
+        match self.of_process().try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Ok(guard) => Some(guard),
+        }
+    }
+
+    fn of_process(&'static self) -> &'static Mutex<()> {
         let process = std::process::id();
         loop {
             let current = self.lock.load(Ordering::Acquire);
@@ -72,7 +85,7 @@ impl Lock {
             if let Some((of, lock)) = unsafe { current.as_ref() }
                 && *of == process
             {
-                return lock.lock().unwrap_or_else(PoisonError::into_inner);
+                return lock;
             }
             let new = Box::into_raw(Box::new((process, Mutex::new(()))));
             let swapped =

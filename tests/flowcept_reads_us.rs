@@ -16,9 +16,7 @@ use crate::python;
 /// the report. Where there is no Python, says so and passes, except under `CI=true`. Passes too where
 /// `.ci/run` says that nothing it depends on has changed since it last passed.
 fn check(file: &Path, expected_task_ids: &[&str]) {
-    let unchanged = std::env::var("RUNLORE_UNCHANGED").unwrap_or_default();
-    if unchanged.split_whitespace().any(|name| name == "flowcept") {
-        eprintln!("flowcept_reads_us: skipped, unchanged since it last passed");
+    if python::is_unchanged("flowcept") {
         return;
     }
     let Some(python) = python::with("flowcept-1.0.3", &["flowcept==1.0.3"]) else { return };

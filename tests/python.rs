@@ -42,6 +42,16 @@ fn system_python() -> Option<&'static str> {
     })
 }
 
+/// Whether `.ci/run` says that nothing an integration depends on has changed since it last passed.
+pub(crate) fn is_unchanged(name: &str) -> bool {
+    let unchanged = std::env::var("RUNLORE_UNCHANGED").unwrap_or_default();
+    let is_unchanged = unchanged.split_whitespace().any(|other| other == name);
+    if is_unchanged {
+        eprintln!("{name}: skipped, unchanged since it last passed");
+    }
+    is_unchanged
+}
+
 /// What a command said, if it ended well.
 pub(crate) fn succeeded(what: &str, output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);

@@ -9,6 +9,8 @@ use runlore::settings::{
     Durability, HashKind, LoopMode, ModelScope, Origin, Search, Settings, Severity,
 };
 
+use serde_json::{Value, json};
+
 use crate::support::{Cases, Random, tried};
 
 fn of(text: &str) -> runlore::settings::Loaded {
@@ -35,11 +37,11 @@ fn a_file_of_flowcepts_loads_with_one_notice() {
     let telemetry = &settings.telemetry_capture;
     assert!(telemetry.cpu && telemetry.per_cpu && telemetry.process_info && telemetry.mem);
     assert!(!telemetry.disk && !telemetry.network && telemetry.gpu.is_empty());
-    let torch = &settings.instrumentation.torch;
-    assert_eq!(torch.what, Some(ModelScope::ParentOnly));
-    assert_eq!((torch.epoch_loop, torch.batch_loop), (Some(LoopMode::Default), None));
-    assert_eq!(torch.capture_epochs_at_every, 2);
-    assert!(!torch.register_workflow);
+    let ml = &settings.instrumentation.ml;
+    assert_eq!(ml.what, Some(ModelScope::ParentOnly));
+    assert_eq!((ml.epoch_loop, ml.batch_loop), (Some(LoopMode::Default), None));
+    assert_eq!(ml.capture_epochs_at_every, 2);
+    assert!(!ml.register_workflow);
     assert_eq!(settings.sys_metadata.environment_id.as_deref(), Some("laptop"));
     assert_eq!(settings.sys_metadata.node_name.as_deref(), Some("7"));
     assert_eq!(settings.extra_metadata["project"]["year"], 2026);
@@ -158,7 +160,7 @@ extra_metadata:
     let recorder = &settings.recorder;
     assert_eq!((recorder.ring_bytes.get(), recorder.flush_ms.as_millis()), (131_072, 50));
     assert_eq!((recorder.max_wait_ms.as_secs(), recorder.durability), (1, Durability::System));
-    assert_eq!(serde_json::to_string(&settings.extra_metadata).unwrap(), r#"{"a":1,"b":3}"#);
+    assert_eq!(json!(settings.extra_metadata), json!({"a": 1, "b": 3}));
 }
 
 #[test]
@@ -427,10 +429,10 @@ fn a_wrong_variable_is_told_and_a_foreign_one_is_not() {
 #[test]
 fn the_schema_for_editors_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("settings.schema.json");
-    let written = fs::read_to_string(path).unwrap();
+    let written: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(
-        written.trim(),
-        format!("{:#}", runlore::settings::schema()),
+        written,
+        runlore::settings::schema(),
         "run `cargo run -p runlore-cli -- settings schema > settings.schema.json`"
     );
 }

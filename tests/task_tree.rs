@@ -24,7 +24,7 @@ fn every_way_to_end_shows() {
     let tree = tree([
         json!({"type": "workflow", "workflow_id": "w", "name": "train", "status": "FINISHED", "duration_ns": 1_200_000_000}),
         json!({"task_id": "1", "workflow_id": "w", "activity_id": "load", "started_at": 1.0, "status": "FINISHED", "duration_ns": 30_000_000,
-            "used": {"path": "a.csv", "opts": {"mode": "fast"}}, "generated": {"rows": 3}}),
+            "used": {"opts": {"mode": "fast"}, "path": "a.csv"}, "generated": {"rows": 3}}),
         json!({"task_id": "3", "workflow_id": "w", "activity_id": "epoch", "started_at": 3.0, "ended_at": 3.8, "status": "ERROR",
             "stderr": "disk full: No space left on device"}),
         json!({"task_id": "2", "workflow_id": "w", "activity_id": "clean", "started_at": 2.0, "status": "RUNNING", "parent_task_id": "1"}),

@@ -4,23 +4,29 @@ use runlore::record::Status;
 use runlore::store::MemoryStore;
 use runlore::telemetry::{TelemetryChoice, TelemetryType};
 
+use serde_json::Value;
+
 use super::support::{child, expect_success, finished_in_time, is_child, record, the};
 
-/// Runs a test again in a process whose queues are small.
-fn with_small_queues(test: &str) -> bool {
+/// Runs a test again, in a process with queues of this size.
+fn with_queues(test: &str, size: &str) -> bool {
     if is_child(test) {
         return false;
     }
     let mut command = child(test);
-    command.env("RUNLORE_RECORDER__RING_BYTES", "16KiB");
+    command.env("RUNLORE_RECORDER__RING_BYTES", size);
+    // However busy the machine is, waiting is all that happens.
+    command.env("RUNLORE_RECORDER__MAX_WAIT_MS", "60s");
     expect_success(&finished_in_time(command));
     true
 }
 
 #[test]
 fn of_too_many_values_the_largest_go_first_and_keep_their_hashes() {
-    if with_small_queues("too_much::of_too_many_values_the_largest_go_first_and_keep_their_hashes")
-    {
+    if with_queues(
+        "too_much::of_too_many_values_the_largest_go_first_and_keep_their_hashes",
+        "16KiB",
+    ) {
         return;
     }
     let store = MemoryStore::new();
@@ -53,29 +59,33 @@ fn of_too_many_values_the_largest_go_first_and_keep_their_hashes() {
 
 #[test]
 fn telemetry_goes_before_values() {
-    if with_small_queues("too_much::telemetry_goes_before_values") {
+    if with_queues("too_much::telemetry_goes_before_values", "16KiB") {
         return;
     }
     let store = MemoryStore::new();
     let run = runlore::workflow("test").store(store.clone()).start().unwrap();
     let types = &[TelemetryType::Cpu, TelemetryType::Mem, TelemetryType::ProcessInfo];
     let task = runlore::task("measured").telemetry(TelemetryChoice::Types(types));
-    task.used("value", &"a".repeat(3700)).run(|| ());
+    task.used("value", &"a".repeat(3200)).run(|| ());
     run.finish().unwrap();
     let task = the(&store, "measured");
-    assert_eq!(task.used.unwrap()["value"], "a".repeat(3700));
+    assert_eq!(task.used.unwrap()["value"], "a".repeat(3200));
     let telemetry = task.telemetry_at_start.unwrap();
+    let too_large = |(_, why): &(&String, &Value)| *why == "the record was too large for its queue";
     let reasons = telemetry["unavailable"].as_object().unwrap();
-    assert!(
-        !reasons.is_empty()
-            && reasons.values().all(|why| why == "the record was too large for its queue")
-    );
+    let shed: Vec<&String> = reasons.iter().filter(too_large).map(|(part, _)| part).collect();
+    assert!(!shed.is_empty(), "{reasons:?}");
     let ended = task.telemetry_at_end.unwrap();
-    assert!(reasons.keys().all(|part| telemetry.get(part).is_none() && ended.get(part).is_some()));
+    for part in shed {
+        assert!(telemetry.get(part).is_none() && ended.get(part).is_some(), "{part}");
+    }
 }
 
 #[test]
 fn a_value_told_again_and_again_is_told_once() {
+    if with_queues("too_much::a_value_told_again_and_again_is_told_once", "256KiB") {
+        return;
+    }
     let store = record(|| {
         runlore::task("train")
             .run(|| (0..50_000).for_each(|step| runlore::generated("step", &step)));
@@ -90,8 +100,14 @@ fn a_value_told_again_and_again_is_told_once() {
     }
 }
 
+const ENDLESS: &str =
+    "too_much::a_task_that_gives_without_end_keeps_the_newest_and_counts_the_others";
+
 #[test]
 fn a_task_that_gives_without_end_keeps_the_newest_and_counts_the_others() {
+    if with_queues(ENDLESS, "256KiB") {
+        return;
+    }
     let store = record(|| {
         runlore::task("endless").run(|| {
             runlore::task("inside").run(|| ());

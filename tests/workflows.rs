@@ -278,7 +278,11 @@ fn a_store_that_stays_away_is_told_and_harms_nothing() {
 #[test]
 fn an_unknown_store_says_which_there_are() {
     let error = runlore::workflow("x").store("mongo://host").start().unwrap_err();
-    insta::assert_snapshot!(error, @r#"no store for `mongo://`: give a folder, or a URI that begins with one of jsonl://"#);
+    let told = error.to_string();
+    let rest = "no store for `mongo://`: give a folder, or a URI that begins with one of ";
+    // Which others there are depends on features, and on what these tests add.
+    let known = told.strip_prefix(rest).unwrap_or_else(|| panic!("{told}"));
+    assert!(known.split(", ").any(|scheme| scheme == "jsonl://"), "{told}");
 }
 
 #[test]

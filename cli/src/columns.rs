@@ -163,6 +163,9 @@ fn readable(column: &str, value: Option<&Value>) -> String {
             // More digits than anybody reads; `--json` has them all.
             return six_digits(number);
         }
+        if number.abs() < 1e15 {
+            return format!("{number:.0}");
+        }
     }
     plain(value)
 }
@@ -186,8 +189,9 @@ mod tests {
             ("mean", json!(9855.166666666666), "9855.17"),
             ("loss", json!(0.000_123_456_789), "0.000123457"),
             ("n", json!(12), "12"),
+            ("n", json!(12.0), "12"),
             ("n", json!(-0.5), "-0.5"),
-            ("big", json!(1.5e300), "1.5e300"),
+            ("big", json!(1.5e300), "1.5e+300"),
             ("duration_ns", json!(1500), "1.5 µs"),
             ("used", json!({"a": [1]}), "{\"a\":[1]}"),
         ] {

@@ -6,6 +6,7 @@ mod text;
 use std::time::{Duration, Instant};
 use std::{io::Write, process::ExitCode};
 
+use runlore::Spooled;
 use runlore::settings::{Loaded, Settings};
 use runlore::telemetry::{
     MachineInfo, Sensor, SensorState, TelemetryCapture, TelemetryType, Types,
@@ -59,6 +60,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 struct Report<'a> {
     loaded: &'a Loaded,
     store: &'a Store,
+    /// What waits on disk for a store.
+    spooled: Vec<Spooled>,
     machine: MachineInfo,
     cost_of_machine: Duration,
     /// The types that are on in the settings.
@@ -74,6 +77,7 @@ struct Report<'a> {
 
 impl<'a> Report<'a> {
     fn new(loaded: &'a Loaded, store: &'a Store, wanted: Types) -> Self {
+        let spool = loaded.settings.recorder.spool.clone().or_else(|| store.folder());
         let settings = &loaded.settings.telemetry_capture;
         let enabled = Types::from_settings(settings);
         let capture = TelemetryCapture::from_settings(settings).with_types(Types::every());
@@ -91,6 +95,8 @@ impl<'a> Report<'a> {
         Self {
             loaded,
             store,
+            // One that cannot be looked into is told by whoever replays it.
+            spooled: spool.and_then(|spool| runlore::spooled(spool).ok()).unwrap_or_default(),
             machine,
             cost_of_machine,
             enabled,

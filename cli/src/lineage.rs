@@ -45,13 +45,13 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let is_known =
         |value: &ValueLineage| !(value.generated_by.is_empty() && value.used_by.is_empty());
     if !lineage.values.iter().any(is_known) {
-        let why = match is_value {
-            true => {
-                "no task made or used this value; values under 16 bytes have no hash to be known by"
-            }
-            false => "no value of 16 bytes or more is recorded there",
-        };
-        return Err(Failure::new(format!("{why}, in {}", store.display())));
+        let place = store.display();
+        return Err(Failure::new(match is_value {
+            true => format!(
+                "no task in {place} made or used this value; values under 16 bytes have no hash to be known by"
+            ),
+            false => format!("{place} has no value of 16 bytes or more there"),
+        }));
     }
     let mut out = stdout();
     for (at, value) in lineage.values.iter().enumerate() {

@@ -9,6 +9,8 @@ mod compare;
 mod copy;
 mod demo;
 mod doctor;
+mod emit;
+mod events;
 mod failure;
 mod lineage;
 mod ls;
@@ -17,6 +19,7 @@ mod out;
 mod progress;
 mod query;
 mod recover;
+mod replay;
 mod run;
 mod select;
 mod settings;
@@ -72,8 +75,11 @@ enum Command {
     Compare(compare::Args),
     Copy(copy::Args),
     Recover(recover::Args),
+    Replay(replay::Args),
     Doctor(doctor::Args),
     Settings(settings::Args),
+    Events(events::Args),
+    Emit(emit::Args),
 }
 
 fn main() -> ExitCode {
@@ -95,8 +101,11 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &store),
         Command::Copy(args) => copy::run(&args),
         Command::Recover(args) => recover::run(&args, &store),
+        Command::Replay(args) => replay::run(&args),
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
+        Command::Events(args) => events::run(&args),
+        Command::Emit(args) => emit::run(&args, &store),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

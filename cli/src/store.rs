@@ -27,7 +27,12 @@ impl Store {
     /// `--store`, else the variable that names the store of a program, else the folder that the settings name.
     pub(crate) fn new(place: Option<OsString>) -> Self {
         let named = || std::env::var_os("RUNLORE_STORE").filter(|place| !place.is_empty());
-        let place = place.or_else(named).unwrap_or_else(|| {
+        // Of several stores, the first.
+        let first = |uris: OsString| match uris.to_str().and_then(|uris| uris.lines().next()) {
+            Some(uri) => uri.into(),
+            None => uris,
+        };
+        let place = place.or_else(|| named().map(first)).unwrap_or_else(|| {
             let path = Settings::load().settings.databases.jsonl.path;
             let path = if path.is_relative() { Path::new(".").join(path) } else { path };
             path.into_os_string()
@@ -78,6 +83,7 @@ impl Store {
     /// What is recorded there.
     pub(crate) fn open(&self) -> Result<Provenance, Failure> {
         if let Some(path) = self.path()
+            && !is_written_wrongly(&path)
             && matches!(path.try_exists(), Ok(false))
         {
             let what = if path.extension().is_some() { "file" } else { "folder" };
@@ -108,6 +114,13 @@ impl Store {
             say(&format!("{} more problems like these", problems.len() - TOLD));
         }
     }
+}
+
+/// Whether this is no path but half a URI, which opening it tells.
+fn is_written_wrongly(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    text.is_empty() || scheme.is_some_and(|scheme| matches!(scheme, "jsonl" | "sqlite" | "mongodb"))
 }
 
 fn nothing(why: &str) -> Failure {

@@ -2,8 +2,11 @@
 
 mod asking;
 mod doctor;
+mod emit;
+mod events;
 mod listing;
 mod recording;
+mod replaying;
 mod settings;
 mod showing;
 mod support;

@@ -27,11 +27,11 @@ fn the_demo_leaves_something_to_look_at() {
     demo  FINISHED
     └─ pipeline  FINISHED  names=["north","south","west"] → stations=2
        ├─ load  FINISHED  station="north" → readings=[3.5,4.0,2.5]
-       ├─ average  FINISHED  readings=[3.5,4.0,2.5] station="north" → mean=3.3333333333333335
+       ├─ average  FINISHED  station="north" readings=[3.5,4.0,2.5] → mean=3.3333333333333335
        ├─ load  FINISHED  station="south" → readings=[18.0,21.5,19.0]
-       ├─ average  FINISHED  readings=[18.0,21.5,19.0] station="south" → mean=19.5
+       ├─ average  FINISHED  station="south" readings=[18.0,21.5,19.0] → mean=19.5
        ├─ load  FINISHED  station="west" → readings=[]
-       └─ average  ERROR  readings=[] station="west"  station west has no readings
+       └─ average  ERROR  station="west" readings=[]  station west has no readings
     "#);
 }
 

@@ -8,7 +8,7 @@ use syn::{Error, Expr, ExprPath, Ident, Lit, LitStr, Path, Result, Token, parent
 use crate::errors::Errors;
 use crate::nearest::suggestion;
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "name",
     "output",
     "outputs",
@@ -23,6 +23,7 @@ const NAMES: [&str; 16] = [
     "telemetry",
     "summarise",
     "fail_if",
+    "tensors",
     "future",
     "crate",
 ];
@@ -47,6 +48,7 @@ pub(crate) struct Args {
     pub(crate) summarise_full: bool,
     pub(crate) fail_if: Option<Expr>,
     pub(crate) future: Option<Span>,
+    pub(crate) tensors: Option<Path>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -148,6 +150,10 @@ impl Args {
                 self.fail_if = Some(input.parse()?);
             }
             "future" => self.future = Some(bare(input, &word)?),
+            "tensors" => {
+                equals(input, &word, "a crate", " = runlore_burn")?;
+                self.tensors = Some(input.call(Path::parse_mod_style)?);
+            }
             "crate" => {
                 equals(input, &word, "a path", " = path::to::runlore")?;
                 self.krate = Some(input.call(Path::parse_mod_style)?);
@@ -199,7 +205,7 @@ impl Args {
 }
 
 /// Reads `item, item, …` to the end; after a mistake it goes on behind the next comma.
-fn separated(
+pub(crate) fn separated(
     input: ParseStream<'_>,
     errors: &mut Errors,
     mut item: impl FnMut(ParseStream<'_>, &mut Errors) -> Result<()>,
@@ -282,7 +288,7 @@ fn name(input: ParseStream<'_>) -> Result<Ident> {
     input.call(Ident::parse_any)
 }
 
-fn equals(input: ParseStream<'_>, word: &Ident, what: &str, usage: &str) -> Result<()> {
+pub(crate) fn equals(input: ParseStream<'_>, word: &Ident, what: &str, usage: &str) -> Result<()> {
     if !input.peek(Token![=]) {
         let message = format!("`{word}` takes {what}: write `{word}{usage}`");
         return Err(Error::new(word.span(), message));
@@ -290,12 +296,12 @@ fn equals(input: ParseStream<'_>, word: &Ident, what: &str, usage: &str) -> Resu
     input.parse::<Token![=]>().map(drop)
 }
 
-fn string(input: ParseStream<'_>, word: &Ident) -> Result<LitStr> {
+pub(crate) fn string(input: ParseStream<'_>, word: &Ident) -> Result<LitStr> {
     equals(input, word, "a string", " = \"…\"")?;
     literal(input, &format!("`{word}` takes a string: write `{word} = \"…\"`"))
 }
 
-fn literal(input: ParseStream<'_>, expected: &str) -> Result<LitStr> {
+pub(crate) fn literal(input: ParseStream<'_>, expected: &str) -> Result<LitStr> {
     let fork = input.fork();
     match fork.parse::<Lit>() {
         Ok(Lit::Str(_)) => {
@@ -398,7 +404,7 @@ mod tests {
             name = "n", outputs("a", "b"), skip(x, r#type), skip_all, used(rows = df.len(), x, self),
             generated(loss = ret.loss,), tags("t"), subtype = "s", metadata(k = 1 + 2, l = f::<A, B>()),
             telemetry = (cpu, per_cpu), summarise = "full", fail_if = ret.is_none(), future,
-            crate = a::b,
+            tensors = c, crate = a::b,
         });
         assert_eq!(args.name.map(|name| name.value()).as_deref(), Some("n"));
         assert!(matches!(args.output, Some(Output::Parts(names)) if names.len() == 2));
@@ -408,7 +414,7 @@ mod tests {
         assert_eq!(texts(&args.used), used.map(|(k, v)| (k.to_owned(), v.to_owned())));
         assert_eq!(args.metadata.len(), 2);
         assert_eq!(args.telemetry, Telemetry::Types(vec!["cpu", "per_cpu"]));
-        assert!(args.fail_if.is_some() && args.krate.is_some());
+        assert!(args.fail_if.is_some() && args.krate.is_some() && args.tensors.is_some());
     }
 
     #[test]

@@ -66,6 +66,11 @@ impl Body {
         led_by(first, &self.stmts, self.block.span())
     }
 
+    /// Its statements, to be changed.
+    pub(crate) fn stmts(&self) -> Vec<Stmt> {
+        self.stmts.clone()
+    }
+
     /// The statements with the future at their end replaced by `wrap` of it; nothing where replacing that one
     /// would miss others.
     pub(crate) fn with_last_future(

@@ -106,7 +106,7 @@ mod tests {
 
     fn misfits(args: TokenStream, function: TokenStream) -> Vec<String> {
         let mut errors = Errors::default();
-        let function = Function::parse(function).expect("a function");
+        let function = Function::parse(function, "telemetry_task").expect("a function");
         Args::parse(args, &mut errors).check(&function, &mut errors);
         errors.messages()
     }

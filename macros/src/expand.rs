@@ -321,19 +321,42 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Copies a value; where a crate knows tensors, it is asked first.
+    fn copy(&self, kind: &str, to: &TokenStream, index: usize, value: &TokenStream) -> TokenStream {
+        let rl = &self.rl;
+        let kind = Ident::new(kind, Span::mixed_site());
+        let index = Literal::usize_unsuffixed(index);
+        let Some(tensors) = &self.args.tensors else {
+            return quote_spanned!(Span::mixed_site()=> #rl::#kind!(#to, #index, #value););
+        };
+        quote_spanned! {Span::mixed_site()=>
+            #to.#kind(#index, |__to| {
+                #[allow(unused_imports)]
+                use #tensors::__private::tensors::*;
+                let mut __is_tensor = false;
+                (&&Probe(&#value)).runlore_tensor(&mut |__tensor| {
+                    __is_tensor = true;
+                    #rl::encode_tensor(__tensor, __to);
+                });
+                if !__is_tensor {
+                    #rl::value!(__to, #value);
+                }
+            });
+        }
+    }
+
     /// The closure that copies the arguments.
     fn capture(&self) -> TokenStream {
-        let rl = &self.rl;
         if self.used.is_empty() && self.metadata.is_empty() {
             return quote_spanned!(Span::mixed_site()=> |_| {});
         }
         let used = self.used.iter().enumerate().map(|(index, Value { value, cfg, .. })| {
-            let index = Literal::usize_unsuffixed(index);
-            quote_spanned!(Span::mixed_site()=> #(#cfg)* #rl::used!(__inputs, #index, #value);)
+            let copy =
+                self.copy("used", &quote_spanned!(Span::mixed_site()=> __inputs), index, value);
+            quote_spanned!(Span::mixed_site()=> #(#cfg)* #copy)
         });
         let metadata = self.metadata.iter().enumerate().map(|(index, Value { value, .. })| {
-            let index = Literal::usize_unsuffixed(index);
-            quote_spanned!(Span::mixed_site()=> #rl::metadata!(__inputs, #index, #value);)
+            self.copy("metadata", &quote_spanned!(Span::mixed_site()=> __inputs), index, value)
         });
         quote_spanned!(Span::mixed_site()=> |__inputs| { #(#used)* #(#metadata)* })
     }
@@ -352,8 +375,7 @@ impl<'a> Plan<'a> {
             }
         });
         let generated = self.generated.iter().enumerate().map(|(index, Value { value, .. })| {
-            let index = Literal::usize_unsuffixed(index);
-            quote_spanned!(Span::mixed_site()=> #rl::generated!(__outputs, #index, #value);)
+            self.copy("generated", &quote_spanned!(Span::mixed_site()=> __outputs), index, value)
         });
         let success = (fail_if.is_some() || !self.generated.is_empty()).then(|| {
             quote_spanned! {Span::mixed_site()=>
@@ -434,7 +456,7 @@ fn option(value: Option<&impl ToTokens>) -> TokenStream {
 }
 
 /// The type with `_` for every `impl Trait`, which only a signature may name.
-fn nameable(ty: &Type) -> Type {
+pub(crate) fn nameable(ty: &Type) -> Type {
     struct Erase;
     impl VisitMut for Erase {
         fn visit_type_mut(&mut self, ty: &mut Type) {

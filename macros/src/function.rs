@@ -39,19 +39,20 @@ pub(crate) enum Returned<'a> {
 }
 
 impl Function {
-    pub(crate) fn parse(item: TokenStream) -> Result<Self> {
+    /// `attribute` is the one that stands on it.
+    pub(crate) fn parse(item: TokenStream, attribute: &str) -> Result<Self> {
         let mut head = flat(item);
         let body = match head.pop() {
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => group,
             last => {
                 head.extend(last);
-                return Err(without_body(head.into_iter().collect()));
+                return Err(without_body(head.into_iter().collect(), attribute));
             }
         };
         let head: TokenStream = head.into_iter().collect();
         let (attrs, sig) = match header.parse2(head.clone()) {
             Ok(parts) => parts,
-            Err(error) => return Err(not_a_function(head).unwrap_or(error)),
+            Err(error) => return Err(not_a_function(head, attribute).unwrap_or(error)),
         };
         if let Some(constness) = &sig.constness {
             return Err(Error::new_spanned(
@@ -59,10 +60,10 @@ impl Function {
                 "a `const fn` may run at compile time, where nothing can be recorded: remove `const` or the attribute",
             ));
         }
-        if let Some(again) = attrs.iter().find(|attr| is_named(attr.path(), "telemetry_task")) {
+        if let Some(again) = attrs.iter().find(|attr| is_named(attr.path(), attribute)) {
             return Err(Error::new_spanned(
                 again,
-                "one `#[telemetry_task]` records the function: remove the other",
+                format!("one `#[{attribute}]` records the function: remove the other"),
             ));
         }
         let parameters = parameters(&sig);
@@ -181,7 +182,7 @@ fn parameters(sig: &Signature) -> Vec<Parameter> {
 }
 
 /// What to do about a function that has no body.
-fn without_body(item: TokenStream) -> Error {
+fn without_body(item: TokenStream, attribute: &str) -> Error {
     let signature = |input: ParseStream<'_>| {
         let parts = header(input)?;
         input.parse::<Option<Token![;]>>()?;
@@ -190,15 +191,17 @@ fn without_body(item: TokenStream) -> Error {
     if signature.parse2(item.clone()).is_ok() {
         return Error::new_spanned(
             item,
-            "a function without a body does nothing to record: put #[telemetry_task] on the functions that implement it",
+            format!(
+                "a function without a body does nothing to record: put #[{attribute}] on the functions that implement it"
+            ),
         );
     }
-    not_a_function(item.clone())
-        .unwrap_or_else(|| Error::new_spanned(item, "#[telemetry_task] stands on functions"))
+    not_a_function(item.clone(), attribute)
+        .unwrap_or_else(|| Error::new_spanned(item, format!("#[{attribute}] stands on functions")))
 }
 
 /// What to do instead, when the item is something else than a function.
-fn not_a_function(head: TokenStream) -> Option<Error> {
+fn not_a_function(head: TokenStream, attribute: &str) -> Option<Error> {
     let keyword = |input: ParseStream<'_>| {
         Attribute::parse_outer(input)?;
         input.parse::<Visibility>()?;
@@ -213,17 +216,19 @@ fn not_a_function(head: TokenStream) -> Option<Error> {
     };
     let (word, is_function) = keyword.parse2(head.clone()).ok()?;
     let advice = match word.to_string().as_str() {
-        "impl" => "put #[telemetry_task] on the methods of this impl block",
-        "trait" => "put #[telemetry_task] on the methods of this trait that have a body",
-        "mod" => "put #[telemetry_task] on the functions of this module",
+        "impl" => format!("put #[{attribute}] on the methods of this impl block"),
+        "trait" => format!("put #[{attribute}] on the methods of this trait that have a body"),
+        "mod" => format!("put #[{attribute}] on the functions of this module"),
         "struct" | "enum" | "union" | "type" => {
-            "a type does nothing to record: put #[telemetry_task] on functions"
+            format!("a type does nothing to record: put #[{attribute}] on functions")
         }
         "extern" if !is_function => {
-            "functions behind `extern` are not compiled here: put #[telemetry_task] on a function that calls them"
+            format!(
+                "functions behind `extern` are not compiled here: put #[{attribute}] on a function that calls them"
+            )
         }
         _ if is_function => return None,
-        _ => "#[telemetry_task] stands on functions",
+        _ => format!("#[{attribute}] stands on functions"),
     };
     Some(Error::new_spanned(head, advice))
 }

@@ -1,12 +1,14 @@
-//! The [`#[telemetry_task]`](macro@telemetry_task) attribute of the crate `runlore`, which exports it again. Use it
-//! from there: what it expands to calls that crate.
+//! The attributes [`#[telemetry_task]`](macro@telemetry_task) and [`#[telemetry_forward]`](macro@telemetry_forward) of the crate
+//! `runlore`, which exports them again. Use them from there: what they expand to calls that crate.
 
 mod args;
 mod body;
 mod check;
 mod errors;
 mod expand;
+mod forward;
 mod function;
+mod layers;
 mod nearest;
 mod source;
 
@@ -106,6 +108,7 @@ use proc_macro2::{Ident, TokenStream};
 /// |---|---|
 /// | `telemetry = "none"` | nothing about the machine; `"light"` the cheapest, `"default"` what the settings say |
 /// | `telemetry(cpu, mem)`, `telemetry = (cpu, mem)` | only these types, out of `cpu`, `per_cpu`, `process_info`, `mem`, `disk`, `network`, `gpu`, `energy` |
+/// | `tensors = runlore_burn` | the crate that knows a framework's tensors: they are recorded by their facts, such as shape and device. Types that implement `runlore::ml::Inspect` are so without it |
 /// | `summarise = "full"` | large values are summarised over all their items instead of within the limits |
 ///
 /// ## Others
@@ -139,12 +142,75 @@ pub fn telemetry_task(
     task(args.into(), item.into()).into()
 }
 
+/// Records the forward passes of a model: one task for the pass, and one for each layer that is called in it.
+///
+/// ```ignore
+/// use runlore::telemetry_forward;
+///
+/// impl Net {
+///     #[telemetry_forward(tensors = runlore_burn)]
+///     fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+///         self.fc2.forward(self.act.forward(self.fc1.forward(x)))
+///     }
+/// }
+/// // leaves: Net (parent_forward), and in it fc1, act and fc2 (child_forward), each with facts about what went in and came out
+/// ```
+///
+/// Calls of `forward` and `forward_t` become tasks that are named after their receiver, and so do candle's `x.apply(&self.fc1)` and
+/// `x.apply_t(&self.dropout, train)`, after the layer. The framework need not know of it. `instrumentation.ml` in the settings says what is
+/// recorded: with `what: parent_only` no layers, with `~` nothing; `children_mode` whether passes are measured, and whether tensors are inspected.
+/// An `Err` or a panic is recorded as such, and goes on.
+///
+/// A layer that is a model with this attribute itself is recorded once, as the layer, with its own layers inside.
+///
+/// # Arguments
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `tensors = runlore_candle` | the crate that knows the framework's tensors: `runlore_burn`, `runlore_candle`, or one of yours. Without it only types that implement `runlore::ml::Inspect` are tensors |
+/// | `name = "encoder"` | the name of the pass, instead of the type of `self` or the function's name |
+/// | `training = self.training` | whether the model learns from the pass, as a `bool` |
+/// | `sync = "task"` | waits for the device before a pass or a layer ends. Without it the record of an asynchronous device says that work may be outstanding |
+/// | `crate = path::to::runlore` | where to find the crate `runlore` |
+///
+/// # What it cannot see
+///
+/// * Calls inside macros (`vec![self.a.forward(x)]`), in nested functions and in `async` blocks, calls by path (`Module::forward(&self.fc1, x)`), calls of
+///   `self.forward(…)` itself, and layers under other names: put the attribute on those functions, or use `runlore::ml::Forward`.
+/// * Activations that are functions (`x.relu()`), which have no layer.
+/// * The first argument of a layer is looked at before the call: where only the call would tell its type, as in `forward(x.into())`, name the type.
+/// * An `async fn` is not a forward pass: `#[telemetry_task]` records it.
+#[proc_macro_attribute]
+pub fn telemetry_forward(
+    args: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    pass(args.into(), item.into()).into()
+}
+
+fn pass(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let args = forward::Args::parse(args, &mut errors);
+    let function = Function::parse(item.clone(), "telemetry_forward")
+        .inspect(|function| forward::check(function, &mut errors))
+        .map_err(|error| errors.push(error));
+    if !errors.is_empty() {
+        return [item, errors.into_compile_errors()].into_iter().collect();
+    }
+    match &function {
+        Ok(function @ Function { body: Some(body), .. }) if cfg!(feature = "capture") => {
+            forward::expand(&args, function, body)
+        }
+        _ => item,
+    }
+}
+
 /// The recording function; or, with a mistake in the attribute or a body that does not parse yet, the item as it
 /// was, so that rustc's own errors and an editor's completion stay what they would be without the attribute.
 fn task(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = Args::parse(args, &mut errors);
-    let function = Function::parse(item.clone())
+    let function = Function::parse(item.clone(), "telemetry_task")
         .inspect(|function| args.check(function, &mut errors))
         .map_err(|error| errors.push(error));
     if !errors.is_empty() {
@@ -158,7 +224,11 @@ fn task(args: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-fn location(name: &Ident) -> Location {
+pub(crate) fn location(name: &Ident) -> Location {
+    // Only a compiler knows where tokens stand.
+    if !proc_macro::is_available() {
+        return Location::default();
+    }
     let span = name.span().unwrap();
     let number = |number: usize| u32::try_from(number).unwrap_or(0);
     Location { line: number(span.line()), column: number(span.column()) }

@@ -19,8 +19,8 @@ pub(crate) struct Active {
     pub(crate) campaign: String,
     /// The parent of its outermost tasks: the task around its start, in this process or another.
     pub(crate) root: Option<Id>,
-    /// Where a child process finds its store.
-    pub(crate) store: Option<String>,
+    /// Where a child process finds its stores.
+    pub(crate) stores: Vec<String>,
 }
 
 /// Nobody looked yet whether this process should record.

@@ -53,8 +53,8 @@ pub(super) fn variables(context: Context) -> Vec<(&'static str, String)> {
     if let Ok(text) = serde_json::to_string(&handed) {
         variables.push((CONTEXT, text));
     }
-    if let Some(store) = run.store {
-        variables.push((STORE, store));
+    if !run.stores.is_empty() {
+        variables.push((STORE, run.stores.join("\n")));
     }
     variables
 }

@@ -64,13 +64,8 @@ thread_local! {
 /// The context of the calling code.
 pub fn current() -> Context {
     let context = CURRENT.get();
-    if let Some(task) = context.task {
-        if context.bound & MEASURED == 0 {
-            return context;
-        }
-        // Whoever gets it may hand it on when the task has ended, and must not make the entry again.
-        handed::expect(task);
-        return Context { bound: context.bound & !MEASURED | HANDED, ..context };
+    if context.task.is_some() {
+        return context.handed_over();
     }
     // Bind to the workflow of the moment: another may have started when the context is entered.
     let workflow = active::resolve(context).map_or(context.workflow(), Context::workflow);
@@ -137,6 +132,18 @@ impl Context {
     /// The same, inside a task that is measured.
     pub(crate) const fn measured(self) -> Self {
         Self { bound: self.bound | MEASURED, ..self }
+    }
+
+    /// The same, for whoever works somewhere else.
+    pub(crate) fn handed_over(self) -> Self {
+        match self.task {
+            Some(task) if self.bound & MEASURED != 0 => {
+                // Whoever gets it may hand it on when the task has ended, and must not make the entry again.
+                handed::expect(task);
+                Self { bound: self.bound & !MEASURED | HANDED, ..self }
+            }
+            _ => self,
+        }
     }
 
     /// The task of this context, if it is measured.

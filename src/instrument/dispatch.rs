@@ -1,6 +1,6 @@
 //! How a value is recorded: by the best its type offers, chosen at compile time, with no bound on it.
 //!
-//! The macro calls `(&&&&&&&&Wrap(value)).runlore_encode(to)` with every trait below in scope. The compiler takes the first
+//! The macro calls `(&&&&&&&&&Wrap(value)).runlore_encode(to)` with every trait below in scope. The compiler takes the first
 //! implementation that fits while it strips one reference after the other, so the number of references in front
 //! of `Wrap` in an implementation is its rank.
 
@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use serde::Serialize;
 
-use crate::record::{Absent, CaptureValue, Encoder, numeric_slice};
+use super::inspect::encode_tensor;
+use crate::record::{Absent, CaptureValue, Encoder, Inspect, numeric_slice};
 
 /// A reference to a value that is to be recorded.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub struct Wrap<'a, T: ?Sized>(pub &'a T);
 /// The traits of the dispatch, best first.
 pub mod levels {
     pub use super::{
-        ByDebug, ByFacts, ByLock, ByLockDebug, ByLockSerialize, BySerialize, ByShared, ByTypeName,
-        Wrap,
+        ByDebug, ByFacts, ByLock, ByLockDebug, ByLockSerialize, BySerialize, ByShared, ByTensor,
+        ByTypeName, Wrap,
     };
 }
 
@@ -44,6 +45,10 @@ macro_rules! level {
 }
 
 level!(
+    /// Tensors, by facts about them.
+    ByTensor, [&&&&&&&&], [T: Inspect + ?Sized], T, |value, to| encode_tensor(value, to)
+);
+level!(
     /// Types that say themselves what to record, numbers, text and slices among them.
     ByFacts, [&&&&&&&], [T: CaptureValue + ?Sized], T, |value, to| value.capture(to)
 );
@@ -64,7 +69,7 @@ level!(
 );
 level!(
     /// Any `Serialize`.
-    BySerialize, [&&&], [T: Serialize + ?Sized], T, |value, to| to.serialize(value)
+    BySerialize, [&&&], [T: Serialize + ?Sized], T, |value, to| serialize(value, to)
 );
 level!(
     /// What `Arc` and `Rc` share, by its `Serialize`.
@@ -72,12 +77,35 @@ level!(
 );
 level!(
     /// Any `Debug`.
-    ByDebug, [&], [T: Debug + ?Sized], T, |value, to| to.debug(&value)
+    ByDebug, [&], [T: Debug + ?Sized], T, |value, to| debug(value, to)
 );
 level!(
     /// The rest.
     ByTypeName, [], [T: ?Sized], T, |_value, to| to.type_name(std::any::type_name::<T>())
 );
+
+fn serialize<T: Serialize + ?Sized>(value: &T, to: &mut Encoder<'_>) {
+    match tensor_of_a_framework::<T>() {
+        Some(name) => to.type_name(name),
+        None => to.serialize(value),
+    }
+}
+
+fn debug<T: Debug + ?Sized>(value: &T, to: &mut Encoder<'_>) {
+    match tensor_of_a_framework::<T>() {
+        Some(name) => to.type_name(name),
+        None => to.debug(&value),
+    }
+}
+
+/// The name of a type that holds a tensor of a framework. Burn's `Serialize` and candle's `Debug` show the data, for which the device
+/// would be waited for; facts instead of it need the crate that knows the framework: `tensors = runlore_burn`.
+fn tensor_of_a_framework<T: ?Sized>() -> Option<&'static str> {
+    let name = std::any::type_name::<T>();
+    let tensors =
+        ["burn_tensor::", "candle_core::tensor::", "candle_core::variable::", "tch::wrappers::"];
+    tensors.iter().any(|tensor| name.contains(tensor)).then_some(name)
+}
 
 fn locked<T: Lock + ?Sized>(
     lock: &T,

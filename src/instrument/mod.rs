@@ -21,8 +21,10 @@ mod error;
 mod failure;
 mod future;
 mod inputs;
+mod inspect;
 mod machine;
 mod meter;
+mod open;
 mod outcome;
 mod panics;
 mod scope;
@@ -32,15 +34,19 @@ mod workflow;
 pub use dispatch::levels as value_levels;
 pub use failure::Failure;
 pub use future::{AsyncTask, Captured, Tasked};
+pub(crate) use inputs::Scratch;
 pub use inputs::{Inputs, Outputs};
+pub use inspect::encode_tensor;
+pub(crate) use inspect::inspect;
+pub(crate) use open::{LeftTask, OpenTask};
 pub use outcome::levels as outcome_levels;
 pub use scope::{TaskBuilder, TaskGuard, fail, generated, task};
+pub(crate) use scope::{push_code, push_failure, push_named};
 pub use slot::TaskSlot;
 pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
 
 use std::mem::ManuallyDrop;
 
-use inputs::Scratch;
 use meter::Meter;
 
 use crate::clock;

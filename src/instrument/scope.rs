@@ -54,7 +54,7 @@ pub fn task(name: &str) -> TaskBuilder {
     builder
 }
 
-fn push_code(items: &mut Vec<u8>, place: &Location<'_>) {
+pub(crate) fn push_code(items: &mut Vec<u8>, place: &Location<'_>) {
     push_item(items, ItemKind::Code, Key::Index(0), |items| {
         items.extend_from_slice(&place.line().to_le_bytes());
         items.extend_from_slice(&place.column().to_le_bytes());
@@ -91,7 +91,7 @@ pub fn fail(error: &dyn Error) {
     }
 }
 
-fn push_named(
+pub(crate) fn push_named(
     items: &mut Vec<u8>,
     kind: ItemKind,
     name: &str,
@@ -104,7 +104,7 @@ fn push_error(items: &mut Vec<u8>, error: &dyn Error) {
     push_contained(items, |items| error::push_chain(items, "", error));
 }
 
-fn push_failure<E: Failure<K>, K>(items: &mut Vec<u8>, error: &E) {
+pub(crate) fn push_failure<E: Failure<K>, K>(items: &mut Vec<u8>, error: &E) {
     push_text(items, ItemKind::ErrorType, std::any::type_name::<E>());
     push_contained(items, |items| error.describe(items));
 }

@@ -46,7 +46,7 @@ pub struct WorkflowBuilder {
     user: Option<String>,
     used: Map<String, Value>,
     metadata: Map<String, Value>,
-    store: Option<StoreChoice>,
+    stores: Vec<StoreChoice>,
     without_catalogue: bool,
 }
 
@@ -93,9 +93,10 @@ impl WorkflowBuilder {
         self
     }
 
-    /// Says where the records go: a folder, a URI, or a store such as [`MemoryStore`](crate::store::MemoryStore).
+    /// Says where the records go: a folder, a URI, or a store such as [`MemoryStore`](crate::store::MemoryStore). Called again,
+    /// it names a further store: each gets every record, at its own pace.
     pub fn store(mut self, store: impl Into<StoreChoice>) -> Self {
-        self.store = Some(store.into());
+        self.stores.push(store.into());
         self
     }
 
@@ -177,16 +178,16 @@ impl WorkflowBuilder {
         };
         let campaign = self.campaign.or(campaign).unwrap_or_else(|| Id::at(wall_ns).to_string());
         let info = RunInfo::new(id.clone(), self.name.clone(), std::process::id(), settings);
-        let store = match self.store {
-            Some(chosen) => chosen.open(&info)?,
-            None => {
-                inherited_store(&info).map_or_else(|| default_store(settings).open(&info), Ok)?
-            }
+        let stores = match self.stores.is_empty() {
+            false => open_all(self.stores, &info)?,
+            true => inherited_stores(&info)
+                .map_or_else(|| open_all(default_stores(settings), &info), Ok)?,
         };
-        if let Some(folder) = store.folder() {
+        for folder in stores.iter().filter_map(|store| store.folder()) {
             // What it finds is told when someone looks; a run must start whatever is wrong there.
             _ = pipeline::recover_quietly(folder);
         }
+        pipeline::replay_left(&stores);
         let hostname = host::name();
         meter::prepare();
         let (machine_info, known_later) = match joined {
@@ -233,12 +234,12 @@ impl WorkflowBuilder {
             name: info.name.clone(),
             campaign: campaign.clone(),
             root: parent_task,
-            store: store.uri(),
+            stores: stores.iter().filter_map(|store| store.uri()).collect(),
         };
         panics::watch();
         pipeline::open_run(RunSpec {
             number,
-            store,
+            stores,
             name: info.name,
             workflow_id: id.clone(),
             campaign_id: campaign,
@@ -360,21 +361,30 @@ impl Drop for WorkflowRun {
     }
 }
 
-/// The store that a parent process handed over. One that this program cannot open must not keep it from running.
-fn inherited_store(info: &RunInfo) -> Option<Box<dyn Store>> {
-    let uri = std::env::var(context::STORE).ok().filter(|uri| !uri.is_empty())?;
-    match StoreChoice::from(uri).open(info) {
+fn open_all(
+    chosen: impl IntoIterator<Item = StoreChoice>,
+    info: &RunInfo,
+) -> Result<Vec<Box<dyn Store>>> {
+    chosen.into_iter().map(|store| store.open(info)).collect()
+}
+
+/// The stores that a parent process handed over. Those that this program cannot open must not keep it from running.
+fn inherited_stores(info: &RunInfo) -> Option<Vec<Box<dyn Store>>> {
+    let uris = std::env::var(context::STORE).ok()?;
+    let open = |uri: &str| match StoreChoice::from(uri).open(info) {
         Ok(store) => Some(store),
         Err(error) => {
             pipeline::notice(&format!("{error} (from ${})", context::STORE));
             None
         }
-    }
+    };
+    let stores: Vec<_> = uris.lines().filter(|uri| !uri.is_empty()).filter_map(open).collect();
+    (!stores.is_empty()).then_some(stores)
 }
 
 /// Where records go when nobody says.
-fn default_store(settings: &Settings) -> StoreChoice {
-    store::default_uri(settings).into()
+fn default_stores(settings: &Settings) -> Vec<StoreChoice> {
+    store::default_uris(settings).into_iter().map(StoreChoice::from).collect()
 }
 
 /// The settings in force, without secrets.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::config::settings;
 use super::recover::Recovered;
 use super::run::Lines;
-use super::session::RunEntry;
+use super::session::{OtherStore, RunEntry};
+use super::spool::{Head, Refused, Spool};
 use super::view::{Common, Task};
 use crate::clock;
 use crate::record::{Status, WorkflowObject};
@@ -31,10 +32,34 @@ pub(super) fn finish_run(
     tasks: Vec<&Task>,
     recovered: &mut Recovered,
 ) -> io::Result<()> {
+    for other in &left.run.others {
+        let mut counted = Recovered::default();
+        match other {
+            OtherStore::Files => finish_in_files(left, tasks.clone(), &mut counted)?,
+            OtherStore::Here(uri) => finish_in_store(left, uri, tasks.clone(), &mut counted)?,
+            OtherStore::Elsewhere(store) => leave_for(left, store, tasks.clone())?,
+        }
+    }
     match &left.run.store {
         Some(uri) => finish_in_store(left, uri, tasks, recovered),
         None => finish_in_files(left, tasks, recovered),
     }
+}
+
+/// A store somewhere else is not for us to find by what a dead process left: who knows it replays this for it.
+fn leave_for(left: &Left<'_>, store: &str, mut tasks: Vec<&Task>) -> io::Result<()> {
+    let run = left.run;
+    let head = Head {
+        workflow_id: run.workflow_id.clone(),
+        name: run.name.clone(),
+        pid: left.pid,
+        store: Some(store.to_owned()),
+    };
+    let lines = left.lines(&mut tasks, true, false);
+    Spool::leave(left.folder, head, &lines).map_err(|refused| match refused {
+        Refused::Io(error) => error,
+        Refused::Full => io::Error::other("there is no room"),
+    })
 }
 
 /// Where the store is away, the session stays for a later try.

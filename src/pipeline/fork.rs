@@ -30,14 +30,17 @@ pub(super) fn rearm_if_marked() {
     }
     for run in context::running() {
         // A store in memory went with the parent.
-        let Some(uri) = run.store else { continue };
         let pid = std::process::id();
         let info = RunInfo::new(run.id.clone(), run.name.clone(), pid, config::settings());
-        let Ok(store) = StoreChoice::from(uri).open(&info) else { continue };
+        let open = |uri| StoreChoice::from(uri).open(&info).ok();
+        let stores: Vec<_> = run.stores.into_iter().filter_map(open).collect();
+        if stores.is_empty() {
+            continue;
+        }
         let monotonic_ns = clock::monotonic_ns();
         _ = recorder::open_run(RunSpec {
             number: run.number,
-            store,
+            stores,
             name: run.name,
             workflow_id: run.id,
             campaign_id: run.campaign,

@@ -21,7 +21,7 @@ use super::view::Task;
 use super::{push, shed};
 use crate::Result;
 use crate::context::Number;
-use crate::record::Id;
+use crate::record::{Id, WorkflowObject};
 
 /// Bytes that a task may hold while it is open. When it has more, the oldest of what it gave goes.
 const MOST_ITEMS: usize = 256 << 10;
@@ -216,6 +216,13 @@ impl Pairing {
                 Some(now) => run.tick(now, &mut self.spare),
                 None => run.write_batch(&mut self.spare),
             }
+        }
+    }
+
+    /// Stores a record that belongs to a run, such as that of a model.
+    pub(super) fn note(&mut self, number: Number, record: &WorkflowObject) {
+        if let Some(run) = self.runs.get_mut(&number) {
+            run.note(record);
         }
     }
 

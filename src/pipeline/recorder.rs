@@ -9,20 +9,26 @@ use std::time::Duration;
 use super::run::{RunEnd, RunSpec};
 use super::stats::Totals;
 use super::writer::Writer;
-use super::{file_size, fork, rings, session, signal};
+use super::{file_size, fork, rings, session, signal, spool};
 use crate::clock;
 use crate::context::{self, Number};
 use crate::once::Lock;
+use crate::record::WorkflowObject;
 use crate::{Error, ErrorKind, Result};
 
 /// How long a caller waits for the writer's answer.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long the end of the process waits for a replay in the middle of a write.
+const STANDING: Duration = Duration::from_millis(500);
 
 const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is slow or hangs";
 
 /// What the writer is told.
 pub(super) enum Command {
     Open(RunSpec),
+    /// A record of another workflow, for the store of this run.
+    Note(Number, Box<WorkflowObject>),
     Close(Number, RunEnd, SyncSender<Result<Totals>>),
 }
 
@@ -89,6 +95,11 @@ pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
     send(Command::Open(spec))
 }
 
+/// Stores the record of another workflow with those of a run.
+pub(crate) fn note_workflow(number: Number, record: Box<WorkflowObject>) -> Result<()> {
+    send(Command::Note(number, record))
+}
+
 /// Ends a run, once all that its tasks did so far is stored.
 pub(crate) fn close_run(number: Number, end: RunEnd) -> Result<Totals> {
     ask(|answer| Command::Close(number, end, answer))?
@@ -112,6 +123,7 @@ pub(super) fn end_process(patience: Duration) {
     if is_running() && signal::END_ALL.ask(patience) && rings::are_drained() {
         session::remove_all();
     }
+    spool::stand_still(STANDING);
 }
 
 fn ask<T>(command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
@@ -142,6 +154,8 @@ fn start() -> Result<()> {
     if is_running() {
         return Ok(());
     }
+    // Before there is a writer: a child that is forked in between must know that it has none.
+    super::exit::watch();
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
         rings::silence_thread();
@@ -154,6 +168,5 @@ fn start() -> Result<()> {
     })?;
     let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
     WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);
-    super::exit::watch();
     Ok(())
 }

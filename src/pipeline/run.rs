@@ -1,41 +1,42 @@
-//! The writer's side of one workflow: its batch, its store, and what its store could not take yet.
+//! The writer's side of one workflow: its batch, and a lane to each of its stores.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use super::config::settings;
 use super::json;
+use super::lane::Lane;
 use super::notice::notice;
 use super::recorder;
 use super::resources::Readings;
 use super::session;
 use super::stats::{self, Totals};
 use super::view::{Common, Task, TaskView};
+use crate::Result;
 use crate::clock;
 use crate::context::Number;
 use crate::identity::Identity;
 use crate::record::{ErrorObject, Id, Status, WorkflowObject};
-use crate::settings::Durability;
-use crate::store::{Batch, Store};
-use crate::{Error, ErrorKind, Result};
+use crate::store::{Batch, RunInfo, Store};
 
 /// Buffers kept for further tasks.
 const SPARE: usize = 512;
 /// Bytes of a batch up to which its room is kept for the next.
 const MAX_KEPT: usize = 4 << 20;
-/// How long to wait before a store that failed is tried again: doubled each time, up to the second.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long the end of a run tries to get its last records stored: less than anybody waits for it.
 const LAST_TRY: Duration = Duration::from_millis(800);
+/// The same for stores that take something again and again.
+const LONGEST_TRY: Duration = Duration::from_secs(8);
 
 pub(crate) type KnownLater = Box<dyn FnOnce(&mut WorkflowObject) + Send>;
 
 /// What the writer is told of a run that starts.
 pub(crate) struct RunSpec {
     pub(crate) number: Number,
-    pub(crate) store: Box<dyn Store>,
+    /// One or more.
+    pub(crate) stores: Vec<Box<dyn Store>>,
     /// The id of the workflow and of its campaign, and its name.
     pub(crate) name: String,
     pub(crate) workflow_id: String,
@@ -61,7 +62,7 @@ pub(crate) struct RunEnd {
 
 pub(super) struct Run {
     number: Number,
-    store: Box<dyn Store>,
+    lanes: Vec<Lane>,
     common: Common,
     workflow: Option<Box<WorkflowObject>>,
     known_later: Option<KnownLater>,
@@ -71,14 +72,8 @@ pub(super) struct Run {
     batch_since: Option<Instant>,
     /// The room of the last batch, for the next: fresh memory costs more than what is written into it.
     lines: Lines,
-    backlog: VecDeque<Lines>,
-    backlog_bytes: usize,
-    retry_at: Option<(Instant, Duration)>,
     totals: Totals,
     readings: Readings,
-    last_error: Option<Error>,
-    /// Records that were dropped because too many waited for the store.
-    lost: usize,
     /// The workflow has ended; the run is kept for tasks that outlive it.
     pub(super) ended: bool,
     closing: Option<Closing>,
@@ -87,6 +82,10 @@ pub(super) struct Run {
 /// The end of a run that waits for its store.
 struct Closing {
     until: Instant,
+    /// As long as the stores get on, there is time until then.
+    at_latest: Instant,
+    /// How far they were when that was last looked at.
+    written: u64,
     answer: Option<SyncSender<Result<Totals>>>,
 }
 
@@ -96,7 +95,7 @@ pub(super) struct Lines {
     pub(super) bytes: Vec<u8>,
     pub(super) ends: Vec<usize>,
     /// The tasks among them.
-    tasks: Totals,
+    pub(super) tasks: Totals,
 }
 
 impl Lines {
@@ -133,7 +132,30 @@ impl Lines {
         notice(&format!("a record could not be written as JSON: {problem}"));
     }
 
-    fn batch(&self) -> Batch<'_> {
+    /// Lines that were written before.
+    pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
+        let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let ends = ends.map(|(at, _)| at + 1).collect();
+        Self { bytes, ends, tasks: Totals::default() }
+    }
+
+    /// Those of the lines that are wanted.
+    pub(super) fn only(self, is_wanted: &[bool]) -> Self {
+        if is_wanted.iter().all(|wanted| *wanted) {
+            return self;
+        }
+        let mut wanted = Self::default();
+        let starts = std::iter::once(&0).chain(&self.ends);
+        for ((start, end), is_wanted) in starts.zip(&self.ends).zip(is_wanted) {
+            if *is_wanted {
+                wanted.bytes.extend_from_slice(&self.bytes[*start..*end]);
+                wanted.ends.push(wanted.bytes.len());
+            }
+        }
+        wanted
+    }
+
+    pub(super) fn batch(&self) -> Batch<'_> {
         Batch::new(&self.bytes, &self.ends)
     }
 }
@@ -147,9 +169,11 @@ impl Run {
             std::process::id(),
             Identity::of_process(),
         );
+        let info = RunInfo::new(spec.workflow_id, spec.name, std::process::id(), settings());
+        let lanes = spec.stores.into_iter().map(|store| Lane::new(spec.number, store, &info));
         let mut run = Self {
             number: spec.number,
-            store: spec.store,
+            lanes: lanes.collect(),
             common,
             workflow: spec.workflow,
             known_later: spec.known_later,
@@ -157,13 +181,8 @@ impl Run {
             batch: Vec::new(),
             batch_since: None,
             lines: Lines::default(),
-            backlog: VecDeque::new(),
-            backlog_bytes: 0,
-            retry_at: None,
             totals: Totals::default(),
             readings: Readings::default(),
-            last_error: None,
-            lost: 0,
             ended: false,
             closing: None,
         };
@@ -173,6 +192,13 @@ impl Run {
         }
         run.send(lines);
         run
+    }
+
+    /// Stores the record of another workflow.
+    pub(super) fn note(&mut self, record: &WorkflowObject) {
+        let mut lines = Lines::default();
+        lines.push_workflow(record);
+        self.send(lines);
     }
 
     /// Adds a task that has ended.
@@ -197,9 +223,7 @@ impl Run {
         if old || self.batch.len() >= recorder.flush_records as usize {
             self.write_batch(spare);
         }
-        if self.retry_at.is_some_and(|(at, _)| now >= at) {
-            self.drain_backlog();
-        }
+        self.lanes.iter_mut().for_each(|lane| lane.catch_up(now));
         self.try_to_close();
     }
 
@@ -238,10 +262,8 @@ impl Run {
         if lines.ends.is_empty() || self.ended {
             return;
         }
-        let store = &mut self.store;
-        if let Err(error) = guarded(|| store.write_open(&lines.batch())) {
-            self.failed(error);
-        }
+        let lines = Arc::new(lines);
+        self.lanes.iter_mut().for_each(|lane| lane.show_open(&lines));
     }
 
     /// Ends the run: the last tasks, those still open, and the workflow's final record.
@@ -252,12 +274,8 @@ impl Run {
         answer: Option<SyncSender<Result<Totals>>>,
         spare: &mut Vec<Vec<u8>>,
     ) {
-        // The next try may be due later than there is time.
         self.ended = true;
-        if !self.backlog.is_empty() {
-            self.retry_at = None;
-            self.drain_backlog();
-        }
+        self.lanes.iter_mut().for_each(Lane::begin_end);
         self.write_batch(spare);
         let mut lines = Lines::default();
         for task in open {
@@ -265,6 +283,7 @@ impl Run {
             lines.tasks.count(task.status());
             self.totals.count(task.status());
         }
+        self.send(lines);
         if let Some(mut workflow) = self.workflow.take() {
             let (monotonic, wall) = self.started;
             let duration = end.monotonic_ns.saturating_sub(monotonic);
@@ -274,20 +293,22 @@ impl Run {
             workflow.ended_early = end.ended_early.then_some(true);
             workflow.stderr = end.error.as_ref().and_then(|error| error.message.clone());
             workflow.error = end.error.map(Box::new);
-            if let Ok(serde_json::Value::Object(mut totals)) = serde_json::to_value(self.totals) {
-                let percent = self.totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
-                let rounded = (percent * 1000.0).round() / 1000.0;
-                totals.insert("capture_percent".to_owned(), rounded.into());
-                totals.extend(self.readings.joules());
-                workflow.totals = Some(totals);
-            }
             if let Some(add) = self.known_later.take() {
                 add(&mut workflow);
             }
-            lines.push_workflow(&workflow);
+            for lane in &mut self.lanes {
+                let totals = lane.totals(&self.totals);
+                workflow.totals = totals_record(totals, duration, &self.readings);
+                let mut lines = Lines::default();
+                lines.push_workflow(&workflow);
+                lane.send(&Arc::new(lines));
+            }
         }
-        self.send_last(lines);
-        self.closing = Some(Closing { until: Instant::now() + LAST_TRY, answer });
+        let now = Instant::now();
+        // Nobody waits as long at the end of a process as where the end of a run was asked for.
+        let longest = if answer.is_some() { LONGEST_TRY } else { LAST_TRY };
+        let (until, at_latest) = (now + LAST_TRY, now + longest);
+        self.closing = Some(Closing { until, at_latest, written: 0, answer });
         self.try_to_close();
     }
 
@@ -296,125 +317,65 @@ impl Run {
         self.closing.is_some()
     }
 
-    /// Closes the store once it has everything, or when its time is up.
+    /// Closes the stores once they have everything, or when the time is up.
     fn try_to_close(&mut self) {
-        let Some(closing) = &self.closing else { return };
-        if !self.backlog.is_empty() && Instant::now() < closing.until {
+        let Some(closing) = &mut self.closing else { return };
+        let written = self.lanes.iter().map(Lane::bytes_written).sum();
+        if closing.written != written {
+            closing.written = written;
+            closing.until = closing.at_latest.min(Instant::now() + LAST_TRY);
+        }
+        if !self.lanes.iter().all(Lane::is_done) && Instant::now() < closing.until {
             return;
         }
-        let store = &mut self.store;
-        let closed = guarded(|| store.close());
-        if self.backlog.is_empty() {
+        let mut result = Ok(());
+        let mut totals = self.lanes.first().map(|lane| lane.totals(&self.totals));
+        let mut spooled = 0;
+        for lane in &mut self.lanes {
+            let closed = lane.close();
+            spooled += closed.spooled;
+            if let Err(error) = &closed.result {
+                notice(&error.to_string());
+            }
+            result = result.and(closed.result);
+        }
+        if result.is_ok() {
             session::note_end(self.number);
         }
-        let result = match self.backlog.is_empty() {
-            true => closed.map(|()| self.totals),
-            false => Err(self.give_up()),
-        };
-        if let Err(error) = &result {
-            notice(&error.to_string());
+        if let Some(totals) = &mut totals {
+            totals.spooled = spooled;
         }
         if let Some(Closing { answer: Some(answer), .. }) = self.closing.take() {
             // Whoever asked may have lost patience.
-            _ = answer.send(result);
+            _ = answer.send(result.map(|()| totals.unwrap_or_default()));
         }
     }
 
-    /// Drops what the store would not take, and says so.
-    fn give_up(&mut self) -> Error {
-        let lost: usize = self.backlog.drain(..).map(|lines| lines.ends.len()).sum();
-        let all = lost + self.lost;
-        self.backlog_bytes = 0;
-        stats::add(&stats::DROPPED, lost as u64);
-        stats::WAITING.fetch_sub(lost as u64, std::sync::atomic::Ordering::Relaxed);
-        let error = Error::new(ErrorKind::Store, format!("{all} records were not stored"));
-        match self.last_error.take() {
-            Some(cause) => error.with_source(cause),
-            None => error,
-        }
-    }
-
-    /// Hands records to the store, or keeps them for the next try. Gives back what is done with.
+    /// Hands records to every store. Gives back what is done with.
     fn send(&mut self, lines: Lines) -> Option<Lines> {
-        if lines.ends.is_empty() || self.backlog.is_empty() && self.try_write(&lines) {
-            return Some(lines);
-        }
-        let all = self.backlog_bytes + lines.bytes.len();
-        if all as u64 > settings().recorder.backlog_bytes.get() {
-            notice("a store fails for too long: records are dropped until it works again");
-            stats::add(&stats::DROPPED, lines.ends.len() as u64);
-            self.lost += lines.ends.len();
-            let of = lines.tasks;
-            self.totals.tasks -= of.tasks;
-            self.totals.finished -= of.finished;
-            self.totals.errors -= of.errors;
-            self.totals.running -= of.running;
-            self.totals.dropped += of.tasks;
-            return Some(lines);
-        }
-        self.keep(lines);
-        None
+        let lines = Arc::new(lines);
+        self.lanes.iter_mut().for_each(|lane| lane.send(&lines));
+        Arc::into_inner(lines)
     }
 
-    /// Hands the last records to the store, or keeps them: what is waiting is of no use without its end.
-    fn send_last(&mut self, lines: Lines) {
-        if lines.ends.is_empty() || (self.backlog.is_empty() && self.try_write(&lines)) {
-            return;
-        }
-        self.keep(lines);
+    /// Puts on disk what waits in memory: the rings need their room.
+    pub(super) fn spill(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::spill);
     }
 
-    fn keep(&mut self, lines: Lines) {
-        stats::add(&stats::WAITING, lines.ends.len() as u64);
-        self.backlog_bytes += lines.bytes.len();
-        self.backlog.push_back(lines);
+    /// Whether a store is busy with a batch on a thread of its own.
+    pub(super) fn is_pending(&self) -> bool {
+        self.lanes.iter().any(Lane::is_pending)
     }
 
-    fn try_write(&mut self, lines: &Lines) -> bool {
-        match self.prepare_and_write(lines) {
-            Ok(()) => {
-                stats::add(&stats::WRITTEN, lines.ends.len() as u64);
-                stats::add(&stats::BYTES, lines.bytes.len() as u64);
-                stats::add(&stats::BATCHES, 1);
-                self.totals.bytes_written += lines.bytes.len() as u64;
-                self.retry_at = None;
-                true
-            }
-            Err(error) => {
-                self.failed(error);
-                false
-            }
-        }
+    /// Whether a store takes records, and more of them wait.
+    pub(super) fn is_behind(&self) -> bool {
+        self.lanes.iter().any(Lane::is_behind)
     }
 
-    fn prepare_and_write(&mut self, lines: &Lines) -> Result<()> {
-        let store = &mut self.store;
-        let mut file = None;
-        guarded(|| {
-            file = store.prepare(lines.bytes.len() as u64)?;
-            Ok(())
-        })?;
-        if let Some(file) = file {
-            // Before the first record is in it: whoever recovers this run must know of it.
-            session::note_file(self.number, &file);
-        }
-        guarded(|| store.write(&lines.batch()))?;
-        if settings().recorder.durability == Durability::System {
-            match guarded(|| store.sync()) {
-                Ok(()) => stats::add(&stats::SYNCED, lines.ends.len() as u64),
-                // They are written: to write them again would double them.
-                Err(error) => {
-                    stats::add(&stats::STORE_ERRORS, 1);
-                    notice(&format!("{error}; if the machine goes down, records may be lost"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether records wait for their store to come back.
+    /// Whether records wait for a store in memory only.
     pub(super) fn has_backlog(&self) -> bool {
-        !self.backlog.is_empty()
+        self.lanes.iter().any(Lane::holds)
     }
 
     /// Adds to a task that has ended and is not written yet; `false` when there is none.
@@ -429,37 +390,24 @@ impl Run {
         false
     }
 
-    /// Whether all that was added was handed to the store, or waits for it in the backlog.
+    /// Whether anything was added that was handed to no store yet.
     pub(super) fn has_batch(&self) -> bool {
         !self.batch.is_empty()
     }
-
-    fn drain_backlog(&mut self) {
-        while let Some(lines) = self.backlog.pop_front() {
-            if !self.try_write(&lines) {
-                self.backlog.push_front(lines);
-                return;
-            }
-            self.backlog_bytes -= lines.bytes.len();
-            let count = lines.ends.len() as u64;
-            stats::WAITING.fetch_sub(count, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
-
-    fn failed(&mut self, error: Error) {
-        stats::add(&stats::STORE_ERRORS, 1);
-        notice(&format!("{error}; records are kept in memory, and it is tried again"));
-        let wait = match (self.retry_at, self.ended) {
-            (Some((_, wait)), false) => (wait * 2).min(RETRY.1),
-            _ => RETRY.0,
-        };
-        self.retry_at = Some((Instant::now() + wait, wait));
-        self.last_error = Some(error);
-    }
 }
 
-/// A store that panics has failed; the writer goes on.
-fn guarded(call: impl FnOnce() -> Result<()>) -> Result<()> {
-    catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Store, "the store panicked")))
+/// The totals as a workflow's record has them.
+fn totals_record(
+    totals: Totals,
+    duration: u64,
+    readings: &Readings,
+) -> Option<serde_json::Map<String, serde_json::Value>> {
+    let Ok(serde_json::Value::Object(mut record)) = serde_json::to_value(totals) else {
+        return None;
+    };
+    let percent = totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
+    let rounded = (percent * 1000.0).round() / 1000.0;
+    record.insert("capture_percent".to_owned(), rounded.into());
+    record.extend(readings.joules());
+    Some(record)
 }

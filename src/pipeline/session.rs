@@ -23,14 +23,14 @@ use super::notice::notice;
 use super::owner::Owner;
 use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
-use super::{file_size, rings, view::Task};
+use super::{file_size, rings, spool, view::Task};
 use crate::context::Number;
 use crate::file_system::{self, Treatment};
 use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
 use crate::store::jsonl::{LIMIT, Line, Lines};
-use crate::store::{is_plain_folder, is_recovered, open_plain};
+use crate::store::{Store, is_plain_folder, is_recovered, open_plain};
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";
@@ -106,6 +106,32 @@ pub(super) struct RunEntry {
     /// The URI of its store, where that is not files of JSON lines in this folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) store: Option<String>,
+    /// Its other stores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) others: Vec<OtherStore>,
+}
+
+/// A further store of a run.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OtherStore {
+    /// Files of JSON lines in this folder.
+    Files,
+    /// A store in this folder, by its URI.
+    Here(String),
+    /// One somewhere else, as spools name it.
+    Elsewhere(String),
+}
+
+impl OtherStore {
+    fn of(store: &dyn Store, folder: &Path) -> Option<Self> {
+        let uri = store.uri()?;
+        Some(match store.folder() == Some(folder) {
+            true if is_recovered(&uri) => Self::Here(uri),
+            true => Self::Files,
+            false => Self::Elsewhere(spool::label(&uri)),
+        })
+    }
 }
 
 /// A session by its number in this process. A number is never used again.
@@ -181,18 +207,23 @@ pub(super) fn home_of(run: Number) -> Home {
 /// Sees to it that what is recorded for a run outlives the process, if its store has a folder.
 pub(super) fn admit(run: &RunSpec) {
     let mut home = NO_HOME;
-    if let Some(store) = run.store.folder()
+    if let Some((first, store)) = keeper(&run.stores)
         && settings().recorder.durability != Durability::Memory
     {
         // The sites first: whoever registers one locks in this order, too.
         site::with_registered(|sites| {
-            home = file_size::without_signal(|| admit_with(run, store, sites));
+            home = file_size::without_signal(|| admit_with(run, (first, store), sites));
         });
     }
     remember(run.number, home);
 }
 
-fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) -> Home {
+/// The store that says where the queue is kept, and its folder.
+fn keeper(stores: &[Box<dyn Store>]) -> Option<(usize, &Path)> {
+    stores.iter().enumerate().find_map(|(at, store)| Some((at, store.folder()?)))
+}
+
+fn admit_with(run: &RunSpec, (first, store): (usize, &Path), sites: &[&'static Site]) -> Home {
     let mut sessions = sessions();
     let session = match session_for(&mut sessions, store, sites) {
         Ok(session) => session,
@@ -206,6 +237,7 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) -> Home {
         }
     };
     session.runs.insert(run.number);
+    let others = run.stores.iter().enumerate().filter(|(at, _)| *at != first);
     session.write(&Entry::Run(RunEntry {
         number: run.number,
         workflow_id: run.workflow_id.clone(),
@@ -214,7 +246,8 @@ fn admit_with(run: &RunSpec, store: &Path, sites: &[&'static Site]) -> Home {
         name: run.name.clone(),
         identity: Identity::of_process().clone(),
         workflow: run.workflow.clone(),
-        store: run.store.uri().filter(|uri| is_recovered(uri)),
+        store: run.stores[first].uri().filter(|uri| is_recovered(uri)),
+        others: others.filter_map(|(_, other)| OtherStore::of(&**other, store)).collect(),
     }));
     session.home
 }

@@ -25,8 +25,10 @@ pub struct Stats {
     pub batches: u64,
     /// Records that no store will ever have.
     pub dropped: u64,
-    /// Records that wait in memory because their store failed; they are tried again.
+    /// Records that wait because their store failed or is slow; they are tried again.
     pub waiting: u64,
+    /// Those of them that wait on disk.
+    pub spooled: u64,
     /// How often a task had to wait for room in its queue.
     pub waits: u64,
     /// How often a store failed.
@@ -47,6 +49,9 @@ pub struct Totals {
     pub running: u64,
     /// Tasks of which no record was kept.
     pub dropped: u64,
+    /// Records that wait on disk for their store; the next run writes them, or `runlore replay`.
+    #[serde(default)]
+    pub spooled: u64,
     /// Bytes of JSON.
     pub bytes_written: u64,
     /// Nanoseconds that reading telemetry took, on all threads together.
@@ -61,6 +66,23 @@ impl Totals {
             self.finished -= 1;
             self.errors += 1;
         }
+    }
+
+    /// Adds the tasks of others.
+    pub(super) fn add(&mut self, others: &Self) {
+        self.tasks += others.tasks;
+        self.finished += others.finished;
+        self.errors += others.errors;
+        self.running += others.running;
+    }
+
+    /// These tasks were counted, and will never be stored.
+    pub(super) fn lose(&mut self, lost: &Self) {
+        self.tasks -= lost.tasks;
+        self.finished -= lost.finished;
+        self.errors -= lost.errors;
+        self.running -= lost.running;
+        self.dropped += lost.tasks;
     }
 
     /// Counts a task.
@@ -80,6 +102,7 @@ pub(super) static BYTES: AtomicU64 = AtomicU64::new(0);
 pub(super) static BATCHES: AtomicU64 = AtomicU64::new(0);
 pub(super) static DROPPED: AtomicU64 = AtomicU64::new(0);
 pub(super) static WAITING: AtomicU64 = AtomicU64::new(0);
+pub(super) static SPOOLED: AtomicU64 = AtomicU64::new(0);
 pub(super) static WAITS: AtomicU64 = AtomicU64::new(0);
 pub(super) static STORE_ERRORS: AtomicU64 = AtomicU64::new(0);
 
@@ -97,6 +120,7 @@ pub fn stats() -> Stats {
         batches: read(&BATCHES),
         dropped: read(&DROPPED),
         waiting: read(&WAITING),
+        spooled: read(&SPOOLED),
         waits: read(&WAITS),
         store_errors: read(&STORE_ERRORS),
     }

@@ -300,20 +300,19 @@ impl TaskView<'_> {
                 notes.add(what.to_owned(), item.text().to_owned().into());
             }
         }
-        if let Some(item) = task.all(ItemKind::Forgotten).next() {
-            let Forgotten { outputs, messages } = Forgotten::read(item.payload);
-            for (what, count) in [("generated", outputs), ("error", messages)] {
-                if count > 0 {
-                    let reason = format!("{count} more were told than a record holds");
-                    notes.add(what.to_owned(), reason.into());
-                }
-            }
-        }
+        let forgotten = task.all(ItemKind::Forgotten).next().map(|item| item.payload);
+        let Forgotten { outputs, messages } = forgotten.map(Forgotten::read).unwrap_or_default();
         if task.start.lost_items {
             notes.add("used".to_owned(), "the record was too large for the queue".into());
         }
-        if task.end.is_some_and(|end| end.lost_items) {
-            notes.add("generated".to_owned(), "the queue was full".into());
+        let lost_outputs = task.end.is_some_and(|end| end.lost_items);
+        if lost_outputs || outputs > 0 {
+            let full = lost_outputs.then(|| "the queue was full".to_owned());
+            let reasons: Vec<_> = full.into_iter().chain(too_many(outputs)).collect();
+            notes.add("generated".to_owned(), reasons.join("; ").into());
+        }
+        if let Some(reason) = too_many(messages) {
+            notes.add("error".to_owned(), reason.into());
         }
         let notes = notes.take();
         if !notes.is_empty() {
@@ -322,6 +321,10 @@ impl TaskView<'_> {
         record.end();
         Ok(())
     }
+}
+
+fn too_many(forgotten: u64) -> Option<String> {
+    (forgotten > 0).then(|| format!("{forgotten} more were told than a record holds"))
 }
 
 /// What measuring a task cost.

@@ -81,7 +81,7 @@ impl Writer {
     /// How long to sleep before the next look: until the fastest ring may be filled as far as it should be. A look costs
     /// more than a record, so that to look too often would be most of the work.
     fn next_sleep(&self, last: Duration) -> Duration {
-        if self.pairing.holds_any() {
+        if self.pairing.holds_any() || self.pairing.runs.values().any(Run::is_behind) {
             return SLEEP.0;
         }
         let change = (FILL / self.filled).clamp(0.1, 4.0);
@@ -104,6 +104,7 @@ impl Writer {
         for command in asked {
             match command {
                 Command::Open(_) => {}
+                Command::Note(number, record) => self.pairing.note(number, &record),
                 Command::Close(number, end, answer) => {
                     self.pairing.end_run(number, end, Some(answer));
                 }
@@ -116,9 +117,12 @@ impl Writer {
             self.end_all();
             self.ending = true;
         }
-        flush.answer();
         let now = Instant::now();
         self.write_due(now);
+        // A store that is at it is waited for; one that fails is not.
+        if !self.pairing.runs.values().any(Run::is_pending) {
+            flush.answer();
+        }
         // At the end of the process, the last tries of all runs are waited for.
         if !self.pairing.runs.values().any(Run::is_closing) {
             end_all.answer();
@@ -175,7 +179,10 @@ impl Writer {
             self.pairing.write(None);
         }
         self.pairing.write(Some(now));
-        // What a store would not take stays in the rings as long as they have room: memory does not outlive the process.
+        if filling {
+            // What a store would not take stays in the rings as long as they have room, and goes to disk after that.
+            self.pairing.runs.values_mut().for_each(Run::spill);
+        }
         let busy = self.runs_that(|run| run.has_batch() || (run.has_backlog() && !filling));
         let busy: Vec<Home> = busy.into_iter().map(session::home_of).collect();
         if !self.pairing.holds_strangers() {

@@ -33,6 +33,7 @@ mod parts;
 pub(crate) mod redact;
 mod status;
 mod task;
+mod tensor;
 mod value;
 mod workflow;
 
@@ -54,6 +55,7 @@ pub use value::{CaptureValue, Encoder, Limits};
 pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};
 pub use status::Status;
 pub use task::TaskObject;
+pub use tensor::{Inspect, TensorFacts, TensorStatistics};
 pub use workflow::WorkflowObject;
 
 use crate::{Error, ErrorKind, Result};

@@ -22,9 +22,9 @@ pub(super) fn check(settings: &mut Settings, reader: &mut Reader) {
     check.within("instrumentation.limits.items", &mut limits.items, default.items, 1..=1_000_000);
     check.within("instrumentation.limits.depth", &mut limits.depth, default.depth, 1..=64);
 
-    let (torch, default) = (&mut settings.instrumentation.torch, defaults.instrumentation.torch);
-    let every = (&mut torch.capture_epochs_at_every, default.capture_epochs_at_every);
-    check.within("instrumentation.torch.capture_epochs_at_every", every.0, every.1, 1..=u32::MAX);
+    let (ml, default) = (&mut settings.instrumentation.ml, defaults.instrumentation.ml);
+    let every = (&mut ml.capture_epochs_at_every, default.capture_epochs_at_every);
+    check.within("instrumentation.ml.capture_epochs_at_every", every.0, every.1, 1..=u32::MAX);
 
     let (recorder, default) = (&mut settings.recorder, defaults.recorder);
     let ring = Bytes::new(16 << 10)..=Bytes::new(64 << 20);
@@ -42,6 +42,8 @@ pub(super) fn check(settings: &mut Settings, reader: &mut Reader) {
         default.backlog_bytes,
         backlog,
     );
+    let spool = Bytes::new(64 << 10)..=Bytes::new(1 << 50);
+    check.within("recorder.spool_bytes", &mut recorder.spool_bytes, default.spool_bytes, spool);
     let records = 1..=1_000_000;
     check.within(
         "recorder.flush_records",

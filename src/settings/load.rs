@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::alias;
 use super::checks;
 use super::layer::{Layer, Source};
 use super::nearest::listed;
@@ -144,7 +145,10 @@ pub(super) fn load(sources: Vec<Source>) -> Loaded {
     let mut problems = Vec::new();
     for source in sources {
         reader.layer = layers.len();
-        let (layer, node) = Layer::open(source);
+        let (layer, mut node) = Layer::open(source);
+        if let Ok(Some(node)) = &mut node {
+            alias::resolve(node);
+        }
         let mut tell = |severity, place, message: String| {
             problems
                 .push((reader.layer, Problem { severity, source: layer.name(), place, message }));

@@ -23,6 +23,7 @@
 //!
 //! Loading never fails and never panics: a program must run whatever its settings say.
 
+mod alias;
 mod checks;
 mod foreign;
 mod gpu_metrics;
@@ -46,8 +47,8 @@ pub use schema::schema;
 pub use search::Search;
 pub use types::{
     Backend, ChildrenMode, DatabaseSettings, Durability, ExperimentSettings, GpuVendor, HashKind,
-    InstrumentationSettings, JsonlSettings, LimitSettings, LoopMode, ModelScope, MongodbSettings,
-    RecorderSettings, Settings, SqliteSettings, SystemSettings, TelemetrySettings, TorchSettings,
+    InstrumentationSettings, JsonlSettings, LimitSettings, LoopMode, MlSettings, ModelScope,
+    MongodbSettings, RecorderSettings, Settings, SqliteSettings, SystemSettings, TelemetrySettings,
     WhenFull,
 };
 pub use units::Bytes;

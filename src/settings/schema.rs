@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::foreign;
 use super::setting::Setting;
 use super::types::Settings;
+use super::{alias, foreign};
 
 /// The JSON Schema of `settings.yaml`, with each key's meaning and default.
 ///
@@ -16,6 +16,7 @@ use super::types::Settings;
 pub fn schema() -> Value {
     let mut schema = <Settings as Setting>::schema();
     complete(&mut schema, "", &Settings::default().json());
+    alias::describe(&mut schema);
     if let Some(object) = schema.as_object_mut() {
         object.insert("$schema".into(), "http://json-schema.org/draft-07/schema#".into());
         object.insert("title".into(), "Settings of Runlore".into());

@@ -113,7 +113,7 @@ section! {
         /// Whether panics are recorded with where they came from.
         pub backtrace: bool,
         /// What is recorded of training loops and models.
-        pub torch: TorchSettings,
+        pub ml: MlSettings,
     }
 }
 
@@ -143,19 +143,22 @@ choice! {
 }
 
 section! {
-    /// `instrumentation.torch`: what is recorded of training loops and models. The names are Flowcept's; the
-    /// framework need not be torch.
-    pub struct TorchSettings {
+    /// `instrumentation.ml`: what is recorded of training loops and models. The names are Flowcept's, which calls the
+    /// section `torch`; that is understood too.
+    pub struct MlSettings {
         /// Which modules of a model; none for no module.
         pub what: Option<ModelScope>,
-        /// What is recorded of inner modules.
+        /// What is recorded of a forward pass and of the modules in it.
         pub children_mode: ChildrenMode,
         /// How epochs are recorded; none for not at all.
         pub epoch_loop: Option<LoopMode>,
         /// How batches are recorded; none for not at all.
         pub batch_loop: Option<LoopMode>,
-        /// Records every so many epochs.
+        /// Records every so many epochs, with all that is in them.
         pub capture_epochs_at_every: u32,
+        /// Whether facts about tensors include what only their values tell: density, least, largest, mean, NaNs. The device is
+        /// waited for.
+        pub tensor_statistics: bool,
         /// Whether a model is recorded as a workflow of its own.
         pub register_workflow: bool,
     }
@@ -214,6 +217,10 @@ section! {
         pub flush_records: u32,
         /// Bytes kept in memory while a store fails.
         pub backlog_bytes: Bytes,
+        /// The folder for records that a store does not take; none for `.spool` in the store's own folder.
+        pub spool: Option<PathBuf>,
+        /// Bytes kept on disk for one store of one run.
+        pub spool_bytes: Bytes,
     }
 }
 

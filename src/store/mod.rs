@@ -49,15 +49,30 @@ pub const DEFAULT_FOLDER: &str = "runlore";
 /// assert_eq!(runlore::store::default_uri(&settings), "runlore");
 /// ```
 pub fn default_uri(settings: &Settings) -> String {
+    default_uris(settings).swap_remove(0)
+}
+
+/// The URIs of all stores that records go to when nobody says: those that the settings enable.
+///
+/// ```
+/// let mut settings = runlore::settings::Settings::default();
+/// settings.databases.jsonl.path = "records".into();
+/// assert_eq!(runlore::store::default_uris(&settings), ["records"]);
+/// ```
+pub fn default_uris(settings: &Settings) -> Vec<String> {
     let databases = &settings.databases;
+    let mut uris = Vec::new();
     #[cfg(feature = "mongodb")]
     if databases.mongodb.enabled {
-        return mongodb::uri_of(&databases.mongodb);
+        uris.push(mongodb::uri_of(&databases.mongodb));
     }
     if databases.sqlite.enabled && cfg!(feature = "sqlite") {
-        return format!("sqlite://{}", databases.sqlite.path.display());
+        uris.push(format!("sqlite://{}", databases.sqlite.path.display()));
     }
-    databases.jsonl.path.display().to_string()
+    if databases.jsonl.enabled || uris.is_empty() {
+        uris.push(databases.jsonl.path.display().to_string());
+    }
+    uris
 }
 
 /// A place for records. It lives on the writer's thread: nothing of it is ever called from a task.
@@ -94,6 +109,17 @@ pub trait Store: Send {
     /// [`recover`](crate::recover) or be the library's own.
     fn folder(&self) -> Option<&Path> {
         None
+    }
+
+    /// Whether a call may take long, because it waits for another machine: such a store gets a thread of its own.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Which of these records are missing from the store, by their place. Asked before records are written that an earlier
+    /// process may have written already. A store that writes a record by its id, however often, need not look: all are.
+    fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+        Ok(vec![true; batch.len()])
     }
 
     /// The URI under which a child process finds the same store, if it can.

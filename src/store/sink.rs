@@ -1,5 +1,7 @@
 //! Records from anywhere into a store: for copies, and for programs that make their records themselves.
 
+use std::time::Duration;
+
 use super::{Batch, RunInfo, Store, StoreChoice};
 use crate::Result;
 use crate::once::Once;
@@ -56,7 +58,12 @@ impl Sink {
     ) -> Result<Self> {
         // The settings in force must not decide what is kept.
         static SETTINGS: Once<Settings> = Once::new();
-        let settings = SETTINGS.get_or_init(Settings::default);
+        let settings = SETTINGS.get_or_init(|| {
+            let mut settings = Settings::default();
+            // No task waits here: a store that others write to may take its time.
+            settings.recorder.max_wait_ms = Duration::from_secs(60);
+            settings
+        });
         let info = RunInfo::new(workflow_id.to_owned(), name.to_owned(), pid, settings);
         let store = to.into().open(&info)?;
         Ok(Self { store, lines: Vec::new(), ends: Vec::new(), written: 0 })

@@ -11,9 +11,11 @@ mod row08_hand_off;
 mod row09_argument;
 mod row10_throughput;
 mod row11_memory;
+mod row12_events;
 mod row13_query;
 mod row14_growth;
 mod row15_gpu;
+mod row16_training;
 
 use crate::row::Row;
 
@@ -30,7 +32,9 @@ pub(crate) const ALL: &[&Row] = &[
     &row09_argument::ROW,
     &row10_throughput::ROW,
     &row11_memory::ROW,
+    &row12_events::ROW,
     &row13_query::ROW,
     &row14_growth::ROW,
     &row15_gpu::ROW,
+    &row16_training::ROW,
 ];

@@ -276,7 +276,7 @@ fn bare_sqlite(report: &mut Report) {
                 record.activity_id,
                 record.status,
                 record.started_at,
-                record.duration_ns,
+                record.duration_ns as i64,
                 text
             ])
             .expect(done);

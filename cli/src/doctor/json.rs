@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use runlore::Spooled;
 use runlore::telemetry::{Sensor, SensorState};
 use serde_json::{Map, Value, json};
 
@@ -31,8 +32,15 @@ pub(super) fn of(report: &Report<'_>) -> Value {
             "path": report.store.display().to_string(),
             "exists": report.store.path().map(|path| path.exists()),
         },
+        "spools": report.spooled.iter().map(spool).collect::<Vec<_>>(),
         "sensors": report.sensors.iter().map(sensor).collect::<Vec<_>>(),
         "findings": report.findings().map(|sensor| &sensor.field).collect::<Vec<_>>(),
+    })
+}
+
+fn spool(spooled: &Spooled) -> Value {
+    json!({
+        "workflow_id": spooled.workflow_id, "store": spooled.store, "bytes": spooled.bytes,
     })
 }
 

@@ -10,7 +10,7 @@ use super::Report;
 use crate::machine;
 use crate::out::{BOLD, DIM, RED};
 use crate::table::{self, Cell};
-use crate::units::{counted, measured};
+use crate::units::{bytes, counted, measured};
 
 /// How many characters of a value are shown.
 const VALUE_LENGTH: usize = 28;
@@ -69,7 +69,13 @@ fn summary(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     }
     let is_missing = report.store.path().is_some_and(|path| !path.exists());
     let made = if is_missing { ", which the first run makes" } else { "" };
-    line(out, "store", &format!("{}{made}", report.store.display()))
+    line(out, "store", &format!("{}{made}", report.store.display()))?;
+    for spooled in &report.spooled {
+        let store = spooled.store.as_deref().unwrap_or("a store without a name");
+        let size = bytes(spooled.bytes);
+        line(out, "spool", &format!("{size} of records wait for {store}: see runlore replay"))?;
+    }
+    Ok(())
 }
 
 fn line(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {

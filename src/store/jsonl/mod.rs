@@ -25,6 +25,7 @@
 mod files;
 mod in_use;
 mod joined;
+mod known;
 mod lines;
 mod load;
 mod mend;

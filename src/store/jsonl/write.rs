@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::in_use;
+use super::known::Known;
 use super::retain::retain;
 use crate::settings::{Bytes, JsonlSettings};
 use crate::store::{Batch, RunInfo, Store, StoreEntry};
@@ -30,6 +31,8 @@ pub struct JsonlStore {
     /// How many names have been used.
     names: u32,
     open: Option<LineFile>,
+    /// What the files of the run had when that was first asked for.
+    known: Option<Known>,
 }
 
 impl JsonlStore {
@@ -40,7 +43,7 @@ impl JsonlStore {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let stem = format!("{}_{}_{}", slug(&run.name), slug(&run.workflow_id), run.pid);
         let settings = &run.settings.databases.jsonl;
-        Self { folder, stem, settings, file: None, first: None, names: 0, open: None }
+        Self { folder, stem, settings, file: None, first: None, names: 0, open: None, known: None }
     }
 
     /// The file that the run makes first.
@@ -113,6 +116,20 @@ impl Store for JsonlStore {
             },
             None => Ok(()),
         }
+    }
+
+    fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+        let known = match &self.known {
+            Some(known) => known,
+            None => {
+                let known = Known::of_run(&self.folder, &self.stem).map_err(|error| {
+                    let text = format!("cannot read {}", self.folder.display());
+                    Error::new(ErrorKind::Store, text).with_source(error)
+                })?;
+                self.known.insert(known)
+            }
+        };
+        Ok(batch.records().map(|record| !known.has(record.as_bytes())).collect())
     }
 
     fn folder(&self) -> Option<&Path> {

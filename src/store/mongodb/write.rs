@@ -142,6 +142,10 @@ impl Store for MongodbStore {
         Ok(())
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn uri(&self) -> Option<String> {
         Some(self.link.place().uri().to_owned())
     }

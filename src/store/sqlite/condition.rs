@@ -6,6 +6,7 @@
 use rusqlite::types::Value as SqlValue;
 use serde_json::Value;
 
+use super::matching::MATCHES;
 use super::read::Table;
 use super::skim::Number;
 use crate::query::Filter;
@@ -133,8 +134,12 @@ fn of_predicate(column: &str, shows: Shows, predicate: &Predicate) -> Option<Con
         Predicate::Lte(operand) => ordered(column, shows, "<=", operand),
         Predicate::Exists(true) => Some(there()),
         Predicate::Exists(false) => Some(Condition::exact(format!("{column} IS NULL"), [])),
-        Predicate::Regex(_) => Some(match shows {
-            Shows::Texts => there().roughly(),
+        Predicate::Regex(pattern) => Some(match shows {
+            Shows::Texts => {
+                let written = [pattern.source(), pattern.options()];
+                let written = written.map(|text| SqlValue::Text(text.to_owned()));
+                Condition::exact(format!("{MATCHES}(?, ?, {column})"), written)
+            }
             Shows::Numbers => Condition::never(),
         }),
         Predicate::Not(inner) => all(column, shows, inner)?.negated(),
@@ -243,7 +248,7 @@ mod tests {
                 true,
             ),
             (r#"{"status": "ERROR", "used.lr": 1}"#, "(status = ?)", false),
-            (r#"{"activity_id": {"$regex": "^a"}}"#, "activity_id IS NOT NULL", false),
+            (r#"{"activity_id": {"$regex": "^a"}}"#, "runlore_matches(?, ?, activity_id)", true),
             (r#"{"task_id": 5}"#, "0", true),
             (r#"{}"#, "1", true),
         ];
@@ -257,7 +262,6 @@ mod tests {
         let cases = [
             r#"{"used.lr": 1}"#,
             r#"{"$or": [{"status": "ERROR"}, {"used.lr": 1}]}"#,
-            r#"{"$nor": [{"activity_id": {"$regex": "x"}}]}"#,
             r#"{"started_at": 18446744073709551615}"#,
         ];
         for filter in cases {

@@ -14,6 +14,7 @@ use std::sync::{
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::matching;
 use super::problem::{Problem, explain, is_unopenable};
 use super::schema;
 use crate::file_system;
@@ -224,6 +225,7 @@ impl Reader {
             | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(name, flags).map_err(problem)?;
         connection.pragma_update(None, "query_only", true).map_err(problem)?;
+        matching::register(&connection).map_err(problem)?;
         let leave_log = |yes| {
             connection
                 .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, yes)

@@ -17,6 +17,8 @@ mod by_hand;
 mod custom_store;
 #[cfg(test)]
 mod reading;
+#[cfg(test)]
+mod training;
 
 /// Runs a future that is always ready to go on.
 #[cfg(test)]

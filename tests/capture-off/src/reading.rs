@@ -22,6 +22,9 @@ fn what_was_written_is_read() {
     let depths: Vec<usize> = tree.walk().map(|(depth, _)| depth).collect();
     assert_eq!(depths, [0, 1, 2]);
     assert!(tree.render().values(true).to_string().contains("└─ inner  FINISHED"));
+    assert_eq!(runlore::spooled(&folder).unwrap(), []);
+    let replayed = runlore::replay(&folder, folder.to_str().unwrap(), |_| ()).unwrap();
+    assert_eq!((replayed.records, replayed.known), (0, 0));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -1,0 +1,130 @@
+//! Row 16: training loops.
+
+use std::hint::black_box;
+use std::iter::repeat;
+
+use runlore::settings::{LoopMode, Settings};
+
+use crate::clock::process_cpu_ns;
+use crate::measure::{Cases, Report};
+use crate::peers::{ours, telemetry};
+use crate::row::{Bound, Contender, Line, ROUNDS, Row, Unit, Value};
+
+#[path = "../../../examples/training.rs"]
+mod training;
+
+const LIGHTWEIGHT: &str = "lightweight";
+const DEFAULT: &str = "default";
+const CAPTURE: &str = "capture";
+const OFF: &str = "off";
+const BARE: &str = "bare";
+const TRAINING: &str = "training";
+
+pub(crate) static ROW: Row = Row {
+    number: 16,
+    rounds: ROUNDS,
+    contenders: &[
+        Contender { name: "recorded", run: recorded },
+        Contender { name: "off", run: off },
+        Contender { name: "trained, recorded", run: trained_recorded },
+        Contender { name: "trained, off", run: trained_off },
+    ],
+    lines: &[
+        Line {
+            what: "a batch, default mode, complete telemetry",
+            ours: Value::of("recorded", DEFAULT),
+            theirs: Some(("two captures", Value::of("recorded", CAPTURE).per(0.5))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::AtMost(1.05),
+        },
+        Line {
+            what: "a batch, lightweight, caller's thread",
+            ours: Value::of("recorded", LIGHTWEIGHT),
+            theirs: None,
+            unit: Unit::Nanoseconds,
+            bound: Bound::Below(1000.0),
+        },
+        Line {
+            what: "a batch of a loop that is off, above a bare one",
+            ours: Value::of("off", OFF).minus("off", BARE),
+            theirs: None,
+            unit: Unit::Nanoseconds,
+            bound: Bound::Below(2.0),
+        },
+        Line {
+            what: "the example `training`, lightweight loops, the process's time",
+            ours: Value::of("trained, recorded", TRAINING),
+            theirs: Some(("its loops bare", Value::of("trained, off", TRAINING))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::AtMost(1.01),
+        },
+    ],
+};
+
+/// Iterations a batch: their records fill less than half a queue.
+const CALLS: u32 = 200;
+const MEASURED: u32 = 30;
+const PURE: u32 = 500_000;
+
+/// Settings of this process; no forward passes, for the loops are what is measured.
+fn configure(change: impl FnOnce(&mut Settings)) {
+    let mut settings = Settings::default();
+    settings.instrumentation.ml.what = None;
+    change(&mut settings);
+    runlore::configure(settings).expect("the first settings of the process");
+}
+
+fn recorded(report: &mut Report) {
+    telemetry::close_inherited();
+    configure(|settings| {
+        let telemetry = &mut settings.telemetry_capture;
+        (telemetry.per_cpu, telemetry.disk, telemetry.network) = (true, true, true);
+    });
+    let run = ours::to_nowhere();
+    let capture = telemetry::complete();
+    let mut bytes = Vec::new();
+    let mut lightweight = run.iterate("batch", repeat(())).mode(LoopMode::Lightweight);
+    let mut default = run.iterate("batch", repeat(())).mode(LoopMode::Default);
+    Cases::queued()
+        .case(LIGHTWEIGHT, CALLS, || drop(lightweight.next()))
+        .case(DEFAULT, MEASURED, || drop(default.next()))
+        .case(CAPTURE, MEASURED, || telemetry::capture_into(&capture, &mut bytes))
+        .measure(report);
+    drop((lightweight, default));
+    let totals = run.finish().expect("everything is stored");
+    assert_eq!((totals.dropped, totals.errors, totals.running), (0, 0, 0));
+}
+
+fn off(report: &mut Report) {
+    configure(|settings| settings.instrumentation.ml.epoch_loop = None);
+    let run = ours::to_nowhere();
+    let mut off = run.epochs(repeat(1_u8));
+    let mut bare = repeat(1_u8);
+    Cases::pure()
+        .case(OFF, PURE, || drop(black_box(off.next())))
+        .case(BARE, PURE, || drop(black_box(bare.next())))
+        .measure(report);
+    drop(off);
+    ours::finish(run, 0);
+}
+
+fn trained_recorded(report: &mut Report) {
+    configure(|_| {});
+    trained(report);
+}
+
+fn trained_off(report: &mut Report) {
+    configure(|settings| {
+        let ml = &mut settings.instrumentation.ml;
+        (ml.epoch_loop, ml.batch_loop) = (None, None);
+    });
+    trained(report);
+}
+
+fn trained(report: &mut Report) {
+    let run = ours::to_jsonl();
+    let before = process_cpu_ns();
+    training::train(&run, 400).expect("the model is registered");
+    run.finish().expect("everything is stored");
+    report.add(TRAINING, (process_cpu_ns() - before) as f64);
+}

@@ -1,0 +1,112 @@
+//! `runlore emit`: metrics and milestones by hand, for scripts.
+
+mod import;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use runlore::emit::Telemetry;
+use serde_json::Value;
+
+use crate::Done;
+use crate::failure::Failure;
+use crate::store::Store;
+
+/// Write metrics and milestones, or sum up those that were written
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  runlore emit --metric inference_latency=0.125
+  runlore emit --metric tokens_per_sec=45.2 --metric gpu_util=88 --status completed
+  runlore emit --event model_load_start --status started --backend sqlite --path telemetry.db
+  runlore emit summary telemetry.jsonl
+
+Records are those of cloudmesh-ai-common, whose aggregator reads them. RUNLORE_EMIT_DISABLED=1 turns it off.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    emission: Emission,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Summary(summary::Args),
+    Import(import::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct Emission {
+    /// A value: a number, true, false or text
+    #[arg(long = "metric", value_name = "NAME=VALUE", value_parser = metric)]
+    metrics: Vec<(String, Value)>,
+
+    /// A milestone
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+
+    /// How it stands: started, completed, failed, or any other word
+    #[arg(long, default_value = "completed")]
+    status: String,
+
+    /// A sentence
+    #[arg(long)]
+    message: Option<String>,
+
+    /// What the record is of
+    #[arg(long, value_name = "NAME", default_value = "runlore")]
+    command_name: String,
+
+    /// Where it goes: jsonl, sqlite or text
+    #[arg(long, default_value = "jsonl")]
+    backend: String,
+
+    /// The file [default: telemetry.jsonl, telemetry.db; text: standard output]
+    #[arg(long)]
+    path: Option<PathBuf>,
+}
+
+fn metric(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    if name.is_empty() {
+        return Err("the name is missing".to_owned());
+    }
+    let value = match serde_json::from_str(value) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
+        _ => value.into(),
+    };
+    Ok((name.to_owned(), value))
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    match &args.command {
+        Some(Command::Summary(args)) => summary::run(args),
+        Some(Command::Import(args)) => import::run(args, store),
+        None => emit(&args.emission),
+    }
+}
+
+fn emit(args: &Emission) -> Done {
+    if args.metrics.is_empty() && args.event.is_none() && args.message.is_none() {
+        return Err(Failure::new(
+            "there is nothing to emit: give --metric NAME=VALUE, --event NAME or --message TEXT",
+        ));
+    }
+    let mut telemetry = Telemetry::new().command(&args.command_name).backend(&args.backend);
+    if let Some(path) = &args.path {
+        telemetry = telemetry.path(path);
+    }
+    let mut emission = telemetry.emit().status(&args.status).metrics(args.metrics.clone());
+    if let Some(event) = &args.event {
+        emission = emission.event(event);
+    }
+    if let Some(message) = &args.message {
+        emission = emission.message(message);
+    }
+    emission.send()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,43 @@
+//! `runlore events`: files of telemetry events, in the format of Stormlog / GPU Memory Profiler.
+
+mod convert;
+mod input;
+mod sessions;
+mod stats;
+mod validate;
+
+use clap::Subcommand;
+
+use crate::Done;
+
+/// Check, convert and look into files of telemetry events
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore events validate run.jsonl          what is wrong with each record
+  runlore events convert run.json run.csv    another format, or another schema
+  runlore events sessions sink/              the sessions of a file or a sink
+  runlore events stats run.jsonl.zst         counts and peaks
+
+Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Validate(validate::Args),
+    Convert(convert::Args),
+    Sessions(sessions::Args),
+    Stats(stats::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    match &args.command {
+        Command::Validate(args) => validate::run(args),
+        Command::Convert(args) => convert::run(args),
+        Command::Sessions(args) => sessions::run(args),
+        Command::Stats(args) => stats::run(args),
+    }
+}

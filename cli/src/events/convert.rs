@@ -1,0 +1,152 @@
+//! `runlore events convert`: another format, or another schema.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use runlore::events::{Format, Schema, Target, Writer};
+use runlore::query::text::printable;
+use runlore::{Error, ErrorKind};
+
+use super::input::{Reading, Told};
+use crate::Done;
+use crate::failure::Failure;
+use crate::out::stdout;
+use crate::units::counted;
+
+/// Write the events of a file or a sink as JSON, JSON lines or CSV
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore events convert run.json run.csv
+  runlore events convert --schema 4 old.jsonl.gz new.jsonl
+  runlore events convert --lossy run-v4.json run-v3.json
+
+The format is chosen by the name of OUT. Records that cannot be converted are told and left out; OUT appears when it is whole.
+Exit codes: 0 everything was converted, 1 something was not.")]
+pub(crate) struct Args {
+    /// A file, or the folder of a sink
+    #[arg(value_name = "IN")]
+    from: PathBuf,
+
+    /// The new file: *.json, *.jsonl or *.csv
+    #[arg(value_name = "OUT")]
+    to: PathBuf,
+
+    /// The schema to write: 2, 3 or 4
+    #[arg(long, value_name = "N", default_value = "3", value_parser = schema)]
+    schema: Schema,
+
+    /// Stop at the first record that is wrong, and write nothing
+    #[arg(long)]
+    strict: bool,
+
+    /// Write 0 where schema 2 or 3 cannot say that a counter is not known
+    #[arg(long)]
+    lossy: bool,
+
+    #[command(flatten)]
+    reading: Reading,
+}
+
+fn schema(text: &str) -> Result<Schema, String> {
+    let number = text.parse().ok().and_then(Schema::from_number);
+    number.ok_or_else(|| "there are 2, 3 and 4".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let Some(format) = Format::of_name(&args.to).filter(|_| !is_packed(&args.to)) else {
+        let to = args.to.display();
+        return Err(Failure::new(format!(
+            "cannot write {to}: name it *.json, *.jsonl or *.csv, which is how its format is chosen"
+        )));
+    };
+    let mut target = Target::from(args.schema);
+    target.lossy = args.lossy;
+    // Under another name until it is whole: OUT may be IN, and a half file must not look like one.
+    let part = Part::beside(&args.to)?;
+    let file = fs::File::create(&part.0).map_err(|error| cannot_write(&args.to, &error))?;
+    let file = std::io::BufWriter::with_capacity(256 * 1024, file);
+    let mut writer = Writer::new(file, format, target)?;
+    let mut told = Told::default();
+    let (mut written, mut left_out) = (0_u64, 0_u64);
+    args.reading.each(&args.from, |event, _| {
+        let problem = match event {
+            Ok(event) => match writer.write(&event) {
+                Ok(()) => {
+                    written += 1;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Record => {
+                    format!(
+                        "{}: the event at {} ns: {}",
+                        args.from.display(),
+                        event.timestamp_ns,
+                        hint(&error)
+                    )
+                }
+                Err(error) => return Err(error.into()),
+            },
+            Err(problem) if problem.is_torn() => {
+                told.add(&problem);
+                return Ok(());
+            }
+            Err(problem) => problem.to_string(),
+        };
+        if args.strict {
+            return Err(Failure::new(format!("{problem}; nothing was written")));
+        }
+        told.say(&problem);
+        left_out += 1;
+        Ok(())
+    })?;
+    writer.finish()?;
+    fs::rename(&part.0, &args.to).map_err(|error| cannot_write(&args.to, &error))?;
+    told.finish();
+    let mut out = stdout();
+    let events = counted(written, "event", "events");
+    let to = args.to.display().to_string();
+    let missing = match left_out {
+        0 => String::new(),
+        _ => format!(", {} left out", counted(left_out, "record", "records")),
+    };
+    writeln!(out, "{}: {events} in schema {}{missing}", printable(&to), args.schema.number())?;
+    out.flush()?;
+    Ok(if left_out == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn hint(error: &Error) -> String {
+    let text = error.to_string();
+    match text.contains("which schema 2 and 3 cannot say") {
+        true => format!("{text}: --schema 4 can, and --lossy writes 0"),
+        false => text,
+    }
+}
+
+fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|kind| kind == "gz" || kind == "zst")
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display()))
+}
+
+/// A file that goes away unless it was renamed.
+struct Part(PathBuf);
+
+impl Part {
+    fn beside(path: &Path) -> Result<Self, Failure> {
+        let Some(name) = path.file_name() else {
+            return Err(Failure::new(format!("{} is no name for a file", path.display())));
+        };
+        let name = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
+        Ok(Self(path.with_file_name(name)))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,261 @@
+//! `#[telemetry_forward]`: from a forward pass to one that records itself and its layers.
+
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, LitStr, Path, Result, ReturnType};
+
+use crate::args::{equals, label, separated, string};
+use crate::body::Body;
+use crate::errors::Errors;
+use crate::expand::nameable;
+use crate::function::Function;
+use crate::layers;
+use crate::nearest::suggestion;
+
+const NAMES: [&str; 5] = ["tensors", "name", "training", "sync", "crate"];
+
+/// What stands in the parentheses of the attribute.
+#[derive(Default)]
+pub(crate) struct Args {
+    name: Option<LitStr>,
+    training: Option<Expr>,
+    tensors: Option<Path>,
+    pub(crate) waits: bool,
+    krate: Option<Path>,
+}
+
+impl Args {
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut args = Self::default();
+        let mut seen = Vec::new();
+        let read = |input: ParseStream<'_>| {
+            separated(input, errors, |input, _| args.argument(input, &mut seen));
+            Ok(())
+        };
+        if let Err(error) = read.parse2(tokens) {
+            errors.push(error);
+        }
+        args
+    }
+
+    fn argument(&mut self, input: ParseStream<'_>, seen: &mut Vec<String>) -> Result<()> {
+        let word = input.call(Ident::parse_any).map_err(|error| {
+            Error::new(
+                error.span(),
+                "expected the name of an argument, such as `tensors = runlore_burn`",
+            )
+        })?;
+        let key = label(&word);
+        if seen.contains(&key) {
+            return Err(Error::new(word.span(), format!("`{key}` is given twice")));
+        }
+        match key.as_str() {
+            "name" => self.name = Some(string(input, &word)?),
+            "training" => {
+                equals(input, &word, "an expression", " = self.training")?;
+                self.training = Some(input.parse()?);
+            }
+            "tensors" => {
+                equals(input, &word, "a crate", " = runlore_burn")?;
+                self.tensors = Some(input.call(Path::parse_mod_style)?);
+            }
+            "sync" => {
+                let when = string(input, &word)?;
+                if when.value() != "task" {
+                    return Err(Error::new(when.span(), "`sync` takes only `\"task\"`"));
+                }
+                self.waits = true;
+            }
+            "crate" => {
+                equals(input, &word, "a path", " = path::to::runlore")?;
+                self.krate = Some(input.call(Path::parse_mod_style)?);
+            }
+            unknown => {
+                let hint = suggestion(unknown, &NAMES, "the arguments are");
+                let message = format!("unknown argument `{unknown}`: {hint}");
+                return Err(Error::new(word.span(), message));
+            }
+        }
+        seen.push(key);
+        Ok(())
+    }
+
+    /// The path to the runtime.
+    pub(crate) fn runtime(&self) -> TokenStream {
+        match &self.krate {
+            Some(path) => quote_spanned!(Span::mixed_site()=> #path::__private),
+            None => quote_spanned!(Span::mixed_site()=> ::runlore::__private),
+        }
+    }
+
+    /// Shows a value to `see`, if it is a tensor; or a module, by `what`.
+    pub(crate) fn look(&self, value: &TokenStream, what: &str) -> TokenStream {
+        let rl = self.runtime();
+        let tensors = match &self.tensors {
+            Some(path) => quote_spanned!(Span::mixed_site()=> #path::__private::tensors),
+            None => quote_spanned!(Span::mixed_site()=> #rl::tensors),
+        };
+        let method = Ident::new(what, Span::mixed_site());
+        quote_spanned! {Span::mixed_site()=>
+            {
+                #[allow(unused_imports)]
+                use #tensors::*;
+                (&&Probe(#value)).#method(__see)
+            }
+        }
+    }
+
+    /// How a pass ends with what came out.
+    pub(crate) fn end(&self) -> TokenStream {
+        let rl = self.runtime();
+        let waits = self.waits;
+        let look = self.look(&quote_spanned!(Span::mixed_site()=> __ok), "runlore_tensor");
+        quote_spanned! {Span::mixed_site()=>
+            __pass.end(
+                &__out,
+                #waits,
+                |__ret, __see| {
+                    if let ::core::option::Option::Some(__ok) = #rl::success!(__ret) #look
+                },
+                |__ret, __outputs| #rl::outcome!(__outputs, __ret),
+            );
+        }
+    }
+}
+
+/// Finds what is no forward pass.
+pub(crate) fn check(function: &Function, errors: &mut Errors) {
+    let is_deferred = function.is_deferred(false) || function.returns_unseen_future();
+    if function.sig.asyncness.is_some() || is_deferred {
+        errors.push(Error::new_spanned(
+            &function.sig.ident,
+            "a forward pass is not asynchronous: #[telemetry_task] records futures",
+        ));
+    } else if function.is_without_return() {
+        errors.push(Error::new_spanned(
+            &function.sig.ident,
+            "a forward pass returns what comes out of the model, but this function returns nothing",
+        ));
+    }
+}
+
+/// What is known of a call before it is ever made.
+pub(crate) fn site(rl: &TokenStream, name: &str, at: &Ident, parameters: &[String]) -> TokenStream {
+    let crate::expand::Location { line, column } = crate::location(at);
+    let line = Literal::u32_unsuffixed(line);
+    let column = Literal::u32_unsuffixed(column);
+    quote_spanned! {Span::mixed_site()=>
+        static __SITE: #rl::Site = #rl::Site::new(#rl::SiteSpec {
+            name: #name,
+            crate_name: ::core::env!("CARGO_PKG_NAME"),
+            crate_version: ::core::env!("CARGO_PKG_VERSION"),
+            commit: ::core::option_env!("RUNLORE_GIT_COMMIT"),
+            module: ::core::module_path!(),
+            file: ::core::file!(),
+            line: #line,
+            column: #column,
+            parameters: &[#(#parameters),*],
+            used: &[],
+            generated: &["tensor"],
+            metadata: &[],
+            tags: &[],
+            subtype: ::core::option::Option::None,
+            telemetry: #rl::TelemetryChoice::Default,
+            spread: false,
+            summarise_full: false,
+            is_async: false,
+        });
+    }
+}
+
+/// The recording function. As in `#[telemetry_task]`, every token of ours has a mixed-site span.
+pub(crate) fn expand(args: &Args, function: &Function, body: &Body) -> TokenStream {
+    let rl = args.runtime();
+    let names: Vec<String> = function.parameters.iter().map(|it| label(&it.ident)).collect();
+    let function_name = label(&function.sig.ident);
+    let site = site(&rl, &function_name, &function.sig.ident, &names);
+    let name = match (&args.name, function.sig.receiver()) {
+        (Some(name), _) => name.to_token_stream(),
+        (None, Some(_)) => {
+            quote_spanned!(Span::mixed_site()=> ::core::any::type_name::<Self>())
+        }
+        (None, None) => function_name.to_token_stream(),
+    };
+    let inputs = function.parameters.iter().zip(&names).map(|(parameter, name)| {
+        let (ident, cfg) = (&parameter.ident, &parameter.cfg);
+        let value = quote_spanned!(Span::mixed_site()=> &#ident);
+        let look = args.look(&value, "runlore_tensor");
+        quote_spanned! {Span::mixed_site()=>
+            #(#cfg)*
+            let __pass = __pass.input_with(#name, |__see| #look);
+        }
+    });
+    let training = args.training.as_ref().map(
+        |training| quote_spanned!(Span::mixed_site()=> let __pass = __pass.training(#training);),
+    );
+    let mut stmts = body.stmts();
+    layers::record(args, &mut stmts);
+    let returned = match &function.sig.output {
+        ReturnType::Default => TokenStream::new(),
+        ReturnType::Type(arrow, ty) => {
+            let ty = nameable(ty);
+            quote!(#arrow #ty)
+        }
+    };
+    let (head, attrs, end) = (&function.head, &body.attrs, args.end());
+    let mut inner = Group::new(Delimiter::Brace, quote!(#(#stmts)*));
+    inner.set_span(body.block.span());
+    let work = quote_spanned! {Span::mixed_site()=>
+        #site
+        #rl::inventory::submit! { #rl::SiteEntry::new(&__SITE) }
+        let __pass = #rl::Forward::model_at(&__SITE, #name);
+        #(#inputs)*
+        #training
+        let __pass = __pass.start();
+        let __body = #rl::once(move || #returned #inner);
+        let __out = __body();
+        #end
+        __out
+    };
+    let mut block = Group::new(Delimiter::Brace, work);
+    block.set_span(body.block.span());
+    quote!(#(#attrs)* #head #block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints(tokens: TokenStream) -> Vec<String> {
+        let mut errors = Errors::default();
+        Args::parse(tokens, &mut errors);
+        errors.messages()
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let mut errors = Errors::default();
+        let args = Args::parse(
+            quote!(
+                tensors = runlore_burn,
+                name = "n",
+                training = a && b,
+                sync = "task",
+                crate = a::b
+            ),
+            &mut errors,
+        );
+        assert_eq!(errors.messages(), [""; 0]);
+        assert!(args.waits && args.name.is_some() && args.training.is_some());
+        assert!(args.tensors.is_some() && args.krate.is_some());
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        assert_eq!(complaints(quote!(sync = "step")), ["`sync` takes only `\"task\"`"]);
+        assert_eq!(complaints(quote!(name = "a", name = "b")), ["`name` is given twice"]);
+        assert!(complaints(quote!(tensor = burn))[0].contains("`tensors`"));
+    }
+}

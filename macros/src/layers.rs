@@ -1,0 +1,209 @@
+//! The calls of layers in the body of a forward pass, each turned into one that records itself.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::visit_mut::{self, VisitMut};
+use syn::{Expr, ExprAsync, ExprMethodCall, Item, Member, Stmt};
+
+use crate::forward::{self, Args};
+use crate::source;
+
+/// Methods that a layer has, and those that take one.
+const OF_LAYER: [&str; 2] = ["forward", "forward_t"];
+const WITH_LAYER: [&str; 2] = ["apply", "apply_t"];
+
+/// Rewrites the calls of layers.
+pub(crate) fn record(args: &Args, stmts: &mut [Stmt]) {
+    let mut layers = Layers { args };
+    for stmt in stmts {
+        layers.visit_stmt_mut(stmt);
+    }
+}
+
+struct Layers<'a> {
+    args: &'a Args,
+}
+
+impl VisitMut for Layers<'_> {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        visit_mut::visit_expr_mut(self, expr);
+        if let Expr::MethodCall(call) = &*expr
+            && let Some(recorded) = self.recorded(call)
+        {
+            *expr = Expr::Verbatim(recorded);
+        }
+    }
+
+    // What is in there runs at another time, or is another function.
+    fn visit_expr_async_mut(&mut self, _: &mut ExprAsync) {}
+    fn visit_item_mut(&mut self, _: &mut Item) {}
+}
+
+impl Layers<'_> {
+    fn recorded(&self, call: &ExprMethodCall) -> Option<TokenStream> {
+        let method = call.method.to_string();
+        if OF_LAYER.contains(&method.as_str()) && !call.args.is_empty() {
+            return self.call_of_layer(call);
+        }
+        if WITH_LAYER.contains(&method.as_str()) {
+            return self.call_with_layer(call);
+        }
+        None
+    }
+
+    /// `self.fc1.forward(x)`: the arguments are evaluated first, because layers that are called in them come before this
+    /// one. By a `match`, in which what they borrow lives long enough.
+    fn call_of_layer(&self, call: &ExprMethodCall) -> Option<TokenStream> {
+        let layer = Layer::of(&call.receiver)?;
+        let names: Vec<Ident> = (0..call.args.len())
+            .map(|index| Ident::new(&format!("__argument_{index}"), Span::mixed_site()))
+            .collect();
+        let values = &call.args;
+        let ExprMethodCall { attrs, receiver, method, turbofish, .. } = call;
+        let first = &names[0];
+        let input = quote_spanned!(Span::mixed_site()=> &#first);
+        let out = quote!(#receiver.#method #turbofish (#(#names),*));
+        let recorded = self.recorded_call(&layer, &call.method, &input, &out);
+        Some(quote_spanned! {Span::mixed_site()=>
+            #(#attrs)*
+            match (#values,) { (#(#names,)*) => { #recorded } }
+        })
+    }
+
+    /// `x.apply(&self.fc1)`
+    fn call_with_layer(&self, call: &ExprMethodCall) -> Option<TokenStream> {
+        let Expr::Reference(reference) = call.args.first()? else { return None };
+        let layer = Layer::of(&reference.expr)?;
+        let ExprMethodCall { attrs, receiver, method, turbofish, args, .. } = call;
+        let input = quote_spanned!(Span::mixed_site()=> __input);
+        let out = quote_spanned!(Span::mixed_site()=> __input.#method #turbofish (#args));
+        let recorded = self.recorded_call(&layer, &call.method, &input, &out);
+        Some(quote_spanned! {Span::mixed_site()=>
+            #(#attrs)*
+            match (&#receiver,) { (__input,) => { #recorded } }
+        })
+    }
+
+    fn recorded_call(
+        &self,
+        layer: &Layer<'_>,
+        at: &Ident,
+        input: &TokenStream,
+        call: &TokenStream,
+    ) -> TokenStream {
+        let rl = self.args.runtime();
+        let site = forward::site(&rl, &layer.name, at, &[]);
+        let module = layer.place.map(|place| {
+            let is_field = layer.is_field;
+            let value = quote_spanned!(Span::mixed_site()=> &#place);
+            let look = self.args.look(&value, "runlore_module");
+            quote_spanned! {Span::mixed_site()=>
+                let __pass = __pass.module(#rl::type_name_of(&#place), #is_field, |__see| #look);
+            }
+        });
+        let look = self.args.look(input, "runlore_tensor");
+        let end = self.args.end();
+        quote_spanned! {Span::mixed_site()=>
+            #site
+            let __pass = #rl::Forward::layer_at(&__SITE);
+            #module
+            let __pass = __pass.input_with("tensor", |__see| #look).start();
+            let __out = #call;
+            #end
+            __out
+        }
+    }
+}
+
+/// A layer that is called.
+struct Layer<'a> {
+    name: String,
+    /// Where it is, if it can be looked at without doing anything.
+    place: Option<&'a Expr>,
+    /// Whether it is a field of the model itself.
+    is_field: bool,
+}
+
+impl<'a> Layer<'a> {
+    /// Nothing for the model itself.
+    fn of(receiver: &'a Expr) -> Option<Self> {
+        let base = base(receiver);
+        if is_self(base) {
+            return None;
+        }
+        let text = source::text(base.to_token_stream());
+        let name = text.strip_prefix("self.").or(text.strip_prefix("self . ")).unwrap_or(&text);
+        Some(Self {
+            name: name.to_owned(),
+            place: is_place(receiver).then_some(receiver),
+            is_field: is_field_of_self(base),
+        })
+    }
+}
+
+/// What a chain such as `self.conv.as_ref()?.inner()` begins with.
+fn base(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::MethodCall(call) => base(&call.receiver),
+        Expr::Try(inner) => base(&inner.expr),
+        Expr::Paren(inner) => base(&inner.expr),
+        Expr::Group(inner) => base(&inner.expr),
+        Expr::Reference(inner) => base(&inner.expr),
+        Expr::Unary(inner) => base(&inner.expr),
+        expr => expr,
+    }
+}
+
+/// Whether to evaluate it twice is the same as once.
+fn is_place(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) => true,
+        Expr::Field(field) => is_place(&field.base),
+        Expr::Index(index) => {
+            is_place(&index.expr)
+                && (is_place(&index.index) || matches!(*index.index, Expr::Lit(_)))
+        }
+        Expr::Paren(inner) => is_place(&inner.expr),
+        Expr::Group(inner) => is_place(&inner.expr),
+        _ => false,
+    }
+}
+
+fn is_self(expr: &Expr) -> bool {
+    matches!(expr, Expr::Path(path) if path.path.is_ident("self"))
+}
+
+/// `self.fc1`, `self.0`, `self.layers[2]`
+fn is_field_of_self(expr: &Expr) -> bool {
+    match expr {
+        Expr::Index(index) => is_field_of_self(&index.expr),
+        Expr::Field(field) => {
+            is_self(&field.base) && matches!(field.member, Member::Named(_) | Member::Unnamed(_))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(source: &str) -> Option<(String, bool, bool)> {
+        let expr: Expr = syn::parse_str(source).expect("an expression");
+        Layer::of(&expr)
+            .map(|layer| (layer.name.replace(' ', ""), layer.place.is_some(), layer.is_field))
+    }
+
+    #[test]
+    fn layers_are_named_after_where_they_are() {
+        let known = |name: &str, place, field| Some((name.to_owned(), place, field));
+        assert_eq!(layer("self.fc1"), known("fc1", true, true));
+        assert_eq!(layer("self.layers[2]"), known("layers[2]", true, true));
+        assert_eq!(layer("self.body.fc1"), known("body.fc1", true, false));
+        assert_eq!(layer("layer"), known("layer", true, false));
+        assert_eq!(layer("self.conv.as_ref().unwrap()"), known("conv", false, true));
+        assert_eq!(layer("self.layers[next()]"), known("layers[next()]", false, true));
+        assert_eq!(layer("self"), None);
+        assert_eq!(layer("self.make()"), None);
+    }
+}

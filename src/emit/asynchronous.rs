@@ -1,0 +1,248 @@
+//! The same for futures.
+
+use std::fmt::{self, Display};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Instant;
+
+use super::emission::{Emission, Metric};
+use super::record::Emitted;
+use super::telemetry::Telemetry;
+use crate::{Error, ErrorKind, Result};
+
+/// Emits without waiting for files: a thread of its own writes them, in order. Made by [`Telemetry::into_async`]; it needs no
+/// runtime in particular.
+///
+/// ```
+/// # let path = std::env::temp_dir().join(format!("runlore-doc-async-{}.jsonl", std::process::id()));
+/// # let rest = async {
+/// let telemetry = runlore::emit::Telemetry::new().path(&path).into_async();
+/// telemetry.emit().metric("tokens_per_sec", 45.2).send().await?;
+/// let answer = telemetry.track("think", async { 42 }).await;
+/// # assert_eq!(answer, 42);
+/// # Ok::<(), runlore::Error>(())
+/// # };
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(rest)?;
+/// # assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), runlore::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct AsyncTelemetry {
+    telemetry: Telemetry,
+    queue: Sender<(Emitted, Arc<Outcome>)>,
+}
+
+impl fmt::Debug for AsyncTelemetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AsyncTelemetry").field(&self.telemetry).finish()
+    }
+}
+
+/// An emission that is written when it is [sent](Self::send), or when it goes out of scope.
+#[derive(Debug)]
+pub struct AsyncEmission {
+    emission: Emission,
+    to: AsyncTelemetry,
+}
+
+/// A record that is being written: wait for it, or let it go. It is written either way.
+#[derive(Debug)]
+pub struct Sent(Option<Arc<Outcome>>);
+
+#[derive(Debug, Default)]
+struct Outcome(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    result: Option<Result<()>>,
+    waker: Option<Waker>,
+}
+
+impl AsyncTelemetry {
+    pub(super) fn new(telemetry: Telemetry) -> Self {
+        let (queue, records) = channel::<(Emitted, Arc<Outcome>)>();
+        let writer = telemetry.clone();
+        let work = move || {
+            for (record, outcome) in records {
+                outcome.set(writer.write(&record), &writer);
+            }
+        };
+        // Without a thread nothing is written, and each emission says so.
+        _ = thread::Builder::new().name("runlore-emit".to_owned()).spawn(work);
+        Self { telemetry, queue }
+    }
+
+    /// A record: add to it what it is to say.
+    pub fn emit(&self) -> AsyncEmission {
+        AsyncEmission { emission: self.telemetry.emit(), to: self.clone() }
+    }
+
+    /// A record that something begins.
+    pub fn start(&self) -> AsyncEmission {
+        self.emit().status("started")
+    }
+
+    /// A record that something came to a good end.
+    pub fn complete(&self) -> AsyncEmission {
+        self.emit().status("completed").message("Command completed successfully")
+    }
+
+    /// A record that something failed.
+    pub fn fail(&self, error: impl Display) -> AsyncEmission {
+        self.emit().status("failed").message(error.to_string())
+    }
+
+    /// Work with a record when it begins and one when it ends; dropped before its end, it has failed.
+    pub async fn track<T>(&self, message: &str, work: impl Future<Output = T>) -> T {
+        self.tracked(message, work, |_| None).await
+    }
+
+    /// The same for work that may fail.
+    ///
+    /// # Errors
+    ///
+    /// The work's own.
+    pub async fn try_track<T, E: Display>(
+        &self,
+        message: &str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        self.tracked(message, work, |result| result.as_ref().err().map(E::to_string)).await
+    }
+
+    async fn tracked<T>(
+        &self,
+        message: &str,
+        work: impl Future<Output = T>,
+        error: impl FnOnce(&T) -> Option<String>,
+    ) -> T {
+        drop(self.start().message(message).send());
+        let mut end = End {
+            to: self,
+            began: Instant::now(),
+            failed: Some("dropped before its end".to_owned()),
+        };
+        let result = work.await;
+        end.failed = error(&result);
+        result
+    }
+
+    fn push(&self, record: Option<Emitted>) -> Sent {
+        let Some(record) = record else { return Sent(None) };
+        let outcome = Arc::new(Outcome::default());
+        if self.queue.send((record, outcome.clone())).is_err() {
+            let error = Error::new(
+                ErrorKind::Pipeline,
+                "nothing is emitted: its thread could not be started",
+            );
+            outcome.set(Err(error), &self.telemetry);
+        }
+        Sent(Some(outcome))
+    }
+}
+
+/// Emits the end of tracked work, however it comes.
+struct End<'a> {
+    to: &'a AsyncTelemetry,
+    began: Instant,
+    failed: Option<String>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let end = match self.failed.take() {
+            Some(_) if thread::panicking() => self.to.fail("panicked"),
+            Some(why) => self.to.fail(why),
+            None => self.to.complete(),
+        };
+        drop(end.metric("duration_sec", self.began.elapsed().as_secs_f64()).send());
+    }
+}
+
+impl AsyncEmission {
+    /// As [`Emission::metric`].
+    pub fn metric(self, name: &str, value: impl Metric) -> Self {
+        self.with(|emission| emission.metric(name, value))
+    }
+
+    /// As [`Emission::metrics`].
+    pub fn metrics<N: AsRef<str>, V: Metric>(
+        self,
+        metrics: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        self.with(|emission| emission.metrics(metrics))
+    }
+
+    /// As [`Emission::event`].
+    pub fn event(self, name: &str) -> Self {
+        self.with(|emission| emission.event(name))
+    }
+
+    /// As [`Emission::status`].
+    pub fn status(self, status: &str) -> Self {
+        self.with(|emission| emission.status(status))
+    }
+
+    /// As [`Emission::message`].
+    pub fn message(self, message: impl Into<String>) -> Self {
+        self.with(|emission| emission.message(message))
+    }
+
+    fn with(mut self, change: impl FnOnce(Emission) -> Emission) -> Self {
+        let telemetry = self.to.telemetry.clone();
+        let emission = std::mem::replace(&mut self.emission, Emission::nothing(telemetry));
+        self.emission = change(emission);
+        self
+    }
+
+    /// Hands the record over to be written.
+    pub fn send(mut self) -> Sent {
+        let record = self.emission.take();
+        self.to.push(record)
+    }
+}
+
+impl Drop for AsyncEmission {
+    fn drop(&mut self) {
+        let record = self.emission.take();
+        drop(self.to.push(record));
+    }
+}
+
+impl Outcome {
+    fn set(&self, result: Result<()>, telemetry: &Telemetry) {
+        if let Err(error) = &result {
+            telemetry.tell(Err(Error::new(error.kind(), error.to_string())));
+        }
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.result = Some(result);
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Future for Sent {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(outcome) = &self.0 else { return Poll::Ready(Ok(())) };
+        let mut state = outcome.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.result.take() {
+            Some(result) => {
+                drop(state);
+                self.0 = None;
+                Poll::Ready(result)
+            }
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A record on its way.
+
+use jiff::Zoned;
+use serde_json::{Map, Value};
+
+use super::record::Emitted;
+use super::system::system;
+use super::telemetry::Telemetry;
+use crate::Result;
+
+/// A record that is written when it goes out of scope; made by [`Telemetry::emit`].
+#[derive(Debug)]
+pub struct Emission {
+    telemetry: Telemetry,
+    record: Option<Unsent>,
+}
+
+/// What a record is to say.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    status: String,
+    metrics: Map<String, Value>,
+    message: Option<String>,
+}
+
+impl Emission {
+    pub(super) fn new(telemetry: Telemetry) -> Self {
+        let record = (!Telemetry::is_disabled()).then(|| Unsent {
+            status: "completed".to_owned(),
+            metrics: Map::new(),
+            message: None,
+        });
+        Self { telemetry, record }
+    }
+
+    /// An emission that writes nothing.
+    pub(super) fn nothing(telemetry: Telemetry) -> Self {
+        Self { telemetry, record: None }
+    }
+
+    /// A value. One of the same name is replaced; floats that are no number are written as text: `NaN`, `Infinity`.
+    pub fn metric(mut self, name: &str, value: impl Metric) -> Self {
+        if let Some(record) = &mut self.record {
+            record.metrics.insert(name.to_owned(), value.into_value());
+        }
+        self
+    }
+
+    /// Several values.
+    pub fn metrics<N: AsRef<str>, V: Metric>(
+        mut self,
+        metrics: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        for (name, value) in metrics {
+            self = self.metric(name.as_ref(), value);
+        }
+        self
+    }
+
+    /// A milestone.
+    pub fn event(self, name: &str) -> Self {
+        self.metric("event", name)
+    }
+
+    /// How it stands [default: `completed`].
+    pub fn status(mut self, status: &str) -> Self {
+        if let Some(record) = &mut self.record {
+            status.clone_into(&mut record.status);
+        }
+        self
+    }
+
+    /// A sentence; an empty one is none.
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        if let Some(record) = &mut self.record {
+            record.message = Some(message.into()).filter(|message| !message.is_empty());
+        }
+        self
+    }
+
+    /// Writes the record now.
+    ///
+    /// # Errors
+    ///
+    /// Where it could not be written.
+    pub fn send(mut self) -> Result<()> {
+        match self.take() {
+            Some(record) => self.telemetry.write(&record),
+            None => Ok(()),
+        }
+    }
+
+    /// The record, which is then nobody's to write but the caller's. What it says also becomes part of the task around it.
+    pub(super) fn take(&mut self) -> Option<Emitted> {
+        let Unsent { status, metrics, message } = self.record.take()?;
+        for (name, value) in &metrics {
+            match (name.as_str(), value) {
+                ("event", Value::String(event)) => crate::generated(event, &status),
+                _ => crate::generated(name, value),
+            }
+        }
+        Some(Emitted {
+            timestamp: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string(),
+            command: self.telemetry.name().to_owned(),
+            status,
+            metrics,
+            system: system().clone(),
+            message,
+        })
+    }
+}
+
+impl Drop for Emission {
+    fn drop(&mut self) {
+        if let Some(record) = self.take() {
+            self.telemetry.tell(self.telemetry.write(&record));
+        }
+    }
+}
+
+/// What can be the value of a metric.
+pub trait Metric {
+    /// The value as JSON. Floats that are no number become text.
+    fn into_value(self) -> Value;
+}
+
+macro_rules! plain_metrics {
+    ($($type:ty),*) => {$(
+        impl Metric for $type {
+            fn into_value(self) -> Value {
+                self.into()
+            }
+        }
+    )*};
+}
+
+plain_metrics!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, bool, &str, String, Value);
+
+impl Metric for f64 {
+    fn into_value(self) -> Value {
+        if self.is_finite() {
+            self.into()
+        } else if self.is_nan() {
+            "NaN".into()
+        } else {
+            if self > 0.0 { "Infinity" } else { "-Infinity" }.into()
+        }
+    }
+}
+
+impl Metric for f32 {
+    fn into_value(self) -> Value {
+        f64::from(self).into_value()
+    }
+}

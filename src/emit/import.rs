@@ -1,0 +1,125 @@
+//! Emitted records into a store, as a workflow of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::read::read;
+use super::record::Emitted;
+use crate::record::{Record, Status};
+use crate::store::{Sink, StoreChoice};
+use crate::{Error, ErrorKind, Result};
+
+/// What was imported.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Imported {
+    /// The workflow that the records are tasks of.
+    pub workflow_id: String,
+    /// How many there are.
+    pub tasks: u64,
+    /// The file that they were written to, where each run has one of its own.
+    pub file: Option<PathBuf>,
+    /// What could not be read.
+    pub problems: Vec<Error>,
+}
+
+/// Imports emitted records into a store. Each becomes a task: its metrics are what it gives, its message and
+/// system are metadata. Ids are made of what the records say, so that importing the same file again replaces what was
+/// imported before.
+///
+/// # Errors
+///
+/// Where the records cannot be read, there are none, or the store cannot be written.
+pub fn import(path: impl AsRef<Path>, to: impl Into<StoreChoice>) -> Result<Imported> {
+    let path = path.as_ref();
+    let mut problems = Vec::new();
+    let mut records = Vec::new();
+    for record in read(path)? {
+        match record {
+            Ok(record) => records.push(record),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    let Some(first) = records.first() else {
+        let what = format!("there is no record in {}", path.display());
+        return Err(Error::new(ErrorKind::Record, what));
+    };
+    let text = serde_json::to_string(first).unwrap_or_default();
+    let workflow = Uuid::new_v5(&Uuid::NAMESPACE_URL, text.as_bytes());
+    let id = workflow.to_string();
+    let times: Vec<f64> = records.iter().filter_map(unix_seconds).collect();
+    let (began, ended) =
+        (times.iter().copied().reduce(f64::min), times.iter().copied().reduce(f64::max));
+    let workflow_record = json!({
+        "type": "workflow", "workflow_id": id, "name": first.command, "status": "FINISHED",
+        "utc_timestamp": began, "started_at": began, "ended_at": ended,
+        "custom_metadata": {"imported_from": "cloudmesh-ai-common"},
+    });
+    let tasks = records.iter().enumerate().map(|(at, record)| task(record, at, workflow));
+    let all = std::iter::once(workflow_record).chain(tasks);
+    let file = match to.into().into_folder() {
+        Ok(folder) => Some(write_file(Path::new(&folder), &id, all)?),
+        Err(store) => {
+            let mut sink = Sink::open(store, "emitted")?;
+            for record in all {
+                sink.add(&Record::from_json(record)?)?;
+            }
+            sink.finish()?;
+            None
+        }
+    };
+    Ok(Imported { workflow_id: id, tasks: records.len() as u64, file, problems })
+}
+
+/// In one step, so that nobody reads a half of it; a file of the same records is replaced.
+fn write_file(folder: &Path, id: &str, records: impl Iterator<Item = Value>) -> Result<PathBuf> {
+    let lines: String = records.map(|record| format!("{record}\n")).collect();
+    let file = folder.join(format!("emitted_{id}_0.jsonl"));
+    let failed = |error| {
+        Error::new(ErrorKind::Store, format!("cannot write {}", file.display())).with_source(error)
+    };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let part = folder.join(format!(".emitted_{id}_{}.part", std::process::id()));
+    fs::write(&part, lines).and_then(|()| fs::rename(&part, &file)).map_err(failed)?;
+    Ok(file)
+}
+
+fn task(record: &Emitted, at: usize, workflow: Uuid) -> Value {
+    let status = match record.status.as_str() {
+        "completed" => Status::Finished,
+        "failed" => Status::Error,
+        "started" => Status::Running,
+        _ => Status::Unknown,
+    };
+    let when = unix_seconds(record);
+    let seconds = record.metrics.get("duration_sec").and_then(Value::as_f64);
+    let mut task = json!({
+        "type": "task",
+        "task_id": Uuid::new_v5(&workflow, at.to_string().as_bytes()).to_string(),
+        "workflow_id": workflow.to_string(),
+        "activity_id": record.command,
+        "status": status.as_str(),
+        "generated": record.metrics,
+        "custom_metadata": {"status": record.status, "message": record.message, "system": record.system},
+    });
+    if let Some(when) = when {
+        task["ended_at"] = when.into();
+        task["started_at"] = (when - seconds.unwrap_or(0.0)).into();
+    }
+    if status == Status::Error {
+        task["stderr"] = record.message.clone().into();
+    }
+    task
+}
+
+/// The time of a record, which says no zone: that of this machine.
+fn unix_seconds(record: &Emitted) -> Option<f64> {
+    let local: DateTime = record.timestamp.parse().ok()?;
+    let time = local.to_zoned(TimeZone::system()).ok()?.timestamp();
+    Some(time.as_microsecond() as f64 / 1e6)
+}

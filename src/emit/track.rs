@@ -1,0 +1,77 @@
+//! Work that says when it begins and how it ended.
+
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+
+use super::emission::Metric;
+use super::telemetry::Telemetry;
+
+/// Work to be tracked; made by [`Telemetry::track`]. It has a record `started`, and one `completed` or `failed` with
+/// `duration_sec`.
+#[derive(Debug)]
+pub struct Track {
+    telemetry: Telemetry,
+    message: String,
+    metrics: Map<String, Value>,
+}
+
+impl Track {
+    pub(super) fn new(telemetry: Telemetry) -> Self {
+        Self { telemetry, message: String::new(), metrics: Map::new() }
+    }
+
+    /// A sentence for the beginning.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// A value for both records.
+    #[must_use]
+    pub fn metric(mut self, name: &str, value: impl Metric) -> Self {
+        self.metrics.insert(name.to_owned(), value.into_value());
+        self
+    }
+
+    /// Does the work. A panic is a failure, and goes on.
+    pub fn run<T>(self, work: impl FnOnce() -> T) -> T {
+        self.tracked(work, |_| None::<String>)
+    }
+
+    /// Does work that may fail.
+    ///
+    /// # Errors
+    ///
+    /// The work's own.
+    pub fn try_run<T, E: Display>(self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.tracked(work, |result| result.as_ref().err().map(E::to_string))
+    }
+
+    fn tracked<T>(self, work: impl FnOnce() -> T, error: impl FnOnce(&T) -> Option<String>) -> T {
+        let Self { telemetry, message, metrics } = self;
+        drop(telemetry.start().message(message).metrics(metrics.clone()));
+        let began = Instant::now();
+        let result = catch_unwind(AssertUnwindSafe(work));
+        let seconds = began.elapsed().as_secs_f64();
+        let failed = match &result {
+            Ok(value) => error(value),
+            Err(panic) => Some(panic_message(&**panic)),
+        };
+        let end = match failed {
+            Some(why) => telemetry.fail(why),
+            None => telemetry.complete(),
+        };
+        drop(end.metrics(metrics).metric("duration_sec", seconds));
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "panicked".to_owned())
+}

@@ -1,0 +1,312 @@
+//! One event, whatever schema it came in.
+
+use std::borrow::Cow;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
+
+use super::capabilities;
+use super::identity::Identity;
+use super::invalid::{Invalid, Reason};
+use super::python::is_blank;
+
+/// What a collector saw at one moment: the memory of an allocator and of its device, and what it was about.
+///
+/// The fields have the names and the order of the schema. A counter that the collector cannot know is none, which only
+/// schema 4 can say of all of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TelemetryEvent {
+    /// The session that the event belongs to.
+    pub session_id: String,
+    /// Unix nanoseconds.
+    pub timestamp_ns: u64,
+    /// `sample`, `start`, `stop`, `peak`, `allocation`, `warning` and the like; any word is allowed.
+    pub event_type: String,
+    /// Who collected it.
+    pub collector: String,
+    /// The time between two samples; 0 where there is none.
+    pub sampling_interval_ms: u64,
+    /// The process; -1 where it is not known.
+    pub pid: i64,
+    /// The machine.
+    pub host: String,
+    /// The job that the process is part of.
+    pub job_id: Option<String>,
+    /// The process among all of the job.
+    pub rank: u64,
+    /// The process among those of its machine.
+    pub local_rank: u64,
+    /// How many processes the job has.
+    pub world_size: u64,
+    /// The device; -1 is the processor.
+    pub device_id: i64,
+    /// What the allocator has handed out.
+    pub allocator_allocated_bytes: Option<u64>,
+    /// What the allocator holds.
+    pub allocator_reserved_bytes: Option<u64>,
+    /// What is in use of it.
+    pub allocator_active_bytes: Option<u64>,
+    /// What is not in use, but cannot be given back.
+    pub allocator_inactive_bytes: Option<u64>,
+    /// The change since the event before.
+    pub allocator_change_bytes: Option<i64>,
+    /// What is taken of the device.
+    pub device_used_bytes: Option<u64>,
+    /// What is free of the device.
+    pub device_free_bytes: Option<u64>,
+    /// What the device has.
+    pub device_total_bytes: Option<u64>,
+    /// What it was about, in words.
+    pub context: Option<String>,
+    /// All the rest.
+    pub metadata: Map<String, Value>,
+}
+
+/// A sample of nothing, of a process and a session that are not known. The session must be named before the event can be
+/// written.
+impl Default for TelemetryEvent {
+    fn default() -> Self {
+        Self {
+            session_id: String::new(),
+            timestamp_ns: 0,
+            event_type: "sample".to_owned(),
+            collector: "runlore".to_owned(),
+            sampling_interval_ms: 0,
+            pid: -1,
+            host: "unknown".to_owned(),
+            job_id: None,
+            rank: 0,
+            local_rank: 0,
+            world_size: 1,
+            device_id: -1,
+            allocator_allocated_bytes: None,
+            allocator_reserved_bytes: None,
+            allocator_active_bytes: None,
+            allocator_inactive_bytes: None,
+            allocator_change_bytes: None,
+            device_used_bytes: None,
+            device_free_bytes: None,
+            device_total_bytes: None,
+            context: None,
+            metadata: Map::new(),
+        }
+    }
+}
+
+/// A version of the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum Schema {
+    /// Without sessions.
+    V2 = 2,
+    /// With sessions: what every reader since Stormlog 0.3 understands.
+    #[default]
+    V3 = 3,
+    /// With counters that may be unknown, and with `metadata.memory_capabilities`.
+    V4 = 4,
+}
+
+impl Schema {
+    /// The schema of this number.
+    pub fn from_number(number: i64) -> Option<Self> {
+        [Self::V2, Self::V3, Self::V4].into_iter().find(|schema| schema.number() == number)
+    }
+
+    /// 2, 3 or 4.
+    pub fn number(self) -> i64 {
+        i64::from(self as u8)
+    }
+}
+
+/// What an event is to be written as: a [`Schema`], and whether what it cannot say may be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Target {
+    /// The schema.
+    pub schema: Schema,
+    /// Whether counters that are not known become 0 in schema 2 and 3. What the event says of capabilities goes with
+    /// them: it would contradict the zeros.
+    pub lossy: bool,
+}
+
+impl Target {
+    /// The same, with what it cannot say lost.
+    #[must_use]
+    pub fn lossy(self) -> Self {
+        Self { lossy: true, ..self }
+    }
+}
+
+impl From<Schema> for Target {
+    fn from(schema: Schema) -> Self {
+        Self { schema, lossy: false }
+    }
+}
+
+impl TelemetryEvent {
+    /// The place of the process in its job.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            job_id: self.job_id.clone(),
+            rank: self.rank,
+            local_rank: self.local_rank,
+            world_size: self.world_size,
+        }
+    }
+
+    /// Checks what the types leave open: that names say something, that ranks are below the size of the job, and that no
+    /// more of the device is used or free than there is.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let texts = [
+            ("session_id", &self.session_id),
+            ("event_type", &self.event_type),
+            ("collector", &self.collector),
+            ("host", &self.host),
+        ];
+        if let Some((field, _)) = texts.into_iter().find(|(_, text)| is_blank(text)) {
+            return Err(Invalid::new(field, Reason::Blank));
+        }
+        if self.pid < -1 {
+            return Err(Invalid::new("pid", Reason::Below(-1)));
+        }
+        if self.job_id.as_deref().is_some_and(is_blank) {
+            return Err(Invalid::new("job_id", Reason::Blank));
+        }
+        if self.world_size == 0 {
+            return Err(Invalid::new("world_size", Reason::Below(1)));
+        }
+        let device = [
+            ("device_used_bytes", self.device_used_bytes),
+            ("device_free_bytes", self.device_free_bytes),
+        ];
+        for (field, bytes) in device {
+            if let (Some(bytes), Some(total)) = (bytes, self.device_total_bytes)
+                && bytes > total
+            {
+                return Err(Invalid::new(field, Reason::OverTotal));
+            }
+        }
+        self.identity().check()
+    }
+
+    /// The event as a record.
+    ///
+    /// Schema 2 has no sessions: there, a session's id goes into the metadata, where readers look for it, unless it was made
+    /// up when a record without one was read.
+    ///
+    /// ```
+    /// use runlore::events::{Schema, Target, TelemetryEvent};
+    ///
+    /// let event = TelemetryEvent { session_id: "s".to_owned(), ..TelemetryEvent::default() };
+    /// assert_eq!(event.to_record(Schema::V4)?["device_used_bytes"], serde_json::Value::Null);
+    ///
+    /// let refused = event.to_record(Schema::V3).unwrap_err();
+    /// assert_eq!(refused.field(), "allocator_allocated_bytes");
+    /// let lossy = event.to_record(Target::from(Schema::V3).lossy())?;
+    /// assert_eq!(lossy["device_used_bytes"], 0);
+    /// # Ok::<(), runlore::events::Invalid>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where the event is not valid, or the schema cannot say what it says.
+    pub fn to_record(&self, target: impl Into<Target>) -> Result<Value, Invalid> {
+        // Nothing in it can fail to become JSON.
+        Ok(serde_json::to_value(self.as_target(target.into())?).unwrap_or_default())
+    }
+
+    /// The same, to be serialised in the order of the schema.
+    pub(super) fn as_target(&self, target: Target) -> Result<InTarget<'_>, Invalid> {
+        self.check()?;
+        let mut metadata = Cow::Borrowed(&self.metadata);
+        if target.schema == Schema::V4 {
+            if let Some(said) = self.metadata.get(capabilities::KEY) {
+                capabilities::check(self, said)?;
+            } else {
+                let inferred = capabilities::inferred(self);
+                capabilities::check(self, &inferred)?;
+                metadata.to_mut().insert(capabilities::KEY.to_owned(), inferred);
+            }
+        } else if let Some(field) = self.unknown_counter() {
+            if !target.lossy {
+                return Err(Invalid::new(field, Reason::MustNotBeNull));
+            }
+            metadata.to_mut().remove(capabilities::KEY);
+        }
+        if target.schema == Schema::V2
+            && !self.session_id.starts_with(super::session_id::MADE_UP)
+            && self.metadata.get("session_id").and_then(Value::as_str) != Some(&self.session_id)
+        {
+            metadata.to_mut().insert("session_id".to_owned(), self.session_id.as_str().into());
+        }
+        Ok(InTarget { event: self, schema: target.schema, metadata })
+    }
+
+    /// A counter that is not known, and must be in schema 2 and 3.
+    pub(super) fn unknown_counter(&self) -> Option<&'static str> {
+        if self.allocator_allocated_bytes.is_none() {
+            Some("allocator_allocated_bytes")
+        } else if self.allocator_reserved_bytes.is_none() {
+            Some("allocator_reserved_bytes")
+        } else if self.allocator_change_bytes.is_none() {
+            Some("allocator_change_bytes")
+        } else if self.device_used_bytes.is_none() {
+            Some("device_used_bytes")
+        } else {
+            None
+        }
+    }
+}
+
+/// An event on its way out, in a schema that can say it.
+pub(super) struct InTarget<'a> {
+    event: &'a TelemetryEvent,
+    schema: Schema,
+    metadata: Cow<'a, Map<String, Value>>,
+}
+
+impl Serialize for InTarget<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let event = self.event;
+        // Schema 2 and 3 must have these four.
+        let or_zero = |counter: Option<u64>| match self.schema {
+            Schema::V4 => counter,
+            _ => Some(counter.unwrap_or(0)),
+        };
+        let change = match self.schema {
+            Schema::V4 => event.allocator_change_bytes,
+            _ => Some(event.allocator_change_bytes.unwrap_or(0)),
+        };
+        let mut to = serializer.serialize_map(None)?;
+        to.serialize_entry("schema_version", &self.schema.number())?;
+        if self.schema != Schema::V2 {
+            to.serialize_entry("session_id", &event.session_id)?;
+        }
+        to.serialize_entry("timestamp_ns", &event.timestamp_ns)?;
+        to.serialize_entry("event_type", &event.event_type)?;
+        to.serialize_entry("collector", &event.collector)?;
+        to.serialize_entry("sampling_interval_ms", &event.sampling_interval_ms)?;
+        to.serialize_entry("pid", &event.pid)?;
+        to.serialize_entry("host", &event.host)?;
+        to.serialize_entry("job_id", &event.job_id)?;
+        to.serialize_entry("rank", &event.rank)?;
+        to.serialize_entry("local_rank", &event.local_rank)?;
+        to.serialize_entry("world_size", &event.world_size)?;
+        to.serialize_entry("device_id", &event.device_id)?;
+        to.serialize_entry("allocator_allocated_bytes", &or_zero(event.allocator_allocated_bytes))?;
+        to.serialize_entry("allocator_reserved_bytes", &or_zero(event.allocator_reserved_bytes))?;
+        to.serialize_entry("allocator_active_bytes", &event.allocator_active_bytes)?;
+        to.serialize_entry("allocator_inactive_bytes", &event.allocator_inactive_bytes)?;
+        to.serialize_entry("allocator_change_bytes", &change)?;
+        to.serialize_entry("device_used_bytes", &or_zero(event.device_used_bytes))?;
+        to.serialize_entry("device_free_bytes", &event.device_free_bytes)?;
+        to.serialize_entry("device_total_bytes", &event.device_total_bytes)?;
+        to.serialize_entry("context", &event.context)?;
+        to.serialize_entry("metadata", &*self.metadata)?;
+        to.end()
+    }
+}

@@ -1,0 +1,134 @@
+//! Sinks: folders into which a collector writes its events, segment by segment, with a manifest that lists them.
+//!
+//! Whatever the manifest says, nothing outside the folder is read: a segment is a plain file in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde_json::Value;
+
+use super::problem::Problem;
+use super::session::SessionSummary;
+use crate::store::open_plain;
+
+const MANIFEST: &str = "manifest.json";
+/// The longest manifest that is read.
+const LIMIT: u64 = 64 * 1024 * 1024;
+
+/// What a sink's folder holds.
+#[derive(Debug, Default)]
+pub(super) struct Sink {
+    /// The segments in order, each with the session that the manifest says it belongs to.
+    pub(super) segments: Vec<(PathBuf, Option<String>)>,
+    pub(super) summaries: Vec<SessionSummary>,
+    pub(super) problems: Vec<Problem>,
+    has_manifest: bool,
+}
+
+/// The folder of a sink, if a path names it or its manifest.
+pub(super) fn folder_of(path: &Path) -> Option<&Path> {
+    if path.is_dir() {
+        return Some(path);
+    }
+    let is_manifest = path.file_name().is_some_and(|name| name == MANIFEST);
+    is_manifest
+        .then(|| path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")))
+}
+
+impl Sink {
+    /// Looks what is in a folder.
+    pub(super) fn open(folder: &Path) -> io::Result<Result<Self, String>> {
+        let mut sink = Self::default();
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for entry in fs::read_dir(folder)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name.starts_with("segment-") && name.ends_with(".jsonl") {
+                names.insert(name);
+            }
+        }
+        let listed = sink.read_manifest(folder);
+        names.extend(listed.keys().cloned());
+        for name in names {
+            let path = folder.join(&name);
+            let is_plain = fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file());
+            if is_plain {
+                sink.segments.push((path, listed.get(&name).cloned().flatten()));
+            } else if path.symlink_metadata().is_ok() {
+                let what = "not a plain file of its folder; it is not read";
+                sink.problems.push(Problem::of_file(&path, what));
+            }
+            // A segment that is listed, but not there, was deleted to make room.
+        }
+        if sink.segments.is_empty() {
+            let folder = folder.display();
+            return Ok(Err(match sink.has_manifest {
+                true => format!("Telemetry sink {folder} retained no segments"),
+                false => format!(
+                    "{folder} is a folder without telemetry: no manifest.json, no segment-*.jsonl"
+                ),
+            }));
+        }
+        Ok(Ok(sink))
+    }
+
+    /// The segments that the manifest lists, with their sessions. A manifest that cannot be read is none, with a problem.
+    fn read_manifest(&mut self, folder: &Path) -> BTreeMap<String, Option<String>> {
+        let path = folder.join(MANIFEST);
+        let mut listed = BTreeMap::new();
+        let manifest = match read(&path) {
+            Ok(None) => return listed,
+            Ok(Some(manifest)) => manifest,
+            Err(what) => {
+                let what = format!("{what}; the segments are read without it");
+                self.problems.push(Problem::of_file(&path, what));
+                return listed;
+            }
+        };
+        self.has_manifest = true;
+        let items = |key: &str| manifest[key].as_array().cloned().unwrap_or_default();
+        for session in items("sessions") {
+            match SessionSummary::from_value(&session) {
+                Ok(summary) => self.summaries.push(summary),
+                Err(error) => {
+                    let what = format!("a session is left out: {error}");
+                    self.problems.push(Problem::of_file(&path, what));
+                }
+            }
+        }
+        for segment in items("segments") {
+            let Some(name) = segment["filename"].as_str() else { continue };
+            let session = segment["session_id"].as_str().filter(|id| !id.trim().is_empty());
+            if is_file_name(name) {
+                listed.insert(name.to_owned(), session.map(str::to_owned));
+            } else {
+                let what = format!("the segment `{name}` is not in the folder; it is not read");
+                self.problems.push(Problem::of_file(&path, what));
+            }
+        }
+        listed
+    }
+}
+
+/// Whether a name is that of a file in the folder itself.
+fn is_file_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    let is_one = matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name);
+    is_one && parts.next().is_none() && !name.contains(['/', '\\', '\0'])
+}
+
+fn read(path: &Path) -> Result<Option<Value>, String> {
+    let file = match open_plain(path, false) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut text = Vec::new();
+    file.take(LIMIT).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    let manifest: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    match manifest.is_object() {
+        true => Ok(Some(manifest)),
+        false => Err("a manifest must be a JSON object".to_owned()),
+    }
+}

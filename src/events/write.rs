@@ -1,0 +1,134 @@
+//! Events into files.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::csv::RowWriter;
+use super::event::{Target, TelemetryEvent};
+use super::reader::Format;
+use crate::{Error, ErrorKind, Result};
+
+/// Writes events in one of the formats, one at a time.
+///
+/// ```
+/// use runlore::events::{Format, Options, Schema, TelemetryEvent, Writer};
+///
+/// let event = TelemetryEvent { session_id: "s".to_owned(), ..TelemetryEvent::default() };
+/// let mut writer = Writer::new(Vec::new(), Format::JsonLines, Schema::V4)?;
+/// writer.write(&event)?;
+/// let text = writer.finish()?;
+/// let back = TelemetryEvent::from_json(&text, &Options::default())?;
+/// assert_eq!(back.session_id, "s");
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub struct Writer<W: Write> {
+    to: To<W>,
+    target: Target,
+    count: u64,
+}
+
+enum To<W: Write> {
+    Json(W),
+    Lines(W),
+    Csv(Box<RowWriter<W>>),
+}
+
+impl<W: Write> std::fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+impl Writer<BufWriter<File>> {
+    /// Writes to a new file, in the format that its name tells.
+    ///
+    /// # Errors
+    ///
+    /// Where the name does not tell a format, or the file cannot be made.
+    pub fn create(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
+        let path = path.as_ref();
+        let format = Format::of_name(path).filter(|_| {
+            let packed = path.extension().is_some_and(|kind| kind == "gz" || kind == "zst");
+            !packed
+        });
+        let Some(format) = format else {
+            let what = "name it *.json, *.jsonl or *.csv; that is how its format is chosen";
+            let path = path.display();
+            return Err(Error::new(ErrorKind::Store, format!("cannot write {path}: {what}")));
+        };
+        let file = File::create(path).map_err(|error| {
+            Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
+        })?;
+        Self::new(BufWriter::with_capacity(256 * 1024, file), format, target)
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes in a format of your choice.
+    ///
+    /// # Errors
+    ///
+    /// Where nothing can be written.
+    pub fn new(mut to: W, format: Format, target: impl Into<Target>) -> Result<Self> {
+        let target = target.into();
+        let to = match format {
+            Format::Json => {
+                to.write_all(b"[").map_err(cannot_write)?;
+                To::Json(to)
+            }
+            Format::JsonLines => To::Lines(to),
+            Format::Csv => {
+                let rows = RowWriter::new(to, target.schema).map_err(cannot_write)?;
+                To::Csv(Box::new(rows))
+            }
+        };
+        Ok(Self { to, target, count: 0 })
+    }
+
+    /// Writes an event.
+    ///
+    /// # Errors
+    ///
+    /// Where the schema cannot say what the event says ([`ErrorKind::Record`]; nothing of it is written), or nothing
+    /// can be written ([`ErrorKind::Store`]).
+    pub fn write(&mut self, event: &TelemetryEvent) -> Result<()> {
+        let record = event.as_target(self.target)?;
+        let written = match &mut self.to {
+            To::Csv(rows) => rows.write(&record),
+            To::Json(to) => {
+                let before: &[u8] = if self.count == 0 { b"\n" } else { b",\n" };
+                to.write_all(before).and_then(|()| Ok(serde_json::to_writer(to, &record)?))
+            }
+            To::Lines(to) => serde_json::to_writer(&mut *to, &record)
+                .map_err(io::Error::from)
+                .and_then(|()| to.write_all(b"\n")),
+        };
+        written.map_err(cannot_write)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Writes the end. Without it the file may not be whole.
+    ///
+    /// # Errors
+    ///
+    /// Where nothing can be written.
+    pub fn finish(self) -> Result<W> {
+        let finished = match self.to {
+            To::Csv(rows) => rows.into_inner().and_then(flushed),
+            To::Json(mut to) => to.write_all(b"\n]\n").and_then(|()| flushed(to)),
+            To::Lines(to) => flushed(to),
+        };
+        finished.map_err(cannot_write)
+    }
+}
+
+fn flushed<W: Write>(mut to: W) -> io::Result<W> {
+    to.flush()?;
+    Ok(to)
+}
+
+fn cannot_write(error: io::Error) -> Error {
+    Error::new(ErrorKind::Store, "cannot write events").with_source(error)
+}

@@ -1,0 +1,119 @@
+//! A task that is left before it is known how it ended: an iteration of a loop, of which only the next one tells that it was
+//! not the last.
+
+use super::inputs::{Outputs, Scratch};
+use super::meter::Meter;
+use super::panics::Since;
+use super::{Begun, error};
+use crate::clock;
+use crate::context::Context;
+use crate::pipeline::Site;
+use crate::pipeline::event::Ending;
+use crate::record::Id;
+use crate::telemetry::TelemetryChoice;
+
+/// A task that runs.
+#[derive(Debug)]
+pub(crate) struct OpenTask {
+    begun: Begun,
+    /// The context to restore; none for a task that is not the thread's own.
+    before: Option<Context>,
+    meter: Option<Box<Meter>>,
+    since: Since,
+}
+
+/// A task that was left: its clock has stopped, its sensors are read.
+#[derive(Debug)]
+pub(crate) struct LeftTask {
+    begun: Begun,
+    ended_ns: u64,
+    items: Scratch,
+    is_attached: bool,
+    has_panicked: bool,
+}
+
+impl OpenTask {
+    /// Begins a task. One that is attached is its thread's current one, and must be left and ended there.
+    pub(crate) fn begin(
+        context: Context,
+        site: Option<&'static Site>,
+        telemetry: TelemetryChoice,
+        mut items: Scratch,
+        is_attached: bool,
+    ) -> Option<Self> {
+        let mut meter = Meter::begin(&telemetry, context, &mut items);
+        let site = site.map_or(0, Site::number);
+        let begun = Begun::start(context, site, &items, &mut meter, is_attached)?;
+        let before = is_attached.then(|| begun.inside().replace());
+        if !is_attached && let Some(meter) = &mut meter {
+            meter.pause();
+        }
+        Some(Self { begun, before, meter, since: Since::now() })
+    }
+
+    pub(crate) fn id(&self) -> Id {
+        self.begun.id
+    }
+
+    /// The context inside the task.
+    pub(crate) fn inside(&self) -> Context {
+        self.begun.inside()
+    }
+
+    /// A task that is not attached goes on, on this thread.
+    pub(crate) fn resume(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            meter.resume();
+        }
+    }
+
+    /// It does not run for a while.
+    pub(crate) fn pause(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            meter.pause();
+        }
+    }
+
+    /// Leaves the task with what was added to it.
+    pub(crate) fn leave(mut self, items: Vec<u8>) -> LeftTask {
+        let ended_ns = clock::monotonic_ns();
+        if let Some(before) = self.before {
+            before.restore_after(self.begun.id);
+        }
+        let mut items = Scratch::holding(items);
+        let has_panicked = self.since.is_panicking();
+        if has_panicked && let Some(message) = self.since.message() {
+            error::push_panic_text(&mut items, &message);
+        }
+        self.begun.measure(&mut self.meter, &mut items);
+        LeftTask {
+            begun: self.begun,
+            ended_ns,
+            items,
+            is_attached: self.before.is_some(),
+            has_panicked,
+        }
+    }
+}
+
+impl LeftTask {
+    /// Lets the macro's code look at what came out.
+    pub(crate) fn judge(&mut self, look: impl FnOnce(&mut Outputs<'_>)) -> Ending {
+        Outputs::new(&mut self.items, None).contained(look)
+    }
+
+    /// What is known of it so far, to add to.
+    pub(crate) fn items(&mut self) -> &mut Vec<u8> {
+        &mut self.items
+    }
+
+    /// Whether a panic left it.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.has_panicked
+    }
+
+    pub(crate) fn end(self, ending: Ending) {
+        let ending = if self.has_panicked { Ending::Panicked } else { ending };
+        self.begun.end(self.ended_ns, ending, &self.items, self.is_attached);
+    }
+}

@@ -1,0 +1,124 @@
+//! Epochs, and the batches in them.
+
+use std::fmt::{self, Display};
+use std::ops::Deref;
+use std::panic::Location;
+
+use serde::Serialize;
+
+use super::loops::Iterations;
+use super::mode::Kind;
+use super::step::{Attached, Detached, Place, Step};
+use crate::context::Context;
+use crate::instrument::push_named;
+use crate::pipeline::event::ItemKind;
+use crate::settings::LoopMode;
+
+/// A loop over epochs. Made by [`WorkflowRun::epochs`](crate::WorkflowRun::epochs) and [`epochs`](super::epochs).
+///
+/// `instrumentation.ml` in the settings says how it is recorded: `epoch_loop`, and `capture_epochs_at_every`. An epoch whose turn
+/// it is not leaves no record, nor do the loops and models in it; other tasks do.
+#[derive(Debug)]
+#[must_use = "a loop does nothing until somebody goes round it"]
+pub struct Epochs<I, P: Place = Attached>(Iterations<I, P>);
+
+impl<I: Iterator, P: Place> Epochs<I, P> {
+    pub(super) fn new(items: I, base: Context, code: &Location<'_>) -> Self {
+        Self(Iterations::new(Kind::Epochs, "epochs_loop", items, base, code))
+    }
+
+    /// Says how the epochs are recorded, instead of what the settings say; a loop that they turn off stays off.
+    pub fn mode(self, mode: LoopMode) -> Self {
+        Self(self.0.mode(mode))
+    }
+
+    /// Shows a progress bar on standard error, where that is a terminal.
+    #[cfg(feature = "progress")]
+    pub fn progress(self, title: &str) -> Self {
+        Self(self.0.progress(title))
+    }
+}
+
+impl<I> Epochs<I> {
+    /// Lets the epochs, and the batches in them, go elsewhere: see [`Iterations::detached`].
+    pub fn detached(self) -> Epochs<I, Detached> {
+        Epochs(self.0.detached())
+    }
+}
+
+impl<I: Iterator<Item: Serialize>, P: Place> Iterator for Epochs<I, P> {
+    type Item = Epoch<I::Item, P>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (step, item) = self.0.go_round(|item, _, items| {
+            push_named(items, ItemKind::Used, "epoch", |to| to.serialize(item));
+        })?;
+        Some(Epoch { step, item })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+/// An epoch that runs: a [`Step`] that has batches. It is shown as its item.
+#[derive(Debug)]
+#[must_use = "the epoch ends when this is dropped"]
+pub struct Epoch<T, P: Place = Attached> {
+    step: Step<P>,
+    item: T,
+}
+
+impl<T, P: Place> Epoch<T, P> {
+    /// What the loop goes over: for `0..10` the epoch's number.
+    pub fn item(&self) -> &T {
+        &self.item
+    }
+
+    /// A loop over batches: for training, for validation, as often as need be. `name` tells them apart.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// # let run = runlore::workflow("doc").store(store.clone()).start()?;
+    /// # let (train, validation) = ([1.0, 2.0], [3.0]);
+    /// for epoch in run.epochs(0..2) {
+    ///     for (step, batch) in epoch.batches("train", &train) {
+    ///         step.generated("loss", batch / 2.0);
+    ///     }
+    ///     for (step, batch) in epoch.batches("validation", &validation) {
+    ///         step.generated("loss", batch);
+    ///     }
+    /// }
+    /// # run.finish()?;
+    /// # assert_eq!(store.tasks().len(), 2 * (1 + 2 + 1));
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn batches<B: IntoIterator>(&self, name: &str, batches: B) -> Iterations<B::IntoIter, P> {
+        let (items, base) = (batches.into_iter(), self.step.inside());
+        if self.step.is_left_out() {
+            return Iterations::left_out(items, base);
+        }
+        Iterations::new(Kind::Batches, &format!("{name}_batch"), items, base, Location::caller())
+    }
+
+    /// Ends the epoch, whatever the loop does next.
+    pub fn finish(self) {
+        self.step.finish();
+    }
+}
+
+impl<T, P: Place> Deref for Epoch<T, P> {
+    type Target = Step<P>;
+
+    fn deref(&self) -> &Step<P> {
+        &self.step
+    }
+}
+
+impl<T: Display, P: Place> Display for Epoch<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.item.fmt(f)
+    }
+}

@@ -1,0 +1,430 @@
+//! Forward passes of models, and of the layers in them.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+
+use serde::Serialize;
+
+use super::mode;
+use super::profile::Attributes;
+use crate::context;
+use crate::instrument::{
+    Failure, OpenTask, Outputs, Scratch, context_of_new_task, inspect, push_code, push_failure,
+    push_named,
+};
+use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
+use crate::pipeline::{Site, settings};
+use crate::record::{Inspect, TensorFacts};
+use crate::settings::{ChildrenMode, ModelScope};
+use crate::telemetry::TelemetryChoice;
+
+/// What the calling thread is in the middle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    Nothing,
+    Model,
+    /// A layer: if that is a model itself, its record is there already.
+    Layer,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    inside: Inside,
+    models: u32,
+    training: Option<bool>,
+}
+
+thread_local! {
+    static STATE: Cell<State> =
+        const { Cell::new(State { inside: Inside::Nothing, models: 0, training: None }) };
+}
+
+/// What a pass is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Model,
+    Layer,
+}
+
+/// A forward pass by hand, where [`#[telemetry_forward]`](macro@crate::telemetry_forward) does not reach: of a model, or of a layer in
+/// one. `instrumentation.ml` in the settings says whether it is recorded, and how much: `what` and `children_mode`.
+///
+/// ```
+/// # use runlore::ml::{Inspect, TensorFacts};
+/// # struct Tensor(Vec<f32>);
+/// # impl Inspect for Tensor { fn facts(&self) -> TensorFacts { TensorFacts::new(&[self.0.len()], "f32", 4) } }
+/// # let store = runlore::store::MemoryStore::new();
+/// # let run = runlore::workflow("doc").store(store.clone()).start()?;
+/// use runlore::ml::Forward;
+///
+/// fn double(x: &Tensor) -> Tensor {
+///     let mut pass = Forward::model("Double").input("x", x).start();
+///     let y = Tensor(x.0.iter().map(|x| 2.0 * x).collect());
+///     pass.output(&y);
+///     pass.finish();
+///     y
+/// }
+/// double(&Tensor(vec![1.0, 2.0]));
+/// # run.finish()?;
+/// # assert_eq!(store.tasks()[0].subtype.as_deref(), Some("parent_forward"));
+/// # assert_eq!(store.tasks()[0].used.as_ref().unwrap()["tensor"]["numel"], 2);
+/// # Ok::<(), runlore::Error>(())
+/// ```
+#[must_use = "a pass begins with `start`"]
+pub struct Forward {
+    of: Of,
+    before: State,
+    training: Option<bool>,
+    wanted: Option<Box<Wanted>>,
+}
+
+/// A pass that is to be recorded.
+#[derive(Debug)]
+struct Wanted {
+    site: Option<&'static Site>,
+    items: Vec<u8>,
+    inputs: Vec<(String, TensorFacts)>,
+    how: ChildrenMode,
+}
+
+impl ChildrenMode {
+    fn inspects(self) -> bool {
+        matches!(self, Self::TensorInspection | Self::TelemetryAndTensorInspection)
+    }
+
+    fn telemetry(self) -> TelemetryChoice {
+        match self {
+            Self::Telemetry | Self::TelemetryAndTensorInspection => TelemetryChoice::Default,
+            Self::TensorInspection | Self::Lightweight => TelemetryChoice::None,
+        }
+    }
+}
+
+impl Forward {
+    /// A pass through a model. Inside the pass of another model it is one of its layers.
+    #[track_caller]
+    pub fn model(name: &str) -> Self {
+        Self::new(Of::Model, name, None, Location::caller())
+    }
+
+    /// A pass through a layer.
+    #[track_caller]
+    pub fn layer(name: &str) -> Self {
+        Self::new(Of::Layer, name, None, Location::caller())
+    }
+
+    /// For the macro: the model of an annotated function.
+    #[doc(hidden)]
+    #[inline]
+    #[track_caller]
+    pub fn model_at(site: &'static Site, name: &'static str) -> Self {
+        Self::new(Of::Model, short(name), Some(site), Location::caller())
+    }
+
+    /// For the macro: a layer that is called in one.
+    #[doc(hidden)]
+    #[inline]
+    #[track_caller]
+    pub fn layer_at(site: &'static Site) -> Self {
+        Self::new(Of::Layer, site.spec.name, Some(site), Location::caller())
+    }
+
+    #[inline]
+    fn new(of: Of, name: &str, site: Option<&'static Site>, code: &Location<'_>) -> Self {
+        let before = STATE.get();
+        let wanted = if context::enabled() { wanted(of, before, name, site, code) } else { None };
+        Self { of, before, training: before.training, wanted }
+    }
+
+    /// Tells a tensor that goes in. A single one is recorded as `tensor`.
+    pub fn input(self, name: &str, tensor: &impl Inspect) -> Self {
+        self.input_with(name, |see| see(tensor))
+    }
+
+    /// For the macro: what may be a tensor.
+    #[doc(hidden)]
+    #[inline]
+    pub fn input_with(
+        mut self,
+        name: &str,
+        look: impl FnOnce(&mut dyn FnMut(&dyn Inspect)),
+    ) -> Self {
+        if let Some(wanted) = &mut self.wanted
+            && wanted.how.inspects()
+        {
+            look(&mut |tensor| {
+                wanted.inputs.extend(inspect(tensor).map(|facts| (name.to_owned(), facts)));
+            });
+        }
+        self
+    }
+
+    /// Adds to what the pass gets.
+    pub fn used(mut self, name: &str, value: impl Serialize) -> Self {
+        if let Some(wanted) = &mut self.wanted {
+            push_named(&mut wanted.items, ItemKind::Used, name, |to| to.serialize(&value));
+        }
+        self
+    }
+
+    /// Says whether the model learns from this pass: `is_training` in `custom_metadata`, and `training` in what its layers
+    /// use.
+    #[inline]
+    pub fn training(mut self, is_training: bool) -> Self {
+        if let Some(wanted) = &mut self.wanted {
+            let items = &mut wanted.items;
+            push_named(items, ItemKind::Metadata, "is_training", |to| to.bool(is_training));
+            self.training = Some(is_training);
+        }
+        self
+    }
+
+    /// For the macro: the layer itself, and whether it is a field of the model.
+    #[doc(hidden)]
+    #[inline]
+    pub fn module(
+        mut self,
+        type_name: &str,
+        is_field: bool,
+        look: impl FnOnce(&mut dyn FnMut(&dyn Attributes)),
+    ) -> Self {
+        if let Some(wanted) = &mut self.wanted {
+            let items = &mut wanted.items;
+            let module = short(type_name);
+            push_named(items, ItemKind::Metadata, "module", |to| to.str(module));
+            if wanted.how.inspects() {
+                push_attributes(items, look);
+                let is_first_level = is_field && self.before.models == 1;
+                let level = "first_level_child";
+                push_named(items, ItemKind::Used, level, |to| to.bool(is_first_level));
+            }
+        }
+        self
+    }
+
+    /// Begins the pass.
+    #[inline]
+    pub fn start(self) -> ForwardPass {
+        if self.wanted.is_none() && !context::enabled() {
+            return ForwardPass { running: None, before: None, _not_send: PhantomData };
+        }
+        ForwardPass::start(self)
+    }
+}
+
+/// Whether the settings, the epoch and what is around ask for a record of the pass.
+fn wanted(
+    of: Of,
+    state: State,
+    name: &str,
+    site: Option<&'static Site>,
+    code: &Location<'_>,
+) -> Option<Box<Wanted>> {
+    let instrumentation = &settings().instrumentation;
+    let scope = instrumentation.ml.what.filter(|_| instrumentation.enabled)?;
+    let is_child = match (of, state.inside) {
+        // Its record is that of the layer it is.
+        (Of::Model, Inside::Layer) => return None,
+        (Of::Model, Inside::Nothing) => false,
+        (Of::Model, Inside::Model) | (Of::Layer, _) => true,
+    };
+    if is_child && scope == ModelScope::ParentOnly || mode::is_left_out() {
+        return None;
+    }
+    let mut items = Vec::with_capacity(128);
+    push_text(&mut items, ItemKind::Activity, name);
+    let subtype = if is_child { "child_forward" } else { "parent_forward" };
+    push_text(&mut items, ItemKind::Subtype, subtype);
+    if site.is_none() {
+        push_code(&mut items, code);
+    }
+    if let Some(training) = state.training.filter(|_| is_child) {
+        push_named(&mut items, ItemKind::Used, "training", |to| to.bool(training));
+    }
+    let how = instrumentation.ml.children_mode;
+    Some(Box::new(Wanted { site, items, inputs: Vec::new(), how }))
+}
+
+/// A layer's attributes; those of one that panics are left out.
+fn push_attributes(items: &mut Vec<u8>, look: impl FnOnce(&mut dyn FnMut(&dyn Attributes))) {
+    let mut attributes = Vec::new();
+    let told = catch_unwind(AssertUnwindSafe(|| {
+        look(&mut |module| attributes.extend(module.attributes()));
+    }));
+    for (name, value) in attributes.into_iter().filter(|_| told.is_ok()) {
+        push_named(items, ItemKind::Used, name, |to| to.serialize(&value));
+    }
+}
+
+/// The name of a type without its path and its parameters.
+fn short(type_name: &str) -> &str {
+    let bare = type_name.split('<').next().unwrap_or(type_name);
+    bare.rsplit("::").next().unwrap_or(bare).trim_start_matches(['&', ' '])
+}
+
+impl fmt::Debug for Forward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_recorded = self.wanted.is_some();
+        f.debug_struct("Forward").field("of", &self.of).field("is_recorded", &is_recorded).finish()
+    }
+}
+
+/// A forward pass that runs; made by [`Forward::start`].
+#[derive(Debug)]
+#[must_use = "the pass ends when this is dropped"]
+pub struct ForwardPass {
+    running: Option<Box<Running>>,
+    /// What the thread was in the middle of before; none where that did not change.
+    before: Option<State>,
+    _not_send: PhantomData<*const ()>,
+}
+
+#[derive(Debug)]
+struct Running {
+    task: OpenTask,
+    items: Vec<u8>,
+    inspects: bool,
+}
+
+/// What the record says of a pass on a device that nobody waited for.
+const OUTSTANDING: &str =
+    "the device may have been at work still: `sync = \"task\"` waits for it, and times all of it";
+
+impl ForwardPass {
+    fn start(pass: Forward) -> Self {
+        let Forward { of, before, training, wanted } = pass;
+        let running = wanted.and_then(|wanted| {
+            let context = context_of_new_task()?;
+            let Wanted { site, mut items, inputs, how } = *wanted;
+            let is_single = inputs.len() == 1;
+            for (name, facts) in inputs {
+                let name = if is_single { "tensor" } else { &name };
+                push_named(&mut items, ItemKind::Used, name, |to| to.serialize(&facts));
+            }
+            let items = Scratch::holding(items);
+            let task = OpenTask::begin(context, site, how.telemetry(), items, true)?;
+            Some(Box::new(Running { task, items: Vec::new(), inspects: how.inspects() }))
+        });
+        let (inside, models) = match of {
+            Of::Model => (Inside::Model, before.models + 1),
+            Of::Layer if running.is_some() => (Inside::Layer, before.models),
+            // A layer without a record hides nothing.
+            Of::Layer => (before.inside, before.models),
+        };
+        STATE.set(State { inside, models, training });
+        Self { running, before: Some(before), _not_send: PhantomData }
+    }
+
+    /// Whether it is recorded.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Tells the tensor that comes out.
+    pub fn output(&mut self, tensor: &impl Inspect) {
+        if let Some(running) = &mut self.running {
+            let facts = running.inspects.then(|| inspect(tensor)).flatten();
+            push_output(&mut running.items, facts.as_ref(), tensor.is_asynchronous());
+        }
+    }
+
+    /// Adds to what the pass gives.
+    pub fn generated(&mut self, name: &str, value: impl Serialize) {
+        if let Some(running) = &mut self.running {
+            push_named(&mut running.items, ItemKind::Generated, name, |to| to.serialize(&value));
+        }
+    }
+
+    /// Marks the pass as failed. See [`Failure`] for what it accepts.
+    pub fn fail<E: Failure<K>, K>(&mut self, error: &E) {
+        if let Some(running) = &mut self.running {
+            push_failure(&mut running.items, error);
+        }
+    }
+
+    /// Ends the pass.
+    pub fn finish(mut self) {
+        if let Some(Running { task, items, .. }) = self.running.take().map(|running| *running) {
+            task.leave(items).end(Ending::Finished);
+        }
+    }
+
+    /// For the macro: ends the pass with what came out.
+    #[doc(hidden)]
+    #[inline]
+    pub fn end<R>(
+        self,
+        returned: &R,
+        waits: bool,
+        look: impl Fn(&R, &mut dyn FnMut(&dyn Inspect)),
+        judge: impl FnOnce(&R, &mut Outputs<'_>),
+    ) {
+        if self.running.is_some() {
+            self.end_recorded(returned, waits, look, judge);
+        }
+    }
+
+    fn end_recorded<R>(
+        mut self,
+        returned: &R,
+        waits: bool,
+        look: impl Fn(&R, &mut dyn FnMut(&dyn Inspect)),
+        judge: impl FnOnce(&R, &mut Outputs<'_>),
+    ) {
+        let Some(running) = self.running.take() else { return };
+        let Running { task, items, inspects } = *running;
+        if waits {
+            // Its panic is no part of the program.
+            _ = catch_unwind(AssertUnwindSafe(|| look(returned, &mut |tensor| tensor.wait())));
+        }
+        let mut left = task.leave(items);
+        let ending = left.judge(|outputs| judge(returned, outputs));
+        let (mut facts, mut is_outstanding) = (None, false);
+        look(returned, &mut |tensor| {
+            facts = inspects.then(|| inspect(tensor)).flatten();
+            is_outstanding = !waits && tensor.is_asynchronous();
+        });
+        push_output(left.items(), facts.as_ref(), is_outstanding);
+        left.end(ending);
+    }
+}
+
+fn push_output(items: &mut Vec<u8>, facts: Option<&TensorFacts>, is_outstanding: bool) {
+    if let Some(facts) = facts {
+        push_named(items, ItemKind::Generated, "tensor", |to| to.serialize(facts));
+    }
+    if is_outstanding {
+        push_item(items, ItemKind::Unavailable, Key::Name("duration_ns"), |items| {
+            items.extend_from_slice(OUTSTANDING.as_bytes());
+            Marks::default()
+        });
+    }
+}
+
+impl Drop for ForwardPass {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            STATE.set(before);
+        }
+        if let Some(Running { task, items, .. }) = self.running.take().map(|running| *running) {
+            task.leave(items).end(Ending::Dropped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn types_go_by_their_last_name() {
+        assert_eq!(short("burn_nn::modules::linear::Linear"), "Linear");
+        assert_eq!(short("my::Net<other::Backend, 3>"), "Net");
+        assert_eq!(short("Relu"), "Relu");
+        assert_eq!(short("&my::Relu"), "Relu");
+    }
+}

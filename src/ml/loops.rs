@@ -1,0 +1,231 @@
+//! Loops whose iterations are tasks.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::bar::Bar;
+use super::mode::{self, Kind};
+use super::shared::{LoopEnd, Shared};
+use super::step::{Attached, Detached, Place, Running, Step};
+use crate::clock;
+use crate::context::Context;
+use crate::instrument::{OpenTask, Scratch, context_of_new_task, push_code};
+use crate::pipeline::event::{ItemKind, Key, Marks, push_item, push_text};
+use crate::record::{Encoder, Id, Limits};
+use crate::settings::LoopMode;
+use crate::telemetry::TelemetryChoice;
+
+/// A loop whose iterations are recorded: gives each item together with its [`Step`]. Made by
+/// [`WorkflowRun::iterate`](crate::WorkflowRun::iterate), [`Epoch::batches`](super::Epoch::batches) and [`iterate`](super::iterate).
+///
+/// It goes round as the iterator inside it does, and never ahead of it. How long that took to give an item is `wait_ns` in
+/// `custom_metadata`.
+#[must_use = "a loop does nothing until somebody goes round it"]
+pub struct Iterations<I, P: Place = Attached> {
+    items: I,
+    index: u64,
+    /// Where its tasks belong, unless the thread is inside a task of the same workflow.
+    base: Context,
+    recorder: Option<Recorder>,
+    bar: Option<Arc<Bar>>,
+    _place: PhantomData<P>,
+}
+
+/// How a loop is recorded.
+struct Recorder {
+    kind: Kind,
+    telemetry: TelemetryChoice,
+    /// What all of its records begin with.
+    prefix: Vec<u8>,
+    shared: EndsWithLoop,
+}
+
+/// A loop that is dropped before it was exhausted was left.
+struct EndsWithLoop(Arc<Shared>);
+
+impl Drop for EndsWithLoop {
+    fn drop(&mut self) {
+        self.0.end(LoopEnd::Left);
+    }
+}
+
+impl Recorder {
+    /// None for a loop that is not recorded.
+    fn new(kind: Kind, name: &str, code: &Location<'_>) -> Option<Self> {
+        let telemetry = kind.telemetry().filter(|_| !mode::is_left_out())?;
+        let mut prefix = Vec::with_capacity(256);
+        push_text(&mut prefix, ItemKind::Activity, &format!("{name}_iteration"));
+        push_text(&mut prefix, ItemKind::Subtype, "iteration");
+        push_text(&mut prefix, ItemKind::Group, Id::new().text(&mut [0; 36]));
+        push_code(&mut prefix, code);
+        Some(Self { kind, telemetry, prefix, shared: EndsWithLoop(Arc::default()) })
+    }
+
+    /// Begins an iteration; `name` adds what it goes by.
+    #[inline(never)]
+    fn begin<P: Place>(
+        &self,
+        base: Context,
+        index: u64,
+        waited_ns: Option<u64>,
+        name: impl FnOnce(&mut Vec<u8>),
+    ) -> Step<P> {
+        if !index.is_multiple_of(self.kind.every()) {
+            return Step::left_out(index, base);
+        }
+        let around = if P::IS_ATTACHED { around(base) } else { Some(base) };
+        let Some(around) = around else { return Step::unrecorded(index, base) };
+        let mut items = Scratch::take();
+        items.extend_from_slice(&self.prefix);
+        push_number(&mut items, ItemKind::Used, "i", index);
+        name(&mut items);
+        if let Some(waited_ns) = waited_ns {
+            push_number(&mut items, ItemKind::Metadata, "wait_ns", waited_ns);
+        }
+        match OpenTask::begin(around, None, self.telemetry, items, P::IS_ATTACHED) {
+            Some(task) => Step::recorded(index, Running::new(task, Arc::clone(&self.shared.0))),
+            None => Step::unrecorded(index, around),
+        }
+    }
+}
+
+/// The context of the calling thread, where it belongs to the same workflow; none where nothing is recorded.
+fn around(base: Context) -> Option<Context> {
+    if base.workflow() == 0 {
+        return context_of_new_task();
+    }
+    let here = Context::of_new_task().filter(|here| here.workflow() == base.workflow());
+    Some(here.unwrap_or(base))
+}
+
+pub(super) fn push_number(items: &mut Vec<u8>, kind: ItemKind, name: &str, number: u64) {
+    push_item(items, kind, Key::Name(name), |items| {
+        Encoder::new(items, Limits::DEFAULT, false).u64(number);
+        Marks::default()
+    });
+}
+
+impl<I: Iterator, P: Place> Iterations<I, P> {
+    pub(super) fn new(
+        kind: Kind,
+        name: &str,
+        items: I,
+        base: Context,
+        code: &Location<'_>,
+    ) -> Self {
+        let recorder = Recorder::new(kind, name, code);
+        Self { items, index: 0, base, recorder, bar: None, _place: PhantomData }
+    }
+
+    /// The same, not recorded.
+    pub(super) fn left_out(items: I, base: Context) -> Self {
+        Self { items, index: 0, base, recorder: None, bar: None, _place: PhantomData }
+    }
+
+    /// Says how the iterations are recorded, instead of what the settings say; a loop that they turn off stays off.
+    pub fn mode(mut self, mode: LoopMode) -> Self {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.telemetry = mode::telemetry_of(mode);
+        }
+        self
+    }
+
+    /// Shows a progress bar on standard error, where that is a terminal: steps and items per second, and the time left
+    /// where the number of items is known.
+    #[cfg(feature = "progress")]
+    pub fn progress(mut self, title: &str) -> Self {
+        self.bar = Bar::show(title, self.items.size_hint());
+        self
+    }
+
+    /// Goes round once; `name` adds what an iteration goes by.
+    #[inline]
+    pub(super) fn go_round(
+        &mut self,
+        name: impl FnOnce(&I::Item, u64, &mut Vec<u8>),
+    ) -> Option<(Step<P>, I::Item)> {
+        let index = self.index;
+        self.index += 1;
+        if self.recorder.is_none() && self.bar.is_none() {
+            let item = self.items.next()?;
+            return Some((Step::unrecorded(index, self.base), item));
+        }
+        self.go_round_recorded(index, name)
+    }
+
+    fn go_round_recorded(
+        &mut self,
+        index: u64,
+        name: impl FnOnce(&I::Item, u64, &mut Vec<u8>),
+    ) -> Option<(Step<P>, I::Item)> {
+        if let Some(recorder) = &self.recorder {
+            recorder.shared.0.go_round();
+        }
+        if let Some(bar) = self.bar.as_ref().filter(|_| index > 0) {
+            bar.advance();
+        }
+        let asked_ns = clock::monotonic_ns();
+        let Some(item) = self.items.next() else {
+            if let Some(recorder) = &self.recorder {
+                recorder.shared.0.end(LoopEnd::Exhausted);
+            }
+            return None;
+        };
+        let Some(recorder) = &self.recorder else {
+            return Some((Step::unrecorded(index, self.base).with_bar(self.bar.as_ref()), item));
+        };
+        let waited_ns = (recorder.kind != Kind::Epochs).then(|| clock::monotonic_ns() - asked_ns);
+        let step = recorder.begin(self.base, index, waited_ns, |items| name(&item, index, items));
+        Some((step.with_bar(self.bar.as_ref()), item))
+    }
+}
+
+impl<I> Iterations<I> {
+    /// Lets the iterations go elsewhere: to other threads, or across an `.await`. See [`Step::run`] and [`Step::track`].
+    ///
+    /// They belong to the task around this call.
+    pub fn detached(self) -> Iterations<I, Detached> {
+        let Self { items, index, base, recorder, bar, .. } = self;
+        let base = around(base).unwrap_or(base).handed_over();
+        Iterations { items, index, base, recorder, bar, _place: PhantomData }
+    }
+}
+
+impl<I> Iterations<I, Detached> {
+    /// Keeps the iterations on the thread that goes round the loop, as if they had never been let go.
+    pub fn attached(self) -> Iterations<I> {
+        let Self { items, index, base, recorder, bar, .. } = self;
+        Iterations { items, index, base, recorder, bar, _place: PhantomData }
+    }
+}
+
+impl<I: Iterator, P: Place> Iterator for Iterations<I, P> {
+    type Item = (Step<P>, I::Item);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let is_batch =
+            self.recorder.as_ref().is_some_and(|recorder| recorder.kind == Kind::Batches);
+        self.go_round(|_, index, items| {
+            if is_batch {
+                push_number(items, ItemKind::Used, "batch", index);
+            }
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.items.size_hint()
+    }
+}
+
+impl<I, P: Place> fmt::Debug for Iterations<I, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_recorded = self.recorder.is_some();
+        f.debug_struct("Iterations")
+            .field("index", &self.index)
+            .field("is_recorded", &is_recorded)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Machine learning in any framework: epochs, batches, forward passes and layers as tasks.
+//!
+//! ```
+//! # use runlore::store::MemoryStore;
+//! # fn train_step(model: &mut f64, batch: Result<f64, std::fmt::Error>) -> Result<f64, std::fmt::Error> { Ok(*model - batch?) }
+//! # fn validate(model: &f64) -> Result<f64, std::fmt::Error> { Ok(*model) }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (store, mut model) = (MemoryStore::new(), 1.0);
+//! # let loader = [Ok(0.5), Ok(0.25)];
+//! let run = runlore::workflow("train").store(store.clone()).start()?;
+//! for epoch in run.epochs(0..10) {
+//!     for (step, batch) in epoch.batches("train", loader) {
+//!         let loss = train_step(&mut model, batch)?;
+//!         step.generated("loss", loss);
+//!     }
+//!     epoch.generated("val_loss", validate(&model)?);
+//! }
+//! run.finish()?;
+//!
+//! let tasks = store.tasks();
+//! assert_eq!(tasks.len(), 10 + 20);
+//! let batch = tasks.iter().find(|task| task.activity_id.as_deref() == Some("train_batch_iteration")).unwrap();
+//! assert_eq!(batch.used.as_ref().unwrap()["batch"], 0);
+//! assert!(batch.custom_metadata.as_ref().unwrap()["wait_ns"].is_u64());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Any iterator will do, sized or not: it is gone round as without these words. Each iteration is a task of its own, closed once
+//! however it is left. `instrumentation.ml` in the [settings](crate::settings) says how much is recorded of it; where they say `~`,
+//! the loop is as if it were bare.
+//!
+//! A model's forward passes, and the layers in them, are recorded by [`#[telemetry_forward]`](macro@crate::telemetry_forward) or by
+//! [`Forward`]; tensors by facts about them, [`Inspect`]. [`ModelProfile`] is what a model is made of, [`Summary`] a training in a
+//! few lines. The crates `runlore-burn` and `runlore-candle` know those frameworks.
+//!
+//! The loops that [`WorkflowRun`] has are here as functions too, for code that has no run at hand.
+
+mod bar;
+mod epoch;
+mod forward;
+mod loops;
+mod mode;
+#[doc(hidden)]
+pub mod probe;
+mod profile;
+mod shared;
+mod step;
+mod summary;
+
+use std::panic::Location;
+
+pub use epoch::{Epoch, Epochs};
+pub use forward::{Forward, ForwardPass};
+pub use loops::Iterations;
+#[doc(hidden)]
+pub use probe as tensors;
+pub use profile::{Attributes, ModelProfile, Parameter};
+pub use step::{Attached, Detached, Place, Step};
+pub use summary::Summary;
+
+pub use crate::record::{Inspect, TensorFacts, TensorStatistics};
+
+use crate::context::Context;
+use crate::instrument::WorkflowRun;
+use mode::Kind;
+
+/// A loop over epochs, in the workflow around the calling code.
+///
+/// ```
+/// for epoch in runlore::ml::epochs(0..3) {
+///     for (step, batch) in epoch.batches("train", [0.1, 0.2]) {
+///         step.generated("loss", batch);
+///     }
+/// }
+/// ```
+#[track_caller]
+pub fn epochs<I: IntoIterator>(epochs: I) -> Epochs<I::IntoIter> {
+    Epochs::new(epochs.into_iter(), Context::NONE, Location::caller())
+}
+
+/// A loop of any kind, in the workflow around the calling code. Its iterations are recorded as any task, unless
+/// [`mode`](Iterations::mode) says otherwise.
+///
+/// ```
+/// for (step, fold) in runlore::ml::iterate("fold", ["a", "b"]) {
+///     step.used("fold", fold);
+/// }
+/// ```
+#[track_caller]
+pub fn iterate<I: IntoIterator>(name: &str, items: I) -> Iterations<I::IntoIter> {
+    Iterations::new(Kind::Other, name, items.into_iter(), Context::NONE, Location::caller())
+}
+
+/// The guide's examples run too.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/training.md")]
+struct Guide;
+
+impl WorkflowRun {
+    /// A loop over epochs; see [`runlore::ml`](crate::ml).
+    #[track_caller]
+    pub fn epochs<I: IntoIterator>(&self, epochs: I) -> Epochs<I::IntoIter> {
+        Epochs::new(epochs.into_iter(), self.context(), Location::caller())
+    }
+
+    /// A loop of any kind, such as one over folds; see [`runlore::ml`](crate::ml). Its iterations are recorded as any task, unless
+    /// [`mode`](Iterations::mode) says otherwise.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// # let run = runlore::workflow("doc").store(store.clone()).start()?;
+    /// for (step, fold) in run.iterate("fold", ["a", "b"]) {
+    ///     step.used("fold", fold);
+    /// }
+    /// # run.finish()?;
+    /// # assert_eq!(store.tasks()[1].activity_id.as_deref(), Some("fold_iteration"));
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn iterate<I: IntoIterator>(&self, name: &str, items: I) -> Iterations<I::IntoIter> {
+        Iterations::new(Kind::Other, name, items.into_iter(), self.context(), Location::caller())
+    }
+}

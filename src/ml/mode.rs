@@ -1,0 +1,72 @@
+//! How a loop is recorded: what the settings say, and whether this epoch's turn has come.
+
+use std::cell::Cell;
+
+use crate::pipeline::settings;
+use crate::settings::LoopMode;
+use crate::telemetry::TelemetryChoice;
+
+/// What kind of loop it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Epochs,
+    Batches,
+    Other,
+}
+
+impl Kind {
+    /// What is measured around an iteration; none where the loop is not recorded.
+    pub(super) fn telemetry(self) -> Option<TelemetryChoice> {
+        let instrumentation = &settings().instrumentation;
+        let mode = match self {
+            _ if !instrumentation.enabled => None,
+            Self::Epochs => instrumentation.ml.epoch_loop,
+            Self::Batches => instrumentation.ml.batch_loop,
+            Self::Other => Some(LoopMode::Default),
+        };
+        mode.map(telemetry_of)
+    }
+
+    /// Every how many of its iterations are recorded.
+    pub(super) fn every(self) -> u64 {
+        match self {
+            Self::Epochs => u64::from(settings().instrumentation.ml.capture_epochs_at_every.max(1)),
+            _ => 1,
+        }
+    }
+}
+
+pub(super) fn telemetry_of(mode: LoopMode) -> TelemetryChoice {
+    match mode {
+        LoopMode::Lightweight => TelemetryChoice::None,
+        LoopMode::Default => TelemetryChoice::Default,
+    }
+}
+
+thread_local! {
+    /// How many epochs around the calling code are left out.
+    static LEFT_OUT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether the calling code is in an epoch that is left out, so that its loops and models are too.
+#[inline]
+pub(super) fn is_left_out() -> bool {
+    LEFT_OUT.get() > 0
+}
+
+/// An epoch that is left out, while this thread works for it.
+#[derive(Debug)]
+pub(super) struct LeftOut(());
+
+impl LeftOut {
+    pub(super) fn enter() -> Self {
+        LEFT_OUT.set(LEFT_OUT.get() + 1);
+        Self(())
+    }
+}
+
+impl Drop for LeftOut {
+    fn drop(&mut self) {
+        LEFT_OUT.set(LEFT_OUT.get() - 1);
+    }
+}

@@ -1,0 +1,361 @@
+//! What a model is: its modules, its parameters, and an id by which the same model is known again.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::context;
+use crate::instrument::WorkflowRun;
+use crate::pipeline::{note_workflow, settings};
+use crate::record::{Id, Status, WorkflowObject, hash_of};
+use crate::{Result, clock};
+
+/// A module that tells what it is made of, such as `in_features`: recorded with its forward passes and in the model's profile.
+///
+/// ```
+/// use runlore::ml::Attributes;
+/// use serde_json::Value;
+///
+/// struct Linear { weight: [[f32; 4]; 8] }
+///
+/// impl Attributes for Linear {
+///     fn attributes(&self) -> Vec<(&'static str, Value)> {
+///         vec![("in_features", 4.into()), ("out_features", 8.into())]
+///     }
+/// }
+/// ```
+pub trait Attributes {
+    /// Names and values.
+    fn attributes(&self) -> Vec<(&'static str, Value)>;
+}
+
+/// What a model is: made by hand, or by the crate for its framework. [`WorkflowRun::register_model`] records it.
+///
+/// ```
+/// use runlore::ml::{ModelProfile, Parameter};
+///
+/// let mut model = ModelProfile::new("Net");
+/// model.module("fc1", "Linear");
+/// model.parameter("fc1.weight", Parameter::new(&[8, 4], "f32", 4));
+/// model.parameter("fc1.bias", Parameter::new(&[8], "f32", 4).frozen());
+/// assert_eq!((model.params(), model.trainable_params(), model.nbytes()), (40, 32, 160));
+/// assert_eq!(model.to_string(), "Net (\n  fc1: Linear (weight: [8, 4], bias: [8])\n)");
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ModelProfile {
+    name: String,
+    repr: Option<String>,
+    modules: Vec<Module>,
+}
+
+/// A module, by its path in the model; the model itself has none.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Module {
+    path: String,
+    type_name: Option<String>,
+    attributes: Map<String, Value>,
+    parameters: Vec<(String, Parameter)>,
+}
+
+/// A parameter of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    shape: Vec<usize>,
+    dtype: String,
+    element_bytes: usize,
+    is_trainable: bool,
+}
+
+impl Parameter {
+    /// A parameter that is trained.
+    pub fn new(shape: &[usize], dtype: impl Into<String>, element_bytes: usize) -> Self {
+        Self { shape: shape.to_vec(), dtype: dtype.into(), element_bytes, is_trainable: true }
+    }
+
+    /// The same, but it is not trained.
+    #[must_use]
+    pub fn frozen(mut self) -> Self {
+        self.is_trainable = false;
+        self
+    }
+
+    fn numel(&self) -> u64 {
+        self.shape.iter().map(|size| *size as u64).product()
+    }
+}
+
+impl ModelProfile {
+    /// A model of this name, such as that of its type.
+    pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        let root = Module { type_name: Some(name.clone()), ..Module::default() };
+        Self { name, repr: None, modules: vec![root] }
+    }
+
+    /// Adds a module by its path, such as `encoder.fc1`; modules above it are added with it.
+    pub fn module(&mut self, path: &str, type_name: &str) {
+        let type_name = Some(type_name.to_owned()).filter(|name| !name.is_empty());
+        let module = self.module_at(path);
+        module.type_name = type_name.or(module.type_name.take());
+    }
+
+    /// Adds what a module tells of itself.
+    pub fn attributes(&mut self, path: &str, attributes: &dyn Attributes) {
+        let told = attributes.attributes().into_iter();
+        let module = self.module_at(path);
+        module.attributes.extend(told.map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    /// Adds a parameter by its path, such as `encoder.fc1.weight`.
+    pub fn parameter(&mut self, path: &str, parameter: Parameter) {
+        let (module, name) = path.rsplit_once('.').unwrap_or(("", path));
+        self.module_at(module).parameters.push((name.to_owned(), parameter));
+    }
+
+    /// Says how the model prints itself, instead of the tree of its modules.
+    pub fn printed(&mut self, text: impl Into<String>) {
+        self.repr = Some(text.into());
+    }
+
+    fn module_at(&mut self, path: &str) -> &mut Module {
+        if let Some((above, _)) = path.rsplit_once('.') {
+            self.module_at(above);
+        }
+        let at = self.modules.iter().position(|module| module.path == path);
+        let at = at.unwrap_or_else(|| {
+            self.modules.push(Module { path: path.to_owned(), ..Module::default() });
+            self.modules.len() - 1
+        });
+        &mut self.modules[at]
+    }
+
+    fn parameters(&self) -> impl Iterator<Item = &Parameter> {
+        self.modules.iter().flat_map(|module| module.parameters.iter().map(|(_, it)| it))
+    }
+
+    /// How many numbers its parameters hold.
+    pub fn params(&self) -> u64 {
+        self.parameters().map(Parameter::numel).sum()
+    }
+
+    /// How many of them are trained.
+    pub fn trainable_params(&self) -> u64 {
+        self.parameters().filter(|it| it.is_trainable).map(Parameter::numel).sum()
+    }
+
+    /// Bytes of its parameters.
+    pub fn nbytes(&self) -> u64 {
+        self.parameters().map(|it| it.numel() * it.element_bytes as u64).sum()
+    }
+
+    /// The largest dimension of any parameter.
+    pub fn max_width(&self) -> usize {
+        self.parameters().flat_map(|it| it.shape.iter().copied()).max().unwrap_or(0)
+    }
+
+    /// An id that is the same whenever the modules, their types, and the shapes and types of their parameters are.
+    pub fn id(&self) -> String {
+        let modules: Vec<Value> = self.modules.iter().map(Module::identity).collect();
+        hash_of(&json!({"name": self.name, "modules": modules}))
+    }
+
+    /// The profile as it is recorded.
+    pub fn to_json(&self) -> Value {
+        let modules: Map<String, Value> = self
+            .modules
+            .iter()
+            .map(|module| {
+                let key = if module.path.is_empty() { &self.name } else { &module.path };
+                (key.clone(), module.to_json())
+            })
+            .collect();
+        json!({
+            "params": self.params(),
+            "trainable_params": self.trainable_params(),
+            "nbytes": self.nbytes(),
+            "max_width": self.max_width(),
+            "n_modules": self.modules.len(),
+            "modules": modules,
+            "model_repr": self.to_string(),
+        })
+    }
+}
+
+impl Module {
+    fn name(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or(&self.path)
+    }
+
+    fn depth(&self) -> usize {
+        if self.path.is_empty() { 0 } else { 1 + self.path.matches('.').count() }
+    }
+
+    fn identity(&self) -> Value {
+        let parameters: Vec<Value> = self
+            .parameters
+            .iter()
+            .map(|(name, it)| json!([name, it.shape, it.dtype, it.is_trainable]))
+            .collect();
+        json!([self.path, self.type_name, parameters])
+    }
+
+    fn to_json(&self) -> Value {
+        let mut fields = self.attributes.clone();
+        if let Some(type_name) = &self.type_name {
+            fields.insert("type".to_owned(), type_name.as_str().into());
+        }
+        if !self.path.is_empty() {
+            fields.insert("in_named".to_owned(), self.name().into());
+            fields.insert("first_level_child".to_owned(), (self.depth() == 1).into());
+        }
+        if !self.parameters.is_empty() {
+            let parameters: Map<String, Value> = self
+                .parameters
+                .iter()
+                .map(|(name, it)| {
+                    let (shape, dtype, trainable) = (&it.shape, &it.dtype, it.is_trainable);
+                    (name.clone(), json!({"shape": shape, "dtype": dtype, "trainable": trainable}))
+                })
+                .collect();
+            fields.insert("parameters".to_owned(), parameters.into());
+        }
+        Value::Object(fields)
+    }
+}
+
+/// As the model prints itself, else the tree of its modules with the shapes of their parameters.
+impl std::fmt::Display for ModelProfile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.repr {
+            Some(text) => f.write_str(text),
+            None => f.write_str(&self.tree("", 0)),
+        }
+    }
+}
+
+impl ModelProfile {
+    /// The module of this path and all below it.
+    fn tree(&self, path: &str, depth: usize) -> String {
+        let Some(module) = self.modules.iter().find(|module| module.path == path) else {
+            return String::new();
+        };
+        let mut text = module.type_name.clone().unwrap_or_else(|| "?".to_owned());
+        let parameters: Vec<String> =
+            module.parameters.iter().map(|(name, it)| format!("{name}: {:?}", it.shape)).collect();
+        let below = self.modules.iter().filter(|it| {
+            it.depth() == depth + 1 && (path.is_empty() || it.path.starts_with(&format!("{path}.")))
+        });
+        let below: Vec<String> =
+            below.map(|it| format!("{}: {}", it.name(), self.tree(&it.path, depth + 1))).collect();
+        if below.is_empty() {
+            if !parameters.is_empty() {
+                _ = write!(text, " ({})", parameters.join(", "));
+            }
+            return text;
+        }
+        let indent = "  ".repeat(depth + 1);
+        text.push_str(" (");
+        for line in parameters.iter().chain(&below) {
+            _ = write!(text, "\n{indent}{line}");
+        }
+        _ = write!(text, "\n{})", "  ".repeat(depth));
+        text
+    }
+}
+
+impl WorkflowRun {
+    /// Records what a model is, as a workflow of its own below this one, where the settings say `register_workflow`. Its
+    /// `custom_metadata` has `model_id`, which is the same for the same model in every run.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// use runlore::ml::ModelProfile;
+    ///
+    /// let run = runlore::workflow("train").store(store.clone()).start()?;
+    /// run.register_model(&ModelProfile::new("Net"))?;
+    /// # let id = run.id().to_owned();
+    /// run.finish()?;
+    /// # let model = store.workflows().into_iter().find(|it| it.name.as_deref() == Some("Net")).unwrap();
+    /// # assert_eq!(model.parent_workflow_id, Some(id));
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn register_model(&self, model: &ModelProfile) -> Result<()> {
+        let settings = settings();
+        let number = self.context().workflow();
+        if number == 0 || !settings.instrumentation.ml.register_workflow {
+            return Ok(());
+        }
+        let now = clock::wall_ns(clock::monotonic_ns());
+        let running = context::running().into_iter().find(|run| run.number == number);
+        let metadata = json!({
+            "workflow_type": "Model",
+            "model_id": model.id(),
+            "model_profile": model.to_json(),
+        });
+        let every = settings.instrumentation.ml.capture_epochs_at_every;
+        let record = WorkflowObject {
+            workflow_id: Id::at(now).to_string(),
+            parent_workflow_id: Some(self.id().to_owned()),
+            parent_task_id: context::current_task_id().map(|task| task.to_string()),
+            campaign_id: running.map(|run| run.campaign),
+            name: Some(model.name.clone()),
+            subtype: Some("model".to_owned()),
+            started_at: Some(clock::seconds(now)),
+            utc_timestamp: Some(clock::seconds(now)),
+            status: Some(Status::Finished),
+            used: json!({"capture_at_every": every}).as_object().cloned(),
+            custom_metadata: metadata.as_object().cloned(),
+            ..WorkflowObject::default()
+        };
+        note_workflow(number, Box::new(record))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn net() -> ModelProfile {
+        let mut model = ModelProfile::new("Net");
+        model.module("body.fc1", "Linear");
+        model.parameter("body.fc1.weight", Parameter::new(&[8, 4], "f32", 4));
+        model.module("act", "Relu");
+        model.parameter("scale", Parameter::new(&[1], "f64", 8).frozen());
+        model
+    }
+
+    #[test]
+    fn a_model_is_known_again_by_what_it_is() {
+        assert_eq!(net().id(), net().id());
+        let mut wider = net();
+        wider.parameter("body.fc1.bias", Parameter::new(&[8], "f32", 4));
+        assert_ne!(wider.id(), net().id());
+        let mut printed = net();
+        printed.printed("otherwise");
+        assert_eq!(printed.id(), net().id(), "how it is shown does not matter");
+    }
+
+    #[test]
+    fn sums_are_over_all_parameters() {
+        let model = net();
+        assert_eq!((model.params(), model.trainable_params()), (33, 32));
+        assert_eq!((model.nbytes(), model.max_width()), (136, 8));
+        let json = model.to_json();
+        assert_eq!(json["n_modules"], 4, "the model, body, fc1 and act");
+        assert_eq!(json["modules"]["body.fc1"]["in_named"], "fc1");
+        assert_eq!(json["modules"]["body.fc1"]["first_level_child"], false);
+    }
+
+    #[test]
+    fn modules_print_as_a_tree() {
+        insta::assert_snapshot!(net(), @"
+        Net (
+          scale: [1]
+          body: ? (
+            fc1: Linear (weight: [8, 4])
+          )
+          act: Relu
+        )
+        ");
+    }
+}

@@ -1,0 +1,272 @@
+//! One iteration while it runs.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use super::bar::Bar;
+use super::mode::LeftOut;
+use super::shared::Shared;
+use crate::context::{self, Context, FutureExt as _};
+use crate::instrument::{Failure, LeftTask, OpenTask, push_failure, push_named};
+use crate::pipeline::event::{Ending, ItemKind};
+use crate::record::Id;
+
+/// Where the work of a loop is done: [`Attached`] or [`Detached`].
+pub trait Place: sealed::Place + fmt::Debug {}
+
+pub(super) mod sealed {
+    pub trait Place {
+        const IS_ATTACHED: bool;
+    }
+}
+
+/// On the thread that goes round the loop: what it does while an iteration lives belongs to the iteration.
+#[derive(Debug)]
+pub struct Attached(PhantomData<*const ()>);
+
+/// Anywhere: an iteration may cross threads and `.await`s. What belongs to it is said by [`Step::run`] and
+/// [`Step::track`].
+#[derive(Debug)]
+pub struct Detached(());
+
+impl sealed::Place for Attached {
+    const IS_ATTACHED: bool = true;
+}
+
+impl sealed::Place for Detached {
+    const IS_ATTACHED: bool = false;
+}
+
+impl Place for Attached {}
+impl Place for Detached {}
+
+/// An iteration that runs; it ends when it is dropped.
+///
+/// A loop that goes on tells that its last iteration has finished. A loop that is left by `break`, `?` or `return` leaves an
+/// iteration that says `ended_early`. A panic leaves one in error, and so does [`fail`](Self::fail).
+#[must_use = "the iteration ends when this is dropped"]
+pub struct Step<P: Place = Attached> {
+    running: Option<Box<Running>>,
+    index: u64,
+    /// The context inside it, or around it where it is not recorded.
+    inside: Context,
+    is_left_out: bool,
+    _left_out: Option<LeftOut>,
+    bar: Option<Arc<Bar>>,
+    _place: PhantomData<P>,
+}
+
+/// An iteration that is recorded.
+#[derive(Debug)]
+pub(super) struct Running {
+    task: Mutex<OpenTask>,
+    items: Mutex<Vec<u8>>,
+    shared: Arc<Shared>,
+}
+
+impl Running {
+    pub(super) fn new(task: OpenTask, shared: Arc<Shared>) -> Self {
+        Self { task: Mutex::new(task), items: Mutex::new(Vec::new()), shared }
+    }
+
+    /// Leaves the task; what is left of it, and of the loop.
+    fn leave(self) -> (LeftTask, Arc<Shared>) {
+        let task = self.task.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let items = self.items.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (task.leave(items), self.shared)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<P: Place> Step<P> {
+    /// One that is not recorded.
+    #[inline]
+    pub(super) fn unrecorded(index: u64, around: Context) -> Self {
+        Self {
+            running: None,
+            index,
+            inside: around,
+            is_left_out: false,
+            _left_out: None,
+            bar: None,
+            _place: PhantomData,
+        }
+    }
+
+    /// One that is not recorded, nor are loops and models inside it.
+    pub(super) fn left_out(index: u64, around: Context) -> Self {
+        let mut step = Self::unrecorded(index, around);
+        step.is_left_out = true;
+        step._left_out = P::IS_ATTACHED.then(LeftOut::enter);
+        step
+    }
+
+    pub(super) fn recorded(index: u64, running: Running) -> Self {
+        let inside = lock(&running.task).inside();
+        let mut step = Self::unrecorded(index, inside);
+        step.running = Some(Box::new(running));
+        step
+    }
+
+    pub(super) fn with_bar(mut self, bar: Option<&Arc<Bar>>) -> Self {
+        self.bar = bar.cloned();
+        self
+    }
+
+    pub(super) fn is_left_out(&self) -> bool {
+        self.is_left_out
+    }
+
+    pub(super) fn inside(&self) -> Context {
+        self.inside
+    }
+
+    /// Its number in the loop, from 0.
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// The id of its record; none where it is not recorded.
+    pub fn id(&self) -> Option<Id> {
+        self.running.as_ref().map(|running| lock(&running.task).id())
+    }
+
+    /// The iteration as a context, to hand over: what runs in it belongs to the iteration.
+    pub fn context(&self) -> Context {
+        match self.running {
+            None if P::IS_ATTACHED => context::current(),
+            _ => self.inside.handed_over(),
+        }
+    }
+
+    fn push(&self, kind: ItemKind, name: &str, value: &impl Serialize) {
+        if let Some(running) = &self.running {
+            push_named(&mut lock(&running.items), kind, name, |to| to.serialize(value));
+        }
+    }
+
+    /// Adds to what the iteration gets.
+    pub fn used(&self, name: &str, value: impl Serialize) {
+        self.push(ItemKind::Used, name, &value);
+    }
+
+    /// Adds to what the iteration gives, such as a loss.
+    pub fn generated(&self, name: &str, value: impl Serialize) {
+        self.push(ItemKind::Generated, name, &value);
+    }
+
+    /// Adds a field to `custom_metadata`.
+    pub fn metadata(&self, name: &str, value: impl Serialize) {
+        self.push(ItemKind::Metadata, name, &value);
+    }
+
+    /// Says how many items the iteration works on, such as the rows of a batch: `items` in `custom_metadata`, and items
+    /// per second in a progress bar.
+    pub fn items(&self, count: usize) {
+        self.push(ItemKind::Metadata, "items", &count);
+        if let Some(bar) = &self.bar {
+            bar.add_items(count as u64);
+        }
+    }
+
+    /// Marks the iteration as failed, with an error and all its sources. See [`Failure`] for what it may be.
+    pub fn fail<E: Failure<K>, K>(&self, error: &E) {
+        if let Some(running) = &self.running {
+            push_failure(&mut lock(&running.items), error);
+        }
+    }
+
+    /// Ends the iteration, whatever the loop does next.
+    pub fn finish(mut self) {
+        if let Some(running) = self.running.take() {
+            running.leave().0.end(Ending::Finished);
+        }
+    }
+}
+
+impl Step<Detached> {
+    /// Runs a part of the iteration on the calling thread.
+    ///
+    /// ```
+    /// # let run = runlore::workflow("doc").store(runlore::store::MemoryStore::new()).start()?;
+    /// std::thread::scope(|scope| {
+    ///     for (step, fold) in run.iterate("fold", 0..4).detached() {
+    ///         scope.spawn(move || step.run(|| { /* tasks here belong to the fold */ }));
+    ///     }
+    /// });
+    /// # run.finish()?;
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn run<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _going = Going::on(self);
+        self.context().run(work)
+    }
+
+    /// Runs a future as a part of the iteration.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> runlore::Result<()> {
+    /// # let run = runlore::workflow("doc").store(runlore::store::MemoryStore::new()).start()?;
+    /// # async fn train(batch: u32) -> f64 { f64::from(batch) }
+    /// for (step, batch) in run.iterate("batch", 0..3).detached() {
+    ///     let loss = step.track(train(batch)).await;
+    ///     step.generated("loss", loss);
+    /// }
+    /// # run.finish()?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn track<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future.in_context(self.context()));
+        std::future::poll_fn(|waker| {
+            let _going = Going::on(self);
+            future.as_mut().poll(waker)
+        })
+        .await
+    }
+}
+
+/// An iteration while a thread works for it.
+struct Going<'a> {
+    step: &'a Step<Detached>,
+    _left_out: Option<LeftOut>,
+}
+
+impl<'a> Going<'a> {
+    fn on(step: &'a Step<Detached>) -> Self {
+        if let Some(running) = &step.running {
+            lock(&running.task).resume();
+        }
+        Self { step, _left_out: step.is_left_out.then(LeftOut::enter) }
+    }
+}
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = &self.step.running {
+            lock(&running.task).pause();
+        }
+    }
+}
+
+impl<P: Place> Drop for Step<P> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            let (left, shared) = running.leave();
+            shared.leave(self.index, left);
+        }
+    }
+}
+
+impl<P: Place> fmt::Debug for Step<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Step").field("index", &self.index).field("id", &self.id()).finish()
+    }
+}

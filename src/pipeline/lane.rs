@@ -1,0 +1,333 @@
+//! One store of a run: what it was given, and what waits for it, each at its own pace.
+//!
+//! What a store would not take waits in memory, while the rings keep it too. When they need their room, or the run ends, it goes
+//! to the spool. What waits is written in the order in which it came: the spool first, then memory.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::config::settings;
+use super::notice::notice;
+use super::retry::Backoff;
+use super::run::Lines;
+use super::sink::{Outcome, Sink};
+use super::spool::{Refused, Spool};
+use super::stats::{self, Totals};
+use crate::context::Number;
+use crate::settings::WhenFull;
+use crate::store::{RunInfo, Store};
+use crate::{Error, ErrorKind, Result};
+
+/// How long the writer catches up with a store before it looks at the rings again; and how long when the run has ended, for
+/// which somebody waits.
+const CATCHING_UP: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+
+/// How long a disk is left alone that took nothing.
+const SPILL_AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Lane {
+    sink: Sink,
+    backlog: VecDeque<Arc<Lines>>,
+    backlog_bytes: usize,
+    spool: Option<Spool>,
+    /// Not before then is the spool tried again that could not be written.
+    spill_at: Option<Instant>,
+    /// Not before then is a store tried again that failed.
+    retry_at: Option<Instant>,
+    backoff: Backoff,
+    last_error: Option<Error>,
+    /// Records that the store will never have, and the tasks among them.
+    lost: (u64, Totals),
+    bytes_written: u64,
+    /// The run has ended: what waits is of no use without its end.
+    is_ending: bool,
+}
+
+/// How a lane stands at the end of its run.
+#[derive(Debug)]
+pub(super) struct Closed {
+    /// Records that wait on disk.
+    pub(super) spooled: u64,
+    pub(super) result: Result<()>,
+}
+
+impl Lane {
+    pub(super) fn new(number: Number, store: Box<dyn Store>, run: &RunInfo) -> Self {
+        Self {
+            spool: Spool::new(&*store, run),
+            sink: Sink::new(number, store),
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            spill_at: None,
+            retry_at: None,
+            backoff: Backoff::default(),
+            last_error: None,
+            lost: (0, Totals::default()),
+            bytes_written: 0,
+            is_ending: false,
+        }
+    }
+
+    /// Hands records to the store, or keeps them until it takes them.
+    pub(super) fn send(&mut self, lines: &Arc<Lines>) {
+        if lines.ends.is_empty() {
+            return;
+        }
+        if !self.waits() {
+            match self.sink.write(lines) {
+                Outcome::Stored => return self.count_stored(lines),
+                Outcome::Pending => {}
+                Outcome::Failed(error) => self.failed(error),
+            }
+        }
+        self.keep(lines);
+    }
+
+    fn keep(&mut self, lines: &Arc<Lines>) {
+        let limit = settings().recorder.backlog_bytes.get() as usize;
+        if self.backlog_bytes + lines.bytes.len() > limit {
+            self.spill();
+        }
+        // What is being written is not lost yet.
+        let is_being_written = self.sink.is_pending() && !self.waits();
+        let is_too_much = self.backlog_bytes + lines.bytes.len() > limit;
+        if is_too_much && !is_being_written && !self.is_ending {
+            return self.lose(lines);
+        }
+        stats::add(&stats::WAITING, lines.ends.len() as u64);
+        self.backlog_bytes += lines.bytes.len();
+        self.backlog.push_back(Arc::clone(lines));
+    }
+
+    fn lose(&mut self, lines: &Lines) {
+        notice("a store fails for too long: records are dropped until it works again");
+        let records = lines.ends.len() as u64;
+        stats::add(&stats::DROPPED, records);
+        self.lost.0 += records;
+        self.lost.1.add(&lines.tasks);
+    }
+
+    /// Puts what waits in memory on disk, as far as there is room: then nothing else needs to keep it.
+    pub(super) fn spill(&mut self) {
+        if self.spill_at.is_some_and(|at| Instant::now() < at) && !self.is_ending {
+            return;
+        }
+        while let Some(lines) = self.backlog.front() {
+            let Some(spool) = &mut self.spool else { return };
+            match spool.append(lines) {
+                Ok(()) => stats::add(&stats::SPOOLED, lines.ends.len() as u64),
+                Err(Refused::Full) => {
+                    notice("a store fails for too long: the spool is full");
+                    let is_being_written = spool.is_empty() && self.sink.is_pending();
+                    if settings().recorder.when_full == WhenFull::Block || is_being_written {
+                        return;
+                    }
+                    let lines = Arc::clone(lines);
+                    stats::WAITING.fetch_sub(lines.ends.len() as u64, Ordering::Relaxed);
+                    self.lose(&lines);
+                }
+                Err(Refused::Io(error)) => {
+                    notice(&format!(
+                        "records cannot be kept in {}: {error}; they are kept in memory",
+                        spool.folder().display()
+                    ));
+                    self.spill_at = Some(Instant::now() + SPILL_AGAIN);
+                    return;
+                }
+            }
+            self.forget_first_of_backlog();
+        }
+    }
+
+    fn forget_first_of_backlog(&mut self) {
+        if let Some(lines) = self.backlog.pop_front() {
+            self.backlog_bytes -= lines.bytes.len();
+        }
+    }
+
+    /// Whether anything waits for the store.
+    fn waits(&self) -> bool {
+        self.holds() || self.spooled() > 0
+    }
+
+    /// Whether a batch is being written on another thread.
+    pub(super) fn is_pending(&self) -> bool {
+        self.sink.is_pending()
+    }
+
+    /// Whether there is something to be written, and no reason to wait.
+    pub(super) fn is_behind(&self) -> bool {
+        self.waits() && self.retry_at.is_none() && !self.sink.is_pending()
+    }
+
+    /// Whether anything waits in memory only.
+    pub(super) fn holds(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    fn spooled(&self) -> u64 {
+        self.spool.as_ref().map_or(0, Spool::records)
+    }
+
+    /// Writes what waits, if it is time.
+    pub(super) fn catch_up(&mut self, now: Instant) {
+        if !self.waits() {
+            return;
+        }
+        let until = Instant::now() + if self.is_ending { CATCHING_UP.1 } else { CATCHING_UP.0 };
+        while Instant::now() < until {
+            if !self.sink.is_pending() {
+                if !self.waits() || self.retry_at.is_some_and(|at| now < at) {
+                    return;
+                }
+                let Some(first) = self.first() else { continue };
+                match self.sink.write(&first) {
+                    Outcome::Pending => return,
+                    outcome => self.settle(outcome, Some(first)),
+                }
+                continue;
+            }
+            match self.sink.poll() {
+                Outcome::Pending => return,
+                outcome => self.settle(outcome, None),
+            }
+        }
+    }
+
+    /// The oldest batch that waits; none where it cannot be read, for now or because it was damaged and is lost.
+    fn first(&mut self) -> Option<Arc<Lines>> {
+        let spool = self.spool.as_mut().filter(|spool| !spool.is_empty());
+        let Some(spool) = spool else { return self.backlog.front().cloned() };
+        match spool.first() {
+            Ok(lines) => lines.map(Arc::new),
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => {
+                let text = format!("cannot read what waits in {}", spool.folder().display());
+                self.failed(Error::new(ErrorKind::Store, text).with_source(error));
+                None
+            }
+            Err(error) => {
+                let before = spool.records();
+                spool.forget_first();
+                let lost = before - spool.records();
+                notice(&format!("records that waited for their store are lost: {error}"));
+                stats::add(&stats::DROPPED, lost);
+                stats::WAITING.fetch_sub(lost, Ordering::Relaxed);
+                stats::SPOOLED.fetch_sub(lost, Ordering::Relaxed);
+                self.lost.0 += lost;
+                None
+            }
+        }
+    }
+
+    /// What became of the oldest batch that waits.
+    fn settle(&mut self, outcome: Outcome, first: Option<Arc<Lines>>) {
+        match outcome {
+            Outcome::Failed(error) => self.failed(error),
+            Outcome::Pending => {}
+            Outcome::Stored => {
+                let Some(first) = first.or_else(|| self.first()) else { return };
+                let records = first.ends.len() as u64;
+                self.count_stored(&first);
+                stats::WAITING.fetch_sub(records, Ordering::Relaxed);
+                match self.spool.as_mut().filter(|spool| !spool.is_empty()) {
+                    Some(spool) => {
+                        spool.forget_first();
+                        stats::SPOOLED.fetch_sub(records, Ordering::Relaxed);
+                    }
+                    None => self.forget_first_of_backlog(),
+                }
+            }
+        }
+    }
+
+    fn count_stored(&mut self, lines: &Lines) {
+        stats::add(&stats::WRITTEN, lines.ends.len() as u64);
+        stats::add(&stats::BYTES, lines.bytes.len() as u64);
+        stats::add(&stats::BATCHES, 1);
+        self.bytes_written += lines.bytes.len() as u64;
+        self.retry_at = None;
+        self.backoff.reset();
+    }
+
+    fn failed(&mut self, error: Error) {
+        stats::add(&stats::STORE_ERRORS, 1);
+        notice(&format!("{error}; records are kept, and it is tried again"));
+        if self.is_ending {
+            // There is little time left.
+            self.backoff.reset();
+        }
+        self.retry_at = Some(Instant::now() + self.backoff.next());
+        self.last_error = Some(error);
+    }
+
+    /// Shows tasks that have been open for a while.
+    pub(super) fn show_open(&mut self, lines: &Arc<Lines>) {
+        if let Err(error) = self.sink.write_open(lines) {
+            self.failed(error);
+        }
+    }
+
+    /// The run ends: what waits is tried at once, whenever it would have been due.
+    pub(super) fn begin_end(&mut self) {
+        self.is_ending = true;
+        self.retry_at = None;
+        self.catch_up(Instant::now());
+    }
+
+    /// What of the run's tasks the store has, or will have.
+    pub(super) fn totals(&self, of_run: &Totals) -> Totals {
+        let mut totals = *of_run;
+        totals.lose(&self.lost.1);
+        totals.bytes_written = self.bytes_written;
+        totals.spooled = self.spooled();
+        totals
+    }
+
+    pub(super) fn bytes_written(&self) -> u64 {
+        self.bytes_written
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_done(&self) -> bool {
+        !self.waits()
+    }
+
+    /// Closes the store. What it would not take by now goes to disk, and where that fails too, it is lost.
+    pub(super) fn close(&mut self) -> Closed {
+        self.spill();
+        let closed = self.sink.close();
+        let spooled = self.spooled();
+        if let Some(spool) = self.spool.as_ref().filter(|_| spooled > 0) {
+            notice(&format!(
+                "{spooled} records wait in {} for their store: the next run writes them, or `runlore replay`",
+                spool.folder().display()
+            ));
+        }
+        let left: u64 = self.backlog.drain(..).map(|lines| lines.ends.len() as u64).sum();
+        self.backlog_bytes = 0;
+        stats::add(&stats::DROPPED, left);
+        stats::WAITING.fetch_sub(left, Ordering::Relaxed);
+        let lost = left + std::mem::take(&mut self.lost.0);
+        if left == 0 {
+            return Closed { spooled, result: closed };
+        }
+        let error = Error::new(ErrorKind::Store, format!("{lost} records were not stored"));
+        let error = match self.last_error.take() {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        };
+        Closed { spooled, result: Err(error) }
+    }
+}
+
+impl Drop for Lane {
+    /// What is on disk is the next run's.
+    fn drop(&mut self) {
+        let spooled = self.spooled();
+        stats::WAITING.fetch_sub(spooled, Ordering::Relaxed);
+        stats::SPOOLED.fetch_sub(spooled, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,221 @@
+//! A store as a run calls it: on the writer's own thread, or on a thread of its own where that would hold the writer up.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::config::settings;
+use super::notice::notice;
+use super::run::Lines;
+use super::{file_size, recorder, rings, session, stats};
+use crate::context::Number;
+use crate::settings::Durability;
+use crate::store::Store;
+use crate::{Error, ErrorKind, Result};
+
+/// How long the end of a run waits for a store on another thread to close.
+const CLOSING: Duration = Duration::from_millis(200);
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Stored,
+    /// It is being written. Nothing else is before that has ended.
+    Pending,
+    Failed(Error),
+}
+
+/// A store, and the thread that calls it.
+pub(super) enum Sink {
+    /// The writer's.
+    Inline(Number, Box<dyn Store>),
+    /// Its own.
+    Apart(Apart),
+    /// There was none to be had.
+    Gone,
+}
+
+impl Sink {
+    pub(super) fn new(run: Number, store: Box<dyn Store>) -> Self {
+        match store.is_remote() {
+            true => Self::apart(run, store),
+            false => Self::Inline(run, store),
+        }
+    }
+
+    fn apart(run: Number, store: Box<dyn Store>) -> Self {
+        Apart::start(run, store).map_or_else(|store| Self::Inline(run, store), Self::Apart)
+    }
+
+    /// Begins to write a batch. One that took so long that tasks may have waited in vain is the last on this thread.
+    pub(super) fn write(&mut self, lines: &Arc<Lines>) -> Outcome {
+        let Self::Inline(run, store) = self else {
+            return match self {
+                Self::Apart(apart) => apart.write(lines),
+                _ => Outcome::Failed(Error::new(ErrorKind::Store, "the store is gone")),
+            };
+        };
+        let began = Instant::now();
+        let outcome =
+            write(*run, &mut **store, lines).map_or_else(Outcome::Failed, |()| Outcome::Stored);
+        if began.elapsed() > settings().recorder.max_wait_ms
+            && let Self::Inline(run, store) = std::mem::replace(self, Self::Gone)
+        {
+            *self = Self::apart(run, store);
+        }
+        outcome
+    }
+
+    /// Whether a batch is being written.
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self, Self::Apart(apart) if apart.is_pending)
+    }
+
+    /// What became of the batch that was being written.
+    pub(super) fn poll(&mut self) -> Outcome {
+        match self {
+            Self::Apart(apart) => apart.poll(),
+            _ => Outcome::Pending,
+        }
+    }
+
+    /// Shows tasks that are open. A store that is behind has other worries.
+    pub(super) fn write_open(&mut self, lines: &Arc<Lines>) -> Result<()> {
+        match self {
+            Self::Inline(_, store) => guarded(|| store.write_open(&lines.batch())),
+            Self::Apart(apart) if !apart.is_pending => {
+                _ = apart.jobs.send(Job::Open(Arc::clone(lines)));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn close(&mut self) -> Result<()> {
+        match self {
+            Self::Inline(_, store) => guarded(|| store.close()),
+            Self::Apart(apart) => apart.close(),
+            Self::Gone => Ok(()),
+        }
+    }
+}
+
+enum Job {
+    Write(Arc<Lines>),
+    Open(Arc<Lines>),
+    Close,
+}
+
+/// A store on a thread of its own, which ends with this.
+pub(super) struct Apart {
+    jobs: Sender<Job>,
+    answers: Receiver<Result<()>>,
+    is_pending: bool,
+}
+
+impl Apart {
+    /// The store again where there is no thread for it.
+    fn start(run: Number, store: Box<dyn Store>) -> std::result::Result<Self, Box<dyn Store>> {
+        let (jobs, to_do) = channel();
+        let (answer, answers) = channel();
+        // By a channel: where there is no thread, the store must not go with it.
+        let (hand_over, handed) = channel::<Box<dyn Store>>();
+        let spawned = thread::Builder::new().name("runlore-store".to_owned()).spawn(move || {
+            rings::silence_thread();
+            file_size::never_signal_thread();
+            if let Ok(mut store) = handed.recv() {
+                serve(run, &mut *store, &to_do, &answer);
+            }
+        });
+        if spawned.is_err() {
+            return Err(store);
+        }
+        hand_over.send(store).map_err(|refused| refused.0)?;
+        Ok(Self { jobs, answers, is_pending: false })
+    }
+
+    fn write(&mut self, lines: &Arc<Lines>) -> Outcome {
+        if !self.is_pending {
+            if self.jobs.send(Job::Write(Arc::clone(lines))).is_err() {
+                return Outcome::Failed(gone());
+            }
+            self.is_pending = true;
+        }
+        Outcome::Pending
+    }
+
+    fn poll(&mut self) -> Outcome {
+        let answer = match self.answers.try_recv() {
+            Err(TryRecvError::Empty) => return Outcome::Pending,
+            Err(TryRecvError::Disconnected) => Err(gone()),
+            Ok(answer) => answer,
+        };
+        self.is_pending = false;
+        answer.map_or_else(Outcome::Failed, |()| Outcome::Stored)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.is_pending || self.jobs.send(Job::Close).is_err() {
+            return Ok(());
+        }
+        match self.answers.recv_timeout(CLOSING) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(()),
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Store, "the thread of the store is gone")
+}
+
+fn serve(run: Number, store: &mut dyn Store, to_do: &Receiver<Job>, answer: &Sender<Result<()>>) {
+    for job in to_do {
+        let answered = match job {
+            Job::Write(lines) => answer.send(write(run, store, &lines)),
+            Job::Close => answer.send(guarded(|| store.close())),
+            Job::Open(lines) => {
+                if let Err(error) = guarded(|| store.write_open(&lines.batch())) {
+                    notice(&error.to_string());
+                }
+                Ok(())
+            }
+        };
+        if answered.is_err() {
+            return;
+        }
+        recorder::wake();
+    }
+}
+
+fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<()> {
+    let mut file = None;
+    guarded(|| {
+        file = store.prepare(lines.bytes.len() as u64)?;
+        Ok(())
+    })?;
+    if let Some(file) = file {
+        // Before the first record is in it: whoever recovers this run must know of it.
+        session::note_file(run, &file);
+    }
+    guarded(|| store.write(&lines.batch()))?;
+    if settings().recorder.durability == Durability::System {
+        match guarded(|| store.sync()) {
+            Ok(()) => stats::add(&stats::SYNCED, lines.ends.len() as u64),
+            // They are written: to write them again would double them.
+            Err(error) => {
+                stats::add(&stats::STORE_ERRORS, 1);
+                notice(&format!("{error}; if the machine goes down, records may be lost"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A store that panics has failed; its thread goes on.
+fn guarded(call: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Store, "the store panicked")))
+}

@@ -1,0 +1,273 @@
+//! Records that a store would not take, on disk until it does.
+//!
+//! A spool belongs to one store of one run. It is a few files in a folder `.spool`: `<id>.lock`, which its process holds,
+//! and `<id>.<number>.spool`, each a head and then frames. A frame is a batch of whole records with a checksum. What is
+//! stored is deleted file by file; what is left when the process ends is replayed by others ([`left`]), never by trusting
+//! anything but whole frames.
+
+mod frame;
+mod left;
+mod replay;
+
+use std::collections::VecDeque;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use left::Left;
+pub(crate) use replay::replay_left;
+pub(super) use replay::stand_still;
+pub use replay::{Replayed, Spooled, replay, spooled};
+
+use super::run::Lines;
+use crate::record::{Id, redact};
+use crate::settings::{Durability, RecorderSettings};
+use crate::store::{RunInfo, Store, is_plain_folder};
+
+/// The folder of all spools, inside the folder of a store.
+pub(super) const FOLDER: &str = ".spool";
+
+/// A file that has grown to this size is followed by another.
+const FILE_BYTES: u64 = 8 << 20;
+
+/// Whose records a spool holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) workflow_id: String,
+    pub(super) name: String,
+    pub(super) pid: u32,
+    /// The store that they are for, without secrets; none where it has no name.
+    pub(super) store: Option<String>,
+}
+
+/// The name of a store as spools have it: they are files like others, and no place for a password.
+pub(super) fn label(uri: &str) -> String {
+    redact::scrub(uri)
+}
+
+/// Where the spools of a store are; none where it has no folder and the settings name none.
+pub(super) fn folder_of(store: &dyn Store, settings: &RecorderSettings) -> Option<PathBuf> {
+    let folder = match &settings.spool {
+        Some(folder) => Some(folder.clone()),
+        None => store.folder().map(|folder| folder.join(FOLDER)),
+    };
+    // The process may go to another folder.
+    folder.and_then(|folder| std::path::absolute(folder).ok())
+}
+
+/// There is no more room for records in a spool.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It has grown to its limit.
+    Full,
+    Io(io::Error),
+}
+
+/// The records of one run that wait for one store.
+#[derive(Debug)]
+pub(super) struct Spool {
+    folder: PathBuf,
+    head: Head,
+    id: Id,
+    /// Held as long as there is anything in it.
+    lock: Option<File>,
+    files: VecDeque<Part>,
+    /// How many files there were so far.
+    made: u64,
+    /// The bytes of all files, and how many there may be.
+    bytes: u64,
+    limit: u64,
+    syncs: bool,
+    records: u64,
+}
+
+/// One file of a spool.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    /// Up to here everything is stored.
+    stored: u64,
+}
+
+impl Spool {
+    /// The spool of a run for a store; nothing is made before there is something to keep.
+    pub(super) fn new(store: &dyn Store, run: &RunInfo) -> Option<Self> {
+        let recorder = &run.settings.recorder;
+        Some(Self {
+            folder: folder_of(store, recorder)?,
+            head: Head {
+                workflow_id: run.workflow_id.clone(),
+                name: run.name.clone(),
+                pid: run.pid,
+                store: store.uri().map(|uri| label(&uri)),
+            },
+            id: Id::new(),
+            lock: None,
+            files: VecDeque::new(),
+            made: 0,
+            bytes: 0,
+            limit: recorder.spool_bytes.get(),
+            syncs: recorder.durability == Durability::System,
+            records: 0,
+        })
+    }
+
+    /// Leaves records for whoever replays them.
+    pub(super) fn leave(folder: &Path, head: Head, lines: &Lines) -> Result<(), Refused> {
+        let id = Id::new();
+        let (lock, files) = (None, VecDeque::new());
+        let folder = folder.join(FOLDER);
+        let (made, bytes, limit, records) = (0, 0, u64::MAX, 0);
+        let mut spool =
+            Self { folder, head, id, lock, files, made, bytes, limit, syncs: false, records };
+        spool.append(lines)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How many records wait in it.
+    pub(super) fn records(&self) -> u64 {
+        self.records
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Appends a batch, all of it or nothing.
+    pub(super) fn append(&mut self, lines: &Lines) -> Result<(), Refused> {
+        let frame = frame::of(&lines.bytes, lines.ends.len());
+        if self.bytes + frame.len() as u64 > self.limit {
+            return Err(Refused::Full);
+        }
+        self.append_frame(&frame).map_err(Refused::Io)?;
+        self.bytes += frame.len() as u64;
+        self.records += lines.ends.len() as u64;
+        Ok(())
+    }
+
+    fn append_frame(&mut self, frame: &[u8]) -> io::Result<()> {
+        if self.files.back().is_none_or(|part| part.length >= FILE_BYTES) {
+            let part = self.new_part()?;
+            self.bytes += part.length;
+            self.files.push_back(part);
+        }
+        let syncs = self.syncs;
+        let Some(part) = self.files.back_mut() else { return Ok(()) };
+        let written = part.file.write_all(frame).and_then(|()| match syncs {
+            true => part.file.sync_data(),
+            false => Ok(()),
+        });
+        match written {
+            Ok(()) => part.length += frame.len() as u64,
+            // Half a frame would hide those after it.
+            Err(_) => {
+                let whole = part.length;
+                let back = part.file.set_len(whole);
+                let back = back.and_then(|()| part.file.seek(SeekFrom::Start(whole)));
+                self.remove_stored();
+                back?;
+            }
+        }
+        written
+    }
+
+    fn new_part(&mut self) -> io::Result<Part> {
+        make_folder(&self.folder)?;
+        if self.lock.is_none() {
+            let lock = create(&left::lock_path(&self.folder, &self.id.to_string()))?;
+            // Where the file system has no locks, nobody else will take it for one of the past either.
+            _ = lock.try_lock();
+            self.lock = Some(lock);
+        }
+        self.made += 1;
+        let path = left::part_path(&self.folder, &self.id.to_string(), self.made);
+        let mut file = create(&path)?;
+        let head = serde_json::to_vec(&self.head).unwrap_or_default();
+        let head = [&frame::MAGIC[..], &frame::of(&head, 0)].concat();
+        if let Err(error) = file.write_all(&head) {
+            _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        let length = head.len() as u64;
+        Ok(Part { path, file, length, stored: length })
+    }
+
+    /// The oldest batch that is not stored.
+    pub(super) fn first(&mut self) -> io::Result<Option<Lines>> {
+        let Some(part) = self.files.front_mut() else { return Ok(None) };
+        let mut file = File::open(&part.path)?;
+        file.seek(SeekFrom::Start(part.stored))?;
+        let mut left = part.length - part.stored;
+        match frame::read(&mut file, &mut left)? {
+            frame::Next::Frame(frame) => Ok(Some(Lines::from_bytes(frame.bytes))),
+            _ => {
+                let text = format!("{} was damaged", part.path.display());
+                Err(io::Error::new(io::ErrorKind::InvalidData, text))
+            }
+        }
+    }
+
+    /// The oldest batch is stored, or nobody can have it any more.
+    pub(super) fn forget_first(&mut self) {
+        let Some(part) = self.files.front_mut() else { return };
+        let skipped = File::open(&part.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(part.stored))?;
+            frame::head(&mut file)
+        });
+        match skipped {
+            Ok(Some(head)) => {
+                part.stored += frame::HEAD as u64 + head.length;
+                self.records = self.records.saturating_sub(u64::from(head.records));
+            }
+            // What cannot be read here cannot be read at all.
+            _ => part.stored = part.length,
+        }
+        self.remove_stored();
+    }
+
+    /// Removes the files of which nothing waits any more.
+    fn remove_stored(&mut self) {
+        while let Some(part) = self.files.pop_front_if(|part| part.stored == part.length) {
+            self.bytes = self.bytes.saturating_sub(part.length);
+            _ = fs::remove_file(&part.path);
+        }
+        if self.files.is_empty() {
+            self.records = 0;
+            self.lock = None;
+            _ = fs::remove_file(left::lock_path(&self.folder, &self.id.to_string()));
+            // Only when it is empty.
+            _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn make_folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)?;
+    match is_plain_folder(path) {
+        true => Ok(()),
+        // Records must not be kept where nobody said.
+        false => Err(io::Error::other(format!("{} is not a folder", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests;
