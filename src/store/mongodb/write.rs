@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mongodb::bson::doc;
@@ -21,6 +22,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// How long making indexes may take: on a large collection that is long.
 const INDEXING: Duration = Duration::from_secs(60);
+
+/// The folder for queues and spool, inside that of the files of JSON lines.
+const FOLDER: &str = "mongodb";
 
 /// Ids of documents, in the order in which they are made, to the millisecond also among several stores.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ impl Ids {
 /// It works on a thread and a runtime of its own. Many runs, of this process and of others, may share a database.
 pub struct MongodbStore {
     link: Link,
+    /// Where queues and spool are kept: not beside files of JSON lines, which would be taken for the same store.
+    folder: Option<PathBuf>,
     encoder: Encoder,
     ids: Ids,
     has_indexes: bool,
@@ -75,9 +81,11 @@ impl MongodbStore {
     ///
     /// Where the URI is wrong. Whether the server answers is found out at the first record.
     pub fn open(uri: &str, run: &RunInfo) -> Result<Self> {
-        let place = Place::new(uri, &run.settings.databases.mongodb)?;
+        let databases = &run.settings.databases;
+        let place = Place::new(uri, &databases.mongodb)?;
         Ok(Self {
             link: Link::new(place),
+            folder: std::path::absolute(databases.jsonl.path.join(FOLDER)).ok(),
             encoder: Encoder::default(),
             ids: Ids::new(),
             has_indexes: false,
@@ -140,6 +148,10 @@ impl Store for MongodbStore {
     fn close(&mut self) -> Result<()> {
         self.link.close();
         Ok(())
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     fn is_remote(&self) -> bool {
