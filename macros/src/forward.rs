@@ -147,8 +147,12 @@ pub(crate) fn site(rl: &TokenStream, name: &str, at: &Ident, parameters: &[Strin
     let line = Literal::u32_unsuffixed(line);
     let column = Literal::u32_unsuffixed(column);
     quote_spanned! {Span::mixed_site()=>
+        fn __function() -> &'static str {
+            ::core::any::type_name_of_val(&__function)
+        }
         static __SITE: #rl::Site = #rl::Site::new(#rl::SiteSpec {
             name: #name,
+            function: __function,
             crate_name: ::core::env!("CARGO_PKG_NAME"),
             crate_version: ::core::env!("CARGO_PKG_VERSION"),
             commit: ::core::option_env!("RUNLORE_GIT_COMMIT"),
