@@ -22,7 +22,9 @@ fn fit(lr: f64) -> f64 {
 
 fn main() -> Result<(), runlore::Error> {
     let Ok(uri) = std::env::var("RUNLORE_EXAMPLE_MONGODB") else {
-        println!("set RUNLORE_EXAMPLE_MONGODB to a server, such as mongodb://localhost:27017/runlore_example");
+        println!(
+            "set RUNLORE_EXAMPLE_MONGODB to a server, such as mongodb://localhost:27017/runlore_example"
+        );
         return Ok(());
     };
 
@@ -37,7 +39,8 @@ fn main() -> Result<(), runlore::Error> {
     println!("{}", records.tree(&id)?);
 
     // By an index.
-    let failed = records.tasks().filter(field("workflow_id").eq(&*id)).filter(field("status").eq("ERROR"));
+    let failed =
+        records.tasks().filter(field("workflow_id").eq(&*id)).filter(field("status").eq("ERROR"));
     for task in failed.sort("-started_at").limit(10).to_vec()? {
         println!("{} failed: {}", task.name(), task.error_message().unwrap_or_default());
     }

@@ -44,6 +44,8 @@ pub(crate) enum Want {
     Encryption,
     /// Commands for tests.
     FailPoints,
+    /// What it has acknowledged outlives it.
+    Durability,
 }
 
 /// Whether there is nothing new to be found out.
@@ -114,6 +116,9 @@ impl Server {
     pub(crate) fn uri(&self, database: &str) -> String {
         let host = self.host();
         match self.wants.contains(&Want::Encryption) {
+            false if self.wants.contains(&Want::Durability) => {
+                format!("mongodb://{host}/{database}?journal=true")
+            }
             false => format!("mongodb://{host}/{database}"),
             true => {
                 let authority = data("ca.pem");
@@ -137,21 +142,7 @@ impl Server {
 
     /// Ends it as `kill -9` does.
     pub(crate) fn kill(&mut self) {
-        self.end(libc::SIGKILL);
-    }
-
-    /// Ends it well.
-    pub(crate) fn stop(&mut self) {
-        self.end(libc::SIGTERM);
-    }
-
-    fn end(&mut self, with: i32) {
-        signal(self.pid, with);
-        let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-            assert!(began.elapsed() < Duration::from_secs(60), "the server does not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        kill(self.pid);
         // The shell has nothing more to keep.
         drop(self.keeper.stdin.take());
         _ = self.keeper.wait();
@@ -173,9 +164,9 @@ impl Drop for Server {
 }
 
 #[allow(unsafe_code)]
-fn signal(pid: i32, signal: i32) {
+fn kill(pid: i32) {
     // SAFETY: it touches no memory; the process is one that the test started.
-    unsafe { libc::kill(pid, signal) };
+    unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
 fn data(name: &str) -> PathBuf {
@@ -205,6 +196,9 @@ fn run(program: &Program, folder: &Path, port: u16, wants: &[Want]) -> (Child, i
     for want in wants {
         match want {
             Want::Users => add(&["--auth".as_ref()]),
+            // Of `mongod` the connection asks for it.
+            Want::Durability if is_mongod => {}
+            Want::Durability => add(&["--sync-on-commit".as_ref()]),
             Want::FailPoints if is_mongod => {
                 add(&["--setParameter".as_ref(), "enableTestCommands=1".as_ref()]);
             }
@@ -224,8 +218,7 @@ fn run(program: &Program, folder: &Path, port: u16, wants: &[Want]) -> (Child, i
         }
     }
     // Not the shell's standard output, which says the number: the reader of that would wait for the server.
-    let script = r#"log=$1; shift; "$@" >"$log" 2>&1 </dev/null & echo $!; read -r _
-        kill -0 $! 2>/dev/null && sleep 1; kill -9 $! 2>/dev/null; wait $! 2>/dev/null"#;
+    let script = r#"log=$1; shift; "$@" >"$log" 2>&1 </dev/null & echo $!; read -r _; kill -9 $! 2>/dev/null; wait $! 2>/dev/null"#;
     let mut keeper = Command::new("sh")
         .args(["-c", script, "sh"])
         .arg(&log)
@@ -245,11 +238,8 @@ pub(crate) fn with_driver<T>(
     uri: &str,
     work: impl AsyncFnOnce(mongodb::Database) -> mongodb::error::Result<T>,
 ) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         let client = mongodb::Client::with_uri_str(uri).await.unwrap();
         let database = client.default_database().unwrap();
@@ -268,4 +258,12 @@ pub(crate) fn stored(uri: &str, collection: &'static str) -> Vec<Document> {
         }
         Ok(documents)
     })
+}
+
+/// Runs a test of this binary again, in a process and a folder of its own: where a program keeps its queues for a server.
+pub(crate) fn recording(test: &str, store: &str) -> (Command, TempDir) {
+    let folder = TempDir::new().unwrap();
+    let mut command = crate::support::bare_child(test);
+    command.env("STORE", store).current_dir(folder.path());
+    (command, folder)
 }

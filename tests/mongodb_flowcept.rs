@@ -7,8 +7,9 @@ use runlore::record::Status;
 use runlore::{Provenance, telemetry_task};
 use serde_json::{Value, json};
 
-use crate::mongo_server::database;
+use crate::mongo_server::{database, recording};
 use crate::python;
+use crate::support::{expect_success, finished_in_time, is_child};
 
 #[telemetry_task]
 fn load(path: &str) -> Result<usize, String> {
@@ -22,14 +23,29 @@ fn epoch(number: u32) -> f64 {
     f64::from(number) / 2.0
 }
 
+const TRAINS: &str = "mongodb_flowcept::trains";
+
+/// What a process of its own records.
+#[test]
+fn trains() {
+    if !is_child(TRAINS) {
+        return;
+    }
+    let store = std::env::var("STORE").unwrap();
+    let run = runlore::workflow("train").store(store).used("epochs", &3).start().unwrap();
+    (0..3).for_each(|number| _ = epoch(number));
+    run.finish().unwrap();
+}
+
 #[test]
 fn what_was_recorded_is_read_by_flowcept() {
     let Some(uri) = database() else { return };
-    let Some(python) = python::with("flowcept-1.0.3", &["flowcept==1.0.3", "pymongo"]) else { return };
-    let run = runlore::workflow("train").store(&*uri).used("epochs", &3).start().unwrap();
-    let workflow = run.id().to_string();
-    (0..3).for_each(|number| _ = epoch(number));
-    run.finish().unwrap();
+    let Some(python) = python::with("flowcept-1.0.3", &["flowcept==1.0.3", "pymongo"]) else {
+        return;
+    };
+    let (command, _folder) = recording(TRAINS, &uri);
+    expect_success(&finished_in_time(command));
+    let workflow = Provenance::open(&uri).unwrap().runs().unwrap()[0].workflow.workflow_id.clone();
 
     let scratch = tempfile::tempdir().unwrap();
     let name = uri.rsplit('/').next().unwrap();
@@ -52,12 +68,16 @@ fn what_was_recorded_is_read_by_flowcept() {
     let tasks = Provenance::open(&uri).unwrap().tasks().sort("-started_at").to_vec().unwrap();
     assert_eq!(tasks.len(), 9);
     let status = |task: &runlore::record::TaskObject| task.status.map_or("", Status::as_str);
-    let statuses: Value = tasks.iter().map(|task| (task.task_id.clone(), json!(status(task)))).collect();
+    let statuses: Value =
+        tasks.iter().map(|task| (task.task_id.clone(), json!(status(task)))).collect();
     assert_eq!(found["statuses"], statuses);
     assert_eq!(found["dates"], true);
     assert_eq!(found["errors"].as_array().unwrap().len(), 3);
     assert_eq!(found["newest"].as_array().unwrap().len(), 2);
-    assert_eq!((&found["count"], &found["status_counts"]), (&json!(9), &json!({"FINISHED": 6, "ERROR": 3})));
+    assert_eq!(
+        (&found["count"], &found["status_counts"]),
+        (&json!(9), &json!({"FINISHED": 6, "ERROR": 3}))
+    );
     assert_eq!(found["names"], json!(["train"]));
     assert_eq!(found["report_tasks"], 9);
     let activities = json!({"epoch": {"FINISHED": 3}, "load": {"FINISHED": 3, "ERROR": 3}});

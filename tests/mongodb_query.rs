@@ -48,8 +48,19 @@ fn task() -> impl Strategy<Value = Value> {
 
 fn path() -> impl Strategy<Value = &'static str> {
     select(vec![
-        "task_id", "workflow_id", "activity_id", "status", "started_at", "duration_ns", "finished", "used.x", "used.y",
-        "used.x.a", "used", "_id", "registered_at",
+        "task_id",
+        "workflow_id",
+        "activity_id",
+        "status",
+        "started_at",
+        "duration_ns",
+        "finished",
+        "used.x",
+        "used.y",
+        "used.x.a",
+        "used",
+        "_id",
+        "registered_at",
     ])
 }
 
@@ -71,8 +82,10 @@ fn operators() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(|yes| json!({"$exists": yes})),
         select(vec!["^a", "b$", "E", "", "\\w"]).prop_map(|text| json!({"$regex": text})),
         (0_u8..3).prop_map(|size| json!({"$size": size})),
-        select(vec!["string", "number", "int", "long", "double", "null", "array", "object", "date", "bool"])
-            .prop_map(|name| json!({"$type": name})),
+        select(vec![
+            "string", "number", "int", "long", "double", "null", "array", "object", "date", "bool"
+        ])
+        .prop_map(|name| json!({"$type": name})),
         scalar().prop_map(|value| json!({"$elemMatch": {"$eq": value}})),
     ];
     leaf.clone().prop_recursive(2, 4, 1, |inner| inner.prop_map(|inner| json!({"$not": inner})))
@@ -102,19 +115,29 @@ struct Asked {
 
 fn asked() -> impl Strategy<Value = Asked> {
     // Not by fields that may be arrays: servers differ about where these belong.
-    let sorted = select(vec!["task_id", "workflow_id", "status", "started_at", "duration_ns", "finished"]);
+    let sorted =
+        select(vec!["task_id", "workflow_id", "status", "started_at", "duration_ns", "finished"]);
     let sort = prop::collection::vec((sorted, any::<bool>()), 0..3);
-    let fields = prop::collection::vec(select(vec!["task_id", "used.x", "started_at", "finished"]), 0..3);
+    let fields =
+        prop::collection::vec(select(vec!["task_id", "used.x", "started_at", "finished"]), 0..3);
     let group = select(vec!["$status", "$activity_id", "$workflow_id", "$started_at"]);
     (filter(), sort, 0_u64..6, 0_u64..4, fields, group).prop_map(
-        |(filter, sort, limit, skip, fields, group)| Asked { filter, sort, limit, skip, fields, group },
+        |(filter, sort, limit, skip, fields, group)| Asked {
+            filter,
+            sort,
+            limit,
+            skip,
+            fields,
+            group,
+        },
     )
 }
 
 impl Asked {
     fn find(&self) -> Find {
         let filter = Filter::from_json(&self.filter).unwrap();
-        let find = Find::new().filter(filter).limit(self.limit).skip(self.skip).fields(&self.fields);
+        let find =
+            Find::new().filter(filter).limit(self.limit).skip(self.skip).fields(&self.fields);
         self.sort.iter().fold(find, |find, (path, is_last_first)| {
             find.sort(&format!("{}{path}", if *is_last_first { "-" } else { "" }))
         })
@@ -154,7 +177,8 @@ fn all<'a>(documents: runlore::Result<runlore::query::Documents<'a>>) -> Vec<Val
 fn every_engine_gives_the_same_answers() {
     let Some(uri) = database() else { return };
     let cases = number("RUNLORE_TEST_CASES").unwrap_or(12) as u32;
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let mut runner =
+        TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let input = (prop::collection::vec(task(), 1..25), prop::collection::vec(asked(), 12));
     let outcome = runner.run(&input, |(tasks, questions)| {
         with_driver(&uri, async |database| database.drop().await);
@@ -185,9 +209,19 @@ fn every_engine_gives_the_same_answers() {
         for question in &questions {
             let find = question.find();
             let expected: Vec<Value> = find.apply(documents.clone()).collect();
-            prop_assert_eq!(&all(server.find(Collection::Tasks, &find)), &expected, "{:?}", question);
+            prop_assert_eq!(
+                &all(server.find(Collection::Tasks, &find)),
+                &expected,
+                "{:?}",
+                question
+            );
             #[cfg(feature = "sqlite")]
-            prop_assert_eq!(&all(other.find(Collection::Tasks, &find)), &expected, "{:?}", question);
+            prop_assert_eq!(
+                &all(other.find(Collection::Tasks, &find)),
+                &expected,
+                "{:?}",
+                question
+            );
             let pipeline = question.pipeline();
             let expected = sorted(pipeline.apply(documents.clone()).collect());
             let found = sorted(all(server.aggregate(Collection::Tasks, &pipeline)));

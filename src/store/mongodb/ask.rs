@@ -16,9 +16,7 @@ use crate::query::find::projection::{Field, Projection};
 use crate::query::pipeline::accumulator::Accumulator;
 use crate::query::pipeline::{Expression, Stage};
 use crate::query::source::{has_hash, through};
-use crate::query::{
-    Collection, CountedRuns, Documents, Find, Pipeline, Records, Runs, Source,
-};
+use crate::query::{Collection, CountedRuns, Documents, Find, Pipeline, Records, Runs, Source};
 use crate::record::{Record, TaskObject, WorkflowObject};
 
 /// Up to so many documents are held to find out whether the last of them has an equal.
@@ -37,7 +35,9 @@ fn options(sort: Document) -> FindOptions {
     options
 }
 
-fn of(collection: Collection) -> fn(&Collections) -> mongodb::Collection<mongodb::bson::RawDocumentBuf> {
+fn of(
+    collection: Collection,
+) -> fn(&Collections) -> mongodb::Collection<mongodb::bson::RawDocumentBuf> {
     match collection {
         Collection::Tasks => Collections::tasks,
         Collection::Workflows => Collections::workflows,
@@ -60,7 +60,13 @@ impl MongodbSource {
     }
 
     /// The first few in an order, with one more if there is one: by an index, which keeps no order among equals.
-    fn first_few(&self, collection: Collection, condition: &Document, find: &Find, count: u64) -> Result<Option<Vec<Value>>> {
+    fn first_few(
+        &self,
+        collection: Collection,
+        condition: &Document,
+        find: &Find,
+        count: u64,
+    ) -> Result<Option<Vec<Value>>> {
         let mut options = options(order_of(&find.sort, Form::Stored));
         options.limit = i64::try_from(count + 1).ok();
         let found = self.found(of(collection), condition.clone(), options)?;
@@ -107,7 +113,10 @@ impl Source for MongodbSource {
             if count <= HELD
                 && let Some(few) = self.first_few(collection, &condition.document, find, count)?
             {
-                let few = few.into_iter().skip(find.skip as usize).map(|document| Ok(find.project(document)));
+                let few = few
+                    .into_iter()
+                    .skip(find.skip as usize)
+                    .map(|document| Ok(find.project(document)));
                 return Ok(Box::new(few));
             }
         }
@@ -127,7 +136,8 @@ impl Source for MongodbSource {
         if condition.is_exact && self.is_plain(of)? {
             let sure = translated(&pipeline.stages()[begun..]);
             let done = begun + sure.len();
-            let asked = asked(&find, condition.document.clone(), &pipeline.stages()[begun..done], sure);
+            let asked =
+                asked(&find, condition.document.clone(), &pipeline.stages()[begun..done], sure);
             if let Some(answer) = self.aggregated(of, asked)? {
                 let answers = Box::new(answer.answers());
                 return Ok(through(answers, move |documents| pipeline.apply_from(done, documents)));
@@ -233,7 +243,8 @@ impl Source for MongodbSource {
 /// How the tasks of each workflow stand.
 fn totals() -> Document {
     let count = |status: &str| doc! {"$sum": {"$cond": [{"$eq": ["$status", status]}, 1, 0]}};
-    let times = ["$resources.cpu_ns.self", "$resources.child.user_ns", "$resources.child.system_ns"];
+    let times =
+        ["$resources.cpu_ns.self", "$resources.child.user_ns", "$resources.child.system_ns"];
     let number = |path: &str| doc! {"$cond": [{"$isNumber": path}, path, 0_i64]};
     let is_number = |path: &str| doc! {"$isNumber": path};
     let sum: Vec<_> = times.iter().map(|path| number(path)).collect();

@@ -109,9 +109,9 @@ impl Writer {
         order.sort_by(|one, other| name(one.start, one.key).cmp(name(other.start, other.key)));
         sorted.clear();
         for (at, element) in order.iter().enumerate() {
-            let is_last = order.get(at + 1).is_none_or(|next| {
-                name(next.start, next.key) != name(element.start, element.key)
-            });
+            let is_last = order
+                .get(at + 1)
+                .is_none_or(|next| name(next.start, next.key) != name(element.start, element.key));
             if is_last {
                 sorted.extend_from_slice(&bytes[element.start..element.end]);
             }
@@ -379,7 +379,8 @@ mod tests {
     fn keys_are_sorted_and_the_last_of_two_counts() {
         let json = r#"{"b": 1, "a": {"z": [{"n": 1, "m": 2}], "y": 1}, "b": 2, "": 0}"#;
         let sorted = document(json);
-        let expected = doc! {"": 0_i32, "a": {"y": 1_i32, "z": [{"m": 2_i32, "n": 1_i32}]}, "b": 2_i32};
+        let expected =
+            doc! {"": 0_i32, "a": {"y": 1_i32, "z": [{"m": 2_i32, "n": 1_i32}]}, "b": 2_i32};
         assert_eq!(sorted.to_string(), expected.to_string());
     }
 
@@ -408,7 +409,8 @@ mod tests {
     fn what_bson_cannot_have_is_noticed() {
         assert!(written(r#"{"a\u0000b": 1}"#).1);
         assert!(!written(r#"{"a": "b\u0000"}"#).1);
-        let deep = |levels: usize| written(&format!("{}{}", "[".repeat(levels), "]".repeat(levels)));
+        let deep =
+            |levels: usize| written(&format!("{}{}", "[".repeat(levels), "]".repeat(levels)));
         assert!(!deep(90).1);
         assert!(deep(91).1);
     }

@@ -116,7 +116,9 @@ fn of_predicate(path: &Path, form: Form, predicate: &Predicate) -> Option<Condit
                 operands.iter().map(|operand| one("$eq", simple(operand)?)).collect();
             Some(Condition::joined(parts?, "$and"))
         }
-        Predicate::Regex(pattern) if pattern.options().is_empty() && is_simple(pattern.source()) => {
+        Predicate::Regex(pattern)
+            if pattern.options().is_empty() && is_simple(pattern.source()) =>
+        {
             one("$regex", pattern.source().into())
         }
         Predicate::Type(types) => one("$type", Bson::Array(type_names(types)?)),
@@ -127,7 +129,8 @@ fn of_predicate(path: &Path, form: Form, predicate: &Predicate) -> Option<Condit
 
 /// Characters that mean the same in every dialect of regular expressions.
 fn is_simple(pattern: &str) -> bool {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-/ :.^$".contains(character);
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || "_-/ :.^$".contains(character);
     pattern.chars().all(is_plain)
 }
 
@@ -218,7 +221,10 @@ mod tests {
         let cases = [
             (r#"{"task_id": "t"}"#, doc! {"task_id": {"$eq": "t"}}),
             (r#"{"started_at": {"$gt": 1.5}}"#, doc! {"_runlore.own.started_at": {"$gt": 1.5}}),
-            (r#"{"finished": {"$exists": true}}"#, doc! {"_runlore.own.finished": {"$exists": true}}),
+            (
+                r#"{"finished": {"$exists": true}}"#,
+                doc! {"_runlore.own.finished": {"$exists": true}},
+            ),
             (r#"{"_id.x": 1}"#, doc! {"_runlore.own._id.x": {"$eq": 1_i64}}),
             (r#"{"used.started_at": "$x"}"#, doc! {"used.started_at": {"$eq": "$x"}}),
             (r#"{"status": {"$ne": "a"}}"#, doc! {"$nor": [{"status": {"$eq": "a"}}]}),

@@ -81,11 +81,9 @@ impl Connection {
             Ok(client.database(&name))
         });
         match database {
-            Ok(database) => Ok(Self {
-                process: std::process::id(),
-                inside: Some((runtime, database)),
-                shown,
-            }),
+            Ok(database) => {
+                Ok(Self { process: std::process::id(), inside: Some((runtime, database)), shown })
+            }
             Err(error) => {
                 runtime.shutdown_background();
                 Err(error)

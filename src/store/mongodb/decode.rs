@@ -90,7 +90,8 @@ pub(super) fn json_of(value: RawBsonRef<'_>) -> Result<Value> {
         RawBsonRef::String(text) => text.into(),
         RawBsonRef::Document(document) => Value::Object(object_of(document)?),
         RawBsonRef::Array(items) => {
-            let items = items.into_iter().map(|item| json_of(item.map_err(|error| damaged(&error))?));
+            let items =
+                items.into_iter().map(|item| json_of(item.map_err(|error| damaged(&error))?));
             items.collect::<Result<Vec<_>>>()?.into()
         }
         RawBsonRef::Boolean(yes) => yes.into(),

@@ -440,7 +440,9 @@ mod tests {
             let (encoded, _) = encoded(text);
             assert!(!(encoded.is_as_written && encoded.is_task), "{text}");
         }
-        assert!(Encoder::default().encode("[]", &Label::new(ObjectId::from_bytes([0; 12]))).is_err());
+        assert!(
+            Encoder::default().encode("[]", &Label::new(ObjectId::from_bytes([0; 12]))).is_err()
+        );
     }
 
     #[test]

@@ -47,7 +47,9 @@ impl Place {
         let parsed = ConnectionString::parse(uri).map_err(|error| {
             let shown = crate::record::scrub(uri);
             let why = scrubbed(&error);
-            let text = format!("`{shown}` names no MongoDB server: write `mongodb://host:27017/database` ({why})");
+            let text = format!(
+                "`{shown}` names no MongoDB server: write `mongodb://host:27017/database` ({why})"
+            );
             Error::new(ErrorKind::Store, text)
         })?;
         Ok(Self { uri: uri.to_owned(), settings: settings.clone(), parsed })
@@ -136,7 +138,9 @@ mod tests {
     fn a_password_is_never_shown() {
         let place = Place::new("mongodb://ann:hunter2@host/db", &settings()).unwrap();
         assert!(!format!("{place:?}{}", place.shown()).contains("hunter2"));
-        for wrong in ["mongodb://ann:hunter2@/db", "mongodb://ann:hunt@er2@host:99999/db", "mongodb://"] {
+        for wrong in
+            ["mongodb://ann:hunter2@/db", "mongodb://ann:hunt@er2@host:99999/db", "mongodb://"]
+        {
             let told = Place::new(wrong, &settings()).unwrap_err().to_string();
             assert!(!told.contains("hunter2") && !told.contains("hunt@er2"), "{told}");
         }

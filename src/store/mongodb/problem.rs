@@ -26,9 +26,14 @@ pub(super) fn explain(place: &str, error: &DriverError) -> Error {
             format!("{place} refuses the user or the password: {said}")
         }
         Kind::ServerSelection { .. } => {
-            format!("no MongoDB server answers at {place}: check its address, and that it runs ({})", cause(&said))
+            format!(
+                "no MongoDB server answers at {place}: check its address, and that it runs ({})",
+                cause(&said)
+            )
         }
-        Kind::InvalidTlsConfig { .. } => format!("the encryption for {place} is not set up: {said}"),
+        Kind::InvalidTlsConfig { .. } => {
+            format!("the encryption for {place} is not set up: {said}")
+        }
         Kind::IncompatibleServer { .. } => format!("{place} is too old for this program: {said}"),
         Kind::Command(command) if command.code == UNAUTHORIZED => {
             format!("{place} does not let this user do that: {said}")
@@ -64,7 +69,9 @@ pub(super) fn is_passing(error: &DriverError) -> bool {
         || match &*error.kind {
             Kind::Io(_) | Kind::ConnectionPoolCleared { .. } => true,
             Kind::Command(command) => PASSING.contains(&command.code),
-            Kind::Write(WriteFailure::WriteConcernError(concern)) => PASSING.contains(&concern.code),
+            Kind::Write(WriteFailure::WriteConcernError(concern)) => {
+                PASSING.contains(&concern.code)
+            }
             Kind::InsertMany(many) => many
                 .write_concern_error
                 .as_ref()

@@ -58,8 +58,10 @@ impl Putting<'_> {
         if tasks.is_empty() {
             return Ok(());
         }
-        let (documents, texts): (Vec<_>, Vec<_>) =
-            tasks.into_iter().map(|task| (task.encoded.document, (task.encoded.id, task.text))).unzip();
+        let (documents, texts): (Vec<_>, Vec<_>) = tasks
+            .into_iter()
+            .map(|task| (task.encoded.document, (task.encoded.id, task.text)))
+            .unzip();
         let mut failed = Vec::new();
         let mut documents = documents.into_iter().peekable();
         let mut first = 0;
@@ -232,7 +234,8 @@ impl Putting<'_> {
             }
             known = None;
         }
-        let text = format!("{}: other programs keep changing the task {id}", self.connection.shown());
+        let text =
+            format!("{}: other programs keep changing the task {id}", self.connection.shown());
         Err(Error::new(ErrorKind::Store, text))
     }
 

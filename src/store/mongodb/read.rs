@@ -160,7 +160,9 @@ impl Pages {
 
     /// Each document as it is.
     pub(super) fn answers(self) -> impl Iterator<Item = Result<Value>> {
-        self.map(|document| super::decode::json_of(mongodb::bson::RawBsonRef::Document(&*document?)))
+        self.map(|document| {
+            super::decode::json_of(mongodb::bson::RawBsonRef::Document(&*document?))
+        })
     }
 }
 
