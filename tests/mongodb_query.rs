@@ -23,12 +23,22 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// With keys that could be taken for more than names.
 fn value() -> impl Strategy<Value = Value> {
+    value_with(&["a", "b", "$c", "d.e"])
+}
+
+/// What may stand in a filter.
+fn operand() -> impl Strategy<Value = Value> {
+    value_with(&["a", "b", "d.e"])
+}
+
+fn value_with(keys: &[&'static str]) -> impl Strategy<Value = Value> + use<> {
     prop_oneof![
         6 => scalar(),
         1 => Just(Value::Null),
         1 => prop::collection::vec(scalar(), 0..3).prop_map(Value::from),
-        1 => prop::collection::btree_map(select(vec!["a", "b", "$c", "d.e"]), scalar(), 0..3)
+        1 => prop::collection::btree_map(select(keys.to_vec()), scalar(), 0..3)
             .prop_map(|map| map.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
     ]
 }
@@ -65,9 +75,9 @@ fn path() -> impl Strategy<Value = &'static str> {
 }
 
 fn operators() -> impl Strategy<Value = Value> {
-    let one = |name: &'static str| value().prop_map(move |value| json!({name: value}));
+    let one = |name: &'static str| operand().prop_map(move |value| json!({name: value}));
     let many = |name: &'static str| {
-        prop::collection::vec(value(), 0..3).prop_map(move |values| json!({name: values}))
+        prop::collection::vec(operand(), 0..3).prop_map(move |values| json!({name: values}))
     };
     let leaf = prop_oneof![
         one("$eq"),
@@ -94,8 +104,7 @@ fn operators() -> impl Strategy<Value = Value> {
 fn filter() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         (path(), operators()).prop_map(|(path, operators)| json!({path: operators})),
-        (path(), value().prop_filter("no operators", |value| !value.is_object()))
-            .prop_map(|(path, value)| json!({path: value})),
+        (path(), operand()).prop_map(|(path, value)| json!({path: value})),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         (select(vec!["$and", "$or", "$nor"]), prop::collection::vec(inner, 1..4))
