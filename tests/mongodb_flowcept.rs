@@ -40,7 +40,9 @@ fn trains() {
 #[test]
 fn what_was_recorded_is_read_by_flowcept() {
     let Some(uri) = database() else { return };
-    let Some(python) = python::with("flowcept-1.0.3-mongodb", &["flowcept[mongo]==1.0.3"]) else {
+    let Some(python) =
+        python::with("flowcept-1.0.3-mongodb", &["flowcept[mongo]==1.0.3", "pandas"])
+    else {
         return;
     };
     let (command, _folder) = recording(TRAINS, &uri);
