@@ -29,7 +29,7 @@ fn main() -> Result<(), runlore::Error> {
     };
 
     let run = runlore::workflow("training").store(&*uri).start()?;
-    let id = run.id().to_string();
+    let id = run.id().to_owned();
     for lr in [0.1, 0.01] {
         fit(lr);
     }

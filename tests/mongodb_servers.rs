@@ -231,7 +231,7 @@ fn the_usual_questions_are_answered_by_indexes() {
         doc! {
             "type": "task", "task_id": format!("t{n}"), "workflow_id": format!("w{}", n % 100),
             "parent_task_id": format!("t{}", n / 10), "activity_id": format!("a{}", n % 50),
-            "status": if n % 100 == 0 { "ERROR" } else { "FINISHED" },
+            "status": if n.is_multiple_of(100) { "ERROR" } else { "FINISHED" },
             "hashes": {"used": {"x": format!("h{}", n % 5000)}},
             "_runlore": {
                 "own": {"started_at": f64::from(n)}, "plain": true, "rev": 0_i64, "hashes": [format!("h{}", n % 5000)],

@@ -10,7 +10,7 @@ use super::collections::Collections;
 use super::condition::{Condition, Form, order_of};
 use super::decode::Stored;
 use super::document::{ADDED, HASHES, OURS, OWN, PLAIN, TIMES};
-use super::read::{MongodbSource, from_text};
+use super::read::{MongodbSource, Pages, from_text};
 use crate::Result;
 use crate::query::find::projection::{Field, Projection};
 use crate::query::pipeline::accumulator::Accumulator;
@@ -160,7 +160,7 @@ impl Source for MongodbSource {
         }
         let mut seen = HashSet::new();
         let is_one = found.len() < 2;
-        let tasks = found.into_iter().flat_map(|pages| pages.stored());
+        let tasks = found.into_iter().flat_map(Pages::stored);
         Ok(Box::new(tasks.filter_map(move |stored| match stored {
             Ok(stored) if !has_hash(&stored.json, hashes) => None,
             // Asked in parts, a task may come again.

@@ -96,11 +96,11 @@ impl Putting<'_> {
         if encoded.document.as_bytes().len() <= shrink::LARGEST {
             return Ok(encoded);
         }
-        let mut record = serde_json::from_str(text).map_err(|error| not_json(error))?;
+        let mut record = serde_json::from_str(text).map_err(not_json)?;
         let mut bytes = shrink::LARGEST / 2;
         loop {
             shrink::to(&mut record, bytes);
-            let text = serde_json::to_string(&record).map_err(|error| not_json(error))?;
+            let text = serde_json::to_string(&record).map_err(not_json)?;
             let encoded = self.encoder.encode(&text, label)?;
             // The last one keeps a dozen fields only.
             if encoded.document.as_bytes().len() <= shrink::LARGEST || bytes == 0 {

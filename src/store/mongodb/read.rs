@@ -150,7 +150,7 @@ impl Pages {
 
     /// Each document with its id, as the record it was made of.
     pub(super) fn stored(self) -> impl Iterator<Item = Result<Stored>> {
-        self.map(|document| Stored::of(&*document?))
+        self.map(|document| Stored::of(&document?))
     }
 
     /// Each document as the record it was made of.
@@ -160,9 +160,7 @@ impl Pages {
 
     /// Each document as it is.
     pub(super) fn answers(self) -> impl Iterator<Item = Result<Value>> {
-        self.map(|document| {
-            super::decode::json_of(mongodb::bson::RawBsonRef::Document(&*document?))
-        })
+        self.map(|document| super::decode::json_of(mongodb::bson::RawBsonRef::Document(&document?)))
     }
 }
 
