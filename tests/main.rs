@@ -26,6 +26,16 @@ mod lifecycle;
 mod machine_info;
 mod macro_ui;
 mod method_names;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongo_server;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_flowcept;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_query;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_servers;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_store;
 mod mutations;
 mod panic_abort;
 mod parent_links;

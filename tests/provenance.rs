@@ -61,6 +61,10 @@ fn every_store(folder: &Path) -> Vec<(&'static str, Provenance)> {
     if cfg!(feature = "sqlite") {
         places.push(("sqlite", folder.join("runs.db")));
     }
+    #[cfg(all(unix, feature = "mongodb"))]
+    if let Some(uri) = crate::mongo_server::database() {
+        places.push(("mongodb", uri.into()));
+    }
     for (_, place) in &places {
         let mut sink = Sink::open(&**place, "test").unwrap();
         fill(&mut sink);

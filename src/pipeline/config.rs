@@ -59,8 +59,14 @@ fn not_in_force(settings: &Settings) -> Vec<&'static str> {
             databases.sqlite.enabled && !cfg!(feature = "sqlite"),
             "databases.sqlite (this program is built without the feature `sqlite`)",
         ),
-        (databases.mongodb.enabled, "databases.mongodb"),
-        (!databases.jsonl.enabled && !databases.sqlite.enabled, "databases.jsonl.enabled: false"),
+        (
+            databases.mongodb.enabled && !cfg!(feature = "mongodb"),
+            "databases.mongodb (this program is built without the feature `mongodb`)",
+        ),
+        (
+            !databases.jsonl.enabled && !databases.sqlite.enabled && !databases.mongodb.enabled,
+            "databases.jsonl.enabled: false",
+        ),
     ]
     .into_iter()
     .filter_map(|(is_set, name)| is_set.then_some(name))

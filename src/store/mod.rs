@@ -17,6 +17,8 @@
 mod join;
 pub mod jsonl;
 mod memory;
+#[cfg(feature = "mongodb")]
+pub mod mongodb;
 mod plain;
 mod reading;
 mod sink;
@@ -47,11 +49,7 @@ pub const DEFAULT_FOLDER: &str = "runlore";
 /// assert_eq!(runlore::store::default_uri(&settings), "runlore");
 /// ```
 pub fn default_uri(settings: &Settings) -> String {
-    let databases = &settings.databases;
-    if databases.sqlite.enabled && cfg!(feature = "sqlite") {
-        return format!("sqlite://{}", databases.sqlite.path.display());
-    }
-    databases.jsonl.path.display().to_string()
+    default_uris(settings).swap_remove(0)
 }
 
 /// The URIs of all stores that records go to when nobody says: those that the settings enable.
@@ -63,12 +61,18 @@ pub fn default_uri(settings: &Settings) -> String {
 /// ```
 pub fn default_uris(settings: &Settings) -> Vec<String> {
     let databases = &settings.databases;
-    let first = default_uri(settings);
-    let files = databases.jsonl.path.display().to_string();
-    match databases.jsonl.enabled && first != files {
-        true => vec![first, files],
-        false => vec![first],
+    let mut uris = Vec::new();
+    #[cfg(feature = "mongodb")]
+    if databases.mongodb.enabled {
+        uris.push(mongodb::uri_of(&databases.mongodb));
     }
+    if databases.sqlite.enabled && cfg!(feature = "sqlite") {
+        uris.push(format!("sqlite://{}", databases.sqlite.path.display()));
+    }
+    if databases.jsonl.enabled || uris.is_empty() {
+        uris.push(databases.jsonl.path.display().to_string());
+    }
+    uris
 }
 
 /// A place for records. It lives on the writer's thread: nothing of it is ever called from a task.
@@ -352,7 +356,8 @@ pub(crate) fn names_database(place: &str) -> bool {
 
 /// A URI that somebody wrote without its slashes, taken apart.
 fn lacks_slashes(uri: &str) -> Option<(&str, &str)> {
-    uri.split_once(':').filter(|(scheme, _)| matches!(*scheme, "jsonl" | "sqlite" | "mongodb"))
+    let schemes = ["jsonl", "sqlite", "mongodb", "mongodb+srv"];
+    uri.split_once(':').filter(|(scheme, _)| schemes.contains(scheme))
 }
 
 fn slashes_missing(uri: &str) -> Error {
@@ -361,17 +366,17 @@ fn slashes_missing(uri: &str) -> Error {
     Error::new(ErrorKind::Store, text)
 }
 
-/// Stores that are part of the library only with a feature of the same name.
-const WITH_FEATURE: &[&str] = &["sqlite"];
+/// Schemes that the library knows only with a feature.
+const WITH_FEATURE: [(&str, &str); 3] =
+    [("sqlite", "sqlite"), ("mongodb", "mongodb"), ("mongodb+srv", "mongodb-srv")];
 
 /// Why there is no store of a scheme that could be there.
 fn needs_feature(scheme: &str) -> Option<Error> {
-    WITH_FEATURE.contains(&scheme).then(|| {
-        let text = format!(
-            "this program is built without `{scheme}://`: add the feature `{scheme}` of the crate `runlore`"
-        );
-        Error::new(ErrorKind::Store, text)
-    })
+    let (_, feature) = WITH_FEATURE.iter().find(|(known, _)| *known == scheme)?;
+    let text = format!(
+        "this program is built without `{scheme}://`: add the feature `{feature}` of the crate `runlore`"
+    );
+    Some(Error::new(ErrorKind::Store, text))
 }
 
 fn unknown_scheme(scheme: &str) -> Error {

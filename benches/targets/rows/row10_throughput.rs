@@ -32,6 +32,8 @@ pub(crate) static ROW: Row = Row {
         Contender { name: "serde_json", run: bare },
         Contender { name: "ours, SQLite", run: |report| ours(report, ours::to_sqlite(), measured) },
         Contender { name: "rusqlite", run: bare_sqlite },
+        Contender { name: "ours, BSON", run: ours_bson },
+        Contender { name: "bson", run: bare_bson },
     ],
     lines: &[
         Line {
@@ -54,6 +56,13 @@ pub(crate) static ROW: Row = Row {
             theirs: Some(("bare rusqlite, 1,000 rows at once", Value::of("rusqlite", PER_SECOND))),
             unit: Unit::PerSecond,
             bound: Bound::AtLeast(0.9),
+        },
+        Line {
+            what: "MongoDB, the same records as documents, a second of the writer's time",
+            ours: Value::of("ours, BSON", PER_SECOND),
+            theirs: Some(("bson, raw", Value::of("bson", PER_SECOND))),
+            unit: Unit::PerSecond,
+            bound: Bound::AtLeast(1.0 / 1.1),
         },
         Line {
             what: "as much in values of the program's own, which are hashed",
@@ -283,6 +292,33 @@ fn bare_sqlite(report: &mut Report) {
         if number % 1000 == 999 {
             connection.execute_batch("COMMIT").expect(done);
         }
+    }
+    let spent = thread_cpu_ns() - before;
+    report.add(PER_SECOND, RECORDS as f64 / (spent as f64 / 1e9));
+}
+
+/// Records as the store gets them, made documents of.
+fn ours_bson(report: &mut Report) {
+    let (started, ended) = captures();
+    let record = record(1, WORKFLOW, (&started, &ended));
+    let text = serde_json::to_string(&record).expect("the record is written");
+    let records = vec![text.as_str(); 100];
+    let before = thread_cpu_ns();
+    for _ in 0..RECORDS / 100 {
+        black_box(runlore::store::mongodb::encode_for_measuring(black_box(&records)));
+    }
+    let spent = thread_cpu_ns() - before;
+    report.add(PER_SECOND, RECORDS as f64 / (spent as f64 / 1e9));
+}
+
+/// The same record as its writer would make a document of it without us.
+fn bare_bson(report: &mut Report) {
+    let (started, ended) = captures();
+    let before = thread_cpu_ns();
+    for number in 0..RECORDS {
+        let record = record(number, WORKFLOW, (&started, &ended));
+        let document = mongodb::bson::serialize_to_raw_document_buf(black_box(&record));
+        black_box(document.expect("the record is a document"));
     }
     let spent = thread_cpu_ns() - before;
     report.add(PER_SECOND, RECORDS as f64 / (spent as f64 / 1e9));

@@ -15,6 +15,7 @@ use serde_json::Value;
 pub(crate) use self::expression::Expression;
 pub(crate) use self::stage::Stage;
 use super::syntax::Json;
+use super::{Filter, Find};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An aggregation pipeline.
@@ -82,6 +83,28 @@ impl Pipeline {
         I::IntoIter: 'a,
     {
         run::run(&self.stages[first..], Box::new(documents.into_iter()))
+    }
+
+    /// What it begins with, as a question, and how many of its stages that is: for stores that answer that by themselves.
+    pub(crate) fn beginning(&self) -> (Find, usize) {
+        let mut find = Find::new();
+        let mut done = 0;
+        let mut filters = Vec::new();
+        for stage in &self.stages {
+            match stage {
+                Stage::Match(filter) if find.sort.is_empty() => filters.push(filter.clone()),
+                Stage::Sort(sort) if find.sort.is_empty() => find.sort = sort.clone(),
+                Stage::Limit(limit) => {
+                    find.limit = Some(*limit);
+                    done += 1;
+                    break;
+                }
+                _ => break,
+            }
+            done += 1;
+        }
+        find.filter = filters.into_iter().reduce(Filter::and).unwrap_or_default();
+        (find, done)
     }
 
     /// The stages, for stores that translate them.

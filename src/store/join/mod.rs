@@ -3,7 +3,7 @@
 mod workflows;
 
 pub(crate) use workflows::Workflows;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "mongodb"))]
 pub(crate) use workflows::{join_process, speak_as_one};
 
 use crate::record::TaskObject;

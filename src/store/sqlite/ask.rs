@@ -12,9 +12,8 @@ use super::needed::needed_columns;
 use super::read::{SqliteSource, Table, Which};
 use crate::Result;
 use crate::query::find::sort::{Direction, Sort};
-use crate::query::pipeline::Stage;
 use crate::query::source::{has_hash, through};
-use crate::query::{Collection, Documents, Filter, Find, Pipeline, Records, Source};
+use crate::query::{Collection, Documents, Find, Pipeline, Records, Source};
 
 impl From<Collection> for Table {
     fn from(of: Collection) -> Self {
@@ -164,7 +163,7 @@ impl Source for SqliteSource {
     }
 
     fn aggregate<'a>(&'a self, of: Collection, pipeline: &'a Pipeline) -> Result<Documents<'a>> {
-        let (find, done) = beginning(pipeline.stages());
+        let (find, done) = pipeline.beginning();
         let table = Table::from(of);
         let is_plain = self.is_plain(table)?;
         let plan = Plan::of(&find, table, is_plain);
@@ -203,28 +202,6 @@ impl Source for SqliteSource {
         let tasks = self.parsed(Which::these(Table::Task, ids));
         Ok(Box::new(tasks.filter(move |task| task.as_ref().map_or(true, has))))
     }
-}
-
-/// What a pipeline begins with, as a question, and how many of its stages that is.
-fn beginning(stages: &[Stage]) -> (Find, usize) {
-    let mut find = Find::new();
-    let mut done = 0;
-    let mut filters = Vec::new();
-    for stage in stages {
-        match stage {
-            Stage::Match(filter) if find.sort.is_empty() => filters.push(filter.clone()),
-            Stage::Sort(sort) if find.sort.is_empty() => find.sort = sort.clone(),
-            Stage::Limit(limit) => {
-                find.limit = Some(*limit);
-                done += 1;
-                break;
-            }
-            _ => break,
-        }
-        done += 1;
-    }
-    find.filter = filters.into_iter().reduce(Filter::and).unwrap_or_default();
-    (find, done)
 }
 
 #[cfg(test)]

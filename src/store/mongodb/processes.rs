@@ -1,0 +1,140 @@
+//! Workflows: what each process told is kept, and joined to one document.
+
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+
+use super::collections::Collections;
+use super::decode::Stored;
+use super::document::{Label, now};
+use super::put::{Putting, not_json, raw};
+use crate::record::WorkflowObject;
+use crate::store::join::{join_process, speak_as_one};
+use crate::{Error, ErrorKind, Result};
+
+/// Processes of one workflow may begin and end at once.
+const ATTEMPTS: usize = 200;
+
+/// What one process told.
+#[derive(Debug)]
+struct Process {
+    id: String,
+    revision: i64,
+    text: String,
+}
+
+impl Putting<'_> {
+    /// What the processes of a workflow told of it.
+    pub(super) fn processes_of(&self, workflow_id: &str) -> Result<Vec<WorkflowObject>> {
+        let processes = self.processes(workflow_id)?;
+        processes.iter().map(|one| serde_json::from_str(&one.text).map_err(not_json)).collect()
+    }
+
+    fn processes(&self, workflow_id: &str) -> Result<Vec<Process>> {
+        let found = self.all(doc! {"workflow_id": workflow_id}, Collections::processes)?;
+        let read = |document: &RawDocumentBuf| {
+            Some(Process {
+                id: document.get_str("_id").ok()?.to_owned(),
+                revision: document.get_i64("rev").ok()?,
+                text: document.get_str("json").ok()?.to_owned(),
+            })
+        };
+        Ok(found.iter().filter_map(read).collect())
+    }
+
+    /// Stores a record of a workflow.
+    pub(super) fn workflow(&mut self, workflow: &WorkflowObject) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            if self.try_workflow(workflow)? {
+                return Ok(());
+            }
+        }
+        let text = format!(
+            "{}: other programs keep changing the workflow {}",
+            self.connection.shown(),
+            workflow.workflow_id
+        );
+        Err(Error::new(ErrorKind::Store, text))
+    }
+
+    /// False where another process was faster.
+    fn try_workflow(&mut self, workflow: &WorkflowObject) -> Result<bool> {
+        let id = &workflow.workflow_id;
+        // In this order: who changes the joined document after this has read the processes before it.
+        let joined = self.all(doc! {"workflow_id": id}, Collections::workflows)?;
+        let joined = joined.first().map(|document| Stored::of(document)).transpose()?;
+        let known = self.processes(id)?;
+        let mut processes = Vec::with_capacity(known.len() + 1);
+        for process in &known {
+            processes.push(serde_json::from_str(&process.text).map_err(not_json)?);
+        }
+        // Another program's own record of it.
+        let foreign = joined.as_ref().filter(|joined| joined.revision.is_none());
+        if let Some(foreign) = foreign.filter(|_| known.is_empty()) {
+            processes.push(serde_json::from_value(foreign.json.clone()).map_err(not_json)?);
+        }
+        let at = join_process(&mut processes, workflow.clone());
+        if !self.put_process(&processes[at], known.get(at))? {
+            return Ok(false);
+        }
+        let Some(spoken) = speak_as_one(processes) else { return Ok(true) };
+        let json = serde_json::to_value(&spoken).map_err(not_json)?;
+        match joined {
+            Some(joined) if joined.json == json => Ok(true),
+            Some(joined) => {
+                let label = Label {
+                    id: raw(&joined.id),
+                    revision: joined.revision.map_or(0, |revision| revision + 1),
+                    registered: joined.registered.unwrap_or_else(now),
+                    unique_id: None,
+                    is_sealed: false,
+                };
+                let document = self.fitting(&json.to_string(), &label)?.document;
+                let done = self.replace_in(Collections::workflows, &joined, document)?;
+                done.map_err(|error| self.problem(&error))
+            }
+            None => {
+                let label = Label::new(self.ids.next());
+                let document = self.fitting(&json.to_string(), &label)?.document;
+                self.insert_known(self.collections().workflows(), vec![document])
+            }
+        }
+    }
+
+    /// Stores what a process told, in place of what it told before; false where somebody else has done so meanwhile.
+    fn put_process(&self, process: &WorkflowObject, known: Option<&Process>) -> Result<bool> {
+        let text = serde_json::to_string(process).map_err(not_json)?;
+        let document = |id: &str, revision: i64| {
+            let id = doc! {"_id": id, "workflow_id": &process.workflow_id, "rev": revision, "json": &text};
+            RawDocumentBuf::try_from(&id)
+                .map_err(|error| Error::new(ErrorKind::Record, error.to_string()))
+        };
+        let Some(known) = known else {
+            let host = process.hostname.as_deref().unwrap_or_default();
+            let pid = process.pid.map(|pid| pid.to_string()).unwrap_or_default();
+            let id = format!("{}/{host}/{pid}", process.workflow_id);
+            return self.insert_known(self.collections().processes(), vec![document(&id, 0)?]);
+        };
+        if known.text == text {
+            return Ok(true);
+        }
+        let filter = doc! {"_id": &known.id, "rev": known.revision};
+        let document = document(&known.id, known.revision + 1)?;
+        let done = self.patiently(move |collections| {
+            let (filter, document) = (filter.clone(), document.clone());
+            async move {
+                let done = collections.processes().replace_one(filter, &document).await?;
+                Ok(done.matched_count > 0)
+            }
+        })?;
+        done.map_err(|error| self.problem(&error))
+    }
+}
+
+/// The id of a document whose text says all of it.
+pub(super) fn other(text: &str) -> Result<RawDocumentBuf> {
+    let mut sorted: serde_json::Value = serde_json::from_str(text).map_err(not_json)?;
+    sorted.sort_all_objects();
+    let hash = twox_hash::XxHash3_128::oneshot(sorted.to_string().as_bytes());
+    let document = doc! {"_id": Bson::String(format!("{hash:032x}")), "json": text};
+    RawDocumentBuf::try_from(&document)
+        .map_err(|error| Error::new(ErrorKind::Record, error.to_string()))
+}

@@ -1,0 +1,216 @@
+//! Writing: new tasks in one go, and whatever is written again changes nothing.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mongodb::bson::doc;
+use mongodb::bson::oid::ObjectId;
+
+use super::collections::Collections;
+use super::connection::{Connection, Link};
+use super::document::{Encoder, Label};
+use super::place::Place;
+use super::problem::{code, explain};
+use super::put::{Putting, Task, not_json};
+use super::{indexes, processes};
+use crate::record::{Record, Status};
+use crate::store::{Batch, Known, RunInfo, Store};
+use crate::{Error, ErrorKind, Result};
+
+/// How long making indexes may take: on a large collection that is long.
+const INDEXING: Duration = Duration::from_secs(60);
+
+/// The folder for queues and spool, inside that of the files of JSON lines.
+const FOLDER: &str = "mongodb";
+
+/// Ids of documents, in the order in which they are made, to the millisecond also among several stores.
+#[derive(Debug)]
+pub(super) struct Ids {
+    /// Of this store alone: a forked child must not make the same ones.
+    unique: [u8; 3],
+    count: u32,
+}
+
+impl Ids {
+    fn new() -> Self {
+        let mut unique = [0; 3];
+        // Without random numbers, the moment and the process must do.
+        if getrandom::fill(&mut unique).is_err() {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let number = since.subsec_nanos() ^ std::process::id();
+            unique.copy_from_slice(&number.to_le_bytes()[..3]);
+        }
+        Self { unique, count: 0 }
+    }
+
+    pub(super) fn next(&mut self) -> ObjectId {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.count = self.count.wrapping_add(1);
+        let [_, count @ ..] = self.count.to_be_bytes();
+        let [high, low] = (since.subsec_millis() as u16).to_be_bytes();
+        let [a, b, c] = self.unique;
+        ObjectId::from_parts(since.as_secs() as u32, [high, low, a, b, c], count)
+    }
+}
+
+/// A MongoDB database that runs are recorded into.
+///
+/// It works on a thread and a runtime of its own. Many runs, of this process and of others, may share a database.
+pub struct MongodbStore {
+    link: Link,
+    /// Where queues and spool are kept: not beside files of JSON lines, which would be taken for the same store.
+    folder: Option<PathBuf>,
+    encoder: Encoder,
+    ids: Ids,
+    has_indexes: bool,
+}
+
+impl fmt::Debug for MongodbStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MongodbStore").field(&self.link.place().shown()).finish()
+    }
+}
+
+impl MongodbStore {
+    /// The store of a run: `mongodb://host:27017/database`, with whatever else a connection string may say.
+    ///
+    /// # Errors
+    ///
+    /// Where the URI is wrong. Whether the server answers is found out at the first record.
+    pub fn open(uri: &str, run: &RunInfo) -> Result<Self> {
+        let databases = &run.settings.databases;
+        let place = Place::new(uri, &databases.mongodb)?;
+        Ok(Self {
+            link: Link::new(place),
+            folder: std::path::absolute(databases.jsonl.path.join(FOLDER)).ok(),
+            encoder: Encoder::default(),
+            ids: Ids::new(),
+            has_indexes: false,
+        })
+    }
+
+    fn make_indexes(&mut self, connection: &Connection) -> Result<()> {
+        if self.has_indexes || !self.link.place().makes_indexes() {
+            return Ok(());
+        }
+        let collections = Collections::new(connection.database());
+        let shown = connection.shown().to_owned();
+        connection.run_for(INDEXING, async move {
+            indexes::make(&collections).await.map_err(|error| match code(&error) {
+                None => explain(&shown, &error),
+                Some(_) => {
+                    let text = format!(
+                        "{}; it has no indexes: let this user make them, or make them by hand and set databases.mongodb.create_collection_index: no",
+                        explain(&shown, &error)
+                    );
+                    Error::new(ErrorKind::Store, text)
+                }
+            })
+        })?;
+        self.has_indexes = true;
+        Ok(())
+    }
+}
+
+impl Store for MongodbStore {
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let connection = self.link.get()?;
+        self.make_indexes(&connection)?;
+        let (encoder, ids) = (&mut self.encoder, &mut self.ids);
+        let mut putting = Putting { connection: &connection, encoder, ids };
+        let mut tasks = Vec::new();
+        let (mut workflows, mut others) = (Vec::new(), Vec::new());
+        for record in batch.records() {
+            match sort_out(&mut putting, record) {
+                Ok(Sorted::Task(task)) => tasks.push(task),
+                Ok(Sorted::Workflow(workflow)) => workflows.push(workflow),
+                Ok(Sorted::Other(text)) => others.push(processes::other(&text)?),
+                Err(error) => putting.refused(record, &error.to_string())?,
+            }
+        }
+        putting.tasks(tasks)?;
+        for workflow in &workflows {
+            putting.workflow(workflow)?;
+        }
+        if !others.is_empty() {
+            putting.insert_known(putting.collections().others(), others)?;
+        }
+        Ok(())
+    }
+
+    fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
+        self.write(batch)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.link.close();
+        Ok(())
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn uri(&self) -> Option<String> {
+        Some(self.link.place().uri().to_owned())
+    }
+
+    fn known(&mut self, run: &RunInfo, tasks: &HashSet<String>) -> Result<Known> {
+        let connection = self.link.get()?;
+        let (encoder, ids) = (&mut self.encoder, &mut self.ids);
+        let putting = Putting { connection: &connection, encoder, ids };
+        let mut known = Known::default();
+        let all: Vec<&String> = tasks.iter().collect();
+        for some in all.chunks(1000) {
+            let ids: Vec<String> = some.iter().map(|id| (*id).clone()).collect();
+            let filter = doc! {"task_id": {"$in": ids}, "workflow_id": &run.workflow_id};
+            for document in putting.all(filter, Collections::tasks)? {
+                let Ok(id) = document.get_str("task_id") else { continue };
+                let status: Option<Status> =
+                    document.get_str("status").ok().and_then(|word| word.parse().ok());
+                match status.is_some_and(Status::is_final) {
+                    true => known.ended.insert(id.to_owned()),
+                    false => known.running.insert(id.to_owned()),
+                };
+            }
+        }
+        for workflow in putting.processes_of(&run.workflow_id)? {
+            let is_it = workflow.pid.is_none_or(|pid| pid == u64::from(run.pid));
+            known.has_end |= is_it && workflow.status != Some(Status::Running);
+        }
+        Ok(known)
+    }
+}
+
+/// A record, by where it goes.
+enum Sorted<'a> {
+    Task(Task<'a>),
+    Workflow(Box<crate::record::WorkflowObject>),
+    Other(String),
+}
+
+fn sort_out<'a>(putting: &mut Putting<'_>, record: &'a str) -> Result<Sorted<'a>> {
+    let label = Label::new(putting.ids.next());
+    let encoded = putting.fitting(record, &label)?;
+    if encoded.is_task && encoded.is_as_written {
+        return Ok(Sorted::Task(Task { encoded, text: Cow::Borrowed(record) }));
+    }
+    // As every reader would see it: without nulls, with its type and its id.
+    let json = serde_json::from_str(record).map_err(not_json)?;
+    Ok(match Record::from_json(json)? {
+        Record::Task(task) => {
+            let text = serde_json::to_string(&task).map_err(not_json)?;
+            let encoded = putting.fitting(&text, &label)?;
+            Sorted::Task(Task { encoded, text: Cow::Owned(text) })
+        }
+        Record::Workflow(workflow) => Sorted::Workflow(workflow),
+        Record::Other(map) => Sorted::Other(serde_json::Value::Object(map).to_string()),
+    })
+}

@@ -1,0 +1,242 @@
+//! Whatever is asked of MongoDB, the answer is that of the evaluation in memory, and of SQLite.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestRunner};
+use runlore::query::{Collection, Filter, Find, Pipeline, Source};
+use runlore::record::Record;
+use runlore::store::Sink;
+use runlore::store::mongodb::MongodbSource;
+use serde_json::{Map, Value, json};
+
+use crate::mongo_server::{database, with_driver};
+use crate::support::number;
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        4 => select(vec!["", "a", "b", "ab", "ERROR", "FINISHED", "a\0b", "é", "$a", "a.b"]).prop_map(Value::from),
+        3 => (-2_i64..4).prop_map(Value::from),
+        2 => select(vec![0.0, -0.0, 1.0, 1.5, 2.5, 9_223_372_036_854_775_808.0]).prop_map(Value::from),
+        1 => select(vec![i64::MAX, i64::MIN, 9_007_199_254_740_993]).prop_map(Value::from),
+        1 => select(vec![u64::MAX, 9_223_372_036_854_775_808]).prop_map(Value::from),
+        1 => any::<bool>().prop_map(Value::from),
+    ]
+}
+
+/// With keys that could be taken for more than names.
+fn value() -> impl Strategy<Value = Value> {
+    value_with(&["a", "b", "$c", "d.e"])
+}
+
+/// What may stand in a filter.
+fn operand() -> impl Strategy<Value = Value> {
+    value_with(&["a", "b", "d.e"])
+}
+
+fn value_with(keys: &[&'static str]) -> impl Strategy<Value = Value> + use<> {
+    prop_oneof![
+        6 => scalar(),
+        1 => Just(Value::Null),
+        1 => prop::collection::vec(scalar(), 0..3).prop_map(Value::from),
+        1 => prop::collection::btree_map(select(keys.to_vec()), scalar(), 0..3)
+            .prop_map(|map| map.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+    ]
+}
+
+const NAMES: [&str; 6] =
+    ["workflow_id", "activity_id", "status", "started_at", "duration_ns", "finished"];
+
+fn task() -> impl Strategy<Value = Value> {
+    let fields = prop::collection::btree_map(select(NAMES.to_vec()), scalar(), 0..6);
+    (fields, value(), value()).prop_map(|(fields, x, y)| {
+        let mut task: Map<String, Value> =
+            fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        task.insert("used".to_owned(), json!({"x": x, "y": y}));
+        Value::Object(task)
+    })
+}
+
+fn path() -> impl Strategy<Value = &'static str> {
+    select(vec![
+        "task_id",
+        "workflow_id",
+        "activity_id",
+        "status",
+        "started_at",
+        "duration_ns",
+        "finished",
+        "used.x",
+        "used.y",
+        "used.x.a",
+        "used",
+        "_id",
+        "registered_at",
+    ])
+}
+
+fn operators() -> impl Strategy<Value = Value> {
+    let one = |name: &'static str| operand().prop_map(move |value| json!({name: value}));
+    let many = |name: &'static str| {
+        prop::collection::vec(operand(), 0..3).prop_map(move |values| json!({name: values}))
+    };
+    let leaf = prop_oneof![
+        one("$eq"),
+        one("$ne"),
+        one("$gt"),
+        one("$gte"),
+        one("$lt"),
+        one("$lte"),
+        many("$in"),
+        many("$nin"),
+        many("$all"),
+        any::<bool>().prop_map(|yes| json!({"$exists": yes})),
+        select(vec!["^a", "b$", "E", "", "\\w"]).prop_map(|text| json!({"$regex": text})),
+        (0_u8..3).prop_map(|size| json!({"$size": size})),
+        select(vec![
+            "string", "number", "int", "long", "double", "null", "array", "object", "date", "bool"
+        ])
+        .prop_map(|name| json!({"$type": name})),
+        scalar().prop_map(|value| json!({"$elemMatch": {"$eq": value}})),
+    ];
+    leaf.clone().prop_recursive(2, 4, 1, |inner| inner.prop_map(|inner| json!({"$not": inner})))
+}
+
+fn filter() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        (path(), operators()).prop_map(|(path, operators)| json!({path: operators})),
+        (path(), operand()).prop_map(|(path, value)| json!({path: value})),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        (select(vec!["$and", "$or", "$nor"]), prop::collection::vec(inner, 1..4))
+            .prop_map(|(name, filters)| json!({name: filters}))
+    })
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    filter: Value,
+    sort: Vec<(&'static str, bool)>,
+    limit: u64,
+    skip: u64,
+    fields: Vec<&'static str>,
+    group: &'static str,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    // Not by fields that may be arrays: servers differ about where these belong.
+    let sorted =
+        select(vec!["task_id", "workflow_id", "status", "started_at", "duration_ns", "finished"]);
+    let sort = prop::collection::vec((sorted, any::<bool>()), 0..3);
+    let fields =
+        prop::collection::vec(select(vec!["task_id", "used.x", "started_at", "finished"]), 0..3);
+    let group = select(vec!["$status", "$activity_id", "$workflow_id", "$started_at"]);
+    (filter(), sort, 0_u64..6, 0_u64..4, fields, group).prop_map(
+        |(filter, sort, limit, skip, fields, group)| Asked {
+            filter,
+            sort,
+            limit,
+            skip,
+            fields,
+            group,
+        },
+    )
+}
+
+impl Asked {
+    fn find(&self) -> Find {
+        let filter = Filter::from_json(&self.filter).unwrap();
+        let find =
+            Find::new().filter(filter).limit(self.limit).skip(self.skip).fields(&self.fields);
+        self.sort.iter().fold(find, |find, (path, is_last_first)| {
+            find.sort(&format!("{}{path}", if *is_last_first { "-" } else { "" }))
+        })
+    }
+
+    fn pipeline(&self) -> Pipeline {
+        let mut stages = vec![json!({"$match": self.filter})];
+        let mut sort = Map::new();
+        for (path, is_last_first) in &self.sort {
+            sort.entry(*path).or_insert(json!(if *is_last_first { -1 } else { 1 }));
+        }
+        if !sort.is_empty() {
+            stages.push(json!({"$sort": sort}));
+        }
+        if self.limit > 0 {
+            stages.push(json!({"$limit": self.limit}));
+        }
+        stages.push(json!({"$group": {
+            "_id": self.group, "n": {"$sum": 1}, "all": {"$push": "$task_id"}, "most": {"$max": "$duration_ns"},
+            "first": {"$first": "$started_at"},
+        }}));
+        Pipeline::parse(&Value::from(stages).to_string()).unwrap()
+    }
+}
+
+/// In an order of their own: which group comes first is nobody's promise.
+fn sorted(mut groups: Vec<Value>) -> Vec<Value> {
+    groups.sort_by_key(|group| group["all"].to_string());
+    groups
+}
+
+fn all<'a>(documents: runlore::Result<runlore::query::Documents<'a>>) -> Vec<Value> {
+    documents.unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn every_engine_gives_the_same_answers() {
+    let Some(uri) = database() else { return };
+    let cases = number("RUNLORE_TEST_CASES").unwrap_or(12) as u32;
+    let mut runner =
+        TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let input = (prop::collection::vec(task(), 1..25), prop::collection::vec(asked(), 12));
+    let outcome = runner.run(&input, |(tasks, questions)| {
+        with_driver(&uri, async |database| database.drop().await);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.db");
+        let mut sinks = vec![Sink::open(&*uri, "test").unwrap()];
+        if cfg!(feature = "sqlite") {
+            sinks.push(Sink::open(&*file, "test").unwrap());
+        }
+        let mut documents = Vec::new();
+        for (number, task) in tasks.iter().enumerate() {
+            let mut task = task.clone();
+            task["task_id"] = format!("t{number}").into();
+            task["type"] = "task".into();
+            let record = Record::from_json(task).unwrap();
+            documents.push(record.to_json());
+            for sink in &mut sinks {
+                sink.add(&record).unwrap();
+            }
+        }
+        for sink in sinks {
+            sink.finish().unwrap();
+        }
+        let server = MongodbSource::open(&uri).unwrap();
+        prop_assert_eq!(&all(server.documents(Collection::Tasks)), &documents);
+        #[cfg(feature = "sqlite")]
+        let other = runlore::store::sqlite::SqliteSource::open(&file).unwrap();
+        for question in &questions {
+            let find = question.find();
+            let expected: Vec<Value> = find.apply(documents.clone()).collect();
+            prop_assert_eq!(
+                &all(server.find(Collection::Tasks, &find)),
+                &expected,
+                "{:?}",
+                question
+            );
+            #[cfg(feature = "sqlite")]
+            prop_assert_eq!(
+                &all(other.find(Collection::Tasks, &find)),
+                &expected,
+                "{:?}",
+                question
+            );
+            let pipeline = question.pipeline();
+            let expected = sorted(pipeline.apply(documents.clone()).collect());
+            let found = sorted(all(server.aggregate(Collection::Tasks, &pipeline)));
+            prop_assert_eq!(found, expected, "{:?}", question);
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}

@@ -1,0 +1,282 @@
+//! Servers that refuse, encrypt, fail, die and come back; and many programs at one of them.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use mongodb::bson::{Bson, Document, doc};
+use runlore::query::{Collection, Source as _, field};
+use runlore::record::Record;
+use runlore::store::Sink;
+use runlore::store::mongodb::MongodbSource;
+use runlore::{Provenance, telemetry_task};
+use serde_json::json;
+
+use crate::mongo_server::{Server, Want, database, recording, stored, with_driver};
+use crate::support::{expect_success, finished_in_time, is_child, number, tried};
+
+const RECORDS: &str = "mongodb_servers::records";
+const IN_PARTS: &str = "mongodb_servers::records_in_three_parts";
+
+#[telemetry_task]
+fn outer(n: u64) -> u64 {
+    inner(n) + 1
+}
+
+#[telemetry_task]
+fn inner(n: u64) -> u64 {
+    n
+}
+
+/// What a process of its own does: so many tasks into a store.
+#[test]
+fn records() {
+    if !is_child(RECORDS) {
+        return;
+    }
+    let tasks: u64 = std::env::var("TASKS").unwrap().parse().unwrap();
+    let run = runlore::workflow("many").store(std::env::var("STORE").unwrap()).start().unwrap();
+    (0..tasks / 2).for_each(|n| assert_eq!(outer(n), n + 1));
+    if std::env::var("IS_IN_VAIN").is_err() {
+        until_stored();
+    }
+    let totals = run.finish().unwrap();
+    assert_eq!((totals.tasks, totals.dropped), (tasks, 0));
+}
+
+/// Two tasks by a process of its own.
+fn record_two(store: &str) {
+    let (mut command, _folder) = recording(RECORDS, store);
+    expect_success(&finished_in_time({
+        command.env("TASKS", "2");
+        command
+    }));
+}
+
+/// The same where nothing can be stored: the program ends well, and says where its records wait. Gives what it said.
+fn record_in_vain(store: &str) -> String {
+    let (mut command, folder) = recording(RECORDS, store);
+    command.env("TASKS", "2").env("IS_IN_VAIN", "yes");
+    let output = finished_in_time(command);
+    expect_success(&output);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("records wait in"), "{said}");
+    let spool = folder.path().join("runlore/mongodb/.spool");
+    assert!(spool.read_dir().unwrap().count() > 0);
+    said
+}
+
+/// Waits for a server that may be slow, or away for a while.
+fn until_stored() {
+    let until = Instant::now() + Duration::from_secs(90);
+    while runlore::flush().is_err() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn eight_processes_lose_and_mix_nothing() {
+    let Some(uri) = database() else { return };
+    let tasks = number("RUNLORE_TEST_TASKS").unwrap_or(100).min(20_000);
+    let start = || {
+        let (mut command, folder) = recording(RECORDS, &uri);
+        command.env("TASKS", tasks.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        (command.spawn().unwrap(), folder)
+    };
+    let children: Vec<_> = (0..8).map(|_| start()).collect();
+    for (child, _folder) in children {
+        expect_success(&child.wait_with_output().unwrap());
+    }
+    let source = MongodbSource::open(&uri).unwrap();
+    let found: Vec<_> = source.documents(Collection::Tasks).unwrap().map(Result::unwrap).collect();
+    let ids: HashSet<&str> = found.iter().filter_map(|task| task["task_id"].as_str()).collect();
+    assert_eq!((found.len() as u64, ids.len() as u64), (8 * tasks, 8 * tasks));
+    let parents = found.iter().filter_map(|task| task.get("parent_task_id")?.as_str());
+    assert!(parents.clone().all(|parent| ids.contains(parent)));
+    assert_eq!(parents.count() as u64, 4 * tasks);
+    let runs = source.runs().unwrap().runs;
+    assert_eq!(runs.iter().map(|run| run.tasks).collect::<Vec<_>>(), [tasks; 8]);
+    tried("processes that record into one MongoDB database", format!("8 × {tasks} tasks"));
+}
+
+#[test]
+fn a_user_signs_in_and_a_wrong_password_is_refused() {
+    let Some(mut server) = Server::start(&[]) else { return };
+    with_driver(&server.uri("admin"), async |database| {
+        let user = doc! {"createUser": "ann", "pwd": "right-one", "roles": ["root"]};
+        database.run_command(user).await
+    });
+    // What it has just written may not be on its disk yet.
+    std::thread::sleep(Duration::from_secs(2));
+    server.kill();
+    server.restart(&[Want::Users]);
+    let uri = |who: &str| format!("mongodb://{who}{}/lab?authSource=admin", server.host());
+    record_two(&uri("ann:right-one@"));
+    let count = || Provenance::open(uri("ann:right-one@")).unwrap().tasks().count().unwrap();
+    assert_eq!(count(), 2);
+    for who in ["ann:wrong-one@", ""] {
+        let told = Provenance::open(uri(who)).unwrap_err().to_string() + &record_in_vain(&uri(who));
+        assert!(!told.contains("wrong-one"), "{told}");
+    }
+    assert_eq!(count(), 2);
+}
+
+#[test]
+fn a_connection_is_encrypted() {
+    let Some(server) = Server::start(&[Want::Encryption]) else { return };
+    let uri = server.database();
+    record_two(&uri);
+    assert_eq!(Provenance::open(&uri).unwrap().tasks().count().unwrap(), 2);
+    // An authority that is not trusted, and no encryption at all.
+    let (open, _) = uri.split_once('?').unwrap();
+    assert!(Provenance::open(format!("{open}?tls=true")).is_err());
+    assert!(Provenance::open(open).is_err());
+}
+
+#[test]
+fn a_wrong_host_is_told_and_the_program_is_not_held_up() {
+    let uri = "mongodb://localhost:1/lab";
+    let error = Provenance::open(uri).unwrap_err().to_string();
+    assert!(error.starts_with("no MongoDB server answers at mongodb://localhost:1/lab"), "{error}");
+    record_in_vain(uri);
+}
+
+/// What a process does while its server dies and comes back: it goes on when it is told to.
+#[test]
+fn records_in_three_parts() {
+    if !is_child(IN_PARTS) {
+        return;
+    }
+    let run = runlore::workflow("train").store(std::env::var("STORE").unwrap()).start().unwrap();
+    for _ in 0..3 {
+        (0..200).for_each(|n| _ = outer(n));
+        println!("part");
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+    }
+    until_stored();
+    let totals = run.finish().unwrap();
+    assert_eq!((totals.tasks, totals.dropped), (1200, 0));
+}
+
+#[test]
+fn a_server_that_is_killed_and_comes_back_has_each_record_once() {
+    let Some(mut server) = Server::start(&[Want::Durability]) else { return };
+    let uri = server.database();
+    let (mut command, _folder) = recording(IN_PARTS, &uri);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut after_part = || assert!(said.any(|line| line.ends_with("part")));
+    after_part();
+    server.kill();
+    writeln!(input).unwrap();
+    after_part();
+    server.restart(&[Want::Durability]);
+    writeln!(input).unwrap();
+    after_part();
+    writeln!(input).unwrap();
+    expect_success(&child.wait_with_output().unwrap());
+    let ids: Vec<_> = stored(&uri, "tasks")
+        .into_iter()
+        .map(|task| task.get_str("task_id").unwrap().to_owned())
+        .collect();
+    assert_eq!((ids.len(), ids.iter().collect::<HashSet<_>>().len()), (1200, 1200));
+    tried("a MongoDB server killed and back", "1,200 tasks");
+}
+
+#[test]
+fn what_fails_for_a_moment_is_tried_again() {
+    let Some(server) = Server::start(&[Want::FailPoints]) else { return };
+    let fail = |times: i32, data: Document| {
+        with_driver(&server.uri("admin"), async |database| {
+            let command =
+                doc! {"configureFailPoint": "failCommand", "mode": {"times": times}, "data": data};
+            database.run_command(command).await
+        });
+    };
+    let cases = [
+        ("not primary", doc! {"failCommands": ["insert"], "errorCode": 10_107}),
+        ("connection closed", doc! {"failCommands": ["insert"], "closeConnection": true}),
+        (
+            "write concern",
+            doc! {"failCommands": ["insert"], "writeConcernError": {"code": 91, "errmsg": "shutting down"}},
+        ),
+    ];
+    for (name, data) in cases {
+        let uri = server.database();
+        let mut sink = Sink::open(&*uri, "test").unwrap();
+        let add = |sink: &mut Sink, id: &str| {
+            let task =
+                json!({"type": "task", "task_id": id, "workflow_id": "w", "status": "FINISHED"});
+            sink.add(&Record::from_json(task).unwrap()).unwrap();
+        };
+        (0..50).for_each(|n| add(&mut sink, &format!("t{n}")));
+        fail(1, data);
+        assert_eq!(sink.finish().unwrap_or_else(|error| panic!("{name}: {error}")), 50);
+        assert_eq!(stored(&uri, "tasks").len(), 50, "{name}");
+    }
+}
+
+#[test]
+fn the_usual_questions_are_answered_by_indexes() {
+    let Some(uri) = database() else { return };
+    // As the store writes them; by the driver, for the indexes are quicker made afterwards.
+    let task = |n: u32| {
+        doc! {
+            "type": "task", "task_id": format!("t{n}"), "workflow_id": format!("w{}", n % 100),
+            "parent_task_id": format!("t{}", n / 10), "activity_id": format!("a{}", n % 50),
+            "status": if n.is_multiple_of(100) { "ERROR" } else { "FINISHED" },
+            "hashes": {"used": {"x": format!("h{}", n % 5000)}},
+            "_runlore": {
+                "own": {"started_at": f64::from(n)}, "plain": true, "rev": 0_i64, "hashes": [format!("h{}", n % 5000)],
+            },
+        }
+    };
+    with_driver(&uri, async |database| {
+        let tasks = database.collection::<Document>("tasks");
+        for first in (1..20_000).step_by(1000) {
+            tasks.insert_many((first..first + 1000).filter(|n| *n < 20_000).map(task)).await?;
+        }
+        Ok(())
+    });
+    let mut sink = Sink::open(&*uri, "test").unwrap();
+    let last = json!({"type": "task", "task_id": "t0", "workflow_id": "w0", "started_at": 0.0});
+    sink.add(&Record::from_json(last).unwrap()).unwrap();
+    sink.finish().unwrap();
+    let start = "_runlore.own.started_at";
+    let cases: [(&str, Document, Document); 8] = [
+        ("one task", doc! {"task_id": {"$eq": "t7"}}, doc! {"_id": 1}),
+        ("children", doc! {"parent_task_id": {"$eq": "t7"}}, doc! {"_id": 1}),
+        ("last of a workflow", doc! {"workflow_id": {"$eq": "w1"}}, doc! {start: -1}),
+        ("activity and status", doc! {"activity_id": "a1", "status": "ERROR"}, doc! {"_id": 1}),
+        ("errors, newest first", doc! {"status": {"$eq": "ERROR"}}, doc! {start: -1}),
+        ("since a moment", doc! {start: {"$gt": 19_000.0}}, doc! {start: 1}),
+        ("with a value", doc! {"_runlore.hashes": {"$in": ["h7"]}}, doc! {"_id": 1}),
+        ("what is odd", doc! {"_runlore.plain": Bson::Null}, doc! {}),
+    ];
+    for (name, filter, sort) in cases {
+        let plan = with_driver(&uri, async |database| {
+            let find = doc! {"find": "tasks", "filter": filter, "sort": sort};
+            database.run_command(doc! {"explain": find, "verbosity": "queryPlanner"}).await
+        });
+        let plan =
+            plan.get_document("queryPlanner").unwrap().get("winningPlan").unwrap().to_string();
+        assert!(plan.contains("IXSCAN") && !plan.contains("COLLSCAN"), "{name}: {plan}");
+    }
+    // And the answers are right.
+    let records = Provenance::open(&uri).unwrap();
+    let last = records.tasks().filter(field("workflow_id").eq("w1")).sort("-started_at").limit(2);
+    let ids: Vec<_> = last.to_vec().unwrap().into_iter().map(|task| task.task_id).collect();
+    assert_eq!(ids, ["t19901", "t19801"]);
+    let around: Vec<_> =
+        records.ancestors("t12345").unwrap().into_iter().map(|task| task.task_id).collect();
+    assert_eq!(around, ["t1234", "t123", "t12", "t1", "t0"]);
+    let source = MongodbSource::open(&uri).unwrap();
+    assert_eq!(source.tasks_with(&HashSet::from(["h7".to_owned()])).unwrap().count(), 4);
+}
