@@ -59,7 +59,7 @@ fn task(number: u64) -> Record {
         "campaign_id": "campaign",
         "parent_task_id": id(number / 10),
         "activity_id": activity(number),
-        "status": if number / ACTIVITIES % 100 == 0 { "ERROR" } else { "FINISHED" },
+        "status": if (number / ACTIVITIES).is_multiple_of(100) { "ERROR" } else { "FINISHED" },
         "started_at": 1_763_260_625.0 + number as f64 / 1000.0,
         "ended_at": 1_763_260_625.5 + number as f64 / 1000.0,
         "duration_ns": 500_000_000 + number,
@@ -80,6 +80,9 @@ fn id(number: u64) -> String {
 fn activity(number: u64) -> String {
     format!("activity-{}", number % ACTIVITIES)
 }
+
+/// A question: its name, how many answers it has, and the question about one of many.
+type Kind<'a> = (&'a str, usize, &'a dyn Fn(u64) -> Find);
 
 /// The file, made once for all rounds.
 fn filled() -> PathBuf {
@@ -112,7 +115,7 @@ fn ours(report: &mut Report) {
         assert_eq!(found, expected, "{find:?}");
         spent.as_nanos() as f64
     };
-    let kinds: [(&str, usize, &dyn Fn(u64) -> Find); 5] = [
+    let kinds: [Kind<'_>; 5] = [
         (BY_ID, 1, &|n| Find::new().filter(field("task_id").eq(id(n)))),
         (CHILDREN, 10, &|n| {
             Find::new().filter(field("parent_task_id").eq(id(1 + n % (TASKS / 10 - 1))))

@@ -119,6 +119,6 @@ fn a_source_of_ones_own_is_asked() {
     let pipeline = Pipeline::parse(r#"[{"$count": "n"}]"#).unwrap();
     let counted = Three.aggregate(Collection::Tasks, &pipeline).unwrap().next().unwrap();
     assert_eq!(counted.unwrap(), json!({"n": 3}));
-    assert_eq!(Three.tasks_with("h2").unwrap().count(), 1);
+    assert_eq!(Three.tasks_with(&["h2".to_owned()].into()).unwrap().count(), 1);
     assert_eq!(Three.records().unwrap().count(), 3);
 }
