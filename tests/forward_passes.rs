@@ -366,6 +366,8 @@ fn child_process() {
         .unwrap();
     let model = Net::new();
     run.register_model(&model.profile()).unwrap();
+    // How busy processors are is known a while after the first look at them.
+    std::thread::sleep(std::time::Duration::from_millis(50));
     train(&run, &model);
     run.finish().unwrap();
 }

@@ -253,5 +253,7 @@ fn uris_that_name_no_file_are_refused() {
     ] {
         told += &format!("{}\n", Sink::open(uri, "test").unwrap_err());
     }
+    // Another test has a store of its own.
+    let told = told.replace("gate://, ", "");
     insta::assert_snapshot!(told.replace(&path.to_string(), "/folder"));
 }

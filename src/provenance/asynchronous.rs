@@ -24,7 +24,7 @@ use crate::record::{TaskObject, WorkflowObject};
 /// use runlore::AsyncProvenance;
 /// use runlore::query::field;
 ///
-/// # let file = std::env::temp_dir().join(format!("runlore-doc-async-{}.jsonl", std::process::id()));
+/// # let file = std::env::temp_dir().join(format!("runlore-doc-async-provenance-{}.jsonl", std::process::id()));
 /// # std::fs::write(&file, concat!(
 /// #     r#"{"type":"task","task_id":"t1","activity_id":"load","status":"ERROR"}"#, "\n",
 /// #     r#"{"type":"task","task_id":"t2","activity_id":"load","status":"FINISHED"}"#, "\n",

@@ -154,7 +154,8 @@ fn a_tensor_argument_never_leaves_its_data() {
         without(x.clone());
     });
     for task in store.tasks() {
-        let text = serde_json::to_string(&task).unwrap();
+        // Elsewhere numbers of the machine are, which may be any.
+        let text = serde_json::to_string(&(&task.used, &task.generated)).unwrap();
         assert!(!text.contains("123.5") && !text.contains("247"), "{text}");
     }
     let task = store.tasks().into_iter().find(|task| is(task, "with_facts")).unwrap();

@@ -26,6 +26,7 @@ struct Cnn {
 }
 
 impl Cnn {
+    #[allow(clippy::needless_pass_by_value, reason = "as all modules of candle are made")]
     fn new(vb: VarBuilder<'_>) -> candle_core::Result<Self> {
         let config = Conv2dConfig { padding: 1, stride: 2, ..Conv2dConfig::default() };
         Ok(Self {

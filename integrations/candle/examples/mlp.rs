@@ -21,6 +21,7 @@ struct Mlp {
 }
 
 impl Mlp {
+    #[allow(clippy::needless_pass_by_value, reason = "as all modules of candle are made")]
     fn new(vb: VarBuilder<'_>) -> candle_core::Result<Self> {
         let (fc1, fc2) = (linear(2, 32, vb.pp("fc1"))?, linear(32, 1, vb.pp("fc2"))?);
         Ok(Self { fc1, act: Activation::Gelu, fc2 })
