@@ -15,6 +15,7 @@ use serde_json::Value;
 pub(crate) use self::expression::Expression;
 pub(crate) use self::stage::Stage;
 use super::syntax::Json;
+#[cfg(any(feature = "sqlite", feature = "mongodb"))]
 use super::{Filter, Find};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -86,6 +87,7 @@ impl Pipeline {
     }
 
     /// What it begins with, as a question, and how many of its stages that is: for stores that answer that by themselves.
+    #[cfg(any(feature = "sqlite", feature = "mongodb"))]
     pub(crate) fn beginning(&self) -> (Find, usize) {
         let mut find = Find::new();
         let mut done = 0;
