@@ -21,9 +21,10 @@ use crate::{Error, ErrorKind, Result};
 /// # let path = std::env::temp_dir().join(format!("runlore-doc-async-{}.jsonl", std::process::id()));
 /// # let rest = async {
 /// let telemetry = runlore::emit::Telemetry::new().path(&path).into_async();
-/// telemetry.emit().metric("tokens_per_sec", 45.2).send().await?;
 /// let answer = telemetry.track("think", async { 42 }).await;
 /// # assert_eq!(answer, 42);
+/// // Records are written in order: when this one is, so are those before it.
+/// telemetry.emit().metric("tokens_per_sec", 45.2).send().await?;
 /// # Ok::<(), runlore::Error>(())
 /// # };
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(rest)?;
