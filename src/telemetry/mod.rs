@@ -57,7 +57,7 @@ pub fn forget_after_fork() {
 /// then; it mostly does nothing.
 #[cfg(target_os = "linux")]
 pub(crate) fn keep_up(now_ns: u64) {
-    linux::of_process(std::process::id()).keep_up(now_ns);
+    linux::of_this_process().keep_up(now_ns);
 }
 
 /// There are no counters on this system that go round.

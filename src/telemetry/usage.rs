@@ -91,7 +91,7 @@ impl ChildUsage {
 /// ```
 #[cfg(target_os = "linux")]
 pub fn process() -> ProcessUsage {
-    super::linux::of_process(std::process::id()).process_usage()
+    super::linux::of_this_process().process_usage()
 }
 
 /// What the process has used so far; nothing is known on this system.

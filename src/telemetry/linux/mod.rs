@@ -15,6 +15,7 @@ mod own;
 mod process;
 mod shared;
 mod sources;
+mod this_process;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 pub(super) use held::{Held, Shape};
 pub(super) use kernel::Kernel;
-pub(super) use shared::{forget_after_fork, of_process};
+pub(super) use shared::{forget_after_fork, of_this_process};
 
 use self::cpu::CpuLine;
 use self::descriptors::Numbers;
@@ -133,7 +134,7 @@ impl Host {
         Self {
             root: root.to_owned(),
             is_live: root == Path::new("/"),
-            pid: std::process::id(),
+            pid: this_process::id(),
             stat: file("proc/stat"),
             meminfo: file("proc/meminfo"),
             vmstat: file("proc/vmstat"),
@@ -213,7 +214,7 @@ impl Host {
         Scratch::with(|scratch| {
             out.truncate(start);
             scratch.missing.clear();
-            snapshot::begin(types, out);
+            let begun = snapshot::begin(types, out);
             // In the order of `Telemetry`.
             part(wants_cpu(types), out, |out| cpu::capture(self, types, scratch, out));
             part(types.contains(TelemetryType::Mem), out, |out| {
@@ -229,6 +230,7 @@ impl Host {
             maybe(container, out, |container, out| {
                 self.put_container(container, &mut scratch.buffer, out);
             });
+            begun.process_follows(out);
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
                 process::capture(self, types, scratch, out);
             });
