@@ -27,6 +27,7 @@ pub mod sqlite;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
@@ -152,12 +153,18 @@ pub struct Known {
 pub struct Batch<'a> {
     lines: &'a [u8],
     ends: &'a [usize],
+    inner: &'a [Range<usize>],
 }
 
 impl<'a> Batch<'a> {
     /// `lines` holds JSON texts, each ended by a line feed; `ends` says where each of them ends.
     pub(crate) fn new(lines: &'a [u8], ends: &'a [usize]) -> Self {
-        Self { lines, ends }
+        Self { lines, ends, inner: &[] }
+    }
+
+    /// For each record, a part of `lines` that is fields of it which no store looks for.
+    pub(crate) fn with_inner(self, inner: &'a [Range<usize>]) -> Self {
+        Self { inner, ..self }
     }
 
     /// The records as lines of JSON, the last one ended too.
@@ -171,6 +178,23 @@ impl<'a> Batch<'a> {
         (0..ends.len()).map(move |index| {
             let start = if index == 0 { 0 } else { ends[index - 1] };
             std::str::from_utf8(&lines[start..ends[index] - 1]).unwrap_or_default()
+        })
+    }
+
+    /// Each record as JSON text, not checked again to be text, and its outline: the record without fields that no store looks
+    /// for, in two parts.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn outlined(&self) -> impl Iterator<Item = (&'a [u8], [&'a str; 2])> + use<'a> {
+        let Self { lines, ends, inner } = *self;
+        let text = move |part: Range<usize>| std::str::from_utf8(&lines[part]).unwrap_or_default();
+        (0..ends.len()).map(move |index| {
+            let start = if index == 0 { 0 } else { ends[index - 1] };
+            let end = ends[index] - 1;
+            let outline = match inner.get(index) {
+                Some(inner) => [text(start..inner.start), text(inner.end..end)],
+                None => [text(start..end), ""],
+            };
+            (&lines[start..end], outline)
         })
     }
 
