@@ -2,6 +2,7 @@
 //!
 //! A [`Host`] holds the files of one process open. It belongs to the process that made it: after a fork there is a new one.
 
+mod again;
 mod cpu;
 mod descriptors;
 mod disk;
@@ -26,7 +27,8 @@ pub(super) use held::{Held, Shape};
 pub(super) use kernel::Kernel;
 pub(super) use shared::{forget_after_fork, of_this_process};
 
-use self::cpu::CpuLine;
+use self::again::Again;
+use self::cpu::CpuLines;
 use self::descriptors::Numbers;
 use super::TelemetryType;
 use super::capture::Options;
@@ -63,6 +65,9 @@ pub(super) struct Host {
     frequency: OnceLock<frequency::Frequency>,
     swapped: memory::Swapped,
     devices: disk::Devices,
+    /// Without idle devices, and with them.
+    disks: [Again; 2],
+    interfaces: Again,
     meters: OnceLock<energy::Meters>,
     own: OnceLock<own::Own>,
     cpu_samples: Rolling<cpu::CpuSample>,
@@ -97,7 +102,7 @@ struct Last {
 #[derive(Debug)]
 struct Scratch {
     buffer: Vec<u8>,
-    cpus: Vec<CpuLine>,
+    cpus: CpuLines,
     own_numbers: Numbers,
     missing: Missing,
 }
@@ -106,7 +111,7 @@ impl Scratch {
     fn new() -> Self {
         Self {
             buffer: vec![0; 8192],
-            cpus: Vec::new(),
+            cpus: CpuLines::default(),
             own_numbers: Numbers::new(),
             missing: Missing::default(),
         }
@@ -148,6 +153,8 @@ impl Host {
             frequency: OnceLock::new(),
             swapped: memory::Swapped::default(),
             devices: disk::Devices::default(),
+            disks: Default::default(),
+            interfaces: Again::default(),
             meters: OnceLock::new(),
             own: OnceLock::new(),
             cpu_samples: Rolling::default(),
