@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::bar::Bar;
 use super::mode::{self, Kind};
 use super::shared::{LoopEnd, Shared};
-use super::step::{Attached, Detached, Place, Running, Step};
+use super::step::{Attached, Detached, Inner, Place, Running, Step};
 use crate::clock;
 use crate::context::Context;
 use crate::instrument::{OpenTask, Scratch, context_of_new_task, push_code};
@@ -63,7 +63,7 @@ impl Recorder {
         Some(Self { kind, telemetry, prefix, shared: EndsWithLoop(Arc::default()) })
     }
 
-    /// Begins an iteration; `name` adds what it goes by.
+    /// Begins an iteration; `name` adds what it goes by. None where there is nothing to know of it.
     #[inline(never)]
     fn begin<P: Place>(
         &self,
@@ -71,22 +71,25 @@ impl Recorder {
         index: u64,
         waited_ns: Option<u64>,
         name: impl FnOnce(&mut Vec<u8>),
-    ) -> Step<P> {
+    ) -> Option<Box<Inner>> {
         if !index.is_multiple_of(self.kind.every()) {
-            return Step::left_out(index, base);
+            return Some(Inner::left_out::<P>(base));
         }
         let around = if P::IS_ATTACHED { around(base) } else { Some(base) };
-        let Some(around) = around else { return Step::unrecorded(index, base) };
+        let Some(around) = around else { return Inner::unrecorded::<P>(base) };
         let mut items = Scratch::take();
         items.extend_from_slice(&self.prefix);
         push_number(&mut items, ItemKind::Used, "i", index);
+        if self.kind == Kind::Batches {
+            push_number(&mut items, ItemKind::Used, "batch", index);
+        }
         name(&mut items);
         if let Some(waited_ns) = waited_ns {
             push_number(&mut items, ItemKind::Metadata, "wait_ns", waited_ns);
         }
         match OpenTask::begin(around, None, self.telemetry, items, P::IS_ATTACHED) {
-            Some(task) => Step::recorded(index, Running::new(task, Arc::clone(&self.shared.0))),
-            None => Step::unrecorded(index, around),
+            Some(task) => Some(Inner::recorded(Running::new(task, Arc::clone(&self.shared.0)))),
+            None => Inner::unrecorded::<P>(around),
         }
     }
 }
@@ -100,7 +103,7 @@ fn around(base: Context) -> Option<Context> {
     Some(here.unwrap_or(base))
 }
 
-pub(super) fn push_number(items: &mut Vec<u8>, kind: ItemKind, name: &str, number: u64) {
+fn push_number(items: &mut Vec<u8>, kind: ItemKind, name: &str, number: u64) {
     push_item(items, kind, Key::Name(name), |items| {
         Encoder::new(items, Limits::DEFAULT, false).u64(number);
         Marks::default()
@@ -140,26 +143,31 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
         self
     }
 
-    /// Goes round once; `name` adds what an iteration goes by.
+    /// Goes round once; `name` adds what an iteration goes by, beside its number.
     #[inline]
     pub(super) fn go_round(
         &mut self,
-        name: impl FnOnce(&I::Item, u64, &mut Vec<u8>),
+        name: impl FnOnce(&I::Item, &mut Vec<u8>),
     ) -> Option<(Step<P>, I::Item)> {
         let index = self.index;
         self.index += 1;
-        if self.recorder.is_none() && self.bar.is_none() {
+        let (inner, item) = if self.recorder.is_none() && self.bar.is_none() {
             let item = self.items.next()?;
-            return Some((Step::unrecorded(index, self.base), item));
-        }
-        self.go_round_recorded(index, name)
+            (Inner::unrecorded::<P>(self.base), item)
+        } else {
+            self.go_round_recorded(index, name)?
+        };
+        Some((Step::new(inner, index, self.base.workflow()), item))
     }
 
+    // Out of line, and without a step in its result, so that a loop that is off becomes a part of the code around it: passed
+    // through memory, a step would be written in pieces and read as a whole, for which the processor waits.
+    #[inline(never)]
     fn go_round_recorded(
         &mut self,
         index: u64,
-        name: impl FnOnce(&I::Item, u64, &mut Vec<u8>),
-    ) -> Option<(Step<P>, I::Item)> {
+        name: impl FnOnce(&I::Item, &mut Vec<u8>),
+    ) -> Option<(Option<Box<Inner>>, I::Item)> {
         if let Some(recorder) = &self.recorder {
             recorder.shared.0.go_round();
         }
@@ -173,12 +181,19 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
             }
             return None;
         };
-        let Some(recorder) = &self.recorder else {
-            return Some((Step::unrecorded(index, self.base).with_bar(self.bar.as_ref()), item));
+        let inner = match &self.recorder {
+            None => Inner::unrecorded::<P>(self.base),
+            Some(recorder) => {
+                let waits = recorder.kind != Kind::Epochs;
+                let waited_ns = waits.then(|| clock::monotonic_ns() - asked_ns);
+                recorder.begin::<P>(self.base, index, waited_ns, |items| name(&item, items))
+            }
         };
-        let waited_ns = (recorder.kind != Kind::Epochs).then(|| clock::monotonic_ns() - asked_ns);
-        let step = recorder.begin(self.base, index, waited_ns, |items| name(&item, index, items));
-        Some((step.with_bar(self.bar.as_ref()), item))
+        let inner = match &self.bar {
+            Some(bar) => Some(Inner::with_bar(inner, bar, self.base)),
+            None => inner,
+        };
+        Some((inner, item))
     }
 }
 
@@ -206,13 +221,7 @@ impl<I: Iterator, P: Place> Iterator for Iterations<I, P> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let is_batch =
-            self.recorder.as_ref().is_some_and(|recorder| recorder.kind == Kind::Batches);
-        self.go_round(|_, index, items| {
-            if is_batch {
-                push_number(items, ItemKind::Used, "batch", index);
-            }
-        })
+        self.go_round(|_, _| ())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
