@@ -28,9 +28,62 @@ pub struct Iterations<I, P: Place = Attached> {
     index: u64,
     /// Where its tasks belong, unless the thread is inside a task of the same workflow.
     base: Context,
+    /// None of a loop that is off. Apart from the rest, so that nothing but this is ever handed on: the compiler can keep a
+    /// loop that is off in registers, as it does with a bare one.
+    live: Option<Box<Live>>,
+    _place: PhantomData<P>,
+}
+
+/// What goes along with a loop.
+#[derive(Default)]
+struct Live {
     recorder: Option<Recorder>,
     bar: Option<Arc<Bar>>,
-    _place: PhantomData<P>,
+}
+
+impl Live {
+    /// The loop is asked for an item; now.
+    #[inline(never)]
+    fn go_round(&self, index: u64) -> u64 {
+        if let Some(recorder) = &self.recorder {
+            recorder.shared.0.go_round();
+        }
+        if let Some(bar) = self.bar.as_ref().filter(|_| index > 0) {
+            bar.advance();
+        }
+        clock::monotonic_ns()
+    }
+
+    /// There was no item.
+    #[inline(never)]
+    fn exhausted(&self) {
+        if let Some(recorder) = &self.recorder {
+            recorder.shared.0.end(LoopEnd::Exhausted);
+        }
+    }
+
+    /// Begins an iteration, with an item that was asked for at `asked_ns`.
+    #[inline(never)]
+    fn begin<P: Place>(
+        &self,
+        base: Context,
+        index: u64,
+        asked_ns: u64,
+        name: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<Box<Inner>> {
+        let inner = match &self.recorder {
+            None => Inner::unrecorded::<P>(base),
+            Some(recorder) => {
+                let waits = recorder.kind != Kind::Epochs;
+                let waited_ns = waits.then(|| clock::monotonic_ns() - asked_ns);
+                recorder.begin::<P>(base, index, waited_ns, name)
+            }
+        };
+        match &self.bar {
+            Some(bar) => Some(Inner::with_bar(inner, bar, base)),
+            None => inner,
+        }
+    }
 }
 
 /// How a loop is recorded.
@@ -64,7 +117,6 @@ impl Recorder {
     }
 
     /// Begins an iteration; `name` adds what it goes by. None where there is nothing to know of it.
-    #[inline(never)]
     fn begin<P: Place>(
         &self,
         base: Context,
@@ -119,17 +171,18 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
         code: &Location<'_>,
     ) -> Self {
         let recorder = Recorder::new(kind, name, code);
-        Self { items, index: 0, base, recorder, bar: None, _place: PhantomData }
+        let live = recorder.map(|it| Box::new(Live { recorder: Some(it), bar: None }));
+        Self { items, index: 0, base, live, _place: PhantomData }
     }
 
     /// The same, not recorded.
     pub(super) fn left_out(items: I, base: Context) -> Self {
-        Self { items, index: 0, base, recorder: None, bar: None, _place: PhantomData }
+        Self { items, index: 0, base, live: None, _place: PhantomData }
     }
 
     /// Says how the iterations are recorded, instead of what the settings say; a loop that they turn off stays off.
     pub fn mode(mut self, mode: LoopMode) -> Self {
-        if let Some(recorder) = &mut self.recorder {
+        if let Some(recorder) = self.live.as_mut().and_then(|live| live.recorder.as_mut()) {
             recorder.telemetry = mode::telemetry_of(mode);
         }
         self
@@ -139,7 +192,9 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
     /// where the number of items is known.
     #[cfg(feature = "progress")]
     pub fn progress(mut self, title: &str) -> Self {
-        self.bar = Bar::show(title, self.items.size_hint());
+        if let Some(bar) = Bar::show(title, self.items.size_hint()) {
+            self.live.get_or_insert_default().bar = Some(bar);
+        }
         self
     }
 
@@ -151,49 +206,18 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
     ) -> Option<(Step<P>, I::Item)> {
         let index = self.index;
         self.index += 1;
-        let (inner, item) = if self.recorder.is_none() && self.bar.is_none() {
-            let item = self.items.next()?;
-            (Inner::unrecorded::<P>(self.base), item)
-        } else {
-            self.go_round_recorded(index, name)?
-        };
-        Some((Step::new(inner, index, self.base.workflow()), item))
-    }
-
-    // Out of line, and without a step in its result, so that a loop that is off becomes a part of the code around it: passed
-    // through memory, a step would be written in pieces and read as a whole, for which the processor waits.
-    #[inline(never)]
-    fn go_round_recorded(
-        &mut self,
-        index: u64,
-        name: impl FnOnce(&I::Item, &mut Vec<u8>),
-    ) -> Option<(Option<Box<Inner>>, I::Item)> {
-        if let Some(recorder) = &self.recorder {
-            recorder.shared.0.go_round();
-        }
-        if let Some(bar) = self.bar.as_ref().filter(|_| index > 0) {
-            bar.advance();
-        }
-        let asked_ns = clock::monotonic_ns();
+        let asked_ns = self.live.as_ref().map_or(0, |live| live.go_round(index));
         let Some(item) = self.items.next() else {
-            if let Some(recorder) = &self.recorder {
-                recorder.shared.0.end(LoopEnd::Exhausted);
+            if let Some(live) = &self.live {
+                live.exhausted();
             }
             return None;
         };
-        let inner = match &self.recorder {
+        let inner = match &self.live {
             None => Inner::unrecorded::<P>(self.base),
-            Some(recorder) => {
-                let waits = recorder.kind != Kind::Epochs;
-                let waited_ns = waits.then(|| clock::monotonic_ns() - asked_ns);
-                recorder.begin::<P>(self.base, index, waited_ns, |items| name(&item, items))
-            }
+            Some(live) => live.begin::<P>(self.base, index, asked_ns, |items| name(&item, items)),
         };
-        let inner = match &self.bar {
-            Some(bar) => Some(Inner::with_bar(inner, bar, self.base)),
-            None => inner,
-        };
-        Some((inner, item))
+        Some((Step::new(inner, index, self.base.workflow()), item))
     }
 }
 
@@ -202,17 +226,17 @@ impl<I> Iterations<I> {
     ///
     /// They belong to the task around this call.
     pub fn detached(self) -> Iterations<I, Detached> {
-        let Self { items, index, base, recorder, bar, .. } = self;
+        let Self { items, index, base, live, .. } = self;
         let base = around(base).unwrap_or(base).handed_over();
-        Iterations { items, index, base, recorder, bar, _place: PhantomData }
+        Iterations { items, index, base, live, _place: PhantomData }
     }
 }
 
 impl<I> Iterations<I, Detached> {
     /// Keeps the iterations on the thread that goes round the loop, as if they had never been let go.
     pub fn attached(self) -> Iterations<I> {
-        let Self { items, index, base, recorder, bar, .. } = self;
-        Iterations { items, index, base, recorder, bar, _place: PhantomData }
+        let Self { items, index, base, live, .. } = self;
+        Iterations { items, index, base, live, _place: PhantomData }
     }
 }
 
@@ -231,7 +255,7 @@ impl<I: Iterator, P: Place> Iterator for Iterations<I, P> {
 
 impl<I, P: Place> fmt::Debug for Iterations<I, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_recorded = self.recorder.is_some();
+        let is_recorded = self.live.as_ref().is_some_and(|live| live.recorder.is_some());
         f.debug_struct("Iterations")
             .field("index", &self.index)
             .field("is_recorded", &is_recorded)

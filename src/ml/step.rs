@@ -288,7 +288,10 @@ impl Drop for Going<'_> {
 impl<P: Place> Drop for Step<P> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.take() {
+        // Asked first, so that nothing is written where nothing is known.
+        if self.inner.is_some()
+            && let Some(inner) = self.inner.take()
+        {
             inner.leave(self.index);
         }
     }

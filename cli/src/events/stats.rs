@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Done {
                     match sessions.get_mut(&*event.session_id) {
                         Some(statistics) => statistics.add(&event),
                         None => {
-                            sessions.entry(event.session_id.to_string()).or_default().add(&event)
+                            sessions.entry(event.session_id.to_string()).or_default().add(&event);
                         }
                     }
                 }
