@@ -209,7 +209,7 @@ fn what_we_write_is_loaded_as_it_was() {
         .filter_map(|case| {
             let options = Options::default().session("one-session");
             let event = TelemetryEvent::from_record(&case["record"], &options).ok()?;
-            Some(TelemetryEvent { session_id: "one-session".to_owned(), ..event })
+            Some(TelemetryEvent { session_id: "one-session".into(), ..event })
         })
         .collect();
     assert!(events.len() > 40);

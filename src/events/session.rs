@@ -164,13 +164,13 @@ pub(super) struct Inferred {
 impl Inferred {
     pub(super) fn new(event: &TelemetryEvent, source: &str) -> Self {
         let first = SessionSummary {
-            session_id: event.session_id.clone(),
+            session_id: event.session_id.to_string(),
             status: SessionStatus::Incomplete,
             started_at_ns: time(event),
             ended_at_ns: None,
-            host: event.host.clone(),
+            host: event.host.to_string(),
             pid: event.pid,
-            job_id: event.job_id.clone(),
+            job_id: event.job_id.as_deref().map(str::to_owned),
             rank: event.rank,
             local_rank: event.local_rank,
             world_size: event.world_size,

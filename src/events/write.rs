@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 /// use runlore::events::{Format, Options, Schema, TelemetryEvent, Writer};
 ///
-/// let event = TelemetryEvent { session_id: "s".to_owned(), ..TelemetryEvent::default() };
+/// let event = TelemetryEvent { session_id: "s".into(), ..TelemetryEvent::default() };
 /// let mut writer = Writer::new(Vec::new(), Format::JsonLines, Schema::V4)?;
 /// writer.write(&event)?;
 /// let text = writer.finish()?;
