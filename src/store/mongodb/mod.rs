@@ -37,7 +37,7 @@ use super::{SourceEntry, StoreEntry};
 
 pub(super) use place::uri_of;
 pub use read::MongodbSource;
-pub use write::MongodbStore;
+pub use write::{FOLDER, MongodbStore};
 
 #[doc(hidden)]
 pub use document::encode_for_measuring;
