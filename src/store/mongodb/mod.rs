@@ -30,6 +30,7 @@ mod problem;
 mod processes;
 mod put;
 mod read;
+mod scan;
 mod shrink;
 mod write;
 
