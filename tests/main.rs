@@ -29,11 +29,19 @@ mod method_names;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongo_server;
 #[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_away;
+#[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_flowcept;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_killed;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_query;
 #[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_refusals;
+#[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_servers;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_settings;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_store;
 mod mutations;
@@ -61,6 +69,8 @@ mod sqlite;
 mod sqlite_lifecycle;
 #[cfg(feature = "sqlite")]
 mod sqlite_query;
+#[cfg(all(unix, feature = "sqlite"))]
+mod sqlite_spool;
 #[cfg(feature = "sqlite")]
 mod sqlite_unwritable;
 #[cfg(feature = "events")]

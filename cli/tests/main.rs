@@ -5,6 +5,7 @@ mod doctor;
 mod emit;
 mod events;
 mod listing;
+mod mongodb;
 mod recording;
 mod replaying;
 mod settings;

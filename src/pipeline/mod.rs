@@ -22,6 +22,8 @@ mod pairing;
 mod push;
 mod recorder;
 mod recover;
+#[cfg(feature = "mongodb")]
+mod refused;
 mod resources;
 mod retry;
 mod ring;

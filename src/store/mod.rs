@@ -21,6 +21,8 @@ mod memory;
 pub mod mongodb;
 mod plain;
 mod reading;
+#[cfg(feature = "mongodb")]
+mod refused;
 mod sink;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -34,6 +36,8 @@ pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
 pub use reading::SourceEntry;
 pub(crate) use reading::source;
+#[cfg(feature = "mongodb")]
+pub(crate) use refused::{Refused, WhenRefused, refuse};
 pub use sink::Sink;
 
 use crate::settings::Settings;
@@ -112,7 +116,9 @@ pub trait Store: Send {
         None
     }
 
-    /// Whether a call may take long, because it waits for another machine: such a store gets a thread of its own.
+    /// Whether a call may take long, because it waits for another machine: such a store gets a thread of its own. Its records are
+    /// not in its [`folder`](Self::folder): what a killed process leaves waits there in a spool, for the next run with the same store
+    /// or for [`replay`](crate::replay()).
     fn is_remote(&self) -> bool {
         false
     }
@@ -259,8 +265,8 @@ impl StoreEntry {
     /// in its folder, and that folder; it returns the URI to open, or an error where the process could have meant something
     /// that is none of its business: the folder may come from anybody.
     ///
-    /// Without this, or where the store has no [`folder`](Store::folder), what is left goes to files of JSON lines in the
-    /// folder.
+    /// Without this, what is left goes to files of JSON lines in the store's [`folder`](Store::folder), unless the store
+    /// [is on another machine](Store::is_remote).
     #[must_use]
     pub const fn recovers(mut self, check: fn(&str, &Path) -> Result<String>) -> Self {
         self.recovers = Some(check);
@@ -397,8 +403,15 @@ const WITH_FEATURE: [(&str, &str); 3] =
 /// Why there is no store of a scheme that could be there.
 fn needs_feature(scheme: &str) -> Option<Error> {
     let (_, feature) = WITH_FEATURE.iter().find(|(known, _)| *known == scheme)?;
+    let program = match *feature {
+        // The program `runlore` has the others.
+        "mongodb" | "mongodb-srv" => {
+            "; the program `runlore` has it by `cargo install --path cli --features mongodb`"
+        }
+        _ => "",
+    };
     let text = format!(
-        "this program is built without `{scheme}://`: add the feature `{feature}` of the crate `runlore`"
+        "this program is built without `{scheme}://`: add the feature `{feature}` of the crate `runlore`{program}"
     );
     Some(Error::new(ErrorKind::Store, text))
 }
