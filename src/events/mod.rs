@@ -49,6 +49,7 @@ pub use projection::{Correlation, ProjectedRecord, Resource};
 pub use reader::{Format, ReadOptions, Reader, read, read_with};
 pub use record::{Options, validate};
 pub use session::{SessionStatus, SessionSummary};
+pub use sink::{SinkOptions, SinkTotals, SinkWriter};
 pub use statistics::{Peak, Statistics};
 pub use write::Writer;
 
