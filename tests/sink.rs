@@ -267,7 +267,11 @@ fn a_writer_that_is_killed_loses_no_more_than_what_was_not_flushed() {
     for _ in 0..all {
         let parent = TempDir::new().unwrap();
         let folder = parent.path().join("sink");
-        let mut process = child(TEST).env("RUNLORE_TEST_FOLDER", &folder).spawn().unwrap();
+        let mut process = child(TEST)
+            .env("RUNLORE_TEST_FOLDER", &folder)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
         let ledger = folder.with_extension("ledger");
         let read = || {
             fs::read(&ledger)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use runlore::events::{Format, Schema};
@@ -138,9 +138,9 @@ pub(crate) fn run(args: &Args) -> Done {
             return Ok(ExitCode::from(code));
         }
     };
-    let code = args.follow(child, &tracker, &told)?;
-    // What it wrote last is the command's; standard output is its own.
-    args.tell(&tracker.stop(), &mut anstream::stderr())?;
+    let (code, stopped) = args.follow(child, tracker, &told)?;
+    // Standard output is the command's own.
+    args.tell(&stopped, &mut anstream::stderr())?;
     Ok(ExitCode::from(code))
 }
 
@@ -178,41 +178,31 @@ impl Args {
         if self.gpus { builder.device(Device::Gpus) } else { builder }
     }
 
-    /// Watches until the command has ended, or for as long as it is to be watched; its exit code.
+    /// Waits until the command has ended, and watches it for as long as it is to be watched; its exit code.
     fn follow(
         &self,
         mut child: Child,
-        tracker: &Tracker,
+        tracker: Tracker,
         told: &Receiver<Alert>,
-    ) -> Result<u8, Failure> {
+    ) -> Result<(u8, Stopped), Failure> {
         let (tell, ended) = channel();
-        let waiter = std::thread::spawn(move || _ = tell.send(wait(&mut child)));
+        std::thread::spawn(move || _ = tell.send(wait(&mut child)));
         // On the terminal that the command writes to, a line that comes and goes would be in its way.
         let mut live = Live::new(told, io::stderr().is_terminal() && !io::stdout().is_terminal());
         let began = Instant::now();
-        let result = loop {
-            match ended.try_recv() {
-                Ok(result) => break result,
-                Err(TryRecvError::Disconnected) => {
-                    break Err(io::Error::other("nobody waits for the command"));
-                }
-                Err(TryRecvError::Empty) => {}
-            }
-            if self.duration.is_some_and(|most| began.elapsed() >= most) {
-                // The command goes on; what comes later is not watched.
-                tracker.event("duration_over", "The command is not watched any more", [("", 0); 0]);
-                break ended
-                    .recv()
-                    .unwrap_or_else(|_| Err(io::Error::other("nobody waits for the command")));
-            }
-            live.show(tracker);
-            std::thread::sleep(Duration::from_millis(20));
-        };
+        let mut result = None;
+        while result.is_none() && self.duration.is_none_or(|most| began.elapsed() < most) {
+            live.show(&tracker);
+            result = ended.recv_timeout(Duration::from_millis(20)).ok();
+        }
         live.end();
-        _ = waiter.join();
-        let ended = result
-            .map_err(|error| Failure::new(format!("cannot wait for the command: {error}")))?;
-        Ok(exit_code(ended.status))
+        let stopped = tracker.stop();
+        let result = match result {
+            Some(result) => result,
+            None => ended.recv().unwrap_or_else(|error| Err(io::Error::other(error))),
+        };
+        let failed = |error| Failure::new(format!("cannot wait for the command: {error}"));
+        Ok((exit_code(result.map_err(failed)?.status), stopped))
     }
 
     fn tell(&self, stopped: &Stopped, out: &mut dyn Write) -> Result<(), Failure> {
