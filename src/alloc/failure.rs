@@ -78,7 +78,11 @@ impl Watcher {
 #[cfg(feature = "events")]
 impl Drop for Watcher {
     fn drop(&mut self) {
-        *WATCHER.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let own = std::thread::current().id();
+        let mut watcher = WATCHER.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another may have come since.
+        watcher.take_if(|thread| thread.id() == own);
+        drop(watcher);
         self.answer();
         IS_BUSY.set(false);
     }

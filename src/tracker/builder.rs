@@ -204,7 +204,8 @@ impl TrackerBuilder {
         };
         let has_outlets = self.sink.is_some() || !self.outlets.is_empty();
         let mut core = Core::new(session, clock, abouts, self.alerts, self.history, has_outlets);
-        core.has_recorder = self.recorder.is_some();
+        let has_recorder = self.recorder.is_some();
+        core.has_recorder = has_recorder;
         let sink = match self.sink {
             Some((folder, options)) => Some(SinkWriter::open(folder, options, core.summary())?),
             None => None,
@@ -231,6 +232,10 @@ impl TrackerBuilder {
             Error::new(ErrorKind::Pipeline, "cannot start the tracker's thread").with_source(error)
         })?;
         shared.set_thread(thread.thread().clone());
+        if has_recorder {
+            // From here on a failure is seen.
+            shared.ask();
+        }
         Ok(Tracker { shared, has_ended: Some(has_ended), pid: std::process::id() })
     }
 

@@ -125,6 +125,10 @@ impl Core {
 
     /// Takes in what a collector has read: what changed, what is worth an alert, and the sample itself.
     pub(super) fn sample(&mut self, device: usize, read: Result<Reading, String>) {
+        if self.status != SessionStatus::Running {
+            // It was on its way when the end came.
+            return;
+        }
         self.look_at_clock();
         let now = self.clock.now();
         let reading = match read {
@@ -265,6 +269,10 @@ impl Core {
         context: Option<Arc<str>>,
         metadata: Map<String, Value>,
     ) {
+        if self.status != SessionStatus::Running {
+            // Nothing comes after the end.
+            return;
+        }
         let known = &self.devices[device];
         let entry = Entry {
             at_ns: self.clock.now(),
