@@ -5,9 +5,10 @@
 
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::{CURRENT, Context};
+use crate::once::Guarded;
 use crate::record::Id;
 
 /// How many watch.
@@ -15,7 +16,7 @@ static WATCHING: AtomicU32 = AtomicU32::new(0);
 /// Changes whenever somebody begins to watch: what was shown to those before may be long over.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 /// The slots of all threads that have shown a task.
-static SLOTS: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
+static SLOTS: Guarded<Vec<Weak<Slot>>> = Guarded::new(Vec::new());
 
 thread_local! {
     static SLOT: OnceCell<Arc<Slot>> = const { OnceCell::new() };
@@ -77,9 +78,10 @@ fn show_anew(context: Context) {
 impl Slot {
     fn listed() -> Arc<Self> {
         let slot = Arc::new(Self::default());
-        let mut slots = lock();
-        slots.retain(|slot| slot.strong_count() > 0);
-        slots.push(Arc::downgrade(&slot));
+        SLOTS.with(|slots| {
+            slots.retain(|slot| slot.strong_count() > 0);
+            slots.push(Arc::downgrade(&slot));
+        });
         slot
     }
 }
@@ -104,13 +106,15 @@ impl Watch {
     pub(crate) fn open_tasks(&self, found: &mut Vec<Id>) {
         found.clear();
         found.extend(self.first.as_ref().and_then(|slot| slot.look()));
-        for slot in lock().iter().filter_map(Weak::upgrade) {
-            if let Some(task) = slot.look()
-                && !found.contains(&task)
-            {
-                found.push(task);
+        SLOTS.with(|slots| {
+            for slot in slots.iter().filter_map(Weak::upgrade) {
+                if let Some(task) = slot.look()
+                    && !found.contains(&task)
+                {
+                    found.push(task);
+                }
             }
-        }
+        });
     }
 }
 
@@ -118,10 +122,6 @@ impl Drop for Watch {
     fn drop(&mut self) {
         WATCHING.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-fn lock() -> std::sync::MutexGuard<'static, Vec<Weak<Slot>>> {
-    SLOTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

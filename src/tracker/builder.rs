@@ -236,7 +236,7 @@ impl TrackerBuilder {
             // From here on a failure is seen.
             shared.ask();
         }
-        Ok(Tracker { shared, has_ended: Some(has_ended), pid: std::process::id() })
+        Ok(Tracker { shared, has_ended: Some(has_ended) })
     }
 
     fn check(&self) -> Result<()> {

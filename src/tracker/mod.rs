@@ -29,7 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The thread that samples is the tracker's own. Events have the [format](crate::events) of Stormlog's, and its names; those of a
+//! The thread that samples is the tracker's own; a forked child does not have it, and adds nothing. Events have the [format](crate::events) of Stormlog's, and its names; those of a
 //! sample are in its order: a change of health, a peak, an allocation or deallocation, alerts, the sample. Each carries the
 //! open task, so that events and tasks join. The guide is `docs/tracker.md`.
 
@@ -101,7 +101,6 @@ pub enum Device {
 pub struct Tracker {
     shared: Arc<Shared>,
     has_ended: Option<Receiver<Result<()>>>,
-    pid: u32,
 }
 
 /// What is left of a tracker that was stopped.
@@ -162,6 +161,9 @@ impl Tracker {
         let kind = if event_type.trim().is_empty() { "event" } else { event_type }.to_owned();
         let metadata = metadata.into_iter().map(|(name, value)| (name.to_owned(), value.into()));
         let metadata = metadata.collect();
+        if !self.shared.is_of_this_process() {
+            return;
+        }
         self.shared.lock().add(0, Said { metadata, ..Said::plain(kind, Some(0), context) });
         self.shared.wake();
     }
@@ -178,7 +180,7 @@ impl Tracker {
 
     /// Samples now, and waits until that is done.
     pub fn sample_now(&self) {
-        if self.is_of_this_process() {
+        if self.shared.is_of_this_process() {
             self.shared.ask();
         }
     }
@@ -257,13 +259,9 @@ impl Tracker {
         Stopped { statistics: self.statistics(), session: self.session(), problem }
     }
 
-    fn is_of_this_process(&self) -> bool {
-        self.pid == std::process::id()
-    }
-
     fn end(&mut self, status: SessionStatus) -> Result<()> {
         let Some(has_ended) = self.has_ended.take() else { return Ok(()) };
-        if !self.is_of_this_process() {
+        if !self.shared.is_of_this_process() {
             // A forked child does not have the thread; the sink is its parent's.
             return Ok(());
         }

@@ -36,20 +36,27 @@ struct Scope {
 
 impl Phase {
     pub(super) fn begin(shared: &Arc<Shared>, name: &str, attributes: Map<String, Value>) -> Self {
-        let mut core = shared.lock();
-        core.phases.last += 1;
-        let sequence = core.phases.last;
-        let scope = Scope { name: name.to_owned(), sequence, attributes };
-        core.phases.open.entry(std::thread::current().id()).or_default().push(scope);
-        core.add_phase("enter", sequence);
-        drop(core);
-        shared.wake();
+        let mut sequence = 0;
+        if shared.is_of_this_process() {
+            let mut core = shared.lock();
+            core.phases.last += 1;
+            sequence = core.phases.last;
+            let scope = Scope { name: name.to_owned(), sequence, attributes };
+            core.phases.open.entry(std::thread::current().id()).or_default().push(scope);
+            core.add_phase("enter", sequence);
+            drop(core);
+            shared.wake();
+        }
         Self { shared: Arc::clone(shared), sequence, _not_send: PhantomData }
     }
 }
 
 impl Drop for Phase {
     fn drop(&mut self) {
+        if !self.shared.is_of_this_process() {
+            // A lock that another thread held when the process forked stays closed.
+            return;
+        }
         let mut core = self.shared.lock();
         core.add_phase("exit", self.sequence);
         let thread = std::thread::current().id();

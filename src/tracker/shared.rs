@@ -12,6 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// The process that has the thread: a forked child does not.
+    pid: u32,
     core: Mutex<Core>,
     thread: OnceLock<Thread>,
     pub(super) is_stopping: AtomicBool,
@@ -24,6 +26,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(core: Core) -> Self {
         Self {
+            pid: std::process::id(),
             core: Mutex::new(core),
             thread: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
@@ -31,6 +34,10 @@ impl Shared {
             done: Mutex::new(0),
             is_done: Condvar::new(),
         }
+    }
+
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.pid == std::process::id()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {

@@ -134,6 +134,7 @@ fn events_are_those_of_stormlog_on_the_same_readings() {
         }
     }
     // It had its flight recorder on; the collector has another name.
+    differences.sort_unstable();
     assert_eq!(
         differences,
         ["last_oom_dump_path", "memory_capabilities", "oom_flight_recorder_enabled"]

@@ -79,7 +79,9 @@ impl Sampler {
                 self.shared.answer(asked);
                 answered = asked;
             }
-            std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
+            let until_next = next.saturating_duration_since(Instant::now());
+            let until_flush = self.sink.as_ref().and_then(SinkWriter::due_in);
+            std::thread::park_timeout(until_flush.map_or(until_next, |due| due.min(until_next)));
         }
         drop(watcher);
         self.shared.lock().stop(SessionStatus::Completed);

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::manifest::{Manifest, Segment, sync_folder};
 use super::options::SinkOptions;
 use super::{lock, recover, rollups};
+use crate::events::write::put_line;
 use crate::events::{SessionStatus, SessionSummary, TelemetryEvent};
 use crate::{Error, ErrorKind, Result};
 
@@ -134,26 +135,36 @@ impl SinkWriter {
         }
         let record = event.as_target(self.options.target)?;
         let before = self.buffer.len();
-        serde_json::to_writer(&mut self.buffer, &record)
+        put_line(&record, &mut self.buffer)
             .map_err(|error| Error::new(ErrorKind::Record, error.to_string()))?;
-        self.buffer.push(b'\n');
         self.lengths.push_back(self.buffer.len() - before);
+        self.flush_if_due();
         if self.buffer.len() > self.options.buffer_bytes {
             self.drop_oldest();
         }
-        self.flush_if_due();
         Ok(())
     }
 
     /// Flushes if it is time to. To be called now and then where events are rare.
     pub fn flush_if_due(&mut self) {
-        let is_full = self.lengths.len() >= self.options.flush_events;
-        let is_late = self.last_flush.elapsed() >= self.options.flush_every;
-        if (is_full || is_late && !self.lengths.is_empty())
-            && self.retry.is_none_or(|(at, _)| Instant::now() >= at)
-        {
+        let is_full = self.lengths.len() >= self.options.flush_events
+            || self.buffer.len() > self.options.buffer_bytes / 2;
+        let is_due = self.due_in().is_some_and(|due| due.is_zero());
+        let may_try = self.retry.is_none_or(|(at, _)| Instant::now() >= at);
+        if is_due || is_full && may_try {
             _ = self.flush();
         }
+    }
+
+    /// How long until what waits is to be flushed; none where nothing waits.
+    pub fn due_in(&self) -> Option<Duration> {
+        if self.lengths.is_empty() {
+            return None;
+        }
+        Some(match self.retry {
+            Some((at, _)) => at.saturating_duration_since(Instant::now()),
+            None => self.options.flush_every.saturating_sub(self.last_flush.elapsed()),
+        })
     }
 
     /// Writes what waits, and lets the disk have it.
