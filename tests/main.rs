@@ -50,6 +50,8 @@ mod parent_links;
 mod power_loss;
 mod processes;
 mod provenance;
+#[cfg(feature = "push")]
+mod push;
 mod python;
 mod query_cases;
 mod query_errors;
@@ -62,6 +64,8 @@ mod settings;
 mod settings_in_force;
 mod several_folders;
 mod several_stores;
+#[cfg(feature = "events")]
+mod sink;
 mod spool;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -82,6 +86,8 @@ mod telemetry;
 mod telemetry_portable;
 mod telemetry_psutil;
 mod too_much;
+#[cfg(feature = "events")]
+mod tracker;
 mod training_loops;
 mod training_modes;
 mod unwritable;

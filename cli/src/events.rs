@@ -2,22 +2,26 @@
 
 mod convert;
 mod input;
+mod push;
 mod sessions;
 mod stats;
+mod track;
 mod validate;
 
 use clap::Subcommand;
 
 use crate::Done;
 
-/// Check, convert and look into files of telemetry events
+/// Track memory, and check, convert and look into files of telemetry events
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  runlore events track --sink sink/ -- make  the memory of a command and all it starts
   runlore events validate run.jsonl          what is wrong with each record
   runlore events convert run.json run.csv    another format, or another schema
   runlore events sessions sink/              the sessions of a file or a sink
   runlore events stats run.jsonl.zst         counts and peaks
+  runlore events push run.jsonl URL          to a monitoring endpoint
 
 Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink.")]
 pub(crate) struct Args {
@@ -27,17 +31,21 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Track(track::Args),
     Validate(validate::Args),
     Convert(convert::Args),
     Sessions(sessions::Args),
     Stats(stats::Args),
+    Push(push::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Done {
     match &args.command {
+        Command::Track(args) => track::run(args),
         Command::Validate(args) => validate::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Sessions(args) => sessions::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Push(args) => push::run(args),
     }
 }

@@ -84,7 +84,9 @@ pub fn load_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Loaded
     let mut sessions = Vec::new();
     for summary in reader.summaries() {
         let (events, sources) = events.remove(&*summary.session_id).unwrap_or_default();
-        sessions.push(LoadedSession { summary: summary.clone(), events, sources: paths(sources) });
+        let last = events.iter().map(|event| event.timestamp_ns).max();
+        let summary = summary.clone().ended_by(last.and_then(|last| i64::try_from(last).ok()));
+        sessions.push(LoadedSession { summary, events, sources: paths(sources) });
     }
     for (_, (events, sources)) in events {
         let mut inferred: Option<Inferred> = None;
@@ -177,7 +179,8 @@ impl Sessions {
         let mut all = Vec::new();
         for summary in reader.summaries() {
             let counted = self.counted.remove(&*summary.session_id);
-            all.push((summary.clone(), counted.map_or(0, |(_, count)| count)));
+            let summary = summary.clone().ended_by(counted.as_ref().map(|(seen, _)| seen.last()));
+            all.push((summary, counted.map_or(0, |(_, count)| count)));
         }
         all.extend(self.counted.into_values().map(|(inferred, count)| (inferred.summary(), count)));
         all.sort_by_cached_key(|(summary, _)| summary.preference());

@@ -77,6 +77,7 @@ impl ChildUsage {
             major_faults: self.major_faults,
             voluntary_switches: self.voluntary_switches,
             involuntary_switches: self.involuntary_switches,
+            ..Usage::NONE
         }
     }
 }

@@ -12,6 +12,8 @@ mod held;
 mod kernel;
 mod memory;
 mod network;
+#[cfg(feature = "events")]
+mod now;
 mod own;
 mod process;
 mod shared;
@@ -55,6 +57,7 @@ pub(super) struct Host {
     stat: Held,
     meminfo: Held,
     vmstat: Held,
+    pressure: Held,
     diskstats: Held,
     net_dev: Held,
     statm: Held,
@@ -143,6 +146,7 @@ impl Host {
             stat: file("proc/stat"),
             meminfo: file("proc/meminfo"),
             vmstat: file("proc/vmstat"),
+            pressure: file("proc/pressure/memory"),
             diskstats: file("proc/diskstats"),
             net_dev: file("proc/net/dev"),
             statm: file("proc/self/statm"),
@@ -300,6 +304,7 @@ impl Host {
             (TelemetryType::Cpu, &self.stat),
             (TelemetryType::Mem, &self.meminfo),
             (TelemetryType::Mem, &self.vmstat),
+            (TelemetryType::Mem, &self.pressure),
             (TelemetryType::Disk, &self.diskstats),
             (TelemetryType::Network, &self.net_dev),
             (TelemetryType::ProcessInfo, &self.statm),
