@@ -75,6 +75,7 @@
 //! Rust 1.95 and newer.
 #![warn(clippy::print_stdout)]
 
+pub mod analyze;
 mod clock;
 mod context;
 #[cfg(feature = "events")]
