@@ -52,7 +52,8 @@
 //! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
 //!
 //! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. A [`Provenance`] answers
-//! questions about what is there, in the language of [`query`], and so does the program `runlore`.
+//! questions about what is there, in the language of [`query`], and so does the program `runlore`. After the run, [`analyze`]
+//! tells where its time went and what went wrong.
 //!
 //! # What it does to your program
 //!
@@ -66,7 +67,8 @@
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
 //! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
-//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and `runlore::emit`, metrics by hand.
+//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, what [`analyze`] finds in them, and
+//!   `runlore::emit`, metrics by hand.
 //! * `progress`: `ml::Iterations::progress`, bars for loops.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!

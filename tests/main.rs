@@ -4,6 +4,7 @@
 mod analyze_events;
 #[cfg(feature = "events")]
 mod analyze_stormlog;
+mod analyze_tasks;
 #[cfg(feature = "events")]
 mod bundles;
 #[cfg(feature = "events")]

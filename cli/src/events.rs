@@ -1,16 +1,19 @@
 //! `runlore events`: files of telemetry events, in the format of Stormlog / GPU Memory Profiler.
 
+mod analyze;
 mod convert;
+mod diagnose;
 mod input;
 mod sessions;
 mod stats;
 mod validate;
 
+pub(crate) use analyze::read;
 use clap::Subcommand;
 
 use crate::Done;
 
-/// Check, convert and look into files of telemetry events
+/// Check, convert, look into and analyse files of telemetry events
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,8 +21,11 @@ Examples:
   runlore events convert run.json run.csv    another format, or another schema
   runlore events sessions sink/              the sessions of a file or a sink
   runlore events stats run.jsonl.zst         counts and peaks
+  runlore events analyze run.jsonl           leaks, drifts, spikes: what went wrong, and where
+  runlore events diagnose --output diag      a look at this machine, kept as a bundle
 
-Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink.")]
+Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink or of a
+diagnose bundle.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -27,6 +33,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Analyze(analyze::Args),
+    Diagnose(diagnose::Args),
     Validate(validate::Args),
     Convert(convert::Args),
     Sessions(sessions::Args),
@@ -35,6 +43,8 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> Done {
     match &args.command {
+        Command::Analyze(args) => analyze::run(args),
+        Command::Diagnose(args) => diagnose::run(args),
         Command::Validate(args) => validate::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Sessions(args) => sessions::run(args),

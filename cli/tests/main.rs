@@ -1,10 +1,13 @@
 //! The program as its users run it: one module a behaviour.
 
+mod analyzing;
 mod asking;
 mod doctor;
 mod emit;
 mod events;
 mod listing;
+#[cfg(unix)]
+mod recipes;
 mod recording;
 mod replaying;
 mod settings;

@@ -1,7 +1,8 @@
 //! Memory outside of the allocator that collective operations took: for a moment, on several ranks at once, with a word that
 //! says so.
 
-use super::finding::{Finding, Kind, Severity, Window};
+use super::finding::{Finding, Severity, Window};
+use super::kind::Kind;
 use super::math::Robust;
 use super::ranks::CrossRank;
 use super::series::{MarkKind, Series};

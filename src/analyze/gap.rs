@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 
-use super::finding::{Finding, Kind, Severity, Window};
+use super::finding::{Finding, Severity, Window};
+use super::kind::Kind;
 use super::math::{Jump, Line, mean_and_deviation, quantile};
 use super::series::{Sample, Series};
 use super::text::{bytes, bytes_a_second, percent, time_until_full};

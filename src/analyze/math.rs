@@ -47,6 +47,15 @@ impl Robust {
         Self { median, scale }
     }
 
+    pub(super) fn median(&self) -> f64 {
+        self.median
+    }
+
+    /// Whether all values are the same.
+    pub(super) fn is_flat(&self) -> bool {
+        self.scale == 0.0
+    }
+
     pub(super) fn score(&self, value: f64) -> f64 {
         if self.scale > 0.0 { (value - self.median) / self.scale } else { 0.0 }
     }

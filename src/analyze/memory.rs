@@ -1,7 +1,8 @@
 //! What one device of one rank did with its memory: whether it was full, in pieces, handed out and never given back, or handed
 //! out all the time.
 
-use super::finding::{Finding, Kind, Severity, Window};
+use super::finding::{Finding, Severity, Window};
+use super::kind::Kind;
 use super::math::{Jump, Line, mean_and_deviation};
 use super::series::{MarkKind, Sample, Series};
 use super::text::{bytes, bytes_a_second, percent, time_until_full};

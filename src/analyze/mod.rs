@@ -32,9 +32,15 @@ println!("{}: {}", drift.place, drift.to_try[0]);
 
 #[cfg(feature = "events")]
 mod collective;
+#[cfg(feature = "events")]
+mod diagnose;
+#[cfg(feature = "events")]
+mod diagnosis;
+mod fail_on;
 mod finding;
 #[cfg(feature = "events")]
 mod gap;
+mod kind;
 #[cfg(feature = "events")]
 mod marks;
 mod math;
@@ -43,17 +49,34 @@ mod memory;
 #[cfg(feature = "events")]
 mod ranks;
 #[cfg(feature = "events")]
+mod reference;
+#[cfg(feature = "events")]
 mod report;
 #[cfg(feature = "events")]
 mod series;
+mod tasks;
 mod text;
 mod thresholds;
 
-pub use finding::{FailOn, Finding, Kind, Place, Severity, Window};
+#[cfg(feature = "events")]
+pub use diagnose::{Diagnose, Diagnosed};
+#[cfg(feature = "events")]
+pub use diagnosis::{DiagnosticSummary, HostMemory, RiskFlags};
+pub use fail_on::FailOn;
+pub use finding::{Finding, Place, Severity, Window};
+pub use kind::Kind;
 #[cfg(feature = "events")]
 pub use ranks::{Confidence, CrossRank, Suspect};
+#[cfg(feature = "events")]
+pub use reference::{Reference, ReferenceChange, ReferenceFigure, ReferenceLimit};
 #[cfg(feature = "events")]
 pub use report::{EventReport, SeriesSummary};
 #[cfg(feature = "events")]
 pub use series::{Collector, Mark, MarkKind, Sample, Series, Timelines};
+pub use tasks::{ActivityTime, CriticalPath, Parallelism, PathStep, RunReport, run};
 pub use thresholds::Thresholds;
+
+/// The guide's examples run.
+#[cfg(all(doctest, feature = "events"))]
+#[doc = include_str!("../../docs/analyze.md")]
+struct Guide;

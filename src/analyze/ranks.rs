@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::finding::{Finding, Kind, Place, Severity, Window};
+use super::finding::{Finding, Place, Severity, Window};
+use super::kind::Kind;
 use super::math::median;
 use super::series::Series;
 use super::text::{bytes, duration};

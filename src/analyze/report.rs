@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::finding::{self, Finding, Place, Severity, Window};
+use super::kind::Kind;
 use super::math::{Line, mean_and_deviation, median};
 use super::ranks::CrossRank;
 use super::series::{MarkKind, Sample, Series, Timelines};
@@ -26,6 +27,19 @@ pub struct EventReport {
 }
 
 impl EventReport {
+    /// Adds what was found elsewhere, unless the same was found in the same session.
+    pub fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        let known: Vec<(Kind, Option<String>)> = self
+            .findings
+            .iter()
+            .map(|finding| (finding.kind, finding.place.session_id.clone()))
+            .collect();
+        let is_new =
+            |finding: &Finding| !known.contains(&(finding.kind, finding.place.session_id.clone()));
+        self.findings.extend(findings.into_iter().filter(is_new));
+        finding::sort(&mut self.findings);
+    }
+
     /// The severity of the worst finding.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
@@ -33,9 +47,8 @@ impl EventReport {
 }
 
 /// What a series comes to. What its samples do not tell is none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[derive(serde::Deserialize)]
 #[non_exhaustive]
 pub struct SeriesSummary {
     /// Whose it is, from when to when; `where` in JSON.
@@ -156,10 +169,7 @@ impl Timelines {
     /// From the first to the last sample of all.
     pub fn window(&self) -> Option<Window> {
         let windows = self.series().iter().filter_map(Series::window);
-        windows.reduce(|one, other| Window {
-            start_ns: one.start_ns.min(other.start_ns),
-            end_ns: one.end_ns.max(other.end_ns),
-        })
+        windows.reduce(Window::with)
     }
 }
 

@@ -28,7 +28,7 @@ impl Number for u64 {
     const FORM: &str = "a size, such as 64MiB";
 
     fn read(text: &str) -> Option<Self> {
-        text.parse::<Bytes>().ok().map(|bytes| bytes.get())
+        text.parse::<Bytes>().ok().map(Bytes::get)
     }
 
     fn written(&self) -> String {

@@ -86,9 +86,10 @@ impl Bundle {
             return;
         };
         let backend = summary.get("backend").and_then(Value::as_str);
-        let device = environment
-            .get("gpu")
-            .and_then(|gpu| gpu.get("device_id"))
+        let of_gpu = environment.get("gpu").and_then(|gpu| gpu.get("device_id"));
+        let device = columns
+            .get("device_id")
+            .or(of_gpu)
             .and_then(Value::as_i64)
             .unwrap_or(if backend.is_none_or(|name| name == "cpu") { -1 } else { 0 });
         let mut common = json!({"device_id": device, "backend": backend});
