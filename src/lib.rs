@@ -52,7 +52,8 @@
 //! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
 //!
 //! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. A [`Provenance`] answers
-//! questions about what is there, in the language of [`query`], and so does the program `runlore`.
+//! questions about what is there, in the language of [`query`], and so does the program `runlore`. After the run, [`analyze`]
+//! tells where its time went and what went wrong.
 //!
 //! # What it does to your program
 //!
@@ -66,8 +67,9 @@
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
 //! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
-//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format; `runlore::tracker`, which samples memory into
-//!   them; `runlore::profile`, what parts of a program do to memory; and `runlore::emit`, metrics by hand.
+//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and what [`analyze`] finds in them;
+//!   `runlore::tracker`, which samples memory into them; `runlore::profile`, what parts of a program do to memory; and
+//!   `runlore::emit`, metrics by hand.
 //! * `push`: `runlore::push`, events to a monitoring endpoint over HTTP.
 //! * `progress`: `ml::Iterations::progress`, bars for loops.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
@@ -78,6 +80,7 @@
 #![warn(clippy::print_stdout)]
 
 pub mod alloc;
+pub mod analyze;
 mod clock;
 mod context;
 #[cfg(feature = "events")]

@@ -1,6 +1,13 @@
 //! One module a behaviour.
 
 #[cfg(feature = "events")]
+mod analyze_events;
+#[cfg(feature = "events")]
+mod analyze_stormlog;
+mod analyze_tasks;
+#[cfg(feature = "events")]
+mod bundles;
+#[cfg(feature = "events")]
 mod cloudmesh_reads_us;
 mod container;
 mod dead_process;

@@ -113,7 +113,7 @@ fn answer(
 }
 
 fn event(number: u64) -> TelemetryEvent {
-    let mut event = TelemetryEvent { session_id: "s".to_owned(), ..TelemetryEvent::default() };
+    let mut event = TelemetryEvent { session_id: "s".into(), ..TelemetryEvent::default() };
     event.metadata.insert("number".to_owned(), number.into());
     event
 }

@@ -14,9 +14,9 @@ use crate::support::{self, Random, child, expect_success, is_child, tried};
 
 fn event(session: &str, number: u64) -> TelemetryEvent {
     TelemetryEvent {
-        session_id: session.to_owned(),
+        session_id: session.into(),
         timestamp_ns: 1_700_000_000_000_000_000 + number * 1_000_000,
-        host: "host".to_owned(),
+        host: "host".into(),
         allocator_allocated_bytes: Some(number),
         device_used_bytes: Some(number),
         ..TelemetryEvent::default()

@@ -266,10 +266,10 @@ fn our_sinks_are_loaded_as_they_are() {
                 ..SinkOptions::default()
             };
             let event = |number: u64| TelemetryEvent {
-                session_id: "session-1".to_owned(),
+                session_id: "session-1".into(),
                 timestamp_ns: 1_700_000_000_000_000_000 + number,
-                host: "host".to_owned(),
-                context: Some("\u{2028} and \u{1f600}".to_owned()),
+                host: "host".into(),
+                context: Some("\u{2028} and \u{1f600}".into()),
                 allocator_allocated_bytes: Some(number),
                 allocator_reserved_bytes: Some(number),
                 allocator_change_bytes: Some(1),

@@ -1,8 +1,10 @@
 //! `runlore compare`: two runs beside each other.
 
+mod events;
 mod facts;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::Style;
@@ -17,25 +19,41 @@ use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules, nanoseconds};
 use crate::{Done, select};
 
-/// Compare two runs: how long they took and what they used, as a whole and by activity
+/// Compare two runs: how long they took and what they used; or the memory in files of events with a stored reference
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore compare a001 a002
   runlore compare a001 train --fail-on duration:+20%,rss:+10%,errors:+0
   runlore compare a001 a002 --fail-on load.p95:+50%
+  runlore compare --events good.jsonl --save-baseline memory.json
+  runlore compare --events run.jsonl --baseline memory.json --fail-on peak:+20%,slope:+1MiB
 
 A limit is FIGURE:+N% or FIGURE:+N, for an activity ACTIVITY.FIGURE:+N%; -N% bounds how far a figure may fall. The figures
 are duration (of an activity: the mean), total, p50, p95, p99, max, cpu, rss, read, written, energy, errors and tasks;
-times are in nanoseconds, memory and disks in bytes, energy in joules.
+times are in nanoseconds, memory and disks in bytes, energy in joules. Those of events are peak (the most that was held), reserved,
+used, and slope, in bytes a second; a slope that makes less than 1 % of the peak over the run does not count.
 
 Exit codes: 0 fine, 1 an error, 2 a limit is exceeded.")]
 pub(crate) struct Args {
     /// The run to compare with: its id, a part of it, or a name
-    before: String,
+    #[arg(required_unless_present = "events", requires = "after")]
+    before: Option<String>,
 
     /// The run that is compared
-    after: String,
+    after: Option<String>,
+
+    /// Files of events, sinks or bundles, to be compared with a stored reference
+    #[arg(long, value_name = "FILE|DIR", num_args = 1.., conflicts_with = "before")]
+    events: Vec<PathBuf>,
+
+    /// The reference to compare events with
+    #[arg(long, value_name = "FILE", requires = "events")]
+    baseline: Option<PathBuf>,
+
+    /// Store what events come to as a reference
+    #[arg(long, value_name = "FILE", requires = "events")]
+    save_baseline: Option<PathBuf>,
 
     /// Limits that must hold, else the exit code is 2
     #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
@@ -46,12 +64,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let (Some(before), Some(after)) = (&args.before, &args.after) else {
+        return events::run(args);
+    };
     let limits: Vec<Limit> =
         args.fail_on.iter().map(|limit| limit.parse()).collect::<Result<_, _>>()?;
     let records = store.open()?;
     let runs = store.runs(&records)?;
-    let before = select::run(&runs, Some(&args.before), store)?;
-    let after = select::run(&runs, Some(&args.after), store)?;
+    let before = select::run(&runs, Some(before), store)?;
+    let after = select::run(&runs, Some(after), store)?;
     let comparison = Comparison::new(
         &records.measured(&before.workflow.workflow_id)?,
         &records.measured(&after.workflow.workflow_id)?,

@@ -1,6 +1,8 @@
 //! `runlore events`: files of telemetry events, in the format of Stormlog / GPU Memory Profiler.
 
+mod analyze;
 mod convert;
+mod diagnose;
 mod input;
 mod push;
 mod sessions;
@@ -8,11 +10,12 @@ mod stats;
 mod track;
 mod validate;
 
+pub(crate) use analyze::read;
 use clap::Subcommand;
 
 use crate::Done;
 
-/// Track memory, and check, convert and look into files of telemetry events
+/// Track memory; check, convert, look into and analyse files of telemetry events
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,8 +25,11 @@ Examples:
   runlore events sessions sink/              the sessions of a file or a sink
   runlore events stats run.jsonl.zst         counts and peaks
   runlore events push run.jsonl URL          to a monitoring endpoint
+  runlore events analyze run.jsonl           leaks, drifts, spikes: what went wrong, and where
+  runlore events diagnose --output diag      a look at this machine, kept as a bundle
 
-Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink.")]
+Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink or of a
+diagnose bundle.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -32,6 +38,8 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Track(track::Args),
+    Analyze(analyze::Args),
+    Diagnose(diagnose::Args),
     Validate(validate::Args),
     Convert(convert::Args),
     Sessions(sessions::Args),
@@ -42,6 +50,8 @@ enum Command {
 pub(crate) fn run(args: &Args) -> Done {
     match &args.command {
         Command::Track(args) => track::run(args),
+        Command::Analyze(args) => analyze::run(args),
+        Command::Diagnose(args) => diagnose::run(args),
         Command::Validate(args) => validate::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Sessions(args) => sessions::run(args),

@@ -3,6 +3,7 @@
 //! Exit codes: 0 fine, 1 an error (of usage too), 2 a finding.
 #![warn(clippy::print_stdout, reason = "it panics where the reader of a pipe is gone")]
 
+mod analyze;
 mod child;
 mod columns;
 mod compare;
@@ -12,6 +13,7 @@ mod doctor;
 mod emit;
 mod events;
 mod failure;
+mod findings;
 mod lineage;
 mod ls;
 mod machine;
@@ -73,6 +75,7 @@ enum Command {
     Stats(stats::Args),
     Lineage(lineage::Args),
     Compare(compare::Args),
+    Analyze(analyze::Args),
     Copy(copy::Args),
     Recover(recover::Args),
     Replay(replay::Args),
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(&args, &store),
         Command::Lineage(args) => lineage::run(&args, &store),
         Command::Compare(args) => compare::run(&args, &store),
+        Command::Analyze(args) => analyze::run(&args, &store),
         Command::Copy(args) => copy::run(&args),
         Command::Recover(args) => recover::run(&args, &store),
         Command::Replay(args) => replay::run(&args),

@@ -1,11 +1,14 @@
 //! The program as its users run it: one module a behaviour.
 
+mod analyzing;
 mod asking;
 mod doctor;
 mod emit;
 mod events;
 mod listing;
 mod mongodb;
+#[cfg(unix)]
+mod recipes;
 mod recording;
 mod replaying;
 mod settings;

@@ -154,6 +154,7 @@ impl Rows {
 fn cannot_read(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
+        csv::ErrorKind::Utf8 { .. } => io::Error::other("it is no CSV: its headings are not UTF-8"),
         kind => io::Error::other(format!("{kind:?}")),
     }
 }

@@ -14,6 +14,7 @@
 //! # Ok::<(), runlore::events::Invalid>(())
 //! ```
 
+mod bundle;
 mod capabilities;
 mod csv;
 mod event;

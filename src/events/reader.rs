@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use super::bundle::{self, Bundle};
 use super::csv::Rows;
 use super::event::TelemetryEvent;
 use super::fast::Repeated;
@@ -72,6 +73,8 @@ pub struct Reader {
     claimed: bool,
     made_up: Option<Text>,
     rewritten: u64,
+    /// The events of a bundle, which has no records that could be read one by one.
+    bundled: Option<VecDeque<TelemetryEvent>>,
 }
 
 struct Current {
@@ -85,6 +88,7 @@ enum Kind {
     Lines(Lines<Input>, Repeated),
     Json(Box<Records>),
     Csv(Box<Rows>),
+    Bundled(VecDeque<TelemetryEvent>),
     Done,
 }
 
@@ -94,7 +98,8 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// Streams the events of a file (JSON, JSON lines or CSV, each perhaps packed with gzip or zstd) or of a sink's folder.
+/// Streams the events of a file (JSON, JSON lines or CSV, each perhaps packed with gzip or zstd), of a sink's folder, or of the
+/// folder of a diagnose bundle.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("runlore-doc-events-{}", std::process::id()));
@@ -136,10 +141,20 @@ pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader
         claimed: false,
         made_up: None,
         rewritten: 0,
+        bundled: None,
     };
     let failed = |error: io::Error| cannot_read(path, &error);
-    match sink::folder_of(path).filter(|_| options.events_key.is_none()) {
-        Some(folder) => {
+    let by_key = options.events_key.is_some();
+    match (bundle::folder_of(path), sink::folder_of(path)) {
+        (Some(folder), _) if !by_key => {
+            let bundle = Bundle::open(folder).map_err(failed)?;
+            reader.problems = bundle.problems.into();
+            reader.summaries = bundle.summary.into_iter().collect();
+            reader.bundled = Some(bundle.events);
+            let source = Source { plain: true, ..Source::new(&bundle.timeline) };
+            reader.sources.push_back((source, None));
+        }
+        (None, Some(folder)) if !by_key => {
             let sink = Sink::open(folder).map_err(failed)?;
             let sink = sink.map_err(|what| Error::new(ErrorKind::Record, what))?;
             reader.problems = sink.problems.into();
@@ -149,7 +164,7 @@ pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader
                 reader.sources.push_back((source, session));
             }
         }
-        None => reader.sources.push_back((Source::new(path), None)),
+        _ => reader.sources.push_back((Source::new(path), None)),
     }
     reader.all = reader.sources.iter().map(|(source, _)| source.clone()).collect();
     for source in &reader.all {
@@ -200,6 +215,14 @@ impl Reader {
     fn open_next(&mut self) -> io::Result<bool> {
         let Some((source, session)) = self.sources.pop_front() else { return Ok(false) };
         let path = source.path.clone();
+        if let Some(events) = self.bundled.take() {
+            self.current = Some(Current {
+                path,
+                session: session.map(Into::into),
+                records: Kind::Bundled(events),
+            });
+            return Ok(true);
+        }
         let format = match self.options.format.or_else(|| Format::of_name(&path)) {
             _ if source.plain => Format::JsonLines,
             Some(format) => format,
@@ -283,6 +306,9 @@ impl Current {
         let path = &self.path;
         let found = match &mut self.records {
             Kind::Done => return None,
+            Kind::Bundled(events) => {
+                return events.pop_front().map(|event| Ok(Read { event, rewritten: 0 }));
+            }
             Kind::Csv(rows) => {
                 let (line, read) = rows.next(options)?;
                 return Some(read.map_err(|what| Problem::new(path, Some(line), None, what)));

@@ -59,6 +59,18 @@ impl PartialEq<&str> for Text {
     }
 }
 
+impl PartialEq<Text> for String {
+    fn eq(&self, text: &Text) -> bool {
+        **self == **text
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        (*text).to_owned()
+    }
+}
+
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)

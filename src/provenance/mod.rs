@@ -182,7 +182,7 @@ impl Provenance {
     }
 
     /// The workflow and those that it started, at any distance.
-    fn workflow_and_started(&self, workflow_id: &str) -> Result<Vec<WorkflowObject>> {
+    pub(crate) fn workflow_and_started(&self, workflow_id: &str) -> Result<Vec<WorkflowObject>> {
         let mut found: Vec<WorkflowObject> = self.workflow(workflow_id)?.into_iter().collect();
         let mut seen = HashSet::from([workflow_id.to_owned()]);
         let mut last = vec![workflow_id.to_owned()];

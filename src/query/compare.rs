@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::summary::{Group, Summary};
+use crate::settings::Bytes;
 use crate::{Error, ErrorKind, Result};
 
 /// Something a run or an activity can be measured by.
@@ -223,7 +224,7 @@ impl Compared {
     }
 }
 
-/// How much a figure may change: `duration:+20%`, `errors:+0`, `train.p95:+50%`, `tasks:-10%`.
+/// How much a figure may change: `duration:+20%`, `errors:+0`, `train.p95:+50%`, `tasks:-10%`, `rss:+64MiB`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     activity: Option<String>,
@@ -231,8 +232,9 @@ pub struct Limit {
     allowed: Allowed,
 }
 
+/// A change that is allowed: `+20%`, `-3`, `+64MiB`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Allowed {
+pub(crate) struct Allowed {
     /// Below nought: how much it may fall.
     change: f64,
     in_percent: bool,
@@ -258,9 +260,7 @@ impl Limit {
     pub fn check(&self, comparison: &Comparison) -> Result<Option<Change>> {
         let change = comparison.change(self.activity(), self.figure);
         let change = change.unwrap_or(Change { before: None, after: None });
-        let allowed = self.allowed;
-        let grown = if allowed.in_percent { change.percent() } else { change.difference() };
-        let Some(grown) = grown else {
+        let Some(is_exceeded) = self.allowed.is_exceeded(change) else {
             let which = match (change.before, change.after) {
                 (None, None) => "neither run tells",
                 (None, Some(_)) => "the first run does not tell",
@@ -271,8 +271,6 @@ impl Limit {
                 format!("`{self}` cannot be checked: {which} it"),
             ));
         };
-        let is_exceeded =
-            if allowed.falls { grown < allowed.change } else { grown > allowed.change };
         Ok(is_exceeded.then_some(change))
     }
 }
@@ -282,10 +280,16 @@ impl fmt::Display for Limit {
         if let Some(activity) = &self.activity {
             write!(f, "{activity}.")?;
         }
-        let Allowed { change, in_percent, falls } = self.allowed;
-        let sign = if falls { '-' } else { '+' };
-        let percent = if in_percent { "%" } else { "" };
-        write!(f, "{}:{sign}{}{percent}", self.figure.name(), change.abs())
+        write!(f, "{}:{}", self.figure.name(), self.allowed)
+    }
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { change, in_percent, falls } = self;
+        let sign = if *falls { '-' } else { '+' };
+        let percent = if *in_percent { "%" } else { "" };
+        write!(f, "{sign}{}{percent}", change.abs())
     }
 }
 
@@ -317,7 +321,13 @@ impl FromStr for Limit {
 }
 
 impl Allowed {
-    fn parse(text: &str) -> Option<Self> {
+    /// Whether a change is more than this; none where it is not known.
+    pub(crate) fn is_exceeded(&self, change: Change) -> Option<bool> {
+        let grown = if self.in_percent { change.percent()? } else { change.difference()? };
+        Some(if self.falls { grown < self.change } else { grown > self.change })
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let falls = text.starts_with('-');
         let number = text.strip_prefix(['+', '-'])?;
         let (number, in_percent) = match number.strip_suffix('%') {
@@ -328,7 +338,9 @@ impl Allowed {
         if !number.starts_with(|first: char| first.is_ascii_digit()) {
             return None;
         }
-        let number: f64 = number.parse().ok().filter(|number: &f64| number.is_finite())?;
+        let size = || number.parse::<Bytes>().ok().map(|bytes| bytes.get() as f64);
+        let number = number.parse::<f64>().ok().or_else(|| size().filter(|_| !in_percent));
+        let number = number.filter(|number| number.is_finite())?;
         Some(Self { change: if falls { -number } else { number }, in_percent, falls })
     }
 }
@@ -360,6 +372,7 @@ mod tests {
             ("a.b.duration:+20%", false),
             ("a.b.duration:+19.9%", true),
             ("a.b.p99:+19", true),
+            ("a.b.p99:+1KiB", false),
             ("errors:+0", true),
             ("errors:+1", false),
             ("errors:+500%", true),

@@ -52,6 +52,8 @@ pub mod text;
 mod trace;
 mod tree;
 
+#[cfg(feature = "events")]
+pub(crate) use compare::Allowed;
 pub use compare::{Change, Compared, Comparison, Figure, Limit, Measured};
 pub use filter::{Field, Filter, field};
 pub use find::Find;

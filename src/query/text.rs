@@ -1,10 +1,11 @@
-//! Texts for people: durations, and strings of unknown origin made safe to print.
+//! Texts for people: durations, sizes, and strings of unknown origin made safe to print.
 //!
 //! ```
 //! use std::time::Duration;
-//! use runlore::query::text::{human_duration, printable};
+//! use runlore::query::text::{human_bytes, human_duration, printable};
 //!
 //! assert_eq!(human_duration(Duration::from_micros(1240)), "1.24 ms");
+//! assert_eq!(human_bytes(1536), "1.5 KiB");
 //! assert_eq!(printable("red: \x1b[31m").to_string(), "red: \\u{1b}[31m");
 //! ```
 
@@ -51,6 +52,34 @@ fn three_digits(nanos: u128, unit: u128, name: &str) -> String {
         text.push_str(fraction.trim_end_matches('0'));
     }
     format!("{text} {name}")
+}
+
+/// A number of bytes as people say it: `512 B`, `1.5 KiB`, `24 GiB`.
+pub fn human_bytes(bytes: u64) -> String {
+    let mut scaled = bytes as f64;
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    // From there on rounding would say 1024 of a unit.
+    while scaled >= 1023.5 {
+        let Some(next) = units.next() else { break };
+        scaled /= 1024.0;
+        unit = next;
+    }
+    format!("{} {unit}", rounded(scaled))
+}
+
+/// To three digits at least, without zeros at the end.
+pub fn rounded(number: f64) -> String {
+    let decimals = match number.abs() {
+        0.0..9.995 => 2,
+        9.995..99.95 => 1,
+        _ => 0,
+    };
+    let text = format!("{number:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 /// A string made safe to print on one line of a terminal: control characters, line breaks and marks that
@@ -143,6 +172,22 @@ mod tests {
             assert_eq!(human(nanos), text, "{nanos} ns");
         }
         assert_eq!(human_duration(Duration::MAX), "213503982334601 d 7 h");
+    }
+
+    #[test]
+    fn bytes_read_well_at_every_size() {
+        for (number, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (1_048_575, "1 MiB"),
+            (12_900_000, "12.3 MiB"),
+            (25_274_793_984, "23.5 GiB"),
+            (u64::MAX, "16 EiB"),
+        ] {
+            assert_eq!(human_bytes(number), text);
+        }
     }
 
     #[test]

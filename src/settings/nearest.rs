@@ -1,7 +1,7 @@
 //! The valid name a mistyped one was probably meant to be.
 
 /// The rest of a sentence about a wrong `word`: what was probably meant, or else everything that is valid.
-pub(super) fn suggestion(word: &str, valid: &[&str]) -> String {
+pub(crate) fn suggestion(word: &str, valid: &[&str]) -> String {
     match nearest(word, valid) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("valid are {}", listed(valid)),

@@ -19,7 +19,7 @@ pub(crate) struct MemoryNow {
 
 #[cfg(target_os = "linux")]
 pub(crate) fn memory_now() -> MemoryNow {
-    super::linux::of_process(std::process::id()).memory_now()
+    super::linux::of_this_process().memory_now()
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -81,14 +81,14 @@ impl Entry {
         }
         let Identity { job_id, rank, local_rank, world_size } = session.identity.clone();
         TelemetryEvent {
-            session_id: session.id.clone(),
+            session_id: session.id.as_str().into(),
             timestamp_ns: self.at_ns,
-            event_type: self.kind.clone().into_owned(),
-            collector: self.device.collector.clone(),
+            event_type: (*self.kind).into(),
+            collector: self.device.collector.as_str().into(),
             sampling_interval_ms: session.interval_ms,
             pid: i64::from(session.pid),
-            host: session.host.clone(),
-            job_id,
+            host: session.host.as_str().into(),
+            job_id: job_id.map(Into::into),
             rank,
             local_rank,
             world_size,
@@ -101,8 +101,8 @@ impl Entry {
             device_used_bytes: used,
             device_free_bytes: free,
             device_total_bytes: total,
-            context: self.context.as_deref().map(str::to_owned),
-            metadata,
+            context: self.context.as_deref().map(Into::into),
+            metadata: metadata.into(),
         }
     }
 }

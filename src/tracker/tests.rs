@@ -52,7 +52,7 @@ fn cuda() -> About {
 }
 
 fn kinds(core: &Core) -> Vec<String> {
-    core.events().into_iter().map(|event| event.event_type).collect()
+    core.events().into_iter().map(|event| event.event_type.into()).collect()
 }
 
 /// The readings that Stormlog's tracker was given are those that its samples tell.

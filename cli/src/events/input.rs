@@ -1,6 +1,6 @@
 //! What all commands read: a file or a sink, with a bar where it takes long.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use runlore::events::{Format, Problem, ReadOptions, Reader, TelemetryEvent, read_with};
@@ -12,7 +12,7 @@ use crate::units::counted;
 /// How many problems are told one by one where they are not what was asked for.
 const TOLD: u64 = 10;
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(super) struct Reading {
     /// The format, where the file's name does not tell it
     #[arg(long, value_name = "FORMAT")]
@@ -82,6 +82,50 @@ impl Reading {
         }
         Ok(reader)
     }
+}
+
+/// Paths with folders replaced by what is in them, unless they are sinks or bundles.
+pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut all = Vec::new();
+    for path in paths {
+        if !path.is_dir() || is_recorded(path) {
+            all.push(path.clone());
+            continue;
+        }
+        let failed = |error: std::io::Error| {
+            Failure::new(format!("cannot read {}: {error}", path.display()))
+        };
+        let mut inside = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?.path();
+            let is_one = match entry.is_dir() {
+                true => is_recorded(&entry),
+                false => Format::of_name(&entry).is_some(),
+            };
+            if is_one {
+                inside.push(entry);
+            }
+        }
+        if inside.is_empty() {
+            return Err(Failure::new(format!(
+                "{} has no files of events: no *.json, *.jsonl or *.csv, no sink and no bundle",
+                path.display()
+            )));
+        }
+        inside.sort();
+        all.extend(inside);
+    }
+    Ok(all)
+}
+
+/// Whether a folder is one that events are read from as a whole.
+fn is_recorded(folder: &Path) -> bool {
+    let has = |name: &str| folder.join(name).exists();
+    let is_segment = |name: std::ffi::OsString| name.to_string_lossy().starts_with("segment-");
+    has("manifest.json")
+        || has("telemetry_timeline.json")
+        || std::fs::read_dir(folder)
+            .is_ok_and(|mut all| all.any(|one| one.is_ok_and(|one| is_segment(one.file_name()))))
 }
 
 /// Problems that are told on the side: the first few one by one.

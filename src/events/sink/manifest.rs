@@ -62,18 +62,18 @@ pub(super) fn sync_folder(folder: &Path) {
     }
 }
 
-/// The manifest of a folder; none where there is none.
-pub(super) fn read(folder: &Path) -> Result<Option<Value>, String> {
-    let file = match open_plain(&folder.join(MANIFEST), false) {
+/// A JSON object out of a plain file; none where there is no file.
+pub(in crate::events) fn read(path: &Path) -> Result<Option<Value>, String> {
+    let file = match open_plain(path, false) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
     let mut text = Vec::new();
     file.take(LIMIT).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    let manifest: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    match manifest.is_object() {
-        true => Ok(Some(manifest)),
-        false => Err("a manifest must be a JSON object".to_owned()),
+    let object: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    match object.is_object() {
+        true => Ok(Some(object)),
+        false => Err("it must be a JSON object".to_owned()),
     }
 }

@@ -16,10 +16,11 @@ use std::{fs, io};
 
 use super::problem::{Problem, What};
 use super::session::{SessionStatus, SessionSummary};
+pub(super) use manifest::read;
 pub use options::SinkOptions;
 pub use writer::{SinkTotals, SinkWriter};
 
-const MANIFEST: &str = "manifest.json";
+pub(super) const MANIFEST: &str = "manifest.json";
 
 /// What a sink's folder holds.
 #[derive(Debug, Default)]
@@ -81,7 +82,7 @@ impl Sink {
     fn read_manifest(&mut self, folder: &Path) -> BTreeMap<String, Option<String>> {
         let path = folder.join(MANIFEST);
         let mut listed = BTreeMap::new();
-        let manifest = match manifest::read(folder) {
+        let manifest = match manifest::read(&path) {
             Ok(None) => return listed,
             Ok(Some(manifest)) => manifest,
             Err(what) => {

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::manifest::{self, Segment};
-use super::{is_file_name, is_segment};
+use super::{MANIFEST, is_file_name, is_segment};
 use crate::events::{Options, SessionStatus, SessionSummary, TelemetryEvent};
 use crate::store::open_plain;
 
@@ -24,7 +24,7 @@ pub(super) struct Left {
 pub(super) fn take_over(folder: &Path) -> io::Result<Left> {
     let mut left = Left::default();
     // One that cannot be read is none: the segments tell what there is.
-    let manifest = manifest::read(folder).ok().flatten().unwrap_or_default();
+    let manifest = manifest::read(&folder.join(MANIFEST)).ok().flatten().unwrap_or_default();
     let items = |key: &str| manifest[key].as_array().cloned().unwrap_or_default();
     left.sessions = items("sessions")
         .iter()
@@ -124,7 +124,12 @@ fn mend(path: &Path, name: String) -> io::Result<(Segment, Option<TelemetryEvent
     file.take(whole - last_line).read_to_end(&mut text)?;
     let last = TelemetryEvent::from_json(&text, &Options::default()).ok();
     let session_id = last.as_ref().map(|event| event.session_id.clone());
-    let segment =
-        Segment { filename: name, event_count: lines, size_bytes: whole, closed: true, session_id };
+    let segment = Segment {
+        filename: name,
+        event_count: lines,
+        size_bytes: whole,
+        closed: true,
+        session_id: session_id.map(String::from),
+    };
     Ok((segment, last))
 }

@@ -29,9 +29,9 @@ pub(super) fn write(
         .collect();
     while let Some(event) = reader.next() {
         let Ok(event) = event else { continue };
-        let start = starts.get(&event.session_id).and_then(|start| u64::try_from(*start).ok());
+        let start = starts.get(&*event.session_id).and_then(|start| u64::try_from(*start).ok());
         let session = sessions
-            .entry(event.session_id.clone())
+            .entry(event.session_id.to_string())
             .or_insert_with(|| Session::new(start.unwrap_or(event.timestamp_ns)));
         let file = reader.path_of(reader.current_file());
         session.sources.extend(file.file_name().map(|name| name.to_string_lossy().into_owned()));
@@ -197,7 +197,7 @@ impl Session {
         self.sums.add(event);
         self.windows.entry(now.saturating_sub(self.start_ns) / window_ns).or_default().add(event);
         if is_alert(event) {
-            *self.by_type.entry(event.event_type.clone()).or_default() += 1;
+            *self.by_type.entry(event.event_type.to_string()).or_default() += 1;
         }
         match &*event.event_type {
             "collector_degraded" => {

@@ -23,6 +23,11 @@ fn what_was_written_is_read() {
     assert_eq!(depths, [0, 1, 2]);
     assert!(tree.render().values(true).to_string().contains("└─ inner  FINISHED"));
     assert_eq!(runlore::spooled(&folder).unwrap(), []);
+    let records = runlore::Provenance::open(&folder).unwrap();
+    let run = records.runs().unwrap().remove(0).workflow;
+    let thresholds = runlore::analyze::Thresholds::default();
+    let report = runlore::analyze::run(&records, &run.workflow_id, &thresholds).unwrap();
+    assert_eq!((report.tasks, report.activities.len()), (2, 2));
     let replayed = runlore::replay(&folder, folder.to_str().unwrap(), |_| ()).unwrap();
     assert_eq!((replayed.records, replayed.known), (0, 0));
     std::fs::remove_dir_all(&folder).unwrap();

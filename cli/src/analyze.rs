@@ -1,0 +1,199 @@
+//! `runlore analyze`: where the time of a run went, what stood out, and what the machine did to it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use runlore::analyze::{ActivityTime, Parallelism, RunReport, Window};
+use runlore::query::text::printable;
+
+use crate::findings::{self, Asked, ReportFormat};
+use crate::out::{BOLD, DIM, local_time};
+use crate::store::Store;
+use crate::table::{self, Cell};
+use crate::units::{count, counted, nanoseconds, percent};
+use crate::{Done, select};
+
+/// How many rows a table has at most.
+const ROWS: usize = 12;
+/// How many steps of the critical path are shown.
+const STEPS: usize = 10;
+/// How wide the picture of what ran side by side is.
+const BARS: usize = 50;
+
+/// Find where the time of a run went: slow activities, outliers, waiting, the critical path, growing memory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore analyze                           the newest run
+  runlore analyze train --fail-on warning   in CI: the exit code decides
+  runlore analyze a001 --format json | jq .critical_path.by_activity
+  runlore analyze train --threshold outlier_factor=5
+
+Exit codes: 0 fine, 1 an error, 2 there are findings that --fail-on names.")]
+pub(crate) struct Args {
+    /// The run: its id, a part of it, or a name [default: the newest]
+    run: Option<String>,
+
+    #[command(flatten)]
+    asked: Asked,
+
+    /// List the thresholds and end
+    #[arg(long)]
+    thresholds: bool,
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    if args.thresholds {
+        return findings::write_thresholds();
+    }
+    let (fail_on, thresholds) = (args.asked.fail_on()?, args.asked.thresholds()?);
+    let records = store.open()?;
+    let runs = store.runs(&records)?;
+    let run = select::run(&runs, args.run.as_deref(), store)?;
+    let report = runlore::analyze::run(&records, &run.workflow.workflow_id, &thresholds)?;
+    store.tell(&records);
+    let failed = fail_on.count(&report.findings);
+    let exit_code: u8 = if failed > 0 { 2 } else { 0 };
+    args.asked.write(|out| match args.asked.format {
+        ReportFormat::Text => write_text(out, &report),
+        ReportFormat::Json => {
+            let mut json = serde_json::to_value(&report).unwrap_or_default();
+            json["failed"] = failed.into();
+            json["exit_code"] = exit_code.into();
+            serde_json::to_writer_pretty(&mut *out, &json)?;
+            writeln!(out)
+        }
+    })?;
+    Ok(ExitCode::from(exit_code))
+}
+
+fn write_text(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+    let name = report.name.as_deref().unwrap_or(&report.workflow_id);
+    let id = printable(&report.workflow_id);
+    writeln!(out, "{BOLD}{}{BOLD:#}  {DIM}{id}{DIM:#}", printable(name))?;
+    let mut facts = vec![counted(report.tasks, "task", "tasks")];
+    if report.errors > 0 {
+        facts.push(counted(report.errors, "error", "errors"));
+    }
+    if report.running > 0 {
+        facts.push(format!("{} running", count(report.running)));
+    }
+    if let Some(window) = report.window {
+        facts.push(nanoseconds(window.length_ns()));
+        facts.push(format!("from {}", local_time(window.start_ns as f64 / 1e9)));
+    }
+    writeln!(out, "{}; {}", facts.join(", "), findings::counts(&report.findings))?;
+    findings::write(out, &report.findings)?;
+    write_activities(out, report)?;
+    write_path(out, report)?;
+    if let Some(parallelism) = &report.parallelism {
+        write_parallelism(out, parallelism)?;
+    }
+    if !report.notes.is_empty() {
+        writeln!(out)?;
+    }
+    for note in &report.notes {
+        writeln!(out, "{DIM}note{DIM:#}  {}", printable(note))?;
+    }
+    Ok(())
+}
+
+fn share(part: u64, report: &RunReport) -> String {
+    let length = report.window.map_or(0, Window::length_ns);
+    percent(part as f64 / length.max(1) as f64 * 100.0)
+}
+
+fn write_activities(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+    if report.activities.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{BOLD}where the time went{BOLD:#}")?;
+    let some = |time: u64| if time > 0 { nanoseconds(time) } else { String::new() };
+    let row = |activity: &ActivityTime| {
+        vec![
+            Cell::new(&activity.activity_id),
+            Cell::new(&count(activity.tasks)),
+            Cell::new(&nanoseconds(activity.own_ns)),
+            Cell::new(&nanoseconds(activity.total_ns)),
+            Cell::new(&nanoseconds(activity.max_ns)),
+            Cell::new(&activity.cpu_ns.map(nanoseconds).unwrap_or_default()),
+            Cell::new(&some(activity.queued_ns.saturating_add(activity.data_wait_ns))),
+            Cell::new(&share(activity.on_path_ns, report)),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = report.activities.iter().take(ROWS).map(row).collect();
+    let headings = [
+        "ACTIVITY",
+        ">TASKS",
+        ">OWN TIME",
+        ">TOTAL",
+        ">LONGEST",
+        ">CPU",
+        ">WAITED",
+        ">OF THE PATH",
+    ];
+    table::write(&mut &mut *out, &headings, &rows)?;
+    if let Some(more @ 1..) = report.activities.len().checked_sub(ROWS) {
+        writeln!(out, "{DIM}and {more} more{DIM:#}")?;
+    }
+    Ok(())
+}
+
+fn write_path(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+    let path = &report.critical_path;
+    if path.steps.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{BOLD}critical path{BOLD:#} {DIM}(its longest steps){DIM:#}")?;
+    let mut steps: Vec<_> = path.steps.iter().collect();
+    steps.sort_by_key(|step| std::cmp::Reverse(step.length_ns()));
+    steps.truncate(STEPS);
+    steps.sort_by_key(|step| step.start_ns);
+    let start = report.window.map_or(0, |window| window.start_ns);
+    let rows: Vec<Vec<Cell>> = steps
+        .into_iter()
+        .map(|step| {
+            vec![
+                Cell::new(&format!("+{}", nanoseconds(step.start_ns.saturating_sub(start)))),
+                Cell::new(&nanoseconds(step.length_ns())),
+                Cell::new(&share(step.length_ns(), report)),
+                Cell::new(&step.activity_id),
+                Cell::whole(&step.task_id),
+            ]
+        })
+        .collect();
+    table::write(&mut &mut *out, &[">AT", ">TOOK", ">OF THE RUN", "ACTIVITY", "TASK"], &rows)?;
+    let shown = rows.len() as u64;
+    if path.steps_in_all > shown {
+        writeln!(out, "{DIM}and {} shorter steps{DIM:#}", count(path.steps_in_all - shown))?;
+    }
+    if path.outside_ns > 0 {
+        let outside = nanoseconds(path.outside_ns);
+        writeln!(out, "{DIM}{outside} of the path are outside of any task{DIM:#}")?;
+    }
+    Ok(())
+}
+
+fn write_parallelism(out: &mut dyn Write, parallelism: &Parallelism) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n{BOLD}at work at a time{BOLD:#}  {:.1} on average, {} at most; one alone {}, none {}",
+        parallelism.mean,
+        parallelism.max,
+        percent(parallelism.alone_ratio * 100.0),
+        percent(parallelism.idle_ratio * 100.0)
+    )?;
+    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let per_bar = parallelism.parts.len().div_ceil(BARS).max(1);
+    let means: Vec<f64> = parallelism
+        .parts
+        .chunks(per_bar)
+        .map(|parts| parts.iter().sum::<f64>() / parts.len() as f64)
+        .collect();
+    let most = means.iter().copied().fold(0.0, f64::max);
+    let bar = |mean: &f64| match most > 0.0 && *mean > 0.0 {
+        true => HEIGHTS[((mean / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        false => ' ',
+    };
+    writeln!(out, "{DIM}│{DIM:#}{}{DIM}│{DIM:#}", means.iter().map(bar).collect::<String>())
+}

@@ -1,0 +1,218 @@
+//! `runlore events analyze`: what went wrong, where, and what to try.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use runlore::analyze::{
+    Collector, CrossRank, DiagnosticSummary, EventReport, Place, SeriesSummary,
+};
+use serde_json::{Value, json};
+
+use super::input::{self, Reading, Told};
+use crate::Done;
+use crate::failure::Failure;
+use crate::findings::{self, Asked, ReportFormat};
+use crate::out::{BOLD, DIM, local_time};
+use crate::table::{self, Cell};
+use crate::units::{bytes, change, count, counted, percent};
+
+/// Find leaks, drifts, spikes, full devices, and the rank that began it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore events analyze run.jsonl
+  runlore events analyze rank*.jsonl                      the ranks of a job, on one clock
+  runlore events analyze artifacts/ --fail-on critical    in CI: the exit code decides
+  runlore events analyze run.jsonl --format json --output findings.json
+  runlore events analyze run.jsonl --threshold gap_ratio=0.1,min_bytes=256MiB
+
+Exit codes: 0 fine, 1 an error, 2 there are findings that --fail-on names.")]
+pub(crate) struct Args {
+    /// Files, sinks, diagnose bundles, or folders of these
+    #[arg(value_name = "FILE|DIR", required_unless_present = "thresholds")]
+    files: Vec<PathBuf>,
+
+    /// This session only, by its id or the end of it
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+
+    #[command(flatten)]
+    asked: Asked,
+
+    /// List the thresholds and end
+    #[arg(long)]
+    thresholds: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    if args.thresholds {
+        return findings::write_thresholds();
+    }
+    let (fail_on, thresholds) = (args.asked.fail_on()?, args.asked.thresholds()?);
+    let read = read(&args.files, args.session.as_deref())?;
+    let mut report = read.collector.finish().analyze(&thresholds);
+    report.add(read.diagnosed);
+    let failed = fail_on.count(&report.findings);
+    let exit_code: u8 = if failed > 0 { 2 } else { 0 };
+    args.asked.write(|out| match args.asked.format {
+        ReportFormat::Text => write_text(out, &report),
+        ReportFormat::Json => {
+            let mut json = serde_json::to_value(&report).unwrap_or_default();
+            json["failed"] = failed.into();
+            json["exit_code"] = exit_code.into();
+            serde_json::to_writer_pretty(&mut *out, &json)?;
+            writeln!(out)
+        }
+    })?;
+    Ok(ExitCode::from(exit_code))
+}
+
+/// What files hold.
+pub(crate) struct Read {
+    pub(crate) collector: Collector,
+    /// What bundles say of themselves.
+    pub(crate) diagnosed: Vec<runlore::analyze::Finding>,
+}
+
+/// Reads files, sinks, bundles and folders of these. Where they hold no event, there is nothing to analyse.
+pub(crate) fn read(files: &[PathBuf], session: Option<&str>) -> Result<Read, Failure> {
+    let reading = Reading::default();
+    let mut read = Read { collector: Collector::default(), diagnosed: Vec::new() };
+    let mut told = Told::default();
+    let (mut events, mut bundles) = (0_u64, 0_u64);
+    for file in input::expand(files)? {
+        let mut place = Place::default();
+        let reader = reading.each(&file, |event, _| {
+            match event {
+                Ok(event) => {
+                    if session.is_none_or(|end| event.session_id.ends_with(end)) {
+                        read.collector.add(&event);
+                        events += 1;
+                    }
+                }
+                Err(problem) => _ = told.add(&problem),
+            }
+            Ok(())
+        })?;
+        if let Some(summary) = DiagnosticSummary::of_bundle(&file) {
+            bundles += 1;
+            if let Some(session) = reader.summaries().first() {
+                place.session_id = Some(session.session_id.clone());
+                place.host = Some(session.host.clone());
+                place.rank = Some(session.rank);
+            }
+            read.diagnosed.extend(summary.findings(&place));
+        }
+    }
+    told.finish();
+    if events > 0 || (bundles > 0 && session.is_none()) {
+        return Ok(read);
+    }
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let names = names.join(", ");
+    Err(Failure::new(match session {
+        Some(id) => format!(
+            "no event of session {id} in {names}; `runlore events sessions` lists what there is"
+        ),
+        None => format!("there is no event in {names}; there is nothing to analyse"),
+    }))
+}
+
+fn write_text(out: &mut dyn Write, report: &EventReport) -> io::Result<()> {
+    let samples: u64 = report.series.iter().map(|series| series.samples).sum();
+    write!(out, "{BOLD}{}{BOLD:#}", findings::counts(&report.findings))?;
+    if samples > 0 {
+        let samples = counted(samples, "sample", "samples");
+        let devices = counted(report.series.len() as u64, "device", "devices");
+        write!(out, " {DIM}in {samples} of {devices}{DIM:#}")?;
+    }
+    writeln!(out)?;
+    findings::write(out, &report.findings)?;
+    if !report.series.is_empty() {
+        writeln!(out)?;
+        let rows: Vec<Vec<Cell>> = report.series.iter().map(row).collect();
+        let headings = [
+            "RANK",
+            "DEVICE",
+            "HOST",
+            ">SAMPLES",
+            ">ALLOCATED",
+            ">RESERVED",
+            ">USED",
+            ">OF",
+            ">MEAN",
+            ">GROWS",
+            ">ALERTS",
+        ];
+        table::write(&mut &mut *out, &headings, &rows)?;
+    }
+    for cross in &report.cross_rank {
+        write_ranks(out, cross)?;
+    }
+    if !report.notes.is_empty() {
+        writeln!(out)?;
+    }
+    for note in &report.notes {
+        writeln!(out, "{DIM}note{DIM:#}  {}", runlore::query::text::printable(note))?;
+    }
+    Ok(())
+}
+
+fn row(series: &SeriesSummary) -> Vec<Cell> {
+    let size = |size: Option<u64>| Cell::new(&size.map(bytes).unwrap_or_default());
+    let device = match series.place.device_id {
+        Some(..0) | None => "processor".to_owned(),
+        Some(device) => device.to_string(),
+    };
+    let slope = series.slope_bytes_per_sec.map(|slope| format!("{}/s", change(slope as i64)));
+    let mean = series.mean_utilization_ratio.map(|ratio| percent(ratio * 100.0));
+    vec![
+        Cell::new(&series.place.rank.unwrap_or_default().to_string()),
+        Cell::new(&device),
+        Cell::new(series.place.host.as_deref().unwrap_or_default()),
+        Cell::new(&count(series.samples)),
+        size(series.peak_allocated_bytes),
+        size(series.peak_reserved_bytes),
+        size(series.peak_used_bytes),
+        size(series.total_bytes),
+        Cell::new(&mean.unwrap_or_default()),
+        Cell::new(&slope.unwrap_or_default()),
+        Cell::new(&if series.alerts > 0 { count(series.alerts) } else { String::new() }),
+    ]
+}
+
+fn write_ranks(out: &mut dyn Write, cross: &CrossRank) -> io::Result<()> {
+    let job = cross.job_id.as_deref().map_or_else(String::new, |job| format!(" of {job}"));
+    let ranks = cross.participating_ranks.len();
+    writeln!(
+        out,
+        "\n{BOLD}{ranks} of {}{job}{BOLD:#} {DIM}on one clock{DIM:#}",
+        counted(cross.world_size, "rank", "ranks")
+    )?;
+    if let Some(onset) = cross.cluster_onset_timestamp_ns {
+        writeln!(out, "  from {} on more than one rank grew", local_time(onset as f64 / 1e9))?;
+    }
+    let rows: Vec<Vec<Cell>> = cross
+        .first_cause_suspects
+        .iter()
+        .map(|suspect| {
+            let confidence: Value = json!(suspect.confidence);
+            vec![
+                Cell::new(&format!("  {}", suspect.rank)),
+                Cell::new(&suspect.device_id.to_string()),
+                Cell::new(&bytes(suspect.peak_delta_bytes)),
+                Cell::new(&crate::units::nanoseconds(suspect.lead_over_cluster_onset_ns)),
+                Cell::new(confidence.as_str().unwrap_or_default()),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let headings = ["  SUSPECT", ">DEVICE", ">GREW BY", ">AHEAD BY", "CONFIDENCE"];
+        table::write(&mut &mut *out, &headings, &rows)?;
+    }
+    for note in &cross.notes {
+        writeln!(out, "  {DIM}note{DIM:#}  {}", runlore::query::text::printable(note))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! `runlore events diagnose`: one look at this machine, kept as a bundle.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use runlore::analyze::{Diagnose, DiagnosticSummary, Thresholds};
+
+use crate::Done;
+use crate::findings;
+use crate::out::{BOLD, DIM, stdout};
+use crate::units::{bytes, percent};
+
+/// Look at this machine and its devices for a few seconds, and keep what was found as a bundle
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore events diagnose --output diag               manifest.json, diagnostic_summary.json and more
+  runlore events diagnose --duration 30 --interval 1
+  runlore events diagnose && ./train                  start only where there is room
+
+An output folder that exists gets a new folder inside it. Bundles load wherever a file of events does.
+Exit codes: 0 fine, 1 an error, 2 a risk: little memory left, swapping, memory that ran out.")]
+pub(crate) struct Args {
+    /// For how many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    duration: Duration,
+
+    /// How many seconds from reading to reading
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
+    interval: Duration,
+
+    /// The folder of the bundle
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+
+    /// Tell only where the bundle is
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 =
+        text.parse().map_err(|_| "it is a number of seconds, such as 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| *duration <= Duration::from_secs(86_400))
+        .ok_or_else(|| "it is a number of seconds from 0 to a day".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let look = Diagnose { duration: args.duration, interval: args.interval };
+    let found = look.run(&Thresholds::default());
+    let command_line: Vec<String> =
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let bundle = found.write(&args.output, command_line)?;
+    let mut out = stdout();
+    if args.quiet {
+        writeln!(out, "{}", bundle.display())?;
+    } else {
+        writeln!(out, "{BOLD}{}{BOLD:#}", findings::counts(&found.findings))?;
+        findings::write(&mut out, &found.findings)?;
+        write(&mut out, &found.summary)?;
+        writeln!(out, "\n{DIM}bundle{DIM:#}  {}", bundle.display())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::from(found.exit_code()))
+}
+
+fn write(out: &mut impl Write, summary: &DiagnosticSummary) -> std::io::Result<()> {
+    let used = percent(summary.utilization_ratio * 100.0);
+    let (peak, total) = (bytes(summary.peak_bytes), bytes(summary.total_bytes));
+    writeln!(out, "\n{DIM}{:<6}{DIM:#}  {peak} of {total} at the peak, {used}", summary.backend)?;
+    let Some(host) = &summary.host else { return Ok(()) };
+    let (available, total) = (bytes(host.available_bytes), bytes(host.total_bytes));
+    writeln!(out, "{DIM}memory{DIM:#}  {available} of {total} could be had")?;
+    match host.swap_total_bytes {
+        0 => writeln!(out, "{DIM}swap{DIM:#}    none")?,
+        total => {
+            let (used, total) = (bytes(host.swap_used_bytes), bytes(total));
+            writeln!(out, "{DIM}swap{DIM:#}    {used} of {total} in use")?;
+        }
+    }
+    if let (Some(used), Some(limit)) = (host.container_used_bytes, host.container_limit_bytes) {
+        let (used, limit) = (bytes(used), bytes(limit));
+        writeln!(out, "{DIM}limit{DIM:#}   {used} of the container's {limit} in use")?;
+    }
+    if let Some(pressure) = host.pressure_percent {
+        writeln!(out, "{DIM}waits{DIM:#}   {} of the time for memory", percent(pressure))?;
+    }
+    Ok(())
+}

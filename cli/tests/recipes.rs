@@ -1,0 +1,108 @@
+//! The recipes of the guide do what they say: each is run as it stands there.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+/// The part of the guide about CI.
+fn guide() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = fs::read_to_string(root.join("docs/analyze.md")).unwrap();
+    let (_, from) = text.split_once("## In CI").unwrap();
+    from.split("\n## ").next().unwrap().to_owned()
+}
+
+/// The blocks of a language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    text.split(&*fence).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+/// Files of events of a run that holds so many MiB more each second, and records of a run.
+fn workplace(growing: u64) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("artifacts")).unwrap();
+    fs::create_dir(path("records")).unwrap();
+    let events = |growing: u64| -> String {
+        let event = |at: u64| {
+            let held = (1000 + at * growing) << 20;
+            json!({
+                "schema_version": 3, "session_id": "s", "timestamp_ns": (1_700_000_000 + at) * 1_000_000_000,
+                "event_type": "sample", "collector": "c", "sampling_interval_ms": 1000, "pid": 1, "host": "h",
+                "device_id": 0, "allocator_allocated_bytes": held, "allocator_reserved_bytes": held,
+                "allocator_active_bytes": null, "allocator_inactive_bytes": null, "allocator_change_bytes": 0,
+                "device_used_bytes": held, "device_free_bytes": null, "device_total_bytes": 16_u64 << 30,
+                "context": null, "metadata": {},
+            })
+        };
+        (0..60).map(|at| format!("{}\n", event(at))).collect()
+    };
+    fs::write(path("good.jsonl"), events(0)).unwrap();
+    fs::write(path("artifacts/run.jsonl"), events(growing)).unwrap();
+    let mut records = String::from(
+        "{\"type\":\"workflow\",\"workflow_id\":\"w\",\"name\":\"train\",\"started_at\":0.0,\"ended_at\":60.0}\n",
+    );
+    for at in 0..20_u64 {
+        let task = json!({
+            "type": "task", "task_id": format!("t{at}"), "workflow_id": "w", "activity_id": "step",
+            "subtype": "iteration", "status": "FINISHED", "started_at": at as f64 * 3.0, "duration_ns": 2_000_000_000_u64,
+            "custom_metadata": {"wait_ns": growing * 50_000_000},
+        });
+        records += &format!("{task}\n");
+    }
+    fs::write(path("records/run.jsonl"), records).unwrap();
+    folder
+}
+
+/// Runs a script with the program on the path; stops at the first command that fails, as CI does.
+fn exit_code(script: &str, folder: &Path) -> i32 {
+    let program = Path::new(env!("CARGO_BIN_EXE_runlore")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-e", "-c", script])
+        .current_dir(folder)
+        .env("PATH", format!("{}:{path}", program.display()))
+        .env_remove("RUNLORE_STORE")
+        .output()
+        .unwrap();
+    output.status.code().unwrap()
+}
+
+#[test]
+fn every_recipe_passes_a_good_run_and_fails_a_bad_one() {
+    let guide = guide();
+    let recipes = blocks(&guide, "sh");
+    let [risk, regression, room, tasks] = recipes[..] else { panic!("{} recipes", recipes.len()) };
+    let (good, bad) = (workplace(0), workplace(50));
+    for (recipe, on_bad, left) in [
+        (risk, 2, "findings.json"),
+        (regression, 2, "memory.json"),
+        (room, 0, "diagnosis.txt"),
+        (tasks, 2, "analysis.txt"),
+    ] {
+        assert_eq!(exit_code(recipe, good.path()), 0, "{recipe}");
+        assert_eq!(exit_code(recipe, bad.path()), on_bad, "{recipe}");
+        assert!(bad.path().join(left).exists(), "{recipe} leaves {left}");
+    }
+}
+
+#[test]
+fn every_step_of_a_job_is_a_command_that_works() {
+    let guide = guide();
+    let steps: Vec<&str> = blocks(&guide, "yaml")[0]
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- run: "))
+        .collect();
+    assert_eq!(steps.len(), 2);
+    let (good, bad) = (workplace(0), workplace(200));
+    for step in &steps {
+        assert_eq!(exit_code(step, good.path()), 0, "{step}");
+    }
+    assert_eq!(exit_code(steps[0], bad.path()), 2);
+    assert_eq!(exit_code(steps[1], bad.path()), 0);
+    assert!(bad.path().join("findings.json").exists() && bad.path().join("analysis.txt").exists());
+}

@@ -1,0 +1,188 @@
+//! Memory outside of the allocator that collective operations took: for a moment, on several ranks at once, with a word that
+//! says so.
+
+use super::finding::{Finding, Severity, Window};
+use super::kind::Kind;
+use super::math::Robust;
+use super::ranks::CrossRank;
+use super::series::{MarkKind, Series};
+use super::text::bytes;
+use super::thresholds::Thresholds;
+
+/// The fewest samples in which something can stand out.
+const FEWEST: usize = 6;
+/// How much must be hidden: this much, or this share of the device.
+const LEAST_BYTES: f64 = 128.0 * 1024.0 * 1024.0;
+const LEAST_RATIO: f64 = 0.04;
+/// How far it must be from what is usual.
+const LEAST_SCORE: f64 = 2.5;
+/// How far from the samples a word for it may be.
+const WORDS_NS: u64 = 150_000_000;
+/// How far the same on other ranks may be, and what lies around the samples.
+const AROUND_NS: u64 = 120_000_000;
+
+/// Some samples after each other in which a series stands out.
+struct Episode<'a> {
+    series: &'a Series,
+    /// On the clock of its rank.
+    window: Window,
+    offset: i64,
+    peak: f64,
+    total: Option<f64>,
+    score: f64,
+    words: usize,
+}
+
+impl Episode<'_> {
+    fn rank(&self) -> u64 {
+        self.series.place.rank.unwrap_or_default()
+    }
+
+    /// From when to when on the shared clock.
+    fn aligned(&self) -> (u64, u64) {
+        let on_shared = |at: u64| at.saturating_add_signed(self.offset.saturating_neg());
+        (on_shared(self.window.start_ns), on_shared(self.window.end_ns))
+    }
+
+    fn is_beside(&self, other: &Self) -> bool {
+        let ((start, end), (other_start, other_end)) = (self.aligned(), other.aligned());
+        start <= other_end.saturating_add(AROUND_NS) && other_start <= end.saturating_add(AROUND_NS)
+    }
+}
+
+/// Looks at the series of one job.
+pub(super) fn find(
+    series: &[&Series],
+    cross: Option<&CrossRank>,
+    thresholds: &Thresholds,
+) -> Vec<Finding> {
+    let mut episodes: Vec<Episode<'_>> = Vec::new();
+    for one in series {
+        let offset = cross
+            .and_then(|cross| cross.alignment_offsets_ns.get(&one.place.rank.unwrap_or_default()));
+        episodes.extend(episodes_of(one, offset.copied().unwrap_or(0)));
+    }
+    let expected = series.iter().map(|one| one.world_size).max().unwrap_or(1).max(1);
+    episodes
+        .iter()
+        .filter_map(|episode| {
+            let mut ranks: Vec<u64> = episodes
+                .iter()
+                .filter(|other| episode.is_beside(other))
+                .map(Episode::rank)
+                .collect();
+            ranks.sort_unstable();
+            ranks.dedup();
+            told(episode, ranks.len() as u64, expected, thresholds)
+        })
+        .collect()
+}
+
+fn episodes_of(series: &Series, offset: i64) -> Vec<Episode<'_>> {
+    let told: Vec<(u64, f64, Option<f64>)> = series
+        .samples
+        .iter()
+        .filter_map(|sample| {
+            let total = sample.total.filter(|total| *total > 0).map(|total| total as f64);
+            Some((sample.timestamp_ns, sample.gap()?, total))
+        })
+        .collect();
+    if told.len() < FEWEST {
+        return Vec::new();
+    }
+    let usual = Robust::of(&told.iter().map(|(_, gap, _)| *gap).collect::<Vec<f64>>());
+    let mut episodes: Vec<Episode<'_>> = Vec::new();
+    for (at, gap, total) in told {
+        let least = total.map_or(LEAST_BYTES, |total| LEAST_BYTES.min(total * LEAST_RATIO));
+        let score = usual.score(gap);
+        if gap < least || score < LEAST_SCORE {
+            continue;
+        }
+        match episodes.last_mut() {
+            Some(last) if at.saturating_sub(last.window.end_ns) <= 2 * AROUND_NS => {
+                last.window.end_ns = at;
+                last.peak = last.peak.max(gap);
+                last.score = last.score.max(score);
+            }
+            _ => episodes.push(Episode {
+                series,
+                window: Window { start_ns: at, end_ns: at },
+                offset,
+                peak: gap,
+                total,
+                score,
+                words: 0,
+            }),
+        }
+    }
+    for episode in &mut episodes {
+        let Window { start_ns, end_ns } = episode.window;
+        let near = start_ns.saturating_sub(WORDS_NS)..=end_ns.saturating_add(WORDS_NS);
+        let words = series.marks_of(MarkKind::Collective);
+        episode.words = words.filter(|mark| near.contains(&mark.timestamp_ns)).count();
+    }
+    episodes
+}
+
+/// An episode as a finding, if enough speaks for a collective.
+fn told(
+    episode: &Episode<'_>,
+    ranks: u64,
+    expected: u64,
+    thresholds: &Thresholds,
+) -> Option<Finding> {
+    let synchrony = ranks as f64 / expected as f64;
+    let is_together = ranks > 1 && synchrony >= thresholds.synchrony_ratio;
+    let mut reasons = vec!["allocator_device_divergence", "gap_spike_statistical_outlier"];
+    // What is hidden is by its nature not the allocator's.
+    let mut score = 0.16 + 0.16 * (episode.score / (2.0 * LEAST_SCORE)).min(1.0);
+    if episode.words > 0 {
+        score += 0.34;
+        reasons.push("marker_collective_token");
+    } else {
+        score -= 0.15;
+    }
+    if is_together {
+        score += 0.34;
+        reasons.push("cross_rank_synchrony");
+    } else if ranks == 1 {
+        score -= 0.15;
+    }
+    if episode.total.is_none() {
+        score -= 0.05;
+    }
+    if score < thresholds.collective_confidence {
+        return None;
+    }
+    let class = match score {
+        0.8.. => "collective_confident",
+        0.6.. => "collective_likely",
+        _ => "collective_possible",
+    };
+    let peak = bytes(episode.peak);
+    let others = match (is_together, episode.words > 0) {
+        (true, true) => {
+            format!("on {ranks} of {expected} ranks at once, where events name a collective")
+        }
+        (true, false) => format!("on {ranks} of {expected} ranks at once"),
+        _ => "where events name a collective".to_owned(),
+    };
+    let window = Window {
+        start_ns: episode.window.start_ns.saturating_sub(AROUND_NS),
+        end_ns: episode.window.end_ns.saturating_add(AROUND_NS),
+    };
+    let what = format!("{peak} outside of the allocator came and went {others}");
+    let mut finding = Finding::new(Kind::Collective, Severity::Info, score, what)
+        .with("classification", class)
+        .with("reason_codes", reasons)
+        .with("marker_hits", episode.words)
+        .with("synchronized_ranks", ranks)
+        .with("expected_world_size", expected)
+        .with("synchrony_ratio", synchrony)
+        .with("peak_gap_bytes", episode.peak)
+        .with("robust_zscore", episode.score);
+    if let Some(total) = episode.total {
+        finding = finding.with("peak_gap_ratio", episode.peak / total);
+    }
+    Some(finding.at(&episode.series.place, Some(window)))
+}

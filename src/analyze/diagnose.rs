@@ -1,0 +1,374 @@
+//! One look at a machine and its devices, for a few seconds, kept as a bundle that loads again wherever a file of events does.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::diagnosis::{DiagnosticSummary, HostMemory, RiskFlags};
+use super::finding::{Finding, Place};
+use super::thresholds::Thresholds;
+use crate::record::{Id, scrub_arguments};
+use crate::settings::{Search, TelemetrySettings};
+use crate::telemetry::{GpuInfo, MachineInfo, Telemetry, TelemetryCapture};
+use crate::{Error, ErrorKind, Result, host};
+
+/// What is read: the machine's memory, the container's, and what is taken of each graphics processor.
+const SETTINGS: &str =
+    "telemetry_capture: {cpu: false, mem: true, process_info: false, gpu: [used]}";
+/// How long the drivers of graphics processors are waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The share of memory below which little can be had.
+const LOW: f64 = 0.1;
+/// The share of the time in which something waited for memory that is pressure, in percent.
+const PRESSURE: f64 = 10.0;
+/// The share of its limit at which a container is full.
+const FULL: f64 = 0.95;
+
+/// A look at a machine.
+///
+/// ```
+/// use std::time::Duration;
+/// use runlore::analyze::{Diagnose, Thresholds};
+///
+/// # let folder = std::env::temp_dir().join(format!("runlore-doc-diagnose-{}", std::process::id()));
+/// let look = Diagnose { duration: Duration::from_millis(20), interval: Duration::from_millis(10) };
+/// let found = look.run(&Thresholds::default());
+/// let bundle = found.write(&folder, ["runlore", "events", "diagnose"])?;
+/// assert!(!runlore::events::load(&bundle)?.sessions[0].events.is_empty());
+/// println!("{} of memory in use", found.summary.utilization_ratio);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Diagnose {
+    /// For how long.
+    pub duration: Duration,
+    /// How often.
+    pub interval: Duration,
+}
+
+/// What a look at a machine found.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Diagnosed {
+    /// The numbers, and which of them are a risk.
+    pub summary: DiagnosticSummary,
+    /// The risks.
+    pub findings: Vec<Finding>,
+    samples: Vec<Looked>,
+    device_id: i64,
+    environment: Value,
+    session_id: String,
+    started: Timestamp,
+    ended: Timestamp,
+}
+
+/// One reading of what is summed up.
+#[derive(Debug, Clone, Copy)]
+struct Looked {
+    seconds: f64,
+    used: u64,
+    total: u64,
+}
+
+impl Diagnose {
+    /// Looks, for as long as it is told; once at least.
+    pub fn run(&self, thresholds: &Thresholds) -> Diagnosed {
+        let settings = Search::nowhere().text("diagnose", SETTINGS).load().settings;
+        let capture = TelemetryCapture::from_settings(&settings.telemetry_capture);
+        let gpu = capture.gpu_info(PATIENCE);
+        let started = Timestamp::now();
+        let begin = Instant::now();
+        let mut readings: Vec<(f64, Telemetry)> = Vec::new();
+        loop {
+            let now = Timestamp::now().as_nanosecond() as f64 / 1e9;
+            readings.push((now, capture.capture()));
+            let left = self.duration.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            sleep(self.interval.max(Duration::from_millis(1)).min(left));
+        }
+        let (device_id, samples) = fullest(&readings, gpu.as_ref().ok());
+        let host = host_memory(&readings);
+        let summary =
+            summed_up(&samples, device_id, gpu.as_ref().ok(), host, &readings, thresholds);
+        let name = host::name();
+        let session_id = Id::new().to_string();
+        let place = Place {
+            session_id: Some(session_id.clone()),
+            host: Some(name),
+            device_id: Some(device_id),
+            ..Place::default()
+        };
+        Diagnosed {
+            findings: summary.findings(&place),
+            environment: environment(&summary, &settings.telemetry_capture, gpu),
+            summary,
+            samples,
+            device_id,
+            session_id,
+            started,
+            ended: Timestamp::now(),
+        }
+    }
+}
+
+/// The device of which most is in use: the machine itself where there is no graphics processor.
+fn fullest(readings: &[(f64, Telemetry)], gpu: Option<&GpuInfo>) -> (i64, Vec<Looked>) {
+    let names = gpu.into_iter().flat_map(|gpu| &gpu.devices);
+    let devices = names.enumerate().filter_map(|(number, (name, device))| {
+        let total = device.memory_total.filter(|total| *total > 0)?;
+        let samples: Vec<Looked> = readings
+            .iter()
+            .filter_map(|(seconds, reading)| {
+                let value = serde_json::to_value(reading.gpu.as_ref()?).ok()?;
+                let used = value.get(name)?.get("used")?.as_u64()?;
+                Some(Looked { seconds: *seconds, used: used.min(total), total })
+            })
+            .collect();
+        let most = samples.iter().map(|looked| looked.used).max()?;
+        Some((most as f64 / total as f64, number as i64, samples))
+    });
+    let fullest = devices.max_by(|one, other| one.0.total_cmp(&other.0));
+    if let Some((_, number, samples)) = fullest {
+        return (number, samples);
+    }
+    let host = readings.iter().filter_map(|(seconds, reading)| {
+        let memory = reading.memory.as_ref()?.r#virtual.as_ref()?;
+        let used = memory.total.saturating_sub(memory.available);
+        Some(Looked { seconds: *seconds, used, total: memory.total })
+    });
+    (-1, host.collect())
+}
+
+fn host_memory(readings: &[(f64, Telemetry)]) -> Option<HostMemory> {
+    let all: Vec<_> = readings.iter().filter_map(|(_, reading)| reading.memory.as_ref()).collect();
+    let available = all.iter().filter_map(|memory| memory.r#virtual.as_ref());
+    let least = available.min_by_key(|memory| memory.available)?;
+    let swaps: Vec<_> = all.iter().filter_map(|memory| memory.swap.as_ref()).collect();
+    let (first, last) = (swaps.first(), swaps.last());
+    let grown = |of: fn(&crate::telemetry::Swap) -> Option<u64>| {
+        let (first, last) = (first.and_then(|it| of(it)), last.and_then(|it| of(it)));
+        last.zip(first).map_or(0, |(last, first)| last.saturating_sub(first))
+    };
+    let container = readings.iter().rev().find_map(|(_, reading)| reading.container.as_ref());
+    let bounded = container.filter(|it| it.memory.limit_is_host != Some(true));
+    Some(HostMemory {
+        total_bytes: least.total,
+        available_bytes: least.available,
+        swap_total_bytes: last.map_or(0, |swap| swap.total),
+        swap_used_bytes: last.map_or(0, |swap| swap.used),
+        swapped_in_bytes: grown(|swap| swap.sin),
+        swapped_out_bytes: grown(|swap| swap.sout),
+        pressure_percent: pressure(),
+        container_limit_bytes: bounded.and_then(|it| it.memory.max),
+        container_used_bytes: bounded.and_then(|it| it.memory.current),
+    })
+}
+
+/// How much of the last ten seconds something waited for memory, in percent, as Linux tells.
+fn pressure() -> Option<f64> {
+    let text = fs::read_to_string("/proc/pressure/memory").ok()?;
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split(' ').find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
+}
+
+fn summed_up(
+    samples: &[Looked],
+    device_id: i64,
+    gpu: Option<&GpuInfo>,
+    host: Option<HostMemory>,
+    readings: &[(f64, Telemetry)],
+    thresholds: &Thresholds,
+) -> DiagnosticSummary {
+    let last = samples.last().copied().unwrap_or(Looked { seconds: 0.0, used: 0, total: 0 });
+    let peak = samples.iter().map(|looked| looked.used).max().unwrap_or(0);
+    let ratio = if last.total > 0 { peak as f64 / last.total as f64 } else { 0.0 };
+    let kills =
+        readings.iter().rev().find_map(|(_, reading)| reading.container.as_ref()?.memory.oom_kills);
+    let num_ooms = kills.unwrap_or(0);
+    let is_squeezed = |host: &HostMemory| {
+        let is_low = (host.available_bytes as f64) < host.total_bytes as f64 * LOW;
+        is_low || host.pressure_percent.is_some_and(|percent| percent >= PRESSURE)
+    };
+    // What a container uses has in it what the kernel would give back at once: only with pressure is it a risk.
+    let is_full = |host: &HostMemory| {
+        let used = host.container_used_bytes.zip(host.container_limit_bytes);
+        let is_near = used.is_some_and(|(used, limit)| used as f64 >= limit as f64 * FULL);
+        is_near && (num_ooms > 0 || host.pressure_percent.is_some_and(|percent| percent > 1.0))
+    };
+    let risk_flags = RiskFlags {
+        oom_occurred: num_ooms > 0,
+        high_utilization: ratio >= thresholds.utilization_ratio,
+        fragmentation_warning: false,
+        memory_pressure: host.as_ref().is_some_and(is_squeezed),
+        swapping: host.as_ref().is_some_and(|host| {
+            host.swapped_in_bytes + host.swapped_out_bytes >= thresholds.min_bytes
+        }),
+        container_limit: host.as_ref().is_some_and(is_full),
+    };
+    let backend = match gpu.filter(|_| device_id >= 0).map(|gpu| &*gpu.vendor) {
+        Some("nvidia") => "cuda",
+        Some("amd") => "rocm",
+        _ => "cpu",
+    };
+    let mut summary = DiagnosticSummary {
+        backend: backend.to_owned(),
+        allocated_bytes: last.used,
+        reserved_bytes: last.used,
+        peak_bytes: peak,
+        total_bytes: last.total,
+        utilization_ratio: ratio,
+        num_ooms,
+        risk_flags,
+        host,
+        ..DiagnosticSummary::default()
+    };
+    let advice = summary.findings(&Place::default());
+    summary.suggestions = advice.into_iter().flat_map(|finding| finding.to_try).collect();
+    summary.suggestions.dedup();
+    summary
+}
+
+fn environment(
+    summary: &DiagnosticSummary,
+    settings: &TelemetrySettings,
+    gpu: std::result::Result<GpuInfo, String>,
+) -> Value {
+    let machine = MachineInfo::capture(settings);
+    let host = summary.host.clone().unwrap_or_default();
+    let used = host.total_bytes.saturating_sub(host.available_bytes);
+    let percent = used as f64 / host.total_bytes.max(1) as f64 * 100.0;
+    json!({
+        "system": {
+            "platform": machine.platform.system,
+            "architecture": machine.platform.machine,
+            "runlore_version": env!("CARGO_PKG_VERSION"),
+            "detected_backend": summary.backend,
+            "cpu_count": machine.cpu.cores.or(machine.cpu.count),
+            "cpu_count_logical": machine.cpu.count,
+            "memory_total": host.total_bytes,
+            "memory_available": host.available_bytes,
+            "memory_percent": (percent * 10.0).round() / 10.0,
+        },
+        "gpu": match gpu {
+            Ok(gpu) => json!(gpu),
+            Err(reason) => json!({"error": reason}),
+        },
+        "fragmentation": {"error": "only a program itself can tell what its allocator does"},
+        "machine": machine,
+    })
+}
+
+impl Diagnosed {
+    /// Whether there is a risk.
+    pub fn is_risk(&self) -> bool {
+        self.summary.risk_flags.any()
+    }
+
+    /// The exit code of a program that asked: 2 where there is a risk, else 0.
+    pub fn exit_code(&self) -> u8 {
+        if self.is_risk() { 2 } else { 0 }
+    }
+
+    /// Writes the bundle into a folder, or where there is one already, into a new one inside it; returns where it is. Secrets
+    /// in the command line are hidden.
+    ///
+    /// # Errors
+    ///
+    /// Where that cannot be written.
+    pub fn write<S: AsRef<str>>(
+        &self,
+        folder: &Path,
+        command_line: impl IntoIterator<Item = S>,
+    ) -> Result<PathBuf> {
+        let failed = |path: &Path, error: &io::Error| {
+            Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
+        };
+        let folder = self.new_folder(folder).map_err(|error| failed(folder, &error))?;
+        let arguments: Vec<String> =
+            command_line.into_iter().map(|it| it.as_ref().to_owned()).collect();
+        let hidden: Vec<String> = scrub_arguments(&arguments).collect();
+        let column = |of: fn(&Looked) -> Value| self.samples.iter().map(of).collect::<Vec<Value>>();
+        let timeline = json!({
+            "timestamps": column(|looked| json!(looked.seconds)),
+            "allocated": column(|looked| json!(looked.used)),
+            "reserved": column(|looked| json!(looked.used)),
+            "device_used": column(|looked| json!(looked.used)),
+            "device_total": column(|looked| json!(looked.total)),
+            "device_id": self.device_id,
+        });
+        // The manifest is last: a bundle that has one is whole.
+        let files = [
+            ("environment.json", self.environment.clone()),
+            ("telemetry_timeline.json", timeline),
+            ("diagnostic_summary.json", json!(self.summary)),
+            ("findings.json", json!(self.findings)),
+        ];
+        let mut names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        names.push("manifest.json");
+        let manifest = self.manifest(&names, &hidden.join(" "));
+        for (name, value) in files.into_iter().chain([("manifest.json", manifest)]) {
+            let path = folder.join(name);
+            let text = serde_json::to_string_pretty(&value).unwrap_or_default() + "\n";
+            fs::write(&path, text).map_err(|error| failed(&path, &error))?;
+        }
+        Ok(folder)
+    }
+
+    /// A folder that was not there before.
+    fn new_folder(&self, wanted: &Path) -> io::Result<PathBuf> {
+        if !wanted.exists() {
+            fs::create_dir_all(wanted)?;
+            return Ok(wanted.to_owned());
+        }
+        let stamp = self.started.strftime("%Y%m%d-%H%M%S");
+        for number in 0_u32.. {
+            let name = match number {
+                0 => format!("runlore-diagnose-{stamp}"),
+                number => format!("runlore-diagnose-{stamp}-{number}"),
+            };
+            let folder = wanted.join(name);
+            match fs::create_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| folder),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    fn manifest(&self, files: &[&str], command_line: &str) -> Value {
+        let nanos = |at: Timestamp| i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
+        json!({
+            "schema_version": 2,
+            "version": 2,
+            "created_iso": self.ended.to_string(),
+            "command_line": command_line,
+            "native_history_enabled": false,
+            "files": files,
+            "exit_code": self.exit_code(),
+            "risk_detected": self.is_risk(),
+            "session_id": self.session_id,
+            "session_status": "completed",
+            "session": {
+                "session_id": self.session_id,
+                "status": "completed",
+                "started_at_ns": nanos(self.started),
+                "ended_at_ns": nanos(self.ended),
+                "host": host::name(),
+                "pid": std::process::id(),
+                "job_id": null,
+                "rank": 0,
+                "local_rank": 0,
+                "world_size": 1,
+                "source": "runlore events diagnose",
+            },
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! What one look at a machine found: the summary in a diagnose bundle.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::finding::{Finding, Place, Severity};
+use super::kind::Kind;
+use super::text::{bytes, percent};
+
+/// The longest summary that is read.
+const LONGEST: u64 = 1 << 20;
+
+/// `diagnostic_summary.json` of a bundle. The fields up to `suggestions` are Stormlog's; `host` is ours.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiagnosticSummary {
+    /// `cuda`, `rocm`, `cpu` and the like.
+    pub backend: String,
+    /// What is handed out.
+    pub allocated_bytes: u64,
+    /// What is held.
+    pub reserved_bytes: u64,
+    /// The most that was handed out.
+    pub peak_bytes: u64,
+    /// What there is.
+    pub total_bytes: u64,
+    /// What is held and not handed out.
+    pub allocator_gap_bytes: i64,
+    /// How much of what there is is handed out.
+    pub utilization_ratio: f64,
+    /// How much of what is held is in pieces.
+    pub fragmentation_ratio: f64,
+    /// How often memory ran out.
+    pub num_ooms: u64,
+    /// What of this is a risk.
+    pub risk_flags: RiskFlags,
+    /// What to try.
+    pub suggestions: Vec<String>,
+    /// The memory of the machine around it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostMemory>,
+}
+
+/// What is a risk. The first three are Stormlog's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct RiskFlags {
+    pub oom_occurred: bool,
+    pub high_utilization: bool,
+    pub fragmentation_warning: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub memory_pressure: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub swapping: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub container_limit: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl RiskFlags {
+    /// Whether there is any.
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// The memory of a machine, and of the container around the process.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct HostMemory {
+    /// What the machine has.
+    pub total_bytes: u64,
+    /// The least that could be had at any time.
+    pub available_bytes: u64,
+    /// What it has of swap.
+    pub swap_total_bytes: u64,
+    /// What is used of that.
+    pub swap_used_bytes: u64,
+    /// What came back from swap meanwhile.
+    pub swapped_in_bytes: u64,
+    /// What went to swap meanwhile.
+    pub swapped_out_bytes: u64,
+    /// How much of the last ten seconds something waited for memory, in percent; none where the system does not tell.
+    pub pressure_percent: Option<f64>,
+    /// What the container may use; none where nothing bounds it.
+    pub container_limit_bytes: Option<u64>,
+    /// What it uses.
+    pub container_used_bytes: Option<u64>,
+}
+
+impl DiagnosticSummary {
+    /// The summary in a bundle's folder; none where there is none that can be read.
+    pub fn of_bundle(folder: &Path) -> Option<Self> {
+        let path = folder.join("diagnostic_summary.json");
+        let facts = fs::symlink_metadata(&path).ok()?;
+        if !facts.is_file() || facts.len() > LONGEST {
+            return None;
+        }
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Its risks as findings.
+    pub fn findings(&self, place: &Place) -> Vec<Finding> {
+        let flags = self.risk_flags;
+        let mut found = Vec::new();
+        let mut add = |is: bool, kind, severity, what: String| {
+            if is {
+                found.push(Finding::new(kind, severity, 1.0, what).at(place, place.window));
+            }
+        };
+        let ooms = match self.num_ooms {
+            0 | 1 => "memory ran out before this was looked at".to_owned(),
+            times => format!("memory ran out {times} times before this was looked at"),
+        };
+        add(flags.oom_occurred, Kind::OutOfMemory, Severity::Critical, ooms);
+        let (used, total) = (bytes(self.allocated_bytes as f64), bytes(self.total_bytes as f64));
+        let full =
+            format!("{used} of {total} are handed out ({})", percent(self.utilization_ratio));
+        add(flags.high_utilization, Kind::HighUtilization, Severity::Warning, full);
+        let pieces = percent(self.fragmentation_ratio);
+        let pieces = format!("{pieces} of what is reserved is in pieces that cannot be handed out");
+        add(flags.fragmentation_warning, Kind::Fragmentation, Severity::Warning, pieces);
+        if let Some(host) = &self.host {
+            let number = |of: u64| bytes(of as f64);
+            let mut low = format!(
+                "{} of the machine's {} could be had",
+                number(host.available_bytes),
+                number(host.total_bytes)
+            );
+            if let Some(waited) = host.pressure_percent {
+                low += &format!(
+                    ", and something waited for memory for {} of the time",
+                    percent(waited / 100.0)
+                );
+            }
+            add(flags.memory_pressure, Kind::MemoryPressure, Severity::Warning, low);
+            let swap = format!(
+                "{} went to swap and {} came back meanwhile",
+                number(host.swapped_out_bytes),
+                number(host.swapped_in_bytes)
+            );
+            add(flags.swapping, Kind::Swapping, Severity::Warning, swap);
+            let limit = format!(
+                "{} of the {} that the container may have are in use",
+                number(host.container_used_bytes.unwrap_or_default()),
+                number(host.container_limit_bytes.unwrap_or_default())
+            );
+            add(flags.container_limit, Kind::MemoryPressure, Severity::Critical, limit);
+        }
+        found
+    }
+}

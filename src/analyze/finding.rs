@@ -1,0 +1,196 @@
+//! What an analysis finds, as plain data.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::kind::Kind;
+
+/// Something worth looking at: what it is, where, how sure that is, and what to try.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What it is.
+    pub kind: Kind,
+    /// How much it matters.
+    pub severity: Severity,
+    /// From 0, a guess, to 1, certain.
+    pub confidence: f64,
+    /// The finding in one sentence.
+    pub what: String,
+    /// Where and when it was seen; `where` in JSON.
+    #[serde(rename = "where")]
+    pub place: Place,
+    /// The numbers behind it. The end of a name tells the unit: `_bytes`, `_ns`, `_ratio`, `_count`.
+    pub evidence: Map<String, Value>,
+    /// What to try next, the most promising first; `try` in JSON.
+    #[serde(rename = "try")]
+    pub to_try: Vec<String>,
+}
+
+/// Where something was seen. What does not apply, or is not known, is none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the fields are those of events and tasks")]
+pub struct Place {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// From when to when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+/// From when to when, both included, in Unix nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Window {
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+impl Window {
+    /// How long it is.
+    pub fn length_ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// The shortest window that has both in it.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self { start_ns: self.start_ns.min(other.start_ns), end_ns: self.end_ns.max(other.end_ns) }
+    }
+}
+
+/// How much a finding matters.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    #[default]
+    Info,
+    /// Worth a look.
+    Warning,
+    /// Worth stopping for.
+    Critical,
+}
+
+impl Severity {
+    /// All of them, the mildest first.
+    pub const ALL: [Self; 3] = [Self::Info, Self::Warning, Self::Critical];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Finding {
+    pub(super) fn new(kind: Kind, severity: Severity, confidence: f64, what: String) -> Self {
+        let confidence = if confidence.is_finite() { confidence.clamp(0.0, 1.0) } else { 0.0 };
+        Self {
+            kind,
+            severity,
+            // More digits would say more than is known.
+            confidence: (confidence * 1000.0).round() / 1000.0,
+            what,
+            place: Place::default(),
+            evidence: Map::new(),
+            to_try: kind.to_try().iter().map(|&text| text.to_owned()).collect(),
+        }
+    }
+
+    pub(super) fn at(mut self, place: &Place, window: Option<Window>) -> Self {
+        self.place = Place { window, ..place.clone() };
+        self
+    }
+
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.evidence.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+/// The place in words: `rank 2, device 0 of node7`; empty where nothing is known.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(self.activity_id.as_ref().map(|name| format!("activity {name}")));
+        parts.extend(self.task_id.as_ref().map(|id| format!("task {id}")));
+        parts.extend(self.rank.map(|rank| format!("rank {rank}")));
+        parts.extend(self.device_id.map(|device| match device {
+            ..0 => "processor".to_owned(),
+            device => format!("device {device}"),
+        }));
+        f.write_str(&parts.join(", "))?;
+        match &self.host {
+            Some(host) if parts.is_empty() => f.write_str(host),
+            Some(host) => write!(f, " of {host}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place.to_string();
+        let separator = if place.is_empty() { "" } else { ": " };
+        write!(f, "{} {}: {place}{separator}{}", self.severity, self.kind, self.what)
+    }
+}
+
+/// Puts the worst first: by severity, then by how sure they are, then by where they are.
+pub(super) fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|one, other| {
+        other
+            .severity
+            .cmp(&one.severity)
+            .then(other.confidence.total_cmp(&one.confidence))
+            .then(one.kind.cmp(&other.kind))
+            .then(one.place.rank.cmp(&other.place.rank))
+            .then(one.place.device_id.cmp(&other.place.device_id))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_comes_back_from_json() {
+        let place = Place { rank: Some(2), device_id: Some(0), ..Place::default() };
+        let window = Some(Window { start_ns: 1, end_ns: 3 });
+        let finding = Finding::new(Kind::OutOfMemory, Severity::Critical, 1.0, "x".to_owned())
+            .at(&place, window)
+            .with("free_bytes", 7);
+        let json = serde_json::to_value(&finding).unwrap();
+        assert_eq!(json["kind"], "oom");
+        assert_eq!(json["where"]["window"]["end_ns"], 3);
+        assert_eq!(serde_json::from_value::<Finding>(json).unwrap(), finding);
+        assert_eq!(finding.to_string(), "critical oom: rank 2, device 0: x");
+    }
+}

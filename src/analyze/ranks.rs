@@ -1,0 +1,282 @@
+//! Ranks of one job beside each other: which of them grew first.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::finding::{Finding, Place, Severity, Window};
+use super::kind::Kind;
+use super::math::median;
+use super::series::Series;
+use super::text::{bytes, duration};
+use super::thresholds::Thresholds;
+
+/// Up to how many ranks those that are missing are listed: a number in a file may be anything.
+const MOST_RANKS: u64 = 65_536;
+
+/// The ranks of a job on one clock.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CrossRank {
+    /// The job; none where the events name none.
+    pub job_id: Option<String>,
+    /// How many ranks the job has.
+    pub world_size: u64,
+    /// The ranks that have samples.
+    pub participating_ranks: Vec<u64>,
+    /// The ranks that have none.
+    pub missing_ranks: Vec<u64>,
+    /// How many samples each has.
+    pub rank_sample_counts: BTreeMap<u64, usize>,
+    /// What to take off the times of each rank to have all on one clock, in nanoseconds: how much later than that of
+    /// the first rank its first sample is.
+    pub alignment_offsets_ns: BTreeMap<u64, i64>,
+    /// When the second rank grew suddenly, on the shared clock: from then on it is more than one rank's matter.
+    pub cluster_onset_timestamp_ns: Option<u64>,
+    /// The ranks that grew suddenly until then, the first one first.
+    pub first_cause_suspects: Vec<Suspect>,
+    /// What makes this less sure than it looks.
+    pub notes: Vec<String>,
+}
+
+/// A rank that may have begun it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Suspect {
+    /// The rank.
+    pub rank: u64,
+    /// Its device that grew.
+    pub device_id: i64,
+    /// When it began to grow, on its own clock.
+    pub first_spike_timestamp_ns: u64,
+    /// The same on the shared clock.
+    pub aligned_first_spike_timestamp_ns: u64,
+    /// By how much it grew.
+    pub peak_delta_bytes: u64,
+    /// In how many samples.
+    pub spike_window_samples: usize,
+    /// How long before the second rank.
+    pub lead_over_cluster_onset_ns: u64,
+    /// How sure it is.
+    pub confidence: Confidence,
+}
+
+/// How sure it is that a rank began it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// There was an earlier one, or too little is known.
+    Low,
+    /// It was among the first.
+    Medium,
+    /// It was alone, and earlier by at least one sample.
+    High,
+}
+
+/// The series of one rank that count, all of one session.
+struct Rank<'a> {
+    number: u64,
+    offset: i64,
+    series: Vec<&'a Series>,
+}
+
+/// The first sudden growth of a rank.
+struct Onset {
+    rank: u64,
+    device: i64,
+    at_ns: u64,
+    end_ns: u64,
+    aligned_ns: u64,
+    growth: u64,
+    samples: usize,
+}
+
+/// What the series of one job tell together; none where there is one rank only.
+pub(super) fn compare(
+    series: &[&Series],
+    thresholds: &Thresholds,
+) -> Option<(CrossRank, Vec<Finding>)> {
+    let mut notes = Vec::new();
+    let mut ranks = ranks(series, &mut notes);
+    if ranks.len() < 2 {
+        return None;
+    }
+    let world_size = series.iter().map(|one| one.world_size).max().unwrap_or(1);
+    let interval = median_interval(&ranks);
+    align(&mut ranks, interval, &mut notes);
+    let present: Vec<u64> = ranks.iter().map(|rank| rank.number).collect();
+    let missing: Vec<u64> = (0..world_size.min(MOST_RANKS))
+        .filter(|number| present.binary_search(number).is_err())
+        .collect();
+    if !missing.is_empty() {
+        let all: Vec<String> = missing.iter().take(20).map(u64::to_string).collect();
+        let more = if missing.len() > all.len() { " and more" } else { "" };
+        notes.push(format!("there are no samples of rank {}{more}", all.join(", ")));
+    }
+    let mut onsets: Vec<Onset> =
+        ranks.iter().filter_map(|rank| first_growth(rank, thresholds)).collect();
+    onsets.sort_by_key(|onset| (onset.aligned_ns, onset.rank));
+    if onsets.len() == 1 {
+        notes.push(
+            "only one rank grew suddenly, so that nothing tells what followed from it".to_owned(),
+        );
+    }
+    let cluster = onsets.get(1).or(onsets.first()).map(|onset| onset.aligned_ns);
+    let suspects = suspects(&onsets, cluster, !missing.is_empty(), interval);
+    let job_id = series.first().and_then(|one| one.place.job_id.clone());
+    let findings = suspects.iter().filter_map(|suspect| told(suspect, &onsets, &ranks)).collect();
+    let counted =
+        |rank: &Rank<'_>| (rank.number, rank.series.iter().map(|one| one.samples.len()).sum());
+    let cross = CrossRank {
+        job_id,
+        world_size,
+        participating_ranks: present,
+        missing_ranks: missing,
+        rank_sample_counts: ranks.iter().map(counted).collect(),
+        alignment_offsets_ns: ranks.iter().map(|rank| (rank.number, rank.offset)).collect(),
+        cluster_onset_timestamp_ns: cluster,
+        first_cause_suspects: suspects,
+        notes,
+    };
+    Some((cross, findings))
+}
+
+/// The ranks with samples. Of a rank that was started again, only the last session goes with those of the others.
+fn ranks<'a>(series: &[&'a Series], notes: &mut Vec<String>) -> Vec<Rank<'a>> {
+    let mut all: BTreeMap<u64, Vec<&Series>> = BTreeMap::new();
+    for one in series.iter().filter(|one| !one.samples.is_empty()) {
+        all.entry(one.place.rank.unwrap_or_default()).or_default().push(one);
+    }
+    let mut ranks = Vec::new();
+    for (number, mut series) in all {
+        let begin = |one: &&Series| one.window().map(|window| window.start_ns);
+        let last = series.iter().copied().max_by_key(begin);
+        let session = last.and_then(|one| one.place.session_id.as_deref());
+        let before = series.len();
+        series.retain(|one| one.place.session_id.as_deref() == session);
+        if series.len() < before {
+            notes
+                .push(format!("rank {number} has several sessions, of which the last is compared"));
+        }
+        ranks.push(Rank { number, offset: 0, series });
+    }
+    ranks
+}
+
+fn median_interval(ranks: &[Rank<'_>]) -> u64 {
+    let all = ranks.iter().flat_map(|rank| &rank.series).flat_map(|series| {
+        series.samples.windows(2).map(|pair| (pair[1].timestamp_ns - pair[0].timestamp_ns) as f64)
+    });
+    median(&all.collect::<Vec<f64>>()) as u64
+}
+
+/// Lets the first samples of all ranks be at the same time.
+fn align(ranks: &mut [Rank<'_>], interval: u64, notes: &mut Vec<String>) {
+    let first = |rank: &Rank<'_>| {
+        let starts = rank.series.iter().filter_map(|one| one.window());
+        starts.map(|window| window.start_ns).min().unwrap_or_default()
+    };
+    let Some(anchor) = ranks.first().map(first) else { return };
+    for rank in ranks {
+        rank.offset = first(rank).wrapping_sub(anchor) as i64;
+        if rank.offset.unsigned_abs() > interval.saturating_mul(5) {
+            notes.push(format!(
+                "rank {} starts {} from the first rank, so that one clock for both is a guess",
+                rank.number,
+                duration(rank.offset.unsigned_abs())
+            ));
+        }
+    }
+}
+
+/// A run of samples that grow, by enough to matter.
+fn first_growth(rank: &Rank<'_>, thresholds: &Thresholds) -> Option<Onset> {
+    let of_series = |series: &&Series| {
+        let told: Vec<(u64, u64)> = series
+            .samples
+            .iter()
+            .filter_map(|sample| Some((sample.timestamp_ns, sample.used.or(sample.allocated)?)))
+            .collect();
+        let most = told.iter().map(|(_, used)| *used).max()? as f64;
+        let enough = (most * thresholds.onset_ratio).max(thresholds.min_bytes as f64);
+        let mut begin = 0;
+        for at in 1..=told.len() {
+            if at < told.len() && told[at].1 > told[at - 1].1 {
+                continue;
+            }
+            let growth = told[at - 1].1 - told[begin].1;
+            if growth as f64 >= enough && at - 1 > begin {
+                let at_ns = told[begin + 1].0;
+                return Some(Onset {
+                    rank: rank.number,
+                    device: series.place.device_id.unwrap_or_default(),
+                    at_ns,
+                    end_ns: told[at - 1].0,
+                    aligned_ns: at_ns.saturating_add_signed(rank.offset.saturating_neg()),
+                    growth,
+                    samples: at - 1 - begin,
+                });
+            }
+            begin = at;
+        }
+        None
+    };
+    rank.series.iter().filter_map(of_series).min_by_key(|onset| onset.aligned_ns)
+}
+
+fn suspects(
+    onsets: &[Onset],
+    cluster: Option<u64>,
+    is_incomplete: bool,
+    interval: u64,
+) -> Vec<Suspect> {
+    let (Some(first), Some(cluster)) = (onsets.first(), cluster) else { return Vec::new() };
+    let earliest = onsets.iter().filter(|onset| onset.aligned_ns == first.aligned_ns).count();
+    let suspect = |onset: &Onset| {
+        let lead = cluster - onset.aligned_ns;
+        let is_first = onset.aligned_ns == first.aligned_ns;
+        let confidence = match (onsets.len() < 2 || is_incomplete, is_first) {
+            (true, _) | (_, false) => Confidence::Low,
+            _ if earliest == 1 && lead >= interval => Confidence::High,
+            _ => Confidence::Medium,
+        };
+        Suspect {
+            rank: onset.rank,
+            device_id: onset.device,
+            first_spike_timestamp_ns: onset.at_ns,
+            aligned_first_spike_timestamp_ns: onset.aligned_ns,
+            peak_delta_bytes: onset.growth,
+            spike_window_samples: onset.samples,
+            lead_over_cluster_onset_ns: lead,
+            confidence,
+        }
+    };
+    onsets.iter().filter(|onset| onset.aligned_ns <= cluster).map(suspect).collect()
+}
+
+/// A suspect as a finding, unless little speaks for it.
+fn told(suspect: &Suspect, onsets: &[Onset], ranks: &[Rank<'_>]) -> Option<Finding> {
+    let (severity, confidence) = match suspect.confidence {
+        Confidence::Low => return None,
+        Confidence::Medium => (Severity::Info, 0.6),
+        Confidence::High => (Severity::Warning, 0.9),
+    };
+    let growth = bytes(suspect.peak_delta_bytes as f64);
+    let what = match suspect.confidence {
+        Confidence::High => format!(
+            "it grew by {growth} before any other rank did, {} ahead of the next",
+            duration(suspect.lead_over_cluster_onset_ns)
+        ),
+        _ => format!("it grew by {growth} at the same time as the first of the others"),
+    };
+    let onset = onsets.iter().find(|onset| onset.rank == suspect.rank)?;
+    let rank = ranks.iter().find(|rank| rank.number == suspect.rank)?;
+    let series = rank.series.iter().find(|one| one.place.device_id == Some(suspect.device_id))?;
+    let place: &Place = &series.place;
+    let window = Window { start_ns: onset.at_ns, end_ns: onset.end_ns };
+    let finding = Finding::new(Kind::FirstCause, severity, confidence, what)
+        .with("peak_delta_bytes", suspect.peak_delta_bytes)
+        .with("lead_ns", suspect.lead_over_cluster_onset_ns)
+        .with("grown_ranks_count", onsets.len());
+    Some(finding.at(place, Some(window)))
+}

@@ -1,0 +1,124 @@
+//! What the tasks of a run tell: where its time went, what stood out, what waited, what ran side by side, and what the
+//! machine did to it.
+
+mod activities;
+mod growth;
+mod outliers;
+mod parallel;
+mod path;
+mod pressure;
+mod rows;
+
+use serde::Serialize;
+
+pub use activities::ActivityTime;
+pub use parallel::Parallelism;
+pub use path::{CriticalPath, PathStep};
+
+use self::rows::Rows;
+use super::finding::{self, Finding, Severity, Window};
+use super::thresholds::Thresholds;
+use crate::provenance::Provenance;
+use crate::{Error, ErrorKind, Result};
+
+/// What was found in the tasks of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RunReport {
+    /// The run.
+    pub workflow_id: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// How many tasks it has, with those of the runs that it started.
+    pub tasks: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How many of them have not ended.
+    pub running: u64,
+    /// From when to when its tasks ran, or the run itself where it tells.
+    pub window: Option<Window>,
+    /// The findings, the worst first.
+    pub findings: Vec<Finding>,
+    /// Where the time went, most own time first.
+    pub activities: Vec<ActivityTime>,
+    /// What must become shorter for the run to become shorter.
+    pub critical_path: CriticalPath,
+    /// How many tasks were at work at a time.
+    pub parallelism: Option<Parallelism>,
+    /// What could not be analysed, and why.
+    pub notes: Vec<String>,
+}
+
+impl RunReport {
+    /// The severity of the worst finding.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
+    }
+}
+
+/// Analyses a run, with the runs that it started. Tasks are read one at a time; of each some numbers and its id are kept.
+///
+/// ```
+/// use runlore::Provenance;
+/// use runlore::analyze::{self, Thresholds};
+///
+/// # let file = std::env::temp_dir().join(format!("runlore-doc-analyze-{}.jsonl", std::process::id()));
+/// # let mut lines = String::from(r#"{"type":"workflow","workflow_id":"w","name":"train","started_at":0.0,"ended_at":10.0}"#);
+/// # for (id, name, from, took) in [("a", "load", 0, 2), ("b", "fit", 2, 7), ("c", "save", 9, 1)] {
+/// #     lines += &format!("\n{{\"type\":\"task\",\"task_id\":\"{id}\",\"workflow_id\":\"w\",\"activity_id\":\"{name}\",\
+/// #         \"started_at\":{from}.0,\"duration_ns\":{took}000000000,\"status\":\"FINISHED\"}}");
+/// # }
+/// # std::fs::write(&file, lines)?;
+/// let records = Provenance::open(&file)?;
+/// let report = analyze::run(&records, "w", &Thresholds::default())?;
+/// assert_eq!(report.activities[0].activity_id, "fit");
+/// assert_eq!(report.findings[0].to_string(), "info slow_activity: activity fit: \
+///     70 % of the critical path are its own: 7.0 s in 1 task");
+/// # std::fs::remove_file(&file)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// Where the store cannot be read, or has no such run.
+pub fn run(records: &Provenance, workflow_id: &str, thresholds: &Thresholds) -> Result<RunReport> {
+    let workflows = records.workflow_and_started(workflow_id)?;
+    let rows = Rows::read(records, workflow_id, &workflows)?;
+    let workflow = workflows.iter().find(|one| one.workflow_id == workflow_id);
+    if workflow.is_none() && rows.is_empty() {
+        let what = format!("there is no run {workflow_id}");
+        return Err(Error::new(ErrorKind::Store, what));
+    }
+    let mut report = RunReport {
+        workflow_id: workflow_id.to_owned(),
+        name: workflow.and_then(|one| one.name.clone()),
+        tasks: rows.counts.tasks,
+        errors: rows.counts.errors,
+        running: rows.counts.running,
+        window: rows.window(workflow),
+        ..RunReport::default()
+    };
+    let untimed = rows.counts.tasks - rows.len() as u64;
+    if untimed > 0 {
+        report.notes.push(format!("{untimed} tasks do not tell when they ran, and are left out"));
+    }
+    let Some(window) = report.window.filter(|window| window.length_ns() > 0) else {
+        report.notes.push("nothing tells how long the run took".to_owned());
+        return Ok(report);
+    };
+    let tree = rows.tree();
+    let own = rows.own_times(&tree);
+    report.critical_path = path::find(&rows, &tree, window);
+    report.activities = activities::times(&rows, &own, &report.critical_path);
+    report.findings.extend(activities::find(&report.activities, window, thresholds));
+    let history = outliers::History::read(records, workflow, &rows)?;
+    report.findings.extend(outliers::find(&rows, &history, window, thresholds));
+    let parallelism = parallel::measure(&own, window);
+    report.findings.extend(parallel::find(&parallelism, thresholds));
+    report.parallelism = Some(parallelism);
+    report.findings.extend(growth::find(&rows, thresholds));
+    report.findings.extend(pressure::find(&rows, window, thresholds));
+    report.notes.extend(rows.notes());
+    finding::sort(&mut report.findings);
+    Ok(report)
+}

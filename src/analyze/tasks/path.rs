@@ -1,0 +1,151 @@
+//! The critical path: what must become shorter for the run to become shorter.
+//!
+//! From the end of the run backwards, it goes into whatever ended last before, and from its beginning on into what ended last
+//! before that. Time in which nothing that was called had ended belongs to the caller itself; at the top, where there is none,
+//! to what ran meanwhile.
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use serde::Serialize;
+
+use super::rows::{Rows, Tree};
+use crate::analyze::finding::Window;
+
+/// How many steps are kept.
+const MOST: usize = 100;
+
+/// The critical path of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CriticalPath {
+    /// How much of the path each activity has for itself, in nanoseconds.
+    pub by_activity: BTreeMap<String, u64>,
+    /// The time on the path in which no task was open.
+    pub outside_ns: u64,
+    /// The steps in the order of time; of very many, the longest.
+    pub steps: Vec<PathStep>,
+    /// How many steps there are in all.
+    pub steps_in_all: u64,
+}
+
+/// A part of the path in which one task was at work itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the task")]
+#[non_exhaustive]
+pub struct PathStep {
+    pub task_id: String,
+    pub activity_id: String,
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+impl PathStep {
+    /// How long it is.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// A task, or the run, whose part of the path is looked for.
+struct Open {
+    task: Option<usize>,
+    /// What it called, the one that ended last at the end.
+    children: Vec<usize>,
+    /// At the top: what ended later, and so ran beside the path; by when it began.
+    beside: BinaryHeap<(u64, usize)>,
+    from: u64,
+    to: u64,
+}
+
+impl Open {
+    /// What the path goes into next, from when to when.
+    fn next(&mut self, rows: &Rows) -> Option<(usize, u64, u64)> {
+        let ended = loop {
+            let Some(child) = self.children.last().copied() else { break None };
+            let row = rows.get(child);
+            if row.end_ns <= self.to && row.end_ns > self.from && row.length_ns() > 0 {
+                break Some((child, row.start_ns.max(self.from), row.end_ns));
+            }
+            self.children.pop();
+            if self.task.is_none() && row.end_ns > self.to {
+                self.beside.push((row.start_ns, child));
+            }
+        };
+        let until = ended.map_or(self.from, |(.., end)| end);
+        // What began later is not beside what is left of the path.
+        while self.beside.peek().is_some_and(|(start, _)| *start >= self.to) {
+            self.beside.pop();
+        }
+        match self.beside.peek() {
+            Some((start, child)) if until < self.to => Some((*child, until.max(*start), self.to)),
+            _ => {
+                self.children.pop();
+                ended
+            }
+        }
+    }
+}
+
+pub(super) fn find(rows: &Rows, tree: &Tree, window: Window) -> CriticalPath {
+    let opened = |task: Option<usize>, from: u64, to: u64| {
+        let mut children = match task {
+            Some(task) => tree.children[task].clone(),
+            None => tree.roots.clone(),
+        };
+        children.sort_by_key(|child| (rows.get(*child).end_ns, *child));
+        Open { task, children, beside: BinaryHeap::new(), from, to }
+    };
+    let mut path: Vec<(Option<usize>, Window)> = Vec::new();
+    let mut open = vec![opened(None, window.start_ns, window.end_ns)];
+    while let Some(current) = open.last_mut() {
+        match current.next(rows) {
+            Some((child, from, to)) => {
+                if current.to > to {
+                    path.push((current.task, Window { start_ns: to, end_ns: current.to }));
+                }
+                current.to = from;
+                open.push(opened(Some(child), from, to));
+            }
+            None => {
+                if current.to > current.from {
+                    let own = Window { start_ns: current.from, end_ns: current.to };
+                    path.push((current.task, own));
+                }
+                open.pop();
+            }
+        }
+    }
+    path.reverse();
+    collected(rows, &path)
+}
+
+fn collected(rows: &Rows, path: &[(Option<usize>, Window)]) -> CriticalPath {
+    let mut critical = CriticalPath::default();
+    let mut steps = Vec::new();
+    for (task, window) in path {
+        let Some(task) = task else {
+            critical.outside_ns += window.length_ns();
+            continue;
+        };
+        let row = rows.get(*task);
+        let activity = rows.activity(row.activity);
+        *critical.by_activity.entry(activity.to_owned()).or_default() += window.length_ns();
+        steps.push((*task, *window));
+    }
+    critical.steps_in_all = steps.len() as u64;
+    if steps.len() > MOST {
+        steps.sort_by_key(|(_, window)| std::cmp::Reverse(window.length_ns()));
+        steps.truncate(MOST);
+        steps.sort_by_key(|(_, window)| window.start_ns);
+    }
+    critical.steps = steps
+        .into_iter()
+        .map(|(task, window)| PathStep {
+            task_id: rows.get(task).task_id.clone(),
+            activity_id: rows.activity(rows.get(task).activity).to_owned(),
+            start_ns: window.start_ns,
+            end_ns: window.end_ns,
+        })
+        .collect();
+    critical
+}
