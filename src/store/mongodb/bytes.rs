@@ -60,10 +60,10 @@ struct Element {
 }
 
 /// The first bytes of a key as a number that compares like them.
-fn head_of(key: &[u8]) -> u64 {
+pub(super) fn head_of(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(first) => u64::from_be_bytes(*first),
-        None => key.iter().rev().fold(0, |head, byte| head >> 8 | u64::from(*byte) << 56),
+        None => key.iter().rev().fold(0, |head, byte| (head >> 8) | (u64::from(*byte) << 56)),
     }
 }
 
@@ -142,23 +142,28 @@ impl Writer {
         orders.truncate(REMEMBERED);
     }
 
-    /// Begins an element whose key has no NUL in it; returns where, for its kind to be put there.
-    pub(super) fn element(&mut self, key: &str) -> usize {
+    /// Begins an element whose key has no NUL in it, and comes between quotes, where its kind and its end belong; returns where, for
+    /// the kind to be put there. `head` is the key's [`head_of`].
+    pub(super) fn element(&mut self, quoted: &[u8], head: u64) -> usize {
         let at = self.bytes.len();
-        self.bytes.push(0);
-        self.bytes.extend_from_slice(key.as_bytes());
-        self.bytes.push(0);
-        self.elements.push(Element { start: at, key: key.len(), head: head_of(key.as_bytes()) });
+        let key = quoted.len() - 2;
+        self.bytes.extend_from_slice(quoted);
+        self.bytes[at + 1 + key] = 0;
+        self.elements.push(Element { start: at, key, head });
         at
     }
 
     /// The same for a key that may be anything: a NUL would be its end.
     pub(super) fn any_element(&mut self, key: &str) -> usize {
-        if !key.contains('\0') {
-            return self.element(key);
-        }
-        self.is_lossy = true;
-        self.element(&key.replace('\0', ""))
+        let at = self.bytes.len();
+        self.bytes.push(0);
+        self.bytes.extend(key.bytes().filter(|byte| *byte != 0));
+        let length = self.bytes.len() - at - 1;
+        self.bytes.push(0);
+        self.is_lossy |= length < key.len();
+        let head = head_of(&self.bytes[at + 1..at + 1 + length]);
+        self.elements.push(Element { start: at, key: length, head });
+        at
     }
 
     /// Forgets what a document has had so far.
@@ -185,25 +190,35 @@ impl Writer {
     }
 
     pub(super) fn put(&mut self, key: &str, kind: u8, value: &[u8]) {
-        let at = self.element(key);
+        let at = self.any_element(key);
         self.bytes[at] = kind;
         self.bytes.extend_from_slice(value);
     }
 
     pub(super) fn put_text(&mut self, key: &str, text: &str) {
-        let at = self.element(key);
+        let at = self.any_element(key);
         self.bytes[at] = kind::STRING;
         self.text(text);
     }
 
     /// Elements that were written elsewhere, as a document.
     pub(super) fn put_document(&mut self, key: &str, elements: &[u8]) {
-        let at = self.element(key);
+        let at = self.any_element(key);
         self.bytes[at] = kind::DOCUMENT;
         let start = self.bytes.len();
         self.bytes.extend([0; 4]);
         self.bytes.extend_from_slice(elements);
         self.end(start);
+    }
+
+    /// A text between quotes.
+    pub(super) fn quoted(&mut self, quoted: &[u8]) {
+        let length = (quoted.len() - 1) as i32;
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+        self.bytes.extend_from_slice(&quoted[1..]);
+        if let Some(last) = self.bytes.last_mut() {
+            *last = 0;
+        }
     }
 
     pub(super) fn text(&mut self, text: &str) {

@@ -3,7 +3,7 @@
 //! Every record goes through here, and most of it is short keys and numbers: so this reads them itself, a few bytes at a time.
 //! What is rare is left to `serde_json`: texts with escapes. What it takes, and what it makes of it, is what `serde_json` does.
 
-use super::bytes::{Writer, decimal, kind};
+use super::bytes::{Writer, decimal, head_of, kind};
 
 /// MongoDB takes 100 levels; some of them are ours.
 const MAX_DEPTH: usize = 90;
@@ -72,9 +72,10 @@ impl<'t> Scanner<'t> {
             _ if is_first => {}
             _ => return None,
         }
-        let at = match self.text()? {
-            Text::Plain(key) => writer.element(key),
-            Text::Escaped(key) => writer.any_element(&key),
+        let start = self.at;
+        let at = match self.plain_text()? {
+            Some(quoted) => writer.element(quoted, self.head(start + 1, quoted.len() - 2)),
+            None => writer.any_element(&self.escaped_text()?),
         };
         self.take(b':')?;
         Some(Some(at))
@@ -84,9 +85,9 @@ impl<'t> Scanner<'t> {
     pub(super) fn value(&mut self, writer: &mut Writer) -> Option<u8> {
         Some(match self.token()? {
             b'"' => {
-                match self.text()? {
-                    Text::Plain(text) => writer.text(text),
-                    Text::Escaped(text) => writer.text(&text),
+                match self.plain_text()? {
+                    Some(quoted) => writer.quoted(quoted),
+                    None => writer.text(&self.escaped_text()?),
                 }
                 kind::STRING
             }
@@ -108,6 +109,8 @@ impl<'t> Scanner<'t> {
         })
     }
 
+    // What is nested is rare: apart from it, less has to be put aside for each value.
+    #[inline(never)]
     fn object(&mut self, writer: &mut Writer) -> Option<u8> {
         self.open()?;
         let open = writer.open();
@@ -125,6 +128,7 @@ impl<'t> Scanner<'t> {
         Some(kind::DOCUMENT)
     }
 
+    #[inline(never)]
     fn array(&mut self, writer: &mut Writer) -> Option<u8> {
         self.depth += 1;
         (self.depth <= MAX_LEVELS).then_some(())?;
@@ -154,28 +158,47 @@ impl<'t> Scanner<'t> {
         Some(kind::ARRAY)
     }
 
-    /// A text between quotes.
-    fn text(&mut self) -> Option<Text<'t>> {
-        let start = self.at;
-        (self.peek()? == b'"').then_some(())?;
-        let inside = start + 1;
-        let bytes = self.text.as_bytes();
-        let mut end = inside + plain(&bytes[inside..]);
-        if *bytes.get(end)? == b'"' {
-            self.at = end + 1;
-            return Some(Text::Plain(&self.text[inside..end]));
+    /// A text without escapes, with its quotes; none where there are some.
+    fn plain_text(&mut self) -> Option<Option<&'t [u8]>> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let [b'"', inside @ ..] = rest else { return None };
+        let end = plain(inside);
+        match inside.get(end)? {
+            b'"' => {
+                self.at += end + 2;
+                Some(Some(&rest[..end + 2]))
+            }
+            b'\\' => Some(None),
+            _ => None,
         }
+    }
+
+    #[cold]
+    fn escaped_text(&mut self) -> Option<String> {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        let mut end = start + 1;
         // Up to the quote that no backslash stands before.
         loop {
+            end += plain(bytes.get(end..)?);
             match *bytes.get(end)? {
                 b'"' => break,
                 b'\\' => end += 2,
                 _ => return None,
             }
-            end += plain(bytes.get(end..)?);
         }
         self.at = end + 1;
-        serde_json::from_str(&self.text[start..=end]).ok().map(Text::Escaped)
+        serde_json::from_str(&self.text[start..=end]).ok()
+    }
+
+    /// The first bytes of a text as a number that compares like them, read in one go with what follows.
+    fn head(&self, start: usize, length: usize) -> u64 {
+        let bytes = &self.text.as_bytes()[start..];
+        match bytes.first_chunk::<8>() {
+            Some(eight) if length >= 8 => u64::from_be_bytes(*eight),
+            Some(eight) => u64::from_be_bytes(*eight) & !(u64::MAX >> (8 * length)),
+            None => head_of(&bytes[..length]),
+        }
     }
 
     fn number(&mut self, writer: &mut Writer) -> Option<u8> {
@@ -195,7 +218,7 @@ impl<'t> Scanner<'t> {
             is_whole = false;
             let fraction = self.digits(&mut digits);
             (fraction > 0).then_some(())?;
-            exponent = -(i64::try_from(fraction).ok()?);
+            exponent = -i64::try_from(fraction).ok()?;
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
             self.at += 1;
@@ -204,47 +227,56 @@ impl<'t> Scanner<'t> {
             self.at += usize::from(matches!(self.peek(), Some(b'-' | b'+')));
             let mut power = Digits::default();
             (self.digits(&mut power) > 0).then_some(())?;
-            // One that is larger makes no number that there is.
-            let power = i64::try_from(power.number.min(100_000)).ok()?;
+            let power = power.exact().unwrap_or(u64::MAX).min(100_000) as i64;
             exponent += if is_small { -power } else { power };
         }
-        if is_whole && digits.is_exact && (!is_negative || digits.number > 0) {
-            let number = i128::from(digits.number);
-            let number = if is_negative { -number } else { number };
-            if let Ok(number) = i64::try_from(number) {
-                return Some(writer.whole(number));
-            }
-            if let Ok(number) = u64::try_from(number) {
-                writer.bytes.extend_from_slice(&decimal(number));
-                return Some(kind::DECIMAL);
-            }
+        if is_whole && let Some(kind) = self.whole(start, is_negative, &digits, writer) {
+            return Some(kind);
         }
-        let number = match digits.exactly(exponent) {
+        let number = match digits.times_ten_to(exponent) {
             Some(number) if is_negative => -number,
             Some(number) => number,
-            None => {
-                self.text[start..self.at].parse().ok().filter(|number: &f64| number.is_finite())?
-            }
+            None => self.text[start..self.at].parse().ok().filter(|it: &f64| it.is_finite())?,
         };
         writer.bytes.extend_from_slice(&number.to_le_bytes());
         Some(kind::DOUBLE)
     }
 
+    /// Writes a number without fraction, if there is a whole number for it: there is none for `-0`.
+    fn whole(
+        &self,
+        start: usize,
+        is_negative: bool,
+        digits: &Digits,
+        writer: &mut Writer,
+    ) -> Option<u8> {
+        if digits.count < Digits::MOST {
+            let number = digits.number as i64;
+            return (!is_negative || number != 0)
+                .then(|| writer.whole(if is_negative { -number } else { number }));
+        }
+        let text = &self.text[start..self.at];
+        if let Ok(number) = text.parse() {
+            return Some(writer.whole(number));
+        }
+        writer.bytes.extend_from_slice(&decimal(text.parse().ok()?));
+        Some(kind::DECIMAL)
+    }
+
     /// Reads digits; how many there were.
     fn digits(&mut self, digits: &mut Digits) -> usize {
-        let start = self.at;
-        while let Some(byte @ b'0'..=b'9') = self.peek() {
-            digits.add(byte - b'0');
-            self.at += 1;
+        let bytes = &self.text.as_bytes()[self.at..];
+        let mut count = 0;
+        while let Some(digit) = bytes.get(count).map(|byte| byte.wrapping_sub(b'0'))
+            && digit < 10
+        {
+            digits.number = digits.number.wrapping_mul(10).wrapping_add(u64::from(digit));
+            count += 1;
         }
-        self.at - start
+        digits.count += count;
+        self.at += count;
+        count
     }
-}
-
-/// A text of JSON.
-enum Text<'t> {
-    Plain(&'t str),
-    Escaped(String),
 }
 
 /// How many bytes there are before a quote, a backslash or a control character, eight at a time.
@@ -258,8 +290,8 @@ fn plain(bytes: &[u8]) -> usize {
         let word = u64::from_le_bytes(*eight);
         let is_control = word.wrapping_sub(0x20 * ONES) & !word & HIGH;
         let found = is_control
-            | is_zero(word ^ u64::from(b'"') * ONES)
-            | is_zero(word ^ u64::from(b'\\') * ONES);
+            | is_zero(word ^ (u64::from(b'"') * ONES))
+            | is_zero(word ^ (u64::from(b'\\') * ONES));
         if found != 0 {
             return at + found.trailing_zeros() as usize / 8;
         }
@@ -269,39 +301,32 @@ fn plain(bytes: &[u8]) -> usize {
     bytes[at..].iter().position(is_special).map_or(bytes.len(), |more| at + more)
 }
 
-/// Digits that were read, as a number.
-#[derive(Debug)]
+/// Digits that were read.
+#[derive(Debug, Default)]
 struct Digits {
+    /// The number that they are, while there are not too many of them.
     number: u64,
-    /// Whether they all found room in it.
-    is_exact: bool,
-}
-
-impl Default for Digits {
-    fn default() -> Self {
-        Self { number: 0, is_exact: true }
-    }
+    count: usize,
 }
 
 impl Digits {
-    fn add(&mut self, digit: u8) {
-        match self.number.checked_mul(10).and_then(|ten| ten.checked_add(u64::from(digit))) {
-            Some(number) => self.number = number,
-            None => self.is_exact = false,
-        }
+    /// So many digits are a number of 64 bits, whatever they are.
+    const MOST: usize = 19;
+
+    fn exact(&self) -> Option<u64> {
+        (self.count <= Self::MOST).then_some(self.number)
     }
 
     /// The number times a power of ten, where one operation on numbers that are exact gives it: it is rounded once.
-    fn exactly(&self, exponent: i64) -> Option<f64> {
+    fn times_ten_to(&self, exponent: i64) -> Option<f64> {
         const POWERS: [f64; 23] = [
             1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
             1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
         ];
         let power = POWERS.get(usize::try_from(exponent.unsigned_abs()).ok()?)?;
-        (self.is_exact && self.number <= 1 << 53).then(|| {
-            let number = self.number as f64;
-            if exponent < 0 { number / power } else { number * power }
-        })
+        self.exact()
+            .filter(|number| *number <= 1 << 53)
+            .map(|number| if exponent < 0 { number as f64 / power } else { number as f64 * power })
     }
 }
 
