@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use runlore::events::{
-    self, SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent,
+    self, Problem, SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -141,7 +141,7 @@ fn a_session_whose_writer_has_gone_is_interrupted_for_whoever_reads_it() {
     assert_eq!(summary.status, SessionStatus::Interrupted);
     assert_eq!(summary.ended_at_ns, Some(1_700_000_000_003_000_000), "its last event tells");
     assert_eq!(numbers(folder.path(), "dead"), [0, 1, 2, 3]);
-    let told: Vec<String> = loaded.problems.iter().map(|problem| problem.reason()).collect();
+    let told: Vec<String> = loaded.problems.iter().map(Problem::reason).collect();
     assert_eq!(
         told,
         [
@@ -149,7 +149,7 @@ fn a_session_whose_writer_has_gone_is_interrupted_for_whoever_reads_it() {
             "torn: the file ends in the middle of it",
         ]
     );
-    assert!(loaded.problems.iter().all(|problem| problem.is_torn()));
+    assert!(loaded.problems.iter().all(Problem::is_torn));
     assert_eq!(
         manifest(folder.path())["sessions"][0]["status"],
         "running",
@@ -295,7 +295,7 @@ fn a_writer_that_is_killed_loses_no_more_than_what_was_not_flushed() {
         let said =
             |text: &str| loaded.problems.iter().any(|problem| problem.reason().contains(text));
         assert!(said("was interrupted"), "{:?}", loaded.problems);
-        assert!(loaded.problems.iter().all(|problem| problem.is_torn()), "{:?}", loaded.problems);
+        assert!(loaded.problems.iter().all(Problem::is_torn), "{:?}", loaded.problems);
         // Whoever comes next goes on in order.
         open(&folder, SinkOptions::default(), "next").close(SessionStatus::Completed, 1).unwrap();
         assert!(events::load(&folder).unwrap().problems.is_empty());

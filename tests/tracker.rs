@@ -309,3 +309,38 @@ fn a_scope_is_a_task_with_its_memory() {
         serde_json::from_slice(&fs::read(folder.path().join("profile.json")).unwrap()).unwrap();
     assert_eq!(file, report);
 }
+
+/// On a machine that has none: a library answers as the vendor's does.
+#[cfg(all(target_os = "linux", feature = "nvidia", feature = "amd"))]
+#[test]
+fn graphics_processors_are_devices_of_their_own() {
+    use crate::gpu_stub::Machine;
+    use runlore::tracker::Device;
+
+    const TEST: &str = "tracker::graphics_processors_are_devices_of_their_own";
+    Machine::with(&["nvml"]).run(TEST, || {
+        let tracker = Tracker::builder()
+            .interval(RARELY)
+            .device(Device::Host)
+            .device(Device::Gpus)
+            .start()
+            .unwrap();
+        let began = Instant::now();
+        // On a busy machine a driver may be late, and is then asked again.
+        while tracker.statistics_of(0).is_none_or(|device| device.current_device_used.is_none()) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", tracker.statistics_of(0));
+            tracker.sample_now();
+        }
+        let device = tracker.statistics_of(0).unwrap();
+        assert_eq!(device.backend, "cuda");
+        assert!(device.device_total >= device.current_device_used, "{device:?}");
+        assert_eq!(device.memory_capabilities["supports_allocator_reserved"], false);
+        let events = tracker.events();
+        let devices: std::collections::BTreeSet<i64> =
+            events.iter().map(|event| event.device_id).collect();
+        assert!(devices.contains(&-1) && devices.contains(&0), "{devices:?}");
+        assert!(events.iter().all(|event| event.to_record(Schema::V4).is_ok()));
+        let none = Tracker::builder().device(Device::Gpu(77)).start().unwrap_err();
+        assert!(none.to_string().contains("none has the number 77"), "{none}");
+    });
+}

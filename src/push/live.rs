@@ -68,8 +68,8 @@ impl Live {
 
 impl Outlet for Live {
     fn take(&mut self, event: &TelemetryEvent) {
-        let sent = self.queue.as_ref().map(|queue| queue.try_send(event.clone()));
-        if !matches!(sent, Some(Ok(()))) {
+        let is_sent = |queue: &SyncSender<_>| queue.try_send(event.clone()).is_ok();
+        if !self.queue.as_ref().is_some_and(is_sent) {
             self.state.lose(1);
         }
     }

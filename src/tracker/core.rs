@@ -133,7 +133,7 @@ impl Core {
         let now = self.clock.now();
         let reading = match read {
             Ok(reading) => reading,
-            Err(error) => return self.failed(device, error, now),
+            Err(error) => return self.failed(device, &error, now),
         };
         let step = self.devices[device].take(reading, now);
         let reading = Arc::clone(&self.devices[device].last);
@@ -227,10 +227,10 @@ impl Core {
         self.told.push(alert);
     }
 
-    fn failed(&mut self, device: usize, error: String, now: u64) {
-        if self.devices[device].fail(error.clone(), now) == Change::Worse {
+    fn failed(&mut self, device: usize, error: &str, now: u64) {
+        if self.devices[device].fail(error.to_owned(), now) == Change::Worse {
             let text = "Collector unavailable; telemetry paused until recovery.";
-            self.degraded(device, text, &error);
+            self.degraded(device, text, error);
         }
     }
 

@@ -77,6 +77,14 @@ pub(in crate::telemetry) struct Limits {
     tightest: usize,
 }
 
+#[cfg(feature = "events")]
+impl Limits {
+    /// What of memory may be used.
+    pub(in crate::telemetry) fn memory(&self) -> ContainerMemory {
+        self.numbers.memory
+    }
+}
+
 #[derive(Debug, Default)]
 struct PidsFiles {
     current: Option<Held>,
@@ -175,6 +183,13 @@ impl Files {
         (limits.numbers.cpu, limits.tightest) = self.cpu.limits(buffer);
         limits.numbers.pids.max = smallest(&self.pids.max, buffer);
         limits
+    }
+
+    /// The memory that is used, and nothing else.
+    #[cfg(feature = "events")]
+    pub(super) fn memory_used(&self, buffer: &mut Vec<u8>) -> Option<u64> {
+        let file = self.memory.as_ref()?.current.as_ref()?;
+        number(file.read(buffer)?)
     }
 
     /// What is used, beside limits that were read before.

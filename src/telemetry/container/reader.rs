@@ -78,6 +78,12 @@ impl ContainerReader {
         numbers
     }
 
+    /// Only the memory that is used: one `pread`.
+    #[cfg(all(target_os = "linux", feature = "events"))]
+    pub(in crate::telemetry) fn memory_used(&self, buffer: &mut Vec<u8>) -> Option<u64> {
+        self.0.with_files(buffer, Files::memory_used)
+    }
+
     /// Numbers read before, as [`read`](Self::read) would have told them.
     pub fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
         self.0.with_files(buffer, |files, buffer| files.describe(numbers, buffer))

@@ -326,6 +326,13 @@ impl Host {
     }
 
     fn put_container(&self, container: &ContainerReader, buffer: &mut Vec<u8>, out: &mut Vec<u8>) {
+        let known = self.described(container, buffer);
+        let numbers = container.numbers_within(&known.limits, buffer);
+        snapshot::put_container(&numbers, &known.text, out);
+    }
+
+    /// What the container is and may use, as it was at most a second ago.
+    fn described(&self, container: &ContainerReader, buffer: &mut Vec<u8>) -> Arc<Described> {
         const MOST_NS: u64 = 1_000_000_000;
         let now = clock::monotonic_ns();
         let lock = || self.described.lock().unwrap_or_else(PoisonError::into_inner);
@@ -336,8 +343,7 @@ impl Host {
             known = Arc::new(Described { at_ns: now, limits, text });
             *lock() = Arc::clone(&known);
         }
-        let numbers = container.numbers_within(&known.limits, buffer);
-        snapshot::put_container(&numbers, &known.text, out);
+        known
     }
 
     /// In a forked child: closes what the parent opened. It waits for no lock.

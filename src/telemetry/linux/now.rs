@@ -24,10 +24,12 @@ impl Host {
             }
             now.pressure = self.pressure.read(Shape::Whole, buffer, pressure).ok();
             if let Some(container) = self.container() {
-                let known = container.numbers(buffer).memory;
-                now.container_used = known.current;
+                // A file that somebody has closed is found again by reading all of them.
+                let all = |buffer: &mut Vec<u8>| container.numbers(buffer).memory.current;
+                now.container_used = container.memory_used(buffer).or_else(|| all(buffer));
+                let limit = self.described(container, buffer).limits.memory();
                 // Without a limit of its own it is the machine's memory that counts.
-                now.container_limit = known.max.filter(|_| known.limit_is_host != Some(true));
+                now.container_limit = limit.max.filter(|_| limit.limit_is_host != Some(true));
             }
             now
         })
