@@ -141,6 +141,27 @@ fn what_cannot_be_analysed_is_told_in_one_sentence() {
 }
 
 #[test]
+fn whatever_a_file_holds_it_is_analysed_or_told_in_sentences() {
+    let folder = TempDir::new().unwrap();
+    let reference = folder.path().join("memory.json");
+    let compare = ["compare", "--save-baseline", reference.to_str().unwrap(), "--events"];
+    let mut count = 0;
+    for entry in fs::read_dir(stormlog("loader")).unwrap() {
+        let file = entry.unwrap().path();
+        for args in [ANALYZE, &compare] {
+            let output = runlore().args(args).arg(&file).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            let code = output.status.code();
+            assert!(matches!(code, Some(0..=2)), "{args:?} {file:?}: {code:?} {said}");
+            assert!(said.lines().all(|line| line.starts_with("runlore: ")), "{file:?}: {said}");
+            assert!(code != Some(1) || !said.is_empty(), "{file:?} is refused without a word");
+            count += 1;
+        }
+    }
+    assert!(count > 30);
+}
+
+#[test]
 fn thresholds_are_listed() {
     let text = of(&["events", "analyze", "--thresholds"], &[]);
     assert!(text.contains("gap_ratio") && text.contains("64MiB"), "{text}");

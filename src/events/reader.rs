@@ -145,7 +145,7 @@ pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader
     let by_key = options.events_key.is_some();
     match (bundle::folder_of(path), sink::folder_of(path)) {
         (Some(folder), _) if !by_key => {
-            let bundle = Bundle::open(folder).map_err(failed)?;
+            let bundle = Bundle::open(folder);
             reader.problems = bundle.problems.into();
             reader.summaries = bundle.summary.into_iter().collect();
             reader.bundled = Some(bundle.events);

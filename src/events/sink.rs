@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::session::SessionSummary;
 use crate::store::open_plain;
 
-pub(super) const MANIFEST: &str = "manifest.json";
+const MANIFEST: &str = "manifest.json";
 /// The longest manifest that is read.
 const LIMIT: u64 = 64 * 1024 * 1024;
 
@@ -118,8 +118,7 @@ fn is_file_name(name: &str) -> bool {
     is_one && parts.next().is_none() && !name.contains(['/', '\\', '\0'])
 }
 
-/// A JSON object out of a plain file; none where there is no file.
-pub(super) fn read(path: &Path) -> Result<Option<Value>, String> {
+fn read(path: &Path) -> Result<Option<Value>, String> {
     let file = match open_plain(path, false) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -127,9 +126,9 @@ pub(super) fn read(path: &Path) -> Result<Option<Value>, String> {
     };
     let mut text = Vec::new();
     file.take(LIMIT).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    let object: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    match object.is_object() {
-        true => Ok(Some(object)),
-        false => Err("it must be a JSON object".to_owned()),
+    let manifest: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    match manifest.is_object() {
+        true => Ok(Some(manifest)),
+        false => Err("a manifest must be a JSON object".to_owned()),
     }
 }
