@@ -67,8 +67,10 @@
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
 //! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
-//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, what [`analyze`] finds in them, and
+//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and what [`analyze`] finds in them;
+//!   `runlore::tracker`, which samples memory into them; `runlore::profile`, what parts of a program do to memory; and
 //!   `runlore::emit`, metrics by hand.
+//! * `push`: `runlore::push`, events to a monitoring endpoint over HTTP.
 //! * `progress`: `ml::Iterations::progress`, bars for loops.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
@@ -77,6 +79,7 @@
 //! Rust 1.95 and newer.
 #![warn(clippy::print_stdout)]
 
+pub mod alloc;
 pub mod analyze;
 mod clock;
 mod context;
@@ -92,12 +95,18 @@ mod instrument;
 pub mod ml;
 mod once;
 mod pipeline;
+#[cfg(feature = "events")]
+pub mod profile;
 pub mod provenance;
+#[cfg(feature = "push")]
+pub mod push;
 pub mod query;
 pub mod record;
 pub mod settings;
 pub mod store;
 pub mod telemetry;
+#[cfg(feature = "events")]
+pub mod tracker;
 mod usage;
 
 pub use context::{Context, Entered, FutureExt, InContext, carry, current, current_task_id};

@@ -98,6 +98,32 @@ impl Lock {
     }
 }
 
+/// A value behind a [`Lock`]. In a forked child whose parent was just using it, it is out of reach.
+#[cfg(feature = "events")]
+#[derive(Debug)]
+pub(crate) struct Guarded<T> {
+    lock: Lock,
+    value: Mutex<T>,
+}
+
+#[cfg(feature = "events")]
+impl<T> Guarded<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lock: Lock::new(), value: Mutex::new(value) }
+    }
+
+    /// Uses the value; none where it is out of reach.
+    pub(crate) fn with<R>(&'static self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let _one_at_a_time = self.lock.lock();
+        // Nobody of this process has it now.
+        match self.value.try_lock() {
+            Ok(mut value) => Some(work(&mut value)),
+            Err(TryLockError::Poisoned(value)) => Some(work(&mut value.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU32;

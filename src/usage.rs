@@ -2,6 +2,9 @@
 
 use std::ops::{Add, AddAssign};
 
+#[cfg(target_os = "linux")]
+use crate::alloc;
+
 /// What a thread used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -16,6 +19,12 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// How often it made room for others.
     pub involuntary_switches: u64,
+    /// Bytes that it allocated, where the [counting allocator](crate::alloc) is installed.
+    pub allocated_bytes: u64,
+    /// Bytes that it gave back, likewise.
+    pub freed_bytes: u64,
+    /// How often it allocated, likewise.
+    pub allocations: u64,
 }
 
 impl Usage {
@@ -25,6 +34,9 @@ impl Usage {
         major_faults: 0,
         voluntary_switches: 0,
         involuntary_switches: 0,
+        allocated_bytes: 0,
+        freed_bytes: 0,
+        allocations: 0,
     };
 
     /// What was used since an earlier reading of the same thread.
@@ -40,6 +52,9 @@ impl Usage {
             major_faults: combine(self.major_faults, other.major_faults),
             voluntary_switches: combine(self.voluntary_switches, other.voluntary_switches),
             involuntary_switches: combine(self.involuntary_switches, other.involuntary_switches),
+            allocated_bytes: combine(self.allocated_bytes, other.allocated_bytes),
+            freed_bytes: combine(self.freed_bytes, other.freed_bytes),
+            allocations: combine(self.allocations, other.allocations),
         }
     }
 }
@@ -80,12 +95,16 @@ pub fn thread() -> Option<Usage> {
     }
     // SAFETY: zeros are a valid rusage, and it was filled.
     let used = unsafe { used.assume_init() };
+    let counted = alloc::thread_counts();
     Some(Usage {
         cpu_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
         minor_faults: used.ru_minflt as u64,
         major_faults: used.ru_majflt as u64,
         voluntary_switches: used.ru_nvcsw as u64,
         involuntary_switches: used.ru_nivcsw as u64,
+        allocated_bytes: counted.allocated_bytes,
+        freed_bytes: counted.freed_bytes,
+        allocations: counted.allocations,
     })
 }
 

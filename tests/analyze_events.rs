@@ -13,7 +13,7 @@ fn allocated(values: impl IntoIterator<Item = u64>) -> Vec<TelemetryEvent> {
         .into_iter()
         .enumerate()
         .map(|(at, value)| TelemetryEvent {
-            session_id: "s".to_owned(),
+            session_id: "s".into(),
             timestamp_ns: 1_700_000_000 * SECOND + at as u64 * SECOND,
             device_id: 0,
             allocator_allocated_bytes: Some(value * MIB),
@@ -139,9 +139,9 @@ fn fragmentation_is_sure_only_where_the_allocator_tells() {
 #[test]
 fn running_out_of_memory_is_found_by_type_and_by_words() {
     let mut events = allocated([4000; 10]);
-    events[3].event_type = "oom".to_owned();
-    events[7].event_type = "error".to_owned();
-    events[7].context = Some("CUDA out of memory. Tried to allocate 2 GiB".to_owned());
+    events[3].event_type = "oom".into();
+    events[7].event_type = "error".into();
+    events[7].context = Some("CUDA out of memory. Tried to allocate 2 GiB".into());
     let report = analyzed(events);
     let found = the(&report, Kind::OutOfMemory);
     assert_eq!((found.severity, &found.evidence["oom_count"]), (Severity::Critical, &2.into()));
@@ -155,7 +155,7 @@ fn sessions_of_one_rank_are_not_mixed() {
     let mut events = hidden([100; 30]);
     let mut again = hidden([3000; 30]);
     for event in &mut again {
-        event.session_id = "t".to_owned();
+        event.session_id = "t".into();
         event.timestamp_ns += 1000 * SECOND;
     }
     events.extend(again);
@@ -205,9 +205,9 @@ fn event() -> impl Strategy<Value = TelemetryEvent> {
     (time, kind, 0..3_u64, -1..2_i64, counters).prop_map(
         |(timestamp_ns, kind, rank, device_id, (allocated, reserved, inactive, used, total))| {
             TelemetryEvent {
-                session_id: "s".to_owned(),
+                session_id: "s".into(),
                 timestamp_ns,
-                event_type: kind.to_owned(),
+                event_type: kind.into(),
                 rank,
                 world_size: 3,
                 device_id,

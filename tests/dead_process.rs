@@ -64,7 +64,7 @@ pub(crate) fn leave_in(store: &str, folder: &Path) {
         // Nothing is written unless it must be, and the queues are small, so that they can be copied often.
         .env("RUNLORE_RECORDER__FLUSH_MS", "1h")
         .env("RUNLORE_RECORDER__FLUSH_RECORDS", "100000")
-        .env("RUNLORE_RECORDER__RING_BYTES", "64KiB")
+        .env("RUNLORE_RECORDER__RING_BYTES", "32KiB")
         .output()
         .unwrap();
     expect_success(&output);

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use proptest::prelude::*;
-use runlore::events::{self, Format, ReadOptions, Schema, TelemetryEvent, Writer};
+use runlore::events::{self, Format, ReadOptions, Schema, TelemetryEvent, Text, Writer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -355,11 +355,11 @@ fn any_event() -> impl Strategy<Value = TelemetryEvent> {
     let numbers = (any::<u64>(), any::<u64>(), -1..i64::MAX, any::<i64>(), 0..3_u64);
     (names, numbers, counters, device, prop::option::of(text), metadata).prop_map(
         |(names, numbers, counters, device, context, metadata)| TelemetryEvent {
-            session_id: names.0,
-            event_type: names.1,
-            collector: names.2,
-            host: names.3,
-            job_id: names.4,
+            session_id: names.0.into(),
+            event_type: names.1.into(),
+            collector: names.2.into(),
+            host: names.3.into(),
+            job_id: names.4.map(Text::from),
             timestamp_ns: numbers.0,
             sampling_interval_ms: numbers.1,
             pid: numbers.2,
@@ -376,7 +376,7 @@ fn any_event() -> impl Strategy<Value = TelemetryEvent> {
             device_used_bytes: device.0,
             device_free_bytes: device.1,
             device_total_bytes: device.2,
-            context,
+            context: context.map(Text::from),
             metadata: metadata.into_iter().collect(),
         },
     )
@@ -385,8 +385,11 @@ fn any_event() -> impl Strategy<Value = TelemetryEvent> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
-    fn each_format_gives_back_what_it_got(written in prop::collection::vec(any_event(), 0..4)) {
+    fn each_format_gives_back_what_it_got(events in prop::collection::vec((any_event(), 1..3_usize), 0..4)) {
         let folder = TempDir::new().unwrap();
+        // Some with the same metadata in a row, which are read together.
+        let written: Vec<TelemetryEvent> =
+            events.into_iter().flat_map(|(event, times)| vec![event; times]).collect();
         for name in ["a.json", "a.jsonl", "a.csv"] {
             let path = folder.path().join(name);
             let mut writer = Writer::create(&path, Schema::V4).unwrap();

@@ -197,6 +197,22 @@ fn numbers_that_64_bits_do_not_hold_are_refused_by_name() {
 }
 
 #[test]
+fn the_short_way_goes_no_deeper_than_the_long_one() {
+    let mut record = cases("records.jsonl")[0]["record"].clone();
+    for depth in 1..140 {
+        let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        record["metadata"] = json!({"deep": 0});
+        let text = record.to_string().replace("\"deep\":0", &format!("\"deep\":{deep}"));
+        let long: Result<Value, _> = serde_json::from_str(&text);
+        let short = TelemetryEvent::from_json(text.as_bytes(), &Options::default());
+        assert_eq!(short.is_ok(), long.is_ok(), "{depth}");
+        if let (Ok(long), Ok(short)) = (long, short) {
+            assert_eq!(TelemetryEvent::from_record(&long, &Options::default()), Ok(short));
+        }
+    }
+}
+
+#[test]
 fn schema_4_is_told_in_schema_3_only_without_its_unknowns() {
     let case = |name: &str| {
         let case = cases("records.jsonl").into_iter().find(|case| case["name"] == name).unwrap();

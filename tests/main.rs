@@ -36,11 +36,19 @@ mod method_names;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongo_server;
 #[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_away;
+#[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_flowcept;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_killed;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_query;
 #[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_refusals;
+#[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_servers;
+#[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_settings;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_store;
 mod mutations;
@@ -49,6 +57,8 @@ mod parent_links;
 mod power_loss;
 mod processes;
 mod provenance;
+#[cfg(feature = "push")]
+mod push;
 mod python;
 mod query_cases;
 mod query_errors;
@@ -61,6 +71,8 @@ mod settings;
 mod settings_in_force;
 mod several_folders;
 mod several_stores;
+#[cfg(feature = "events")]
+mod sink;
 mod spool;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -68,6 +80,8 @@ mod sqlite;
 mod sqlite_lifecycle;
 #[cfg(feature = "sqlite")]
 mod sqlite_query;
+#[cfg(all(unix, feature = "sqlite"))]
+mod sqlite_spool;
 #[cfg(feature = "sqlite")]
 mod sqlite_unwritable;
 #[cfg(feature = "events")]
@@ -79,6 +93,8 @@ mod telemetry;
 mod telemetry_portable;
 mod telemetry_psutil;
 mod too_much;
+#[cfg(feature = "events")]
+mod tracker;
 mod training_loops;
 mod training_modes;
 mod unwritable;

@@ -16,6 +16,7 @@ use mongodb::bson::{Document, doc};
 use tempfile::TempDir;
 
 use crate::python;
+use crate::support::{expect_success, finished_in_time};
 
 /// A program that is a server, and what it is told for each of the things that tests ask for.
 enum Program {
@@ -48,19 +49,9 @@ pub(crate) enum Want {
     Durability,
 }
 
-/// Whether there is nothing new to be found out.
-fn is_unchanged() -> bool {
-    let unchanged = std::env::var("RUNLORE_UNCHANGED").unwrap_or_default();
-    let is = unchanged.split_whitespace().any(|name| name == "mongodb");
-    if is {
-        eprintln!("mongodb: skipped, unchanged since it last passed");
-    }
-    is
-}
-
 /// The URI of a new, empty database on the server that the tests share.
 pub(crate) fn database() -> Option<String> {
-    if is_unchanged() {
+    if python::is_unchanged("mongodb") {
         return None;
     }
     if let Ok(uri) = std::env::var("RUNLORE_TEST_MONGODB_URI") {
@@ -89,7 +80,7 @@ fn at(uri: &str, database: &str) -> String {
 impl Server {
     /// Starts one with an empty folder.
     pub(crate) fn start(wants: &[Want]) -> Option<Self> {
-        if is_unchanged() {
+        if python::is_unchanged("mongodb") {
             return None;
         }
         let has_mongod = Command::new("mongod").arg("--version").output().is_ok();
@@ -169,7 +160,7 @@ fn kill(pid: i32) {
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
-fn data(name: &str) -> PathBuf {
+pub(crate) fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/mongodb").join(name)
 }
 
@@ -258,6 +249,29 @@ pub(crate) fn stored(uri: &str, collection: &'static str) -> Vec<Document> {
         }
         Ok(documents)
     })
+}
+
+/// Waits until the server has all that this process recorded so far: it may be slow, or away for a while.
+pub(crate) fn until_stored() {
+    let until = Instant::now() + Duration::from_secs(90);
+    while Instant::now() < until {
+        // One that fails is not waited for.
+        if runlore::flush().is_ok() && runlore::stats().waiting == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The queues and spools of a program that records where it stands.
+pub(crate) fn queues(folder: &TempDir) -> PathBuf {
+    folder.path().join("runlore").join(runlore::store::mongodb::FOLDER)
+}
+
+/// Lets a process record; what the server was too slow for is stored afterwards.
+pub(crate) fn record_all(command: Command, folder: &TempDir, store: &str) {
+    expect_success(&finished_in_time(command));
+    runlore::replay(queues(folder).join(".spool"), store, |_| ()).unwrap();
 }
 
 /// Runs a test of this binary again, in a process and a folder of its own: where a program keeps its queues for a server.

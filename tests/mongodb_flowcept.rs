@@ -7,9 +7,9 @@ use runlore::record::Status;
 use runlore::{Provenance, telemetry_task};
 use serde_json::{Value, json};
 
-use crate::mongo_server::{database, recording};
+use crate::mongo_server::{database, record_all, recording};
 use crate::python;
-use crate::support::{expect_success, finished_in_time, is_child};
+use crate::support::is_child;
 
 #[telemetry_task]
 fn load(path: &str) -> Result<usize, String> {
@@ -45,8 +45,8 @@ fn what_was_recorded_is_read_by_flowcept() {
     else {
         return;
     };
-    let (command, _folder) = recording(TRAINS, &uri);
-    expect_success(&finished_in_time(command));
+    let (command, folder) = recording(TRAINS, &uri);
+    record_all(command, &folder, &uri);
     let workflow = Provenance::open(&uri).unwrap().runs().unwrap()[0].workflow.workflow_id.clone();
 
     let scratch = tempfile::tempdir().unwrap();

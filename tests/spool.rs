@@ -127,13 +127,13 @@ fn replays() {
 }
 
 /// A folder for the records, and what belongs to it.
-struct Place {
+pub(crate) struct Place {
     root: TempDir,
     name: &'static str,
 }
 
 impl Place {
-    fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         Self { root: TempDir::new().unwrap(), name }
     }
 
@@ -142,15 +142,15 @@ impl Place {
         self
     }
 
-    fn gate(&self) -> PathBuf {
+    pub(crate) fn gate(&self) -> PathBuf {
         self.root.path().join("shut")
     }
 
-    fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.root.path().join(self.name)
     }
 
-    fn spool(&self) -> PathBuf {
+    pub(crate) fn spool(&self) -> PathBuf {
         self.folder().join(".spool")
     }
 
@@ -158,7 +158,7 @@ impl Place {
         format!("gate://{}", self.folder().display())
     }
 
-    fn command(&self, tasks: u64) -> Command {
+    pub(crate) fn command(&self, tasks: u64) -> Command {
         let mut command = bare_child(WORKS);
         command.env("STORE", self.uri()).env("TASKS", tasks.to_string());
         command.env("LEDGER", self.root.path().join("ledger"));
@@ -176,13 +176,13 @@ impl Place {
     }
 
     /// How many tasks had returned.
-    fn ledger(&self) -> u64 {
+    pub(crate) fn ledger(&self) -> u64 {
         fs::metadata(self.root.path().join("ledger")).map_or(0, |facts| facts.len() / 8)
     }
 }
 
 /// Runs the program, whose result is its own whatever becomes of its records.
-fn report(command: Command, tasks: u64) -> Value {
+pub(crate) fn report(command: Command, tasks: u64) -> Value {
     let output = finished_in_time(command);
     assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
     let sum: u64 = (0..tasks).map(|n| n * 2).sum();
@@ -375,7 +375,7 @@ fn a_slow_store_does_not_hold_another_back() {
 }
 
 /// Kills a process after a random time, unless it ends before.
-fn kill_soon(mut command: Command, random: &mut Random, most_ms: usize) {
+pub(crate) fn kill_soon(mut command: Command, random: &mut Random, most_ms: usize) {
     let mut process = command
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())

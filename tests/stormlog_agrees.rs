@@ -7,7 +7,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use runlore::events::{Options, Schema, Target, TelemetryEvent, Writer};
+use runlore::events::{
+    Options, Schema, SessionStatus, SessionSummary, SinkOptions, SinkWriter, Target,
+    TelemetryEvent, Writer,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -209,7 +212,7 @@ fn what_we_write_is_loaded_as_it_was() {
         .filter_map(|case| {
             let options = Options::default().session("one-session");
             let event = TelemetryEvent::from_record(&case["record"], &options).ok()?;
-            Some(TelemetryEvent { session_id: "one-session".to_owned(), ..event })
+            Some(TelemetryEvent { session_id: "one-session".into(), ..event })
         })
         .collect();
     assert!(events.len() > 40);
@@ -244,6 +247,62 @@ fn what_we_write_is_loaded_as_it_was() {
             for answer in ask(python, &arguments, "") {
                 assert_eq!(answer["ok"], json!(wanted), "schema {}: {answer}", schema.number());
             }
+        }
+    }
+}
+
+/// A sink of each kind: one that was closed, and one whose writer died.
+#[test]
+fn our_sinks_are_loaded_as_they_are() {
+    for (python, schema) in stormlogs() {
+        let folder = TempDir::new().unwrap();
+        let mut wanted = Vec::new();
+        for is_closed in [true, false] {
+            let path = folder.path().join(is_closed.to_string());
+            let options = SinkOptions {
+                segment_events: 10,
+                flush_events: 5,
+                target: Target::from(schema).lossy(),
+                ..SinkOptions::default()
+            };
+            let event = |number: u64| TelemetryEvent {
+                session_id: "session-1".into(),
+                timestamp_ns: 1_700_000_000_000_000_000 + number,
+                host: "host".into(),
+                context: Some("\u{2028} and \u{1f600}".into()),
+                allocator_allocated_bytes: Some(number),
+                allocator_reserved_bytes: Some(number),
+                allocator_change_bytes: Some(1),
+                device_used_bytes: Some(number),
+                ..TelemetryEvent::default()
+            };
+            let summary = SessionSummary::of(&event(0));
+            let mut sink = SinkWriter::open(&path, options, summary.clone()).unwrap();
+            for number in 0..32 {
+                sink.append(&event(number)).unwrap();
+            }
+            let mut count = 32;
+            if is_closed {
+                sink.close(SessionStatus::Completed, 1_700_000_000_000_000_032).unwrap();
+            } else {
+                drop(sink);
+                count = 30;
+            }
+            let status = if is_closed { "completed" } else { "running" };
+            let records: Vec<Value> =
+                (0..count).map(|number| event(number).to_record(schema).unwrap()).collect();
+            wanted.push((path.to_str().unwrap().to_owned(), status, summary, records));
+        }
+        let mut arguments = vec!["sessions"];
+        arguments.extend(wanted.iter().map(|(path, ..)| &**path));
+        let answers = ask(&python, &arguments, "");
+        for ((path, status, summary, records), answer) in wanted.iter().zip(answers) {
+            let sessions = answer["ok"].as_array().unwrap_or_else(|| panic!("{path}: {answer}"));
+            assert_eq!(sessions.len(), 1, "{path}");
+            assert_eq!(sessions[0]["session"]["status"], *status, "{path}");
+            assert_eq!(sessions[0]["session"]["started_at_ns"], summary.started_at_ns, "{path}");
+            assert_eq!(sessions[0]["session"]["source"], summary.source, "{path}");
+            assert_eq!(sessions[0]["events"], json!(records), "{path}");
         }
     }
 }

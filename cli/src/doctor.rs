@@ -60,6 +60,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 struct Report<'a> {
     loaded: &'a Loaded,
     store: &'a Store,
+    /// What a server that is the store says.
+    server: Option<Server>,
     /// What waits on disk for a store.
     spooled: Vec<Spooled>,
     machine: MachineInfo,
@@ -73,6 +75,27 @@ struct Report<'a> {
     cost_of_all: Duration,
     /// The fields of the types that were asked for.
     sensors: Vec<Sensor>,
+}
+
+/// A server that was asked.
+struct Server {
+    /// The runs that it has, or why it does not tell.
+    runs: Result<usize, String>,
+    /// What is wrong with single records.
+    problems: Vec<String>,
+}
+
+impl Server {
+    fn ask(store: &Store) -> Self {
+        let asked = runlore::Provenance::open(store.place()).and_then(|records| {
+            let runs = records.runs()?.len();
+            Ok((runs, records.problems()))
+        });
+        match asked {
+            Ok((runs, problems)) => Self { runs: Ok(runs), problems },
+            Err(error) => Self { runs: Err(error.to_string()), problems: Vec::new() },
+        }
+    }
 }
 
 impl<'a> Report<'a> {
@@ -95,6 +118,7 @@ impl<'a> Report<'a> {
         Self {
             loaded,
             store,
+            server: store.is_server().then(|| Server::ask(store)),
             // One that cannot be looked into is told by whoever replays it.
             spooled: spool.and_then(|spool| runlore::spooled(spool).ok()).unwrap_or_default(),
             machine,

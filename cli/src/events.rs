@@ -4,8 +4,10 @@ mod analyze;
 mod convert;
 mod diagnose;
 mod input;
+mod push;
 mod sessions;
 mod stats;
+mod track;
 mod validate;
 
 pub(crate) use analyze::read;
@@ -13,14 +15,16 @@ use clap::Subcommand;
 
 use crate::Done;
 
-/// Check, convert, look into and analyse files of telemetry events
+/// Track memory; check, convert, look into and analyse files of telemetry events
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  runlore events track --sink sink/ -- make  the memory of a command and all it starts
   runlore events validate run.jsonl          what is wrong with each record
   runlore events convert run.json run.csv    another format, or another schema
   runlore events sessions sink/              the sessions of a file or a sink
   runlore events stats run.jsonl.zst         counts and peaks
+  runlore events push run.jsonl URL          to a monitoring endpoint
   runlore events analyze run.jsonl           leaks, drifts, spikes: what went wrong, and where
   runlore events diagnose --output diag      a look at this machine, kept as a bundle
 
@@ -33,21 +37,25 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Track(track::Args),
     Analyze(analyze::Args),
     Diagnose(diagnose::Args),
     Validate(validate::Args),
     Convert(convert::Args),
     Sessions(sessions::Args),
     Stats(stats::Args),
+    Push(push::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Done {
     match &args.command {
+        Command::Track(args) => track::run(args),
         Command::Analyze(args) => analyze::run(args),
         Command::Diagnose(args) => diagnose::run(args),
         Command::Validate(args) => validate::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Sessions(args) => sessions::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Push(args) => push::run(args),
     }
 }

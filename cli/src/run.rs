@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 #[cfg(unix)]
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 
 use runlore::record::scrub_arguments;
 
@@ -111,18 +111,29 @@ fn execute(words: &[OsString], argv: &[String], program: &str) -> (u8, Option<Bo
 
 /// Runs a command to its end, whatever signals come in between.
 fn complete(command: &mut Command) -> io::Result<Ended> {
+    wait(&mut spawn(command)?)
+}
+
+/// Starts a command, to which signals are left from here on.
+pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     #[cfg(unix)]
     crate::signals::leave_to_command();
-    let mut child = command.spawn()?;
+    let child = command.spawn()?;
     #[cfg(unix)]
     crate::signals::set_command(child.id());
-    child::wait(&mut child, || {
+    Ok(child)
+}
+
+/// Waits until it has ended.
+pub(crate) fn wait(child: &mut Child) -> io::Result<Ended> {
+    child::wait(child, || {
         #[cfg(unix)]
         crate::signals::set_command(0);
     })
 }
 
-fn exit_code(status: ExitStatus) -> u8 {
+/// The code that this program ends with where a command ended so.
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = status.signal() {
         return u8::try_from(128 + signal).unwrap_or(u8::MAX);

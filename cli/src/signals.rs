@@ -1,7 +1,7 @@
 //! While a command runs, the terminal's signals are its own: it is the command that decides what they mean.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// The command's process; 0 while there is none.
 static COMMAND: AtomicI32 = AtomicI32::new(0);
@@ -43,4 +43,36 @@ pub(crate) fn leave_to_command() {
 pub(crate) fn set_command(pid: u32) {
     COMMAND.store(i32::try_from(pid).unwrap_or(0), Ordering::SeqCst);
     pass_on();
+}
+
+/// Whether somebody wants this program to end.
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_: libc::c_int) {
+    IS_INTERRUPTED.store(true, Ordering::SeqCst);
+}
+
+/// From here on signals that would end this program are only noted. A second Ctrl-C is not: it ends it at once.
+pub(crate) fn note_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: zeros are a valid action; the handler only stores a flag.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = note as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESETHAND;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Whether such a signal came.
+pub(crate) fn is_interrupted() -> bool {
+    IS_INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// Lets processes whose parents have ended become children of this one, so that they are still found.
+#[cfg(target_os = "linux")]
+pub(crate) fn adopt_orphans() {
+    // SAFETY: a plain call. Where it fails, orphans are not found.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }

@@ -64,8 +64,19 @@ impl Store {
         }
     }
 
+    /// Whether it is a server, which may be away.
+    pub(crate) fn is_server(&self) -> bool {
+        self.place.to_str().is_some_and(|place| place.starts_with("mongodb"))
+            && self.path().is_none()
+    }
+
     /// The folder in which programs that write to the store keep their queues.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
+        #[cfg(feature = "mongodb")]
+        if self.is_server() {
+            let files = Settings::load().settings.databases.jsonl.path;
+            return Some(files.join(runlore::store::mongodb::FOLDER));
+        }
         let path = self.path()?;
         if path.is_dir() || !path.exists() {
             return Some(path);

@@ -100,3 +100,120 @@ fn sessions_and_stats_tell_what_is_in_a_sink() {
     let none = told(&["stats", "--session", "nope"], &[&sink]);
     assert!(none.contains("no event of session nope"), "{none}");
 }
+
+#[test]
+fn a_command_is_tracked_with_all_it_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sink, file) = (folder.path().join("sink"), folder.path().join("run.json"));
+    let script = "sleep 0.3 & wait; echo done; exit 3";
+    let output = runlore()
+        .args(["events", "track", "--interval", "0.02", "--job", "a job", "--json", "--sink"])
+        .arg(&sink)
+        .arg("--output")
+        .arg(&file)
+        .args(["--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "it is the command's own");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let statistics: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    assert_eq!(statistics["session_status"], "completed");
+    let load = |path: &Path| runlore_events(path);
+    let (written, sunk) = (load(&file), load(&sink));
+    assert_eq!(written, sunk);
+    assert_eq!(written.first().map(|event| event.event_type.clone()).as_deref(), Some("start"));
+    assert!(written.iter().all(|event| event.job_id.as_deref() == Some("a job")));
+    if cfg!(target_os = "linux") {
+        let most =
+            written.iter().filter_map(|event| event.metadata.get("processes")?.as_u64()).max();
+        assert!(most >= Some(2), "the shell and what it started: {most:?}");
+    }
+}
+
+fn runlore_events(path: &Path) -> Vec<runlore::events::TelemetryEvent> {
+    let loaded = runlore::events::load(path).unwrap();
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    loaded.sessions.into_iter().next().unwrap().events
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_tracking_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = runlore()
+        .args(["events", "track", "--interval", "0.01", "--sink"])
+        .arg(folder.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let manifest = folder.path().join("manifest.json");
+    while !manifest.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let killed =
+        std::process::Command::new("kill").args(["-INT", &process.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    let output = process.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("samples in ") && told.contains("\npeak "), "{told}");
+    let events = runlore_events(folder.path());
+    assert_eq!(events.last().map(|event| &*event.event_type), Some("stop"));
+}
+
+#[test]
+fn what_cannot_be_tracked_is_told_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let file = file.to_str().unwrap();
+    for (args, said) in [
+        (vec!["--interval", "0"], "give a number of seconds above 0"),
+        (vec!["--interval", "1e9"], "give 1 ms to 24 h"),
+        (vec!["--duration", "soon"], "give a number of seconds"),
+        (vec!["--warning", "99", "--critical", "90"], "99 and 90 percent"),
+        (vec!["--sink", file], "cannot write to the sink"),
+        (vec!["--output", file], "name it *.json, *.jsonl or *.csv"),
+        (vec!["--push", "nowhere"], "is no URL that events can be sent to"),
+    ] {
+        let said_by = told_by(runlore().args(["events", "track"]).args(&args));
+        let lines: Vec<_> = said_by.lines().collect();
+        assert_eq!(lines.len(), 3, "{said_by}");
+        assert!(lines[1].starts_with("runlore: ") && lines[1].contains(said), "{said_by}");
+        assert_eq!(lines[2], "--- exit code Some(1)");
+    }
+    let missing = told_by(runlore().args(["events", "track", "--", "no-such-command"]));
+    assert!(missing.ends_with("--- exit code Some(127)\n"), "{missing}");
+}
+
+#[test]
+fn a_file_is_pushed_and_what_does_not_arrive_is_told() {
+    use std::io::{BufRead, Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = std::io::BufReader::new(&stream);
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).unwrap() > 2 {
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
+                length = value.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        (&stream).write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+        serde_json::from_slice::<Value>(&body).unwrap()["events"].as_array().unwrap().len()
+    });
+    let file = stormlog("v043/alerts_events.json");
+    let told = told_by(runlore().args(["events", "push"]).arg(&file).arg(&url));
+    assert_eq!(told, "45 events sent in 1 request\n");
+    assert_eq!(server.join().unwrap(), 45);
+
+    let away = told_by(runlore().args(["events", "push", "--retries", "0"]).arg(&file).arg(&url));
+    assert!(away.contains("does not take events") && away.contains("exit code Some(1)"), "{away}");
+}

@@ -6,6 +6,7 @@ mod doctor;
 mod emit;
 mod events;
 mod listing;
+mod mongodb;
 #[cfg(unix)]
 mod recipes;
 mod recording;

@@ -5,20 +5,14 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, ExprAsync, Index, Receiver, ReceiverKind, ReturnType, Token, Type, TypeInfer,
+    Attribute, ExprAsync, Index, LitStr, Receiver, ReceiverKind, ReturnType, Token, Type, TypeInfer,
 };
 
-use crate::args::{Args, Output, Telemetry, label};
+use crate::args::{Args, Output, label};
 use crate::body::{self, Body};
 use crate::function::{Function, Parameter, Returned};
+use crate::site::{Location, Site};
 use crate::source;
-
-/// Where the function's name stands in its file, both from 1.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Location {
-    pub(crate) line: u32,
-    pub(crate) column: u32,
-}
 
 /// The recording function. Every token of ours has a mixed-site span: its variables cannot meet the user's, and
 /// lints in the user's crate stay silent about it.
@@ -64,6 +58,10 @@ struct Value {
     cfg: Vec<Attribute>,
 }
 
+fn names(values: &[Value]) -> Vec<&str> {
+    values.iter().map(|value| &*value.name).collect()
+}
+
 impl<'a> Plan<'a> {
     fn new(args: &'a Args, function: &'a Function) -> Self {
         let rl = match &args.krate {
@@ -83,67 +81,30 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The description of the function, known before it is ever called.
-    fn site(&self, Location { line, column }: Location) -> TokenStream {
+    /// The description of the function, which also goes into the catalogue.
+    fn site(&self, at: Location) -> TokenStream {
         let Self { args, function, rl, .. } = self;
-        let name = match &args.name {
-            Some(name) => name.value(),
-            None => label(&function.sig.ident),
+        let name = args.name.as_ref().map_or_else(|| label(&function.sig.ident), LitStr::value);
+        let is_deferred = function.is_deferred(args.future.is_some());
+        let site = Site {
+            name,
+            at,
+            parameters: function.parameters.iter().map(|it| label(&it.ident)).collect(),
+            used: names(&self.used),
+            generated: names(&self.generated),
+            metadata: names(&self.metadata),
+            tags: &args.tags,
+            subtype: args.subtype.as_ref(),
+            telemetry: Some(&args.telemetry),
+            spread: args.spread.is_some(),
+            summarise_full: args.summarise_full,
+            is_async: function.sig.asyncness.is_some() || is_deferred,
         };
-        let parameters = function.parameters.iter().map(|parameter| label(&parameter.ident));
-        let used = self.used.iter().map(|value| &value.name);
-        let generated = self.generated.iter().map(|value| &value.name);
-        let metadata = self.metadata.iter().map(|value| &value.name);
-        let tags = &args.tags;
-        let subtype = option(args.subtype.as_ref());
-        let telemetry = self.telemetry();
-        let spread = args.spread.is_some();
-        let summarise_full = args.summarise_full;
-        let is_async =
-            function.sig.asyncness.is_some() || function.is_deferred(args.future.is_some());
-        let line = Literal::u32_unsuffixed(line);
-        let column = Literal::u32_unsuffixed(column);
+        let site = site.declare(rl);
         quote_spanned! {Span::mixed_site()=>
-            fn __function() -> &'static ::core::primitive::str {
-                ::core::any::type_name_of_val(&__function)
-            }
-            static __SITE: #rl::Site = #rl::Site::new(#rl::SiteSpec {
-                name: #name,
-                function: __function,
-                crate_name: ::core::env!("CARGO_PKG_NAME"),
-                crate_version: ::core::env!("CARGO_PKG_VERSION"),
-                commit: ::core::option_env!("RUNLORE_GIT_COMMIT"),
-                module: ::core::module_path!(),
-                file: ::core::file!(),
-                line: #line,
-                column: #column,
-                parameters: &[#(#parameters),*],
-                used: &[#(#used),*],
-                generated: &[#(#generated),*],
-                metadata: &[#(#metadata),*],
-                tags: &[#(#tags),*],
-                subtype: #subtype,
-                telemetry: #telemetry,
-                spread: #spread,
-                summarise_full: #summarise_full,
-                is_async: #is_async,
-            });
+            #site
             #rl::inventory::submit! { #rl::SiteEntry::new(&__SITE) }
         }
-    }
-
-    fn telemetry(&self) -> TokenStream {
-        let rl = &self.rl;
-        let choice = match &self.args.telemetry {
-            Telemetry::Default => quote!(Default),
-            Telemetry::None => quote!(None),
-            Telemetry::Light => quote!(Light),
-            Telemetry::Types(types) => {
-                let types = types.iter().map(|name| Ident::new(&camel(name), Span::mixed_site()));
-                quote_spanned!(Span::mixed_site()=> Types(&[#(#rl::TelemetryType::#types),*]))
-            }
-        };
-        quote_spanned!(Span::mixed_site()=> #rl::TelemetryChoice::#choice)
     }
 
     fn sync(&self, body: &Body) -> TokenStream {
@@ -447,14 +408,6 @@ fn generated(args: &Args, function: &Function, ret: &Ident) -> Vec<Value> {
     values.extend(args.generated.iter().map(|field| Value::new(field.label(), &field.value)));
     values
 }
-
-fn option(value: Option<&impl ToTokens>) -> TokenStream {
-    match value {
-        Some(value) => quote_spanned!(Span::mixed_site()=> ::core::option::Option::Some(#value)),
-        None => quote_spanned!(Span::mixed_site()=> ::core::option::Option::None),
-    }
-}
-
 /// The type with `_` for every `impl Trait`, which only a signature may name.
 pub(crate) fn nameable(ty: &Type) -> Type {
     struct Erase;
@@ -471,15 +424,4 @@ pub(crate) fn nameable(ty: &Type) -> Type {
     let mut ty = ty.clone();
     Erase.visit_type_mut(&mut ty);
     ty
-}
-
-/// `per_cpu` as `PerCpu`
-fn camel(name: &str) -> String {
-    let mut camel = String::new();
-    for part in name.split('_') {
-        let mut chars = part.chars();
-        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
-        camel.push_str(chars.as_str());
-    }
-    camel
 }

@@ -1,6 +1,6 @@
 //! `#[telemetry_forward]`: from a forward pass to one that records itself and its layers.
 
-use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
@@ -13,6 +13,7 @@ use crate::expand::nameable;
 use crate::function::Function;
 use crate::layers;
 use crate::nearest::suggestion;
+use crate::site::Site;
 
 const NAMES: [&str; 5] = ["tensors", "name", "training", "sync", "crate"];
 
@@ -141,37 +142,16 @@ pub(crate) fn check(function: &Function, errors: &mut Errors) {
     }
 }
 
-/// What is known of a call before it is ever made.
+/// The description of a pass or a layer, which gives a tensor.
 pub(crate) fn site(rl: &TokenStream, name: &str, at: &Ident, parameters: &[String]) -> TokenStream {
-    let crate::expand::Location { line, column } = crate::location(at);
-    let line = Literal::u32_unsuffixed(line);
-    let column = Literal::u32_unsuffixed(column);
-    quote_spanned! {Span::mixed_site()=>
-        fn __function() -> &'static ::core::primitive::str {
-            ::core::any::type_name_of_val(&__function)
-        }
-        static __SITE: #rl::Site = #rl::Site::new(#rl::SiteSpec {
-            name: #name,
-            function: __function,
-            crate_name: ::core::env!("CARGO_PKG_NAME"),
-            crate_version: ::core::env!("CARGO_PKG_VERSION"),
-            commit: ::core::option_env!("RUNLORE_GIT_COMMIT"),
-            module: ::core::module_path!(),
-            file: ::core::file!(),
-            line: #line,
-            column: #column,
-            parameters: &[#(#parameters),*],
-            used: &[],
-            generated: &["tensor"],
-            metadata: &[],
-            tags: &[],
-            subtype: ::core::option::Option::None,
-            telemetry: #rl::TelemetryChoice::Default,
-            spread: false,
-            summarise_full: false,
-            is_async: false,
-        });
-    }
+    let site = Site {
+        name: name.to_owned(),
+        at: crate::location(at),
+        parameters: parameters.to_vec(),
+        generated: vec!["tensor"],
+        ..Site::default()
+    };
+    site.declare(rl)
 }
 
 /// The recording function. As in `#[telemetry_task]`, every token of ours has a mixed-site span.

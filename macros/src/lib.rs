@@ -10,13 +10,14 @@ mod forward;
 mod function;
 mod layers;
 mod nearest;
+mod site;
 mod source;
 
 use args::Args;
 use errors::Errors;
-use expand::Location;
 use function::Function;
 use proc_macro2::{Ident, TokenStream};
+use site::Location;
 
 /// Records every call of a function as a task: its arguments, what it returned, how it ended, how long it took.
 ///

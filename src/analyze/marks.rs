@@ -27,7 +27,7 @@ const TELLING: [&str; 6] = ["phase", "stage", "operation", "op", "marker", "coll
 
 /// What an event is to be remembered as.
 pub(super) fn kind_of(event: &TelemetryEvent) -> Option<MarkKind> {
-    let kind = event.event_type.as_str();
+    let kind = &*event.event_type;
     let is_alert = matches!(kind, "warning" | "critical" | "error");
     if kind.contains("oom") || (is_alert && tells_of_no_memory(event)) {
         return Some(MarkKind::OutOfMemory);
@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn alerts_that_tell_of_no_memory_are_more_than_alerts() {
         let event = |kind: &str, context: &str| TelemetryEvent {
-            event_type: kind.to_owned(),
-            context: Some(context.to_owned()),
+            event_type: kind.into(),
+            context: Some(context.into()),
             ..TelemetryEvent::default()
         };
         for (kind, context, expected) in [

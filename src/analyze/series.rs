@@ -155,15 +155,15 @@ pub struct Collector {
 impl Collector {
     /// Adds an event.
     pub fn add(&mut self, event: &TelemetryEvent) {
-        let session = match self.series.get_mut(&event.session_id) {
+        let session = match self.series.get_mut(&*event.session_id) {
             Some(session) => session,
-            None => self.series.entry(event.session_id.clone()).or_default(),
+            None => self.series.entry(event.session_id.to_string()).or_default(),
         };
         let series = session.entry((event.rank, event.device_id)).or_insert_with(|| Series {
             place: Place {
-                job_id: event.job_id.clone(),
-                session_id: Some(event.session_id.clone()),
-                host: Some(event.host.clone()),
+                job_id: event.job_id.clone().map(String::from),
+                session_id: Some(event.session_id.to_string()),
+                host: Some(event.host.to_string()),
                 rank: Some(event.rank),
                 device_id: Some(event.device_id),
                 ..Place::default()

@@ -26,6 +26,8 @@ mod ended;
 mod env;
 mod future;
 pub(crate) mod handed;
+#[cfg(feature = "events")]
+mod watch;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -36,6 +38,8 @@ pub(crate) use active::{
 };
 pub(crate) use env::{Inherited, STORE};
 pub use future::{FutureExt, InContext};
+#[cfg(feature = "events")]
+pub(crate) use watch::Watch;
 
 use crate::record::Id;
 
@@ -172,7 +176,7 @@ impl Context {
     /// Do not hold the guard across an `.await`: use [`FutureExt::in_context`] there.
     #[must_use = "the context is left when the guard is dropped"]
     pub fn enter(self) -> Entered {
-        Entered { before: CURRENT.replace(self), _not_send: PhantomData }
+        Entered { before: self.replace(), _not_send: PhantomData }
     }
 
     /// The id of the task in this context.
@@ -196,13 +200,18 @@ impl Context {
     /// Makes this the calling thread's context, and returns what to restore.
     #[inline]
     pub(crate) fn replace(self) -> Self {
+        #[cfg(feature = "events")]
+        watch::show(self);
         CURRENT.replace(self)
     }
 
     /// Makes this the calling thread's context again.
     #[inline]
     pub(crate) fn restore(self) {
-        CURRENT.set(ended::skip(self));
+        let restored = ended::skip(self);
+        #[cfg(feature = "events")]
+        watch::show(restored);
+        CURRENT.set(restored);
     }
 
     /// Leaves a task that may not be the current one: then the others inside it go on, and this context comes back after

@@ -3,7 +3,6 @@
 //! A bundle has no events, but columns of numbers over time, and beside them who took them.
 
 use std::collections::VecDeque;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -13,12 +12,9 @@ use super::event::TelemetryEvent;
 use super::problem::Problem;
 use super::record::Options;
 use super::session::SessionSummary;
-use crate::store::open_plain;
+use super::sink::{self, MANIFEST};
 
-const MANIFEST: &str = "manifest.json";
 const TIMELINE: &str = "telemetry_timeline.json";
-/// The longest file that is read: longer ones end in the middle.
-const LIMIT: u64 = 64 << 20;
 
 /// What the folder of a bundle holds.
 #[derive(Debug)]
@@ -42,7 +38,7 @@ pub(super) fn folder_of(path: &Path) -> Option<&Path> {
 }
 
 impl Bundle {
-    pub(super) fn open(folder: &Path) -> Self {
+    pub(super) fn open(folder: &Path) -> io::Result<Self> {
         let timeline = folder.join(TIMELINE);
         let mut bundle =
             Self { timeline, events: VecDeque::new(), summary: None, problems: Vec::new() };
@@ -62,22 +58,19 @@ impl Bundle {
         if let Some(columns) = bundle.object(&timeline) {
             bundle.read(&columns, &summary, &environment);
         }
-        bundle
+        Ok(bundle)
     }
 
     /// One of the files. What is wrong with it is told, and costs what it says.
     fn object(&mut self, path: &Path) -> Option<Map<String, Value>> {
-        let mut text = Vec::new();
-        let read = open_plain(path, false).and_then(|file| file.take(LIMIT).read_to_end(&mut text));
-        let what = match (read, serde_json::from_slice(&text)) {
-            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => return None,
-            (Err(error), _) => error.to_string(),
-            (Ok(_), Ok(Value::Object(object))) => return Some(object),
-            (Ok(_), Ok(_)) => "it must be a JSON object".to_owned(),
-            (Ok(_), Err(error)) => error.to_string(),
-        };
-        self.problems.push(Problem::of_file(path, what));
-        None
+        match sink::read(path) {
+            Ok(Some(Value::Object(object))) => Some(object),
+            Ok(_) => None,
+            Err(what) => {
+                self.problems.push(Problem::of_file(path, what));
+                None
+            }
+        }
     }
 
     /// A record of the old form for each row, for that is what its columns are called after.

@@ -1,14 +1,13 @@
 //! One event, whatever schema it came in.
 
-use std::borrow::Cow;
-
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::capabilities;
 use super::identity::{Identity, check_ranks};
 use super::invalid::{Invalid, Reason};
 use super::python::is_blank;
+use super::shared::{Metadata, Text};
 
 /// What a collector saw at one moment: the memory of an allocator and of its device, and what it was about.
 ///
@@ -17,21 +16,21 @@ use super::python::is_blank;
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetryEvent {
     /// The session that the event belongs to.
-    pub session_id: String,
+    pub session_id: Text,
     /// Unix nanoseconds.
     pub timestamp_ns: u64,
     /// `sample`, `start`, `stop`, `peak`, `allocation`, `warning` and the like; any word is allowed.
-    pub event_type: String,
+    pub event_type: Text,
     /// Who collected it.
-    pub collector: String,
+    pub collector: Text,
     /// The time between two samples; 0 where there is none.
     pub sampling_interval_ms: u64,
     /// The process; -1 where it is not known.
     pub pid: i64,
     /// The machine.
-    pub host: String,
+    pub host: Text,
     /// The job that the process is part of.
-    pub job_id: Option<String>,
+    pub job_id: Option<Text>,
     /// The process among all of the job.
     pub rank: u64,
     /// The process among those of its machine.
@@ -57,9 +56,9 @@ pub struct TelemetryEvent {
     /// What the device has.
     pub device_total_bytes: Option<u64>,
     /// What it was about, in words.
-    pub context: Option<String>,
+    pub context: Option<Text>,
     /// All the rest.
-    pub metadata: Map<String, Value>,
+    pub metadata: Metadata,
 }
 
 /// A sample of nothing, of a process and a session that are not known. The session must be named before the event can be
@@ -67,13 +66,13 @@ pub struct TelemetryEvent {
 impl Default for TelemetryEvent {
     fn default() -> Self {
         Self {
-            session_id: String::new(),
+            session_id: Text::default(),
             timestamp_ns: 0,
-            event_type: "sample".to_owned(),
-            collector: "runlore".to_owned(),
+            event_type: "sample".into(),
+            collector: "runlore".into(),
             sampling_interval_ms: 0,
             pid: -1,
-            host: "unknown".to_owned(),
+            host: "unknown".into(),
             job_id: None,
             rank: 0,
             local_rank: 0,
@@ -88,7 +87,7 @@ impl Default for TelemetryEvent {
             device_free_bytes: None,
             device_total_bytes: None,
             context: None,
-            metadata: Map::new(),
+            metadata: Metadata::default(),
         }
     }
 }
@@ -147,7 +146,7 @@ impl TelemetryEvent {
     /// The place of the process in its job.
     pub fn identity(&self) -> Identity {
         Identity {
-            job_id: self.job_id.clone(),
+            job_id: self.job_id.as_deref().map(str::to_owned),
             rank: self.rank,
             local_rank: self.local_rank,
             world_size: self.world_size,
@@ -161,8 +160,15 @@ impl TelemetryEvent {
     ///
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), Invalid> {
+        if is_blank(&self.session_id) {
+            return Err(Invalid::new("session_id", Reason::Blank));
+        }
+        self.check_beside_session()
+    }
+
+    /// The same, whether or not the session is known.
+    pub(super) fn check_beside_session(&self) -> Result<(), Invalid> {
         let texts = [
-            ("session_id", &self.session_id),
             ("event_type", &self.event_type),
             ("collector", &self.collector),
             ("host", &self.host),
@@ -201,7 +207,7 @@ impl TelemetryEvent {
     /// ```
     /// use runlore::events::{Schema, Target, TelemetryEvent};
     ///
-    /// let event = TelemetryEvent { session_id: "s".to_owned(), ..TelemetryEvent::default() };
+    /// let event = TelemetryEvent { session_id: "s".into(), ..TelemetryEvent::default() };
     /// assert_eq!(event.to_record(Schema::V4)?["device_used_bytes"], serde_json::Value::Null);
     ///
     /// let refused = event.to_record(Schema::V3).unwrap_err();
@@ -222,26 +228,26 @@ impl TelemetryEvent {
     /// The same, to be serialised in the order of the schema.
     pub(super) fn as_target(&self, target: Target) -> Result<InTarget<'_>, Invalid> {
         self.check()?;
-        let mut metadata = Cow::Borrowed(&self.metadata);
+        let mut metadata = self.metadata.clone();
         if target.schema == Schema::V4 {
             if let Some(said) = self.metadata.get(capabilities::KEY) {
                 capabilities::check(self, said)?;
             } else {
                 let inferred = capabilities::inferred(self);
                 capabilities::check(self, &inferred)?;
-                metadata.to_mut().insert(capabilities::KEY.to_owned(), inferred);
+                metadata.insert(capabilities::KEY.to_owned(), inferred);
             }
         } else if let Some(field) = self.unknown_counter() {
             if !target.lossy {
                 return Err(Invalid::new(field, Reason::MustNotBeNull));
             }
-            metadata.to_mut().remove(capabilities::KEY);
+            metadata.remove(capabilities::KEY);
         }
         if target.schema == Schema::V2
             && !self.session_id.starts_with(super::session_id::MADE_UP)
-            && self.metadata.get("session_id").and_then(Value::as_str) != Some(&self.session_id)
+            && self.metadata.get("session_id").and_then(Value::as_str) != Some(&*self.session_id)
         {
-            metadata.to_mut().insert("session_id".to_owned(), self.session_id.as_str().into());
+            metadata.insert("session_id".to_owned(), (*self.session_id).into());
         }
         Ok(InTarget { event: self, schema: target.schema, metadata })
     }
@@ -266,7 +272,7 @@ impl TelemetryEvent {
 pub(super) struct InTarget<'a> {
     event: &'a TelemetryEvent,
     schema: Schema,
-    metadata: Cow<'a, Map<String, Value>>,
+    metadata: Metadata,
 }
 
 impl Serialize for InTarget<'_> {
@@ -306,7 +312,7 @@ impl Serialize for InTarget<'_> {
         to.serialize_entry("device_free_bytes", &event.device_free_bytes)?;
         to.serialize_entry("device_total_bytes", &event.device_total_bytes)?;
         to.serialize_entry("context", &event.context)?;
-        to.serialize_entry("metadata", &*self.metadata)?;
+        to.serialize_entry("metadata", &self.metadata)?;
         to.end()
     }
 }

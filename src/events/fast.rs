@@ -3,27 +3,40 @@
 //! It knows records of a schema whose fields are all of the right type, each there once. What it does not take, it leaves
 //! to [`parse`](super::record::parse), which tells what is wrong; what it takes, it takes as that would.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::capabilities;
 use super::event::{Schema, TelemetryEvent};
 use super::python::is_blank;
+use super::shared::{Metadata, Text};
+use super::text::is_huge;
+
+/// Text that is copied only if it has escapes.
+#[derive(Deserialize, Default)]
+#[serde(transparent)]
+struct Words<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ordinary {
+struct Ordinary<'a> {
     schema_version: u8,
-    #[serde(default)]
-    session_id: String,
+    #[serde(default, borrow)]
+    session_id: Words<'a>,
     timestamp_ns: u64,
-    event_type: String,
-    collector: String,
+    #[serde(borrow)]
+    event_type: Words<'a>,
+    #[serde(borrow)]
+    collector: Words<'a>,
     sampling_interval_ms: u64,
     pid: i64,
-    host: String,
-    #[serde(default)]
-    job_id: Option<String>,
+    #[serde(borrow)]
+    host: Words<'a>,
+    #[serde(default, borrow)]
+    job_id: Option<Words<'a>>,
     #[serde(default, deserialize_with = "given")]
     rank: Option<u64>,
     #[serde(default, deserialize_with = "given")]
@@ -48,9 +61,62 @@ struct Ordinary {
     device_free_bytes: Option<u64>,
     #[serde(deserialize_with = "Option::deserialize")]
     device_total_bytes: Option<u64>,
-    #[serde(deserialize_with = "Option::deserialize")]
-    context: Option<String>,
-    metadata: Map<String, Value>,
+    #[serde(borrow, deserialize_with = "Option::deserialize")]
+    context: Option<Words<'a>>,
+    #[serde(borrow)]
+    metadata: &'a RawValue,
+}
+
+/// What the record before has said: most say the same, and then share it.
+#[derive(Debug, Default)]
+pub(super) struct Repeated {
+    session_id: Text,
+    event_type: Text,
+    collector: Text,
+    host: Text,
+    job_id: Text,
+    context: Text,
+    metadata: Metadata,
+    metadata_text: String,
+}
+
+/// Longer texts are not kept.
+const KEEP: usize = 64 * 1024;
+
+/// Far below what the parser allows, which counts from the outside of a record and not of its metadata.
+const NESTED: usize = 64;
+
+fn text(last: &mut Text, Words(text): Words<'_>) -> Text {
+    if *last == *text {
+        return last.clone();
+    }
+    let text = Text::from(&*text);
+    if text.len() <= KEEP {
+        *last = text.clone();
+    }
+    text
+}
+
+impl Repeated {
+    fn metadata(&mut self, text: &str) -> Option<Metadata> {
+        if text == self.metadata_text {
+            return Some(self.metadata.clone());
+        }
+        if text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count() > NESTED {
+            return None;
+        }
+        let map: Map<String, Value> = serde_json::from_str(text).ok()?;
+        if map.values().any(is_huge) {
+            return None;
+        }
+        let metadata = Metadata::from(map);
+        if text.len() <= KEEP {
+            self.metadata_text.clear();
+            self.metadata_text.push_str(text);
+            self.metadata = metadata.clone();
+        }
+        Some(metadata)
+    }
 }
 
 /// A rank that is there must not be null.
@@ -59,21 +125,21 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 }
 
 /// The event of a record, if it is an ordinary one; its session is empty where the record names none.
-pub(super) fn parse(record: &[u8]) -> Option<TelemetryEvent> {
+pub(super) fn parse(record: &[u8], repeated: &mut Repeated) -> Option<TelemetryEvent> {
     // Checked as a whole, which is faster than string by string.
-    let text = std::str::from_utf8(record).ok()?;
-    let ordinary: Ordinary = serde_json::from_str(text).ok()?;
+    let record = std::str::from_utf8(record).ok()?;
+    let ordinary: Ordinary<'_> = serde_json::from_str(record).ok()?;
     let schema = Schema::from_number(ordinary.schema_version.into())?;
     let rank = ordinary.rank.unwrap_or(0);
-    let mut event = TelemetryEvent {
-        session_id: ordinary.session_id,
+    let event = TelemetryEvent {
+        session_id: text(&mut repeated.session_id, ordinary.session_id),
         timestamp_ns: ordinary.timestamp_ns,
-        event_type: ordinary.event_type,
-        collector: ordinary.collector,
+        event_type: text(&mut repeated.event_type, ordinary.event_type),
+        collector: text(&mut repeated.collector, ordinary.collector),
         sampling_interval_ms: ordinary.sampling_interval_ms,
         pid: ordinary.pid,
-        host: ordinary.host,
-        job_id: ordinary.job_id,
+        host: text(&mut repeated.host, ordinary.host),
+        job_id: ordinary.job_id.map(|words| text(&mut repeated.job_id, words)),
         rank,
         local_rank: ordinary.local_rank.unwrap_or(rank),
         world_size: ordinary.world_size.unwrap_or(1),
@@ -86,8 +152,8 @@ pub(super) fn parse(record: &[u8]) -> Option<TelemetryEvent> {
         device_used_bytes: ordinary.device_used_bytes,
         device_free_bytes: ordinary.device_free_bytes,
         device_total_bytes: ordinary.device_total_bytes,
-        context: ordinary.context,
-        metadata: ordinary.metadata,
+        context: ordinary.context.map(|words| text(&mut repeated.context, words)),
+        metadata: repeated.metadata(ordinary.metadata.get())?,
     };
     // A session in the metadata, and one that is blank, are for the long way.
     if is_blank(&event.session_id)
@@ -102,13 +168,5 @@ pub(super) fn parse(record: &[u8]) -> Option<TelemetryEvent> {
     } else if event.unknown_counter().is_some() {
         return None;
     }
-    let session_is_open = event.session_id.is_empty();
-    if session_is_open {
-        event.session_id.push('?');
-    }
-    let is_fine = event.check().is_ok();
-    if session_is_open {
-        event.session_id.clear();
-    }
-    is_fine.then_some(event)
+    event.check_beside_session().is_ok().then_some(event)
 }

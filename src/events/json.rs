@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::fast::Repeated;
 use super::problem::What;
 use super::record::Options;
 use super::scan::{Ended, Scanner};
@@ -26,6 +27,7 @@ pub(super) type Found = (u64, Option<u64>, Result<Read, What>);
 pub(super) struct Records {
     scanner: Scanner<Input>,
     buffer: Vec<u8>,
+    repeated: Repeated,
     index: u64,
     state: State,
 }
@@ -117,7 +119,7 @@ impl Records {
     }
 
     fn new(scanner: Scanner<Input>, state: State) -> Self {
-        Self { scanner, buffer: Vec::new(), index: 0, state }
+        Self { scanner, buffer: Vec::new(), repeated: Repeated::default(), index: 0, state }
     }
 
     /// The next record, with its line and its place in the array.
@@ -172,11 +174,13 @@ impl Records {
         }
     }
 
-    fn read(&self, ended: &Ended, options: &Options) -> Result<Read, What> {
+    fn read(&mut self, ended: &Ended, options: &Options) -> Result<Read, What> {
         match ended {
             Ended::TooLong => Err(What::TooLong),
             Ended::Torn => Err(What::File("the file ends in the middle of an event".to_owned())),
-            Ended::Whole => text::parse(&self.buffer, options).map_err(What::Record),
+            Ended::Whole => {
+                text::parse(&self.buffer, options, &mut self.repeated).map_err(What::Record)
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use super::problem::Problem;
 use super::projection::{self, ProjectedRecord};
 use super::reader::{ReadOptions, Reader, read_with};
 use super::session::{Inferred, SessionSummary};
+use super::shared::Text;
 use super::{Invalid, Target};
 use crate::{Error, ErrorKind, Result};
 
@@ -62,7 +63,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Loaded> {
 pub fn load_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Loaded> {
     let mut reader = read_with(path, options)?;
     let mut problems = Vec::new();
-    let mut events: HashMap<String, (Vec<TelemetryEvent>, BTreeSet<usize>)> = HashMap::new();
+    let mut events: HashMap<Text, (Vec<TelemetryEvent>, BTreeSet<usize>)> = HashMap::new();
     while let Some(event) = reader.next() {
         match event {
             Ok(event) => {
@@ -82,8 +83,10 @@ pub fn load_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Loaded
     };
     let mut sessions = Vec::new();
     for summary in reader.summaries() {
-        let (events, sources) = events.remove(&summary.session_id).unwrap_or_default();
-        sessions.push(LoadedSession { summary: summary.clone(), events, sources: paths(sources) });
+        let (events, sources) = events.remove(&*summary.session_id).unwrap_or_default();
+        let last = events.iter().map(|event| event.timestamp_ns).max();
+        let summary = summary.clone().ended_by(last.and_then(|last| i64::try_from(last).ok()));
+        sessions.push(LoadedSession { summary, events, sources: paths(sources) });
     }
     for (_, (events, sources)) in events {
         let mut inferred: Option<Inferred> = None;
@@ -153,7 +156,7 @@ fn unique<T: serde::Serialize>(all: impl Iterator<Item = T>) -> Vec<T> {
 /// Summaries of all sessions of a file or a sink, without their events: in constant memory.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    counted: BTreeMap<String, (Inferred, u64)>,
+    counted: BTreeMap<Text, (Inferred, u64)>,
 }
 
 impl Sessions {
@@ -175,8 +178,9 @@ impl Sessions {
     pub fn finish(mut self, reader: &Reader) -> Vec<(SessionSummary, u64)> {
         let mut all = Vec::new();
         for summary in reader.summaries() {
-            let counted = self.counted.remove(&summary.session_id);
-            all.push((summary.clone(), counted.map_or(0, |(_, count)| count)));
+            let counted = self.counted.remove(&*summary.session_id);
+            let summary = summary.clone().ended_by(counted.as_ref().map(|(seen, _)| seen.last()));
+            all.push((summary, counted.map_or(0, |(_, count)| count)));
         }
         all.extend(self.counted.into_values().map(|(inferred, count)| (inferred.summary(), count)));
         all.sort_by_cached_key(|(summary, _)| summary.preference());

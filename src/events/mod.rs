@@ -35,6 +35,7 @@ mod record;
 mod scan;
 mod session;
 mod session_id;
+mod shared;
 mod sink;
 mod source;
 mod statistics;
@@ -50,6 +51,8 @@ pub use projection::{Correlation, ProjectedRecord, Resource};
 pub use reader::{Format, ReadOptions, Reader, read, read_with};
 pub use record::{Options, validate};
 pub use session::{SessionStatus, SessionSummary};
+pub use shared::{Metadata, Text};
+pub use sink::{SinkOptions, SinkTotals, SinkWriter};
 pub use statistics::{Peak, Statistics};
 pub use write::Writer;
 

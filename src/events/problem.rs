@@ -22,6 +22,8 @@ pub(super) enum What {
     Record(Wrong),
     /// The last line has no end and says nothing: whoever wrote it was stopped.
     Torn,
+    /// A session has no end, because its writer was stopped.
+    Interrupted(String),
     /// A record over the limit.
     TooLong,
     /// The file as a whole, or the rest of it.
@@ -60,9 +62,9 @@ impl Problem {
         }
     }
 
-    /// Whether it is only that the last line was not written to its end, which is no fault of the data.
+    /// Whether it is only that a line or a session was not written to its end, which is no fault of the data.
     pub fn is_torn(&self) -> bool {
-        self.what == What::Torn
+        matches!(self.what, What::Torn | What::Interrupted(_))
     }
 
     /// What is wrong, without where.
@@ -76,7 +78,7 @@ impl Problem {
             (What::Record(wrong), _) => wrong.to_string(),
             (What::Torn, _) => "torn: the file ends in the middle of it".to_owned(),
             (What::TooLong, _) => "longer than 64 MiB".to_owned(),
-            (What::File(what), _) => what.clone(),
+            (What::File(what) | What::Interrupted(what), _) => what.clone(),
         }
     }
 }

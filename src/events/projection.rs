@@ -81,8 +81,8 @@ impl TelemetryEvent {
     /// use runlore::events::{Schema, TelemetryEvent};
     ///
     /// let event = TelemetryEvent {
-    ///     session_id: "s".to_owned(),
-    ///     event_type: "warning".to_owned(),
+    ///     session_id: "s".into(),
+    ///     event_type: "warning".into(),
     ///     ..TelemetryEvent::default()
     /// };
     /// let record = event.project(Schema::V4)?;
@@ -102,16 +102,16 @@ impl TelemetryEvent {
             record_id: record_id(&record),
             timestamp_ns: self.timestamp_ns,
             observed_timestamp_ns: self.timestamp_ns,
-            session_id: self.session_id.clone(),
+            session_id: self.session_id.to_string(),
             source_kind: source_kind(self),
-            event_type: self.event_type.clone(),
+            event_type: self.event_type.to_string(),
             stage: stage(metadata),
             severity: severity(self),
             severity_text: metadata
                 .get("severity_text")
                 .filter(|it| !it.is_null())
                 .map(python::str),
-            body: self.context.clone(),
+            body: self.context.as_deref().map(str::to_owned),
             resource: resource(self),
             attributes: attributes(&record, metadata),
             correlation: correlation(self),
@@ -169,11 +169,11 @@ fn severity(event: &TelemetryEvent) -> Option<String> {
 pub(super) fn resource(event: &TelemetryEvent) -> Resource {
     Resource {
         source_kind: source_kind(event),
-        collector: event.collector.clone(),
-        host: event.host.clone(),
+        collector: event.collector.to_string(),
+        host: event.host.to_string(),
         pid: event.pid,
         device_id: event.device_id,
-        job_id: event.job_id.clone(),
+        job_id: event.job_id.as_deref().map(str::to_owned),
         rank: event.rank,
         local_rank: event.local_rank,
         world_size: event.world_size,
@@ -200,8 +200,8 @@ pub(super) fn correlation(event: &TelemetryEvent) -> Correlation {
         Some((format!("phase.{key}"), json!(value)))
     });
     Correlation {
-        session_id: event.session_id.clone(),
-        job_id: event.job_id.clone(),
+        session_id: event.session_id.to_string(),
+        job_id: event.job_id.as_deref().map(str::to_owned),
         rank: event.rank,
         local_rank: event.local_rank,
         world_size: event.world_size,

@@ -8,11 +8,13 @@ use std::sync::atomic::Ordering;
 use super::bundle::{self, Bundle};
 use super::csv::Rows;
 use super::event::TelemetryEvent;
+use super::fast::Repeated;
 use super::json::Records;
 use super::problem::{Problem, What};
 use super::record::Options;
 use super::session::SessionSummary;
 use super::session_id;
+use super::shared::Text;
 use super::sink::{self, Sink};
 use super::source::{Input, Source};
 use super::text::{self, Read};
@@ -69,7 +71,7 @@ pub struct Reader {
     summaries: Vec<SessionSummary>,
     /// The summary of an export, as long as its events agree with it.
     claimed: bool,
-    made_up: Option<String>,
+    made_up: Option<Text>,
     rewritten: u64,
     /// The events of a bundle, which has no records that could be read one by one.
     bundled: Option<VecDeque<TelemetryEvent>>,
@@ -78,12 +80,12 @@ pub struct Reader {
 struct Current {
     path: PathBuf,
     /// The session of records that name none.
-    session: Option<String>,
+    session: Option<Text>,
     records: Kind,
 }
 
 enum Kind {
-    Lines(Lines<Input>),
+    Lines(Lines<Input>, Repeated),
     Json(Box<Records>),
     Csv(Box<Rows>),
     Bundled(VecDeque<TelemetryEvent>),
@@ -145,7 +147,7 @@ pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader
     let by_key = options.events_key.is_some();
     match (bundle::folder_of(path), sink::folder_of(path)) {
         (Some(folder), _) if !by_key => {
-            let bundle = Bundle::open(folder);
+            let bundle = Bundle::open(folder).map_err(failed)?;
             reader.problems = bundle.problems.into();
             reader.summaries = bundle.summary.into_iter().collect();
             reader.bundled = Some(bundle.events);
@@ -214,7 +216,11 @@ impl Reader {
         let Some((source, session)) = self.sources.pop_front() else { return Ok(false) };
         let path = source.path.clone();
         if let Some(events) = self.bundled.take() {
-            self.current = Some(Current { path, session, records: Kind::Bundled(events) });
+            self.current = Some(Current {
+                path,
+                session: session.map(Into::into),
+                records: Kind::Bundled(events),
+            });
             return Ok(true);
         }
         let format = match self.options.format.or_else(|| Format::of_name(&path)) {
@@ -223,7 +229,9 @@ impl Reader {
             None => sniff(source.open()?)?,
         };
         let records = match format {
-            Format::JsonLines => Kind::Lines(Lines::new(source.open()?, LIMIT)),
+            Format::JsonLines => {
+                Kind::Lines(Lines::new(source.open()?, LIMIT), Repeated::default())
+            }
             Format::Csv => Kind::Csv(Box::new(Rows::new(source.open()?)?)),
             Format::Json => match Records::open(&source, self.options.events_key.as_deref())? {
                 Ok(opened) => {
@@ -238,6 +246,7 @@ impl Reader {
                 }
             },
         };
+        let session = session.map(Text::from);
         self.current = Some(Current { path, session, records });
         Ok(true)
     }
@@ -257,17 +266,16 @@ impl Reader {
     }
 
     /// Fills in what the record alone could not tell.
-    fn complete(&mut self, read: Read, hint: Option<&String>) -> TelemetryEvent {
+    fn complete(&mut self, read: Read, hint: Option<Text>) -> TelemetryEvent {
         let Read { mut event, rewritten } = read;
         self.rewritten += rewritten as u64;
         if event.session_id.is_empty() {
-            let known = hint.or(self.options.records.default_session_id.as_ref());
-            event.session_id = match known {
-                Some(id) => id.clone(),
-                None => self.made_up.get_or_insert_with(|| session_id::of_file(&event)).clone(),
-            };
+            let known = || self.options.records.default_session_id.as_deref().map(Text::from);
+            event.session_id = hint.or_else(known).unwrap_or_else(|| {
+                self.made_up.get_or_insert_with(|| session_id::of_file(&event).into()).clone()
+            });
         }
-        if self.claimed && self.summaries[0].session_id != event.session_id {
+        if self.claimed && event.session_id != *self.summaries[0].session_id {
             self.claimed = false;
             self.summaries.clear();
             let what =
@@ -305,9 +313,8 @@ impl Current {
                 let (line, read) = rows.next(options)?;
                 return Some(read.map_err(|what| Problem::new(path, Some(line), None, what)));
             }
-            Kind::Lines(lines) => {
-                next_line(lines, options).map(|found| found.map(|(line, read)| (line, None, read)))
-            }
+            Kind::Lines(lines, repeated) => next_line(lines, options, repeated)
+                .map(|found| found.map(|(line, read)| (line, None, read))),
             Kind::Json(records) => records.next(options),
         };
         match found {
@@ -327,12 +334,13 @@ impl Current {
 fn next_line(
     lines: &mut Lines<Input>,
     options: &Options,
+    repeated: &mut Repeated,
 ) -> io::Result<Option<(u64, Result<Read, What>)>> {
     let Some((number, line)) = lines.next()? else { return Ok(None) };
     let read = match line {
         Line::TooLong => Err(What::TooLong),
-        Line::Text(text) => text::parse(text, options).map_err(What::Record),
-        Line::Unended(text) => text::parse(text, options).map_err(|wrong| match wrong {
+        Line::Text(text) => text::parse(text, options, repeated).map_err(What::Record),
+        Line::Unended(text) => text::parse(text, options, repeated).map_err(|wrong| match wrong {
             text::Wrong::Invalid(_) => What::Record(wrong),
             _ => What::Torn,
         }),
@@ -360,12 +368,8 @@ impl Iterator for Reader {
             };
             match current.next(&self.options.records) {
                 Some(Ok(read)) => {
-                    let session = current.session.take();
-                    let event = self.complete(read, session.as_ref());
-                    if let Some(current) = &mut self.current {
-                        current.session = session;
-                    }
-                    return Some(Ok(event));
+                    let session = current.session.clone();
+                    return Some(Ok(self.complete(read, session)));
                 }
                 Some(Err(problem)) => return Some(Err(problem)),
                 None => self.current = None,

@@ -10,6 +10,7 @@ use super::invalid::{Invalid, Reason};
 use super::legacy;
 use super::python::is_blank;
 use super::session_id;
+use super::shared::Text;
 
 /// What to make of records that leave something out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,8 +76,8 @@ impl TelemetryEvent {
         if event.session_id.is_empty() {
             event.session_id = match &options.default_session_id {
                 Some(id) if is_blank(id) => return Err(Invalid::new("session_id", Reason::Blank)),
-                Some(id) => id.clone(),
-                None => record.as_object().map(session_id::of_record).unwrap_or_default(),
+                Some(id) => (**id).into(),
+                None => record.as_object().map(session_id::of_record).unwrap_or_default().into(),
             };
         }
         Ok(event)
@@ -191,13 +192,13 @@ pub(super) fn versioned(
     let context = optional_text(field("context"), "context")?;
     let metadata = metadata.ok_or_else(|| Invalid::new("metadata", Reason::NotAnObject))?;
     let mut event = TelemetryEvent {
-        session_id,
+        session_id: session_id.into(),
         timestamp_ns,
-        event_type,
-        collector,
+        event_type: event_type.into(),
+        collector: collector.into(),
         sampling_interval_ms,
         pid,
-        host,
+        host: host.into(),
         device_id,
         allocator_allocated_bytes: allocated,
         allocator_reserved_bytes: reserved,
@@ -207,8 +208,8 @@ pub(super) fn versioned(
         device_used_bytes: used,
         device_free_bytes: free,
         device_total_bytes: total,
-        context,
-        metadata,
+        context: context.map(Text::from),
+        metadata: metadata.into(),
         ..TelemetryEvent::default()
     };
     if v4 {
@@ -228,7 +229,7 @@ pub(super) fn versioned(
 impl TelemetryEvent {
     pub(super) fn set_identity(&mut self, identity: Identity) {
         let Identity { job_id, rank, local_rank, world_size } = identity;
-        (self.job_id, self.rank, self.local_rank) = (job_id, rank, local_rank);
+        (self.job_id, self.rank, self.local_rank) = (job_id.map(Text::from), rank, local_rank);
         self.world_size = world_size;
     }
 }

@@ -86,6 +86,12 @@ pub struct SessionSummary {
 }
 
 impl SessionSummary {
+    /// A session that runs since this event.
+    pub fn of(event: &TelemetryEvent) -> Self {
+        let first = Inferred::new(event, &event.collector).first;
+        Self { status: SessionStatus::Running, ..first }
+    }
+
     /// Reads a summary as sinks and exports have it.
     ///
     /// # Errors
@@ -129,6 +135,14 @@ impl SessionSummary {
         })
     }
 
+    /// The same, with the end of its last event where it was interrupted and nobody has said when.
+    pub(super) fn ended_by(mut self, last_ns: Option<i64>) -> Self {
+        if self.status == SessionStatus::Interrupted && self.ended_at_ns.is_none() {
+            self.ended_at_ns = last_ns;
+        }
+        self
+    }
+
     /// What comes first: completed sessions, then interrupted, incomplete and running ones; among those the one that ended
     /// or began last.
     pub(super) fn preference(&self) -> impl Ord + use<> {
@@ -159,38 +173,46 @@ fn number(fields: &Map<String, Value>, field: &str) -> Result<Option<i64>> {
 pub(super) struct Inferred {
     first: SessionSummary,
     last_stop: Option<i64>,
+    last: i64,
 }
 
 impl Inferred {
     pub(super) fn new(event: &TelemetryEvent, source: &str) -> Self {
         let first = SessionSummary {
-            session_id: event.session_id.clone(),
+            session_id: event.session_id.to_string(),
             status: SessionStatus::Incomplete,
             started_at_ns: time(event),
             ended_at_ns: None,
-            host: event.host.clone(),
+            host: event.host.to_string(),
             pid: event.pid,
-            job_id: event.job_id.clone(),
+            job_id: event.job_id.as_deref().map(str::to_owned),
             rank: event.rank,
             local_rank: event.local_rank,
             world_size: event.world_size,
             source: source.to_owned(),
         };
-        let mut inferred = Self { first, last_stop: None };
+        let mut inferred = Self { first, last_stop: None, last: time(event) };
         inferred.add(event);
         inferred
     }
 
     pub(super) fn add(&mut self, event: &TelemetryEvent) {
         let now = time(event);
+        self.last = self.last.max(now);
         if now < self.first.started_at_ns {
             let source = std::mem::take(&mut self.first.source);
-            let last_stop = self.last_stop;
+            let (last_stop, last) = (self.last_stop, self.last);
             *self = Self::new(event, &source);
             self.last_stop = self.last_stop.max(last_stop);
+            self.last = last;
         } else if event.event_type == "stop" {
             self.last_stop = self.last_stop.max(Some(now));
         }
+    }
+
+    /// When the last event was.
+    pub(super) fn last(&self) -> i64 {
+        self.last
     }
 
     pub(super) fn summary(&self) -> SessionSummary {

@@ -37,7 +37,7 @@ pub(super) fn of_record(record: &Map<String, Value>) -> String {
 /// file goes, however it is packed, and when it grows.
 pub(super) fn of_file(first: &TelemetryEvent) -> String {
     let mut text = String::new();
-    let event = TelemetryEvent { session_id: MADE_UP.to_owned(), ..first.clone() };
+    let event = TelemetryEvent { session_id: MADE_UP.into(), ..first.clone() };
     let record = event.to_record(Target::from(Schema::V3).lossy());
     python::json(&record.unwrap_or_default(), &mut text);
     made_of(&text)

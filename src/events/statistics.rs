@@ -60,7 +60,7 @@ impl Statistics {
     /// Adds an event.
     pub fn add(&mut self, event: &TelemetryEvent) {
         self.events += 1;
-        let kind = event.event_type.as_str();
+        let kind = &*event.event_type;
         match self.by_type.get_mut(kind) {
             Some(count) => *count += 1,
             None => _ = self.by_type.insert(kind.to_owned(), 1),
@@ -68,8 +68,8 @@ impl Statistics {
         let now = event.timestamp_ns;
         self.first_ns = Some(self.first_ns.map_or(now, |first| first.min(now)));
         self.last_ns = self.last_ns.max(Some(now));
-        if !self.hosts.contains(&event.host) {
-            self.hosts.insert(event.host.clone());
+        if !self.hosts.contains(&*event.host) {
+            self.hosts.insert(event.host.to_string());
         }
         self.ranks.insert(event.rank);
         self.devices.insert(event.device_id);

@@ -5,11 +5,12 @@ use std::fmt;
 use serde_json::Value;
 
 use super::event::TelemetryEvent;
+use super::fast::{self, Repeated};
 use super::invalid::Invalid;
 use super::mend::mend;
 use super::python::is_blank;
 use super::record::{self, Options};
-use super::{Reason, fast, session_id};
+use super::{Reason, session_id};
 use crate::{Error, ErrorKind, Result};
 
 /// Why a text is no event.
@@ -46,16 +47,16 @@ impl TelemetryEvent {
     ///
     /// Where the text is no JSON, or the record no event.
     pub fn from_json(text: &[u8], options: &Options) -> Result<Self> {
-        let mut event = parse(text, options)?.event;
+        let mut event = parse(text, options, &mut Repeated::default())?.event;
         if event.session_id.is_empty() {
             event.session_id = match &options.default_session_id {
                 Some(id) if is_blank(id) => {
                     return Err(Invalid::new("session_id", Reason::Blank).into());
                 }
-                Some(id) => id.clone(),
+                Some(id) => (**id).into(),
                 None => {
                     let record = value(text)?.0;
-                    record.as_object().map(session_id::of_record).unwrap_or_default()
+                    record.as_object().map(session_id::of_record).unwrap_or_default().into()
                 }
             };
         }
@@ -63,11 +64,13 @@ impl TelemetryEvent {
     }
 }
 
-/// The event of a text; its session is empty where the record names none.
-pub(super) fn parse(text: &[u8], options: &Options) -> Result<Read, Wrong> {
-    if let Some(event) = fast::parse(text)
-        && !event.metadata.values().any(is_huge)
-    {
+/// The event of a text; its session is empty where the record names none. `repeated` is kept from record to record.
+pub(super) fn parse(
+    text: &[u8],
+    options: &Options,
+    repeated: &mut Repeated,
+) -> Result<Read, Wrong> {
+    if let Some(event) = fast::parse(text, repeated) {
         return Ok(Read { event, rewritten: 0 });
     }
     let (value, mut rewritten) = value(text)?;
@@ -82,7 +85,7 @@ pub(super) fn parse(text: &[u8], options: &Options) -> Result<Read, Wrong> {
 }
 
 /// Whether a whole number may have been made a float because 64 bits do not hold it.
-fn is_huge(value: &Value) -> bool {
+pub(super) fn is_huge(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
             number.is_f64() && number.as_f64().is_some_and(|float| float.abs() >= 9.2e18)

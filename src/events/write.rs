@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::csv::RowWriter;
-use super::event::{Target, TelemetryEvent};
+use super::event::{InTarget, Target, TelemetryEvent};
 use super::reader::Format;
 use crate::{Error, ErrorKind, Result};
 
@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 /// use runlore::events::{Format, Options, Schema, TelemetryEvent, Writer};
 ///
-/// let event = TelemetryEvent { session_id: "s".to_owned(), ..TelemetryEvent::default() };
+/// let event = TelemetryEvent { session_id: "s".into(), ..TelemetryEvent::default() };
 /// let mut writer = Writer::new(Vec::new(), Format::JsonLines, Schema::V4)?;
 /// writer.write(&event)?;
 /// let text = writer.finish()?;
@@ -26,6 +26,8 @@ pub struct Writer<W: Write> {
     to: To<W>,
     target: Target,
     count: u64,
+    /// The line that is being written.
+    line: Vec<u8>,
 }
 
 enum To<W: Write> {
@@ -83,7 +85,7 @@ impl<W: Write> Writer<W> {
                 To::Csv(Box::new(rows))
             }
         };
-        Ok(Self { to, target, count: 0 })
+        Ok(Self { to, target, count: 0, line: Vec::new() })
     }
 
     /// Writes an event.
@@ -100,9 +102,12 @@ impl<W: Write> Writer<W> {
                 let before: &[u8] = if self.count == 0 { b"\n" } else { b",\n" };
                 to.write_all(before).and_then(|()| Ok(serde_json::to_writer(to, &record)?))
             }
-            To::Lines(to) => serde_json::to_writer(&mut *to, &record)
-                .map_err(io::Error::from)
-                .and_then(|()| to.write_all(b"\n")),
+            To::Lines(to) => {
+                self.line.clear();
+                put_line(&record, &mut self.line)
+                    .map_err(io::Error::from)
+                    .and_then(|()| to.write_all(&self.line))
+            }
         };
         written.map_err(cannot_write)?;
         self.count += 1;
@@ -122,6 +127,34 @@ impl<W: Write> Writer<W> {
         };
         finished.map_err(cannot_write)
     }
+}
+
+/// Appends a record as a line. Whatever some readers take for the end of a line is escaped, which means the same to all: U+2028 may be
+/// part of a text.
+pub(super) fn put_line(record: &InTarget<'_>, to: &mut Vec<u8>) -> serde_json::Result<()> {
+    let start = to.len();
+    serde_json::to_writer(&mut *to, record)?;
+    // Of what is escaped, each begins so, and little else does.
+    if to[start..].iter().any(|byte| matches!(byte, 0xC2 | 0xE2)) {
+        let line = to.split_off(start);
+        let mut rest = &line[..];
+        while let [first, after @ ..] = rest {
+            let (escaped, length): (&[u8], usize) = match rest {
+                [0xC2, 0x85, ..] => (b"\\u0085", 2),
+                [0xE2, 0x80, 0xA8, ..] => (b"\\u2028", 3),
+                [0xE2, 0x80, 0xA9, ..] => (b"\\u2029", 3),
+                _ => {
+                    to.push(*first);
+                    rest = after;
+                    continue;
+                }
+            };
+            to.extend_from_slice(escaped);
+            rest = &rest[length..];
+        }
+    }
+    to.push(b'\n');
+    Ok(())
 }
 
 fn flushed<W: Write>(mut to: W) -> io::Result<W> {

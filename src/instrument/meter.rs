@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::budget::{self, Budget};
 use super::inputs::Scratch;
+use crate::alloc::PeakScope;
 use crate::clock;
 use crate::context::Context;
 use crate::context::handed::{self, Sums};
@@ -81,6 +82,9 @@ pub(crate) struct Meter {
     /// What the thread had used when the task went on.
     since: Usage,
     own: Usage,
+    /// The most that it allocated at once while it ran, and what that is told from.
+    peak_bytes: u64,
+    peak: Option<PeakScope>,
     children: Sums,
     /// How long captures of other tasks took while it ran.
     capture_ns: u64,
@@ -156,6 +160,8 @@ impl Meter {
             since: used.unwrap_or_default(),
             is_counted: used.is_some(),
             own: Usage::NONE,
+            peak_bytes: 0,
+            peak: None,
             children: Sums::default(),
             capture_ns: 0,
             start_ns,
@@ -195,6 +201,7 @@ impl Meter {
                 capture_ns: 0,
             };
             running(|running| running.push(frame));
+            self.peak = Some(PeakScope::begin());
         }
     }
 
@@ -203,6 +210,7 @@ impl Meter {
         if !std::mem::take(&mut self.is_running) {
             return;
         }
+        self.peak_bytes = self.peak_bytes.max(self.peak.take().map_or(0, PeakScope::end));
         running(|running| {
             let place = running.iter().rposition(|frame| Some(frame.task) == self.task);
             let Some(place) = place else { return };
@@ -243,6 +251,7 @@ impl Meter {
         let measured = Measured {
             own: self.own,
             inclusive,
+            peak_bytes: self.peak_bytes,
             start_ns: self.start_ns,
             end_ns,
             nested_ns: self.capture_ns,

@@ -51,7 +51,7 @@ impl<I: Iterator<Item: Serialize>, P: Place> Iterator for Epochs<I, P> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let (step, item) = self.0.go_round(|item, _, items| {
+        let (step, item) = self.0.go_round(|item, items| {
             push_named(items, ItemKind::Used, "epoch", |to| to.serialize(item));
         })?;
         Some(Epoch { step, item })

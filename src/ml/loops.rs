@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::bar::Bar;
 use super::mode::{self, Kind};
 use super::shared::{LoopEnd, Shared};
-use super::step::{Attached, Detached, Place, Running, Step};
+use super::step::{Attached, Detached, Inner, Place, Running, Step};
 use crate::clock;
 use crate::context::Context;
 use crate::instrument::{OpenTask, Scratch, context_of_new_task, push_code};
@@ -28,9 +28,62 @@ pub struct Iterations<I, P: Place = Attached> {
     index: u64,
     /// Where its tasks belong, unless the thread is inside a task of the same workflow.
     base: Context,
+    /// None of a loop that is off. Apart from the rest, so that nothing but this is ever handed on: the compiler can keep a
+    /// loop that is off in registers, as it does with a bare one.
+    live: Option<Box<Live>>,
+    _place: PhantomData<P>,
+}
+
+/// What goes along with a loop.
+#[derive(Default)]
+struct Live {
     recorder: Option<Recorder>,
     bar: Option<Arc<Bar>>,
-    _place: PhantomData<P>,
+}
+
+impl Live {
+    /// The loop is asked for an item; now.
+    #[inline(never)]
+    fn go_round(&self, index: u64) -> u64 {
+        if let Some(recorder) = &self.recorder {
+            recorder.shared.0.go_round();
+        }
+        if let Some(bar) = self.bar.as_ref().filter(|_| index > 0) {
+            bar.advance();
+        }
+        clock::monotonic_ns()
+    }
+
+    /// There was no item.
+    #[inline(never)]
+    fn exhausted(&self) {
+        if let Some(recorder) = &self.recorder {
+            recorder.shared.0.end(LoopEnd::Exhausted);
+        }
+    }
+
+    /// Begins an iteration, with an item that was asked for at `asked_ns`.
+    #[inline(never)]
+    fn begin<P: Place>(
+        &self,
+        base: Context,
+        index: u64,
+        asked_ns: u64,
+        name: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<Box<Inner>> {
+        let inner = match &self.recorder {
+            None => Inner::unrecorded::<P>(base),
+            Some(recorder) => {
+                let waits = recorder.kind != Kind::Epochs;
+                let waited_ns = waits.then(|| clock::monotonic_ns() - asked_ns);
+                recorder.begin::<P>(base, index, waited_ns, name)
+            }
+        };
+        match &self.bar {
+            Some(bar) => Some(Inner::with_bar(inner, bar, base)),
+            None => inner,
+        }
+    }
 }
 
 /// How a loop is recorded.
@@ -63,30 +116,32 @@ impl Recorder {
         Some(Self { kind, telemetry, prefix, shared: EndsWithLoop(Arc::default()) })
     }
 
-    /// Begins an iteration; `name` adds what it goes by.
-    #[inline(never)]
+    /// Begins an iteration; `name` adds what it goes by. None where there is nothing to know of it.
     fn begin<P: Place>(
         &self,
         base: Context,
         index: u64,
         waited_ns: Option<u64>,
         name: impl FnOnce(&mut Vec<u8>),
-    ) -> Step<P> {
+    ) -> Option<Box<Inner>> {
         if !index.is_multiple_of(self.kind.every()) {
-            return Step::left_out(index, base);
+            return Some(Inner::left_out::<P>(base));
         }
         let around = if P::IS_ATTACHED { around(base) } else { Some(base) };
-        let Some(around) = around else { return Step::unrecorded(index, base) };
+        let Some(around) = around else { return Inner::unrecorded::<P>(base) };
         let mut items = Scratch::take();
         items.extend_from_slice(&self.prefix);
         push_number(&mut items, ItemKind::Used, "i", index);
+        if self.kind == Kind::Batches {
+            push_number(&mut items, ItemKind::Used, "batch", index);
+        }
         name(&mut items);
         if let Some(waited_ns) = waited_ns {
             push_number(&mut items, ItemKind::Metadata, "wait_ns", waited_ns);
         }
         match OpenTask::begin(around, None, self.telemetry, items, P::IS_ATTACHED) {
-            Some(task) => Step::recorded(index, Running::new(task, Arc::clone(&self.shared.0))),
-            None => Step::unrecorded(index, around),
+            Some(task) => Some(Inner::recorded(Running::new(task, Arc::clone(&self.shared.0)))),
+            None => Inner::unrecorded::<P>(around),
         }
     }
 }
@@ -100,7 +155,7 @@ fn around(base: Context) -> Option<Context> {
     Some(here.unwrap_or(base))
 }
 
-pub(super) fn push_number(items: &mut Vec<u8>, kind: ItemKind, name: &str, number: u64) {
+fn push_number(items: &mut Vec<u8>, kind: ItemKind, name: &str, number: u64) {
     push_item(items, kind, Key::Name(name), |items| {
         Encoder::new(items, Limits::DEFAULT, false).u64(number);
         Marks::default()
@@ -116,17 +171,18 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
         code: &Location<'_>,
     ) -> Self {
         let recorder = Recorder::new(kind, name, code);
-        Self { items, index: 0, base, recorder, bar: None, _place: PhantomData }
+        let live = recorder.map(|it| Box::new(Live { recorder: Some(it), bar: None }));
+        Self { items, index: 0, base, live, _place: PhantomData }
     }
 
     /// The same, not recorded.
     pub(super) fn left_out(items: I, base: Context) -> Self {
-        Self { items, index: 0, base, recorder: None, bar: None, _place: PhantomData }
+        Self { items, index: 0, base, live: None, _place: PhantomData }
     }
 
     /// Says how the iterations are recorded, instead of what the settings say; a loop that they turn off stays off.
     pub fn mode(mut self, mode: LoopMode) -> Self {
-        if let Some(recorder) = &mut self.recorder {
+        if let Some(recorder) = self.live.as_mut().and_then(|live| live.recorder.as_mut()) {
             recorder.telemetry = mode::telemetry_of(mode);
         }
         self
@@ -136,49 +192,32 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
     /// where the number of items is known.
     #[cfg(feature = "progress")]
     pub fn progress(mut self, title: &str) -> Self {
-        self.bar = Bar::show(title, self.items.size_hint());
+        if let Some(bar) = Bar::show(title, self.items.size_hint()) {
+            self.live.get_or_insert_default().bar = Some(bar);
+        }
         self
     }
 
-    /// Goes round once; `name` adds what an iteration goes by.
+    /// Goes round once; `name` adds what an iteration goes by, beside its number.
     #[inline]
     pub(super) fn go_round(
         &mut self,
-        name: impl FnOnce(&I::Item, u64, &mut Vec<u8>),
+        name: impl FnOnce(&I::Item, &mut Vec<u8>),
     ) -> Option<(Step<P>, I::Item)> {
         let index = self.index;
         self.index += 1;
-        if self.recorder.is_none() && self.bar.is_none() {
-            let item = self.items.next()?;
-            return Some((Step::unrecorded(index, self.base), item));
-        }
-        self.go_round_recorded(index, name)
-    }
-
-    fn go_round_recorded(
-        &mut self,
-        index: u64,
-        name: impl FnOnce(&I::Item, u64, &mut Vec<u8>),
-    ) -> Option<(Step<P>, I::Item)> {
-        if let Some(recorder) = &self.recorder {
-            recorder.shared.0.go_round();
-        }
-        if let Some(bar) = self.bar.as_ref().filter(|_| index > 0) {
-            bar.advance();
-        }
-        let asked_ns = clock::monotonic_ns();
+        let asked_ns = self.live.as_ref().map_or(0, |live| live.go_round(index));
         let Some(item) = self.items.next() else {
-            if let Some(recorder) = &self.recorder {
-                recorder.shared.0.end(LoopEnd::Exhausted);
+            if let Some(live) = &self.live {
+                live.exhausted();
             }
             return None;
         };
-        let Some(recorder) = &self.recorder else {
-            return Some((Step::unrecorded(index, self.base).with_bar(self.bar.as_ref()), item));
+        let inner = match &self.live {
+            None => Inner::unrecorded::<P>(self.base),
+            Some(live) => live.begin::<P>(self.base, index, asked_ns, |items| name(&item, items)),
         };
-        let waited_ns = (recorder.kind != Kind::Epochs).then(|| clock::monotonic_ns() - asked_ns);
-        let step = recorder.begin(self.base, index, waited_ns, |items| name(&item, index, items));
-        Some((step.with_bar(self.bar.as_ref()), item))
+        Some((Step::new(inner, index, self.base.workflow()), item))
     }
 }
 
@@ -187,17 +226,17 @@ impl<I> Iterations<I> {
     ///
     /// They belong to the task around this call.
     pub fn detached(self) -> Iterations<I, Detached> {
-        let Self { items, index, base, recorder, bar, .. } = self;
+        let Self { items, index, base, live, .. } = self;
         let base = around(base).unwrap_or(base).handed_over();
-        Iterations { items, index, base, recorder, bar, _place: PhantomData }
+        Iterations { items, index, base, live, _place: PhantomData }
     }
 }
 
 impl<I> Iterations<I, Detached> {
     /// Keeps the iterations on the thread that goes round the loop, as if they had never been let go.
     pub fn attached(self) -> Iterations<I> {
-        let Self { items, index, base, recorder, bar, .. } = self;
-        Iterations { items, index, base, recorder, bar, _place: PhantomData }
+        let Self { items, index, base, live, .. } = self;
+        Iterations { items, index, base, live, _place: PhantomData }
     }
 }
 
@@ -206,13 +245,7 @@ impl<I: Iterator, P: Place> Iterator for Iterations<I, P> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let is_batch =
-            self.recorder.as_ref().is_some_and(|recorder| recorder.kind == Kind::Batches);
-        self.go_round(|_, index, items| {
-            if is_batch {
-                push_number(items, ItemKind::Used, "batch", index);
-            }
-        })
+        self.go_round(|_, _| ())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -222,7 +255,7 @@ impl<I: Iterator, P: Place> Iterator for Iterations<I, P> {
 
 impl<I, P: Place> fmt::Debug for Iterations<I, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_recorded = self.recorder.is_some();
+        let is_recorded = self.live.as_ref().is_some_and(|live| live.recorder.is_some());
         f.debug_struct("Iterations")
             .field("index", &self.index)
             .field("is_recorded", &is_recorded)

@@ -57,8 +57,9 @@ pub struct Step<P: Place = Attached> {
     _place: PhantomData<P>,
 }
 
+/// What is known of an iteration.
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     running: Option<Running>,
     /// The context inside it, or around it where it is not recorded.
     inside: Context,
@@ -78,6 +79,32 @@ pub(super) struct Running {
 impl Inner {
     fn around(inside: Context) -> Box<Self> {
         Box::new(Self { running: None, inside, is_left_out: false, _left_out: None, bar: None })
+    }
+
+    /// Of one that is not recorded. An attached one finds the context around it by itself.
+    #[inline]
+    pub(super) fn unrecorded<P: Place>(around: Context) -> Option<Box<Self>> {
+        if P::IS_ATTACHED { None } else { Some(Self::around(around)) }
+    }
+
+    /// Of one that is not recorded, nor are loops and models inside it.
+    pub(super) fn left_out<P: Place>(around: Context) -> Box<Self> {
+        let mut inner = Self::around(around);
+        inner.is_left_out = true;
+        inner._left_out = P::IS_ATTACHED.then(LeftOut::enter);
+        inner
+    }
+
+    pub(super) fn recorded(running: Running) -> Box<Self> {
+        let mut inner = Self::around(lock(&running.task).inside());
+        inner.running = Some(running);
+        inner
+    }
+
+    pub(super) fn with_bar(inner: Option<Box<Self>>, bar: &Arc<Bar>, base: Context) -> Box<Self> {
+        let mut inner = inner.unwrap_or_else(|| Self::around(inside_unrecorded(base.workflow())));
+        inner.bar = Some(Arc::clone(bar));
+        inner
     }
 
     #[inline(never)]
@@ -102,44 +129,20 @@ impl Running {
     }
 }
 
+/// The context inside an attached iteration of which nothing is known.
+fn inside_unrecorded(workflow: Number) -> Context {
+    Context::new(None, workflow)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<P: Place> Step<P> {
-    /// One that is not recorded.
+    /// One of which something is known, or nothing but its number and the workflow of its loop.
     #[inline]
-    pub(super) fn unrecorded(index: u64, around: Context) -> Self {
-        let inner = if P::IS_ATTACHED { None } else { Some(Inner::around(around)) };
-        Self { inner, index, workflow: around.workflow(), _place: PhantomData }
-    }
-
-    fn new(index: u64, inner: Box<Inner>) -> Self {
-        let workflow = inner.inside.workflow();
-        Self { inner: Some(inner), index, workflow, _place: PhantomData }
-    }
-
-    /// One that is not recorded, nor are loops and models inside it.
-    pub(super) fn left_out(index: u64, around: Context) -> Self {
-        let mut inner = Inner::around(around);
-        inner.is_left_out = true;
-        inner._left_out = P::IS_ATTACHED.then(LeftOut::enter);
-        Self::new(index, inner)
-    }
-
-    pub(super) fn recorded(index: u64, running: Running) -> Self {
-        let mut inner = Inner::around(lock(&running.task).inside());
-        inner.running = Some(running);
-        Self::new(index, inner)
-    }
-
-    pub(super) fn with_bar(mut self, bar: Option<&Arc<Bar>>) -> Self {
-        if let Some(bar) = bar {
-            let inside = self.inside();
-            let inner = self.inner.get_or_insert_with(|| Inner::around(inside));
-            inner.bar = Some(Arc::clone(bar));
-        }
-        self
+    pub(super) fn new(inner: Option<Box<Inner>>, index: u64, workflow: Number) -> Self {
+        Self { inner, index, workflow, _place: PhantomData }
     }
 
     fn running(&self) -> Option<&Running> {
@@ -151,8 +154,8 @@ impl<P: Place> Step<P> {
     }
 
     pub(super) fn inside(&self) -> Context {
-        let around = || Context::new(None, self.workflow);
-        self.inner.as_ref().map_or_else(around, |inner| inner.inside)
+        let unrecorded = || inside_unrecorded(self.workflow);
+        self.inner.as_ref().map_or_else(unrecorded, |inner| inner.inside)
     }
 
     /// Its number in the loop, from 0.
@@ -285,7 +288,10 @@ impl Drop for Going<'_> {
 impl<P: Place> Drop for Step<P> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.take() {
+        // Asked first, so that nothing is written where nothing is known.
+        if self.inner.is_some()
+            && let Some(inner) = self.inner.take()
+        {
             inner.leave(self.index);
         }
     }

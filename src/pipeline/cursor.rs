@@ -46,9 +46,9 @@ impl Cursor {
         }
     }
 
-    /// Whether so much of the ring is taken that room must be made.
+    /// Whether so much of the ring is taken that room must be made. Not much earlier: what is written at once costs a store less.
     pub(super) fn is_filling(&self) -> bool {
-        self.ring.waiting() > self.ring.capacity() as u64 / 4
+        self.ring.is_wanted() || self.ring.waiting() > self.ring.capacity() as u64 / 2
     }
 
     /// Begins a look at what is there now; what part of the ring that is.

@@ -204,6 +204,8 @@ pub(crate) struct Measured {
     pub(crate) own: Usage,
     /// What it and its children used.
     pub(crate) inclusive: Usage,
+    /// The most that it had allocated at once on its thread, beyond what was allocated before.
+    pub(crate) peak_bytes: u64,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) nested_ns: u64,
@@ -216,7 +218,9 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    const NUMBERS: usize = 13;
+    const NUMBERS: usize = 2 * Self::USED + 4;
+    /// Numbers of a usage.
+    const USED: usize = 8;
 
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
         for used in [self.own, self.inclusive] {
@@ -226,10 +230,13 @@ impl Measured {
                 used.major_faults,
                 used.voluntary_switches,
                 used.involuntary_switches,
+                used.allocated_bytes,
+                used.freed_bytes,
+                used.allocations,
             ];
             numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
         }
-        for number in [self.start_ns, self.end_ns, self.nested_ns] {
+        for number in [self.start_ns, self.end_ns, self.nested_ns, self.peak_bytes] {
             to.extend_from_slice(&number.to_le_bytes());
         }
         let flags = [self.is_shared, self.children_are_shared, self.is_counted];
@@ -245,14 +252,19 @@ impl Measured {
             used.major_faults = u64_at(numbers, at + 16);
             used.voluntary_switches = u64_at(numbers, at + 24);
             used.involuntary_switches = u64_at(numbers, at + 32);
+            used.allocated_bytes = u64_at(numbers, at + 40);
+            used.freed_bytes = u64_at(numbers, at + 48);
+            used.allocations = u64_at(numbers, at + 56);
             used
         };
+        let others = 2 * Self::USED * 8;
         Some(Self {
             own: usage(0),
-            inclusive: usage(40),
-            start_ns: u64_at(numbers, 80),
-            end_ns: u64_at(numbers, 88),
-            nested_ns: u64_at(numbers, 96),
+            inclusive: usage(Self::USED * 8),
+            start_ns: u64_at(numbers, others),
+            end_ns: u64_at(numbers, others + 8),
+            nested_ns: u64_at(numbers, others + 16),
+            peak_bytes: u64_at(numbers, others + 24),
             is_shared: flags.first()? & 1 != 0,
             children_are_shared: flags.first()? & 2 != 0,
             is_counted: flags.first()? & 4 != 0,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::config::settings;
 use super::recover::Recovered;
 use super::run::Lines;
-use super::session::{OtherStore, RunEntry};
+use super::session::{RunEntry, StoreOfRun};
 use super::spool::{Head, Refused, Spool};
 use super::view::{Common, Task};
 use crate::clock;
@@ -26,28 +26,37 @@ pub(super) struct Left<'a> {
     pub(super) pid: u32,
 }
 
-/// Brings a run to its end in its store.
+/// Brings a run to its end in its stores. What is counted is what the first of them lacked.
 pub(super) fn finish_run(
     left: &Left<'_>,
-    tasks: Vec<&Task>,
+    tasks: &[&Task],
     recovered: &mut Recovered,
 ) -> io::Result<()> {
-    for other in &left.run.others {
-        let mut counted = Recovered::default();
-        match other {
-            OtherStore::Files => finish_in_files(left, tasks.clone(), &mut counted)?,
-            OtherStore::Here(uri) => finish_in_store(left, uri, tasks.clone(), &mut counted)?,
-            OtherStore::Elsewhere(store) => leave_for(left, store, tasks.clone())?,
+    let stores = match &*left.run.stores {
+        [] => &[StoreOfRun::Files],
+        stores => stores,
+    };
+    for (at, store) in stores.iter().enumerate() {
+        let mut count = Recovered::default();
+        match store {
+            StoreOfRun::Files => finish_in_files(left, tasks.to_vec(), &mut count)?,
+            StoreOfRun::Here(uri) => finish_in_store(left, uri, tasks.to_vec(), &mut count)?,
+            StoreOfRun::Elsewhere(store) => leave_for(left, store, tasks.to_vec(), &mut count)?,
+        }
+        if at == 0 {
+            recovered.add(&count);
         }
     }
-    match &left.run.store {
-        Some(uri) => finish_in_store(left, uri, tasks, recovered),
-        None => finish_in_files(left, tasks, recovered),
-    }
+    Ok(())
 }
 
 /// A store somewhere else is not for us to find by what a dead process left: who knows it replays this for it.
-fn leave_for(left: &Left<'_>, store: &str, mut tasks: Vec<&Task>) -> io::Result<()> {
+fn leave_for(
+    left: &Left<'_>,
+    store: &str,
+    mut tasks: Vec<&Task>,
+    recovered: &mut Recovered,
+) -> io::Result<()> {
     let run = left.run;
     let head = Head {
         workflow_id: run.workflow_id.clone(),
@@ -56,10 +65,14 @@ fn leave_for(left: &Left<'_>, store: &str, mut tasks: Vec<&Task>) -> io::Result<
         store: Some(store.to_owned()),
     };
     let lines = left.lines(&mut tasks, true, false);
-    Spool::leave(left.folder, head, &lines).map_err(|refused| match refused {
-        Refused::Io(error) => error,
-        Refused::Full => io::Error::other("there is no room"),
-    })
+    Spool::leave(left.folder, head, &lines, &settings().recorder).map_err(
+        |refused| match refused {
+            Refused::Io(error) => error,
+            Refused::Full => io::Error::other("there is no room"),
+        },
+    )?;
+    recovered.count(&tasks);
+    Ok(())
 }
 
 /// Where the store is away, the session stays for a later try.

@@ -55,6 +55,11 @@ impl<'j> Object<'j> {
         }
     }
 
+    /// How many bytes there are by now, with what was there before the object.
+    pub(super) fn length(&self) -> usize {
+        self.to.len()
+    }
+
     pub(super) fn end(self) {
         self.to.push(b'}');
     }

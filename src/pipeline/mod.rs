@@ -22,6 +22,8 @@ mod pairing;
 mod push;
 mod recorder;
 mod recover;
+#[cfg(feature = "mongodb")]
+mod refused;
 mod resources;
 mod retry;
 mod ring;
@@ -55,3 +57,5 @@ pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 pub(crate) use spool::replay_left;
 pub use spool::{Replayed, Spooled, replay, spooled};
 pub use stats::{Stats, Totals, stats};
+#[cfg(feature = "events")]
+pub(crate) use thread::current_id as current_thread_id;

@@ -249,11 +249,10 @@ fn wake_if_filling(ring: &Ring) {
 
 /// Tries until there is room, as long as the writer makes progress.
 #[cold]
-fn wait_for_room(ring: &Ring, items: usize, mut attempt: impl FnMut() -> bool) -> bool {
+fn wait_for_room(ring: &Ring, items: usize, attempt: impl FnMut() -> bool) -> bool {
     let stalled = ring.stalled();
     let recorder = &settings().recorder;
-    // The writer makes room when a quarter of the ring is taken. What does not fit then, because so many tasks are open
-    // in each other, would wait for ever.
+    // What does not fit into half of the ring, because so many tasks are open in each other, would wait for ever.
     let never_fits = ring.reserved() + items > ring.capacity() / 2;
     if recorder.when_full == WhenFull::Drop || never_fits {
         return false;
@@ -263,6 +262,15 @@ fn wait_for_room(ring: &Ring, items: usize, mut attempt: impl FnMut() -> bool) -
         return false;
     }
     stats::add(&stats::WAITS, 1);
+    ring.want_room(true);
+    let has_room = has_room_in_time(recorder.max_wait_ms, attempt);
+    ring.want_room(false);
+    stalled.set(!has_room);
+    has_room
+}
+
+/// Tries until there is room, or nothing has moved on for so long.
+fn has_room_in_time(max_wait: Duration, mut attempt: impl FnMut() -> bool) -> bool {
     let began = clock::monotonic_ns();
     let (mut progress, mut since) = (recorder::progress(), began);
     for round in 0_u32.. {
@@ -273,7 +281,7 @@ fn wait_for_room(ring: &Ring, items: usize, mut attempt: impl FnMut() -> bool) -
         let now = clock::monotonic_ns();
         if recorder::progress() != progress {
             (progress, since) = (recorder::progress(), now);
-        } else if now - since > recorder.max_wait_ms.as_nanos() as u64 {
+        } else if now - since > max_wait.as_nanos() as u64 && !recorder::is_storing(now) {
             break;
         }
         if now - began > LONGEST_WAIT.as_nanos() as u64 {
@@ -285,6 +293,5 @@ fn wait_for_room(ring: &Ring, items: usize, mut attempt: impl FnMut() -> bool) -
             std::thread::sleep(Duration::from_micros(50));
         }
     }
-    stalled.set(true);
     false
 }

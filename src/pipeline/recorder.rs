@@ -58,6 +58,7 @@ pub(super) fn is_running() -> bool {
 pub(super) fn forget() {
     WRITER.store(std::ptr::null_mut(), Ordering::Release);
     WOKEN.store(false, Ordering::Relaxed);
+    STORING_SINCE.store(0, Ordering::Relaxed);
 }
 
 /// Grows with everything the writer does: a task that waits for it sees whether that makes sense.
@@ -69,6 +70,26 @@ pub(super) fn progress() -> u64 {
 
 pub(super) fn made_progress() {
     PROGRESS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// When a store on the writer's thread was handed what it is writing; 0 while there is none.
+static STORING_SINCE: AtomicU64 = AtomicU64::new(0);
+
+/// A write that takes longer is no matter of a busy machine or disk.
+pub(super) const SLOW: Duration = Duration::from_secs(1);
+
+/// Writes on the writer's thread: tasks that find no room know what they wait for.
+pub(super) fn storing<T>(write: impl FnOnce() -> T) -> T {
+    STORING_SINCE.store(clock::monotonic_ns().max(1), Ordering::Relaxed);
+    let written = write();
+    STORING_SINCE.store(0, Ordering::Relaxed);
+    written
+}
+
+/// Whether a store is writing on the writer's thread, and not for too long.
+pub(super) fn is_storing(now: u64) -> bool {
+    let since = STORING_SINCE.load(Ordering::Relaxed);
+    since > 0 && now.saturating_sub(since) < SLOW.as_nanos() as u64
 }
 
 /// Wakes the writer before its time; a second call before it woke does nothing.

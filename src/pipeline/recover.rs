@@ -38,9 +38,9 @@ inventory::submit! {
 pub struct Recovered {
     /// Processes that died while they recorded.
     pub processes: u64,
-    /// Tasks that had ended, and were not in the store.
+    /// Tasks that had ended, and were not in the store, or are not known to be.
     pub tasks: u64,
-    /// Tasks that were open when the process died; they are in the store as RUNNING.
+    /// Tasks that were open when the process died; they are in the store as RUNNING, or wait for it.
     pub open: u64,
 }
 
@@ -50,11 +50,18 @@ impl Recovered {
         self.tasks += ended;
         self.open += tasks.len() as u64 - ended;
     }
+
+    pub(super) fn add(&mut self, more: &Self) {
+        self.processes += more.processes;
+        self.tasks += more.tasks;
+        self.open += more.open;
+    }
 }
 
 /// Finishes the work of processes that died while they recorded into this folder: tasks that had ended, and those that
-/// were open, go to the stores of their workflows, each once. Processes that are alive are left alone. One that may be, because
-/// it lost its lock or ran on another machine, is left alone with a word on standard error.
+/// were open, go to the stores of their workflows, each once; for a store on another machine they wait in a spool, as if that
+/// had been away. Processes that are alive are left alone. One that may be, because it lost its lock or ran on another machine, is
+/// left alone with a word on standard error.
 ///
 /// The library's readers and every run that starts do this by themselves, and without that word.
 ///
@@ -183,7 +190,7 @@ fn recover_session(
             continue;
         }
         let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
-        finish_run(&Left { folder, run, files, pid: log.owner.pid }, own, recovered)?;
+        finish_run(&Left { folder, run, files, pid: log.owner.pid }, &own, recovered)?;
     }
     let strangers: usize = by_run.values().map(Vec::len).sum();
     // Of a run that the log does not name everything is stored; but here its name may have been lost.

@@ -34,6 +34,18 @@ impl Serialize for Resources {
                 map.serialize_entry(name, &Threads { own, inclusive })?;
             }
         }
+        if let Some(Measured { own, inclusive, peak_bytes, .. }) = self.measured
+            && inclusive.allocations > 0
+        {
+            for (name, own, inclusive) in [
+                ("allocated_bytes", own.allocated_bytes, inclusive.allocated_bytes),
+                ("freed_bytes", own.freed_bytes, inclusive.freed_bytes),
+                ("allocations", own.allocations, inclusive.allocations),
+            ] {
+                map.serialize_entry(name, &Threads { own, inclusive })?;
+            }
+            map.serialize_entry("allocated_peak_bytes", &Peak { inclusive: peak_bytes })?;
+        }
         let process = self.process.unwrap_or_default();
         let overlap = self.measured.is_some_and(|measured| measured.is_shared);
         let is_divisible = self
@@ -152,6 +164,12 @@ impl Readings {
 struct Threads {
     #[serde(rename = "self")]
     own: u64,
+    inclusive: u64,
+}
+
+/// A peak has no part that is the task's own.
+#[derive(serde::Serialize)]
+struct Peak {
     inclusive: u64,
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct Ring {
     /// The session that it belongs to, and whether that has gone.
     pub(super) home: Home,
     abandoned: AtomicBool,
+    /// Its thread waits for room.
+    wanted: AtomicBool,
     /// Rings are numbered as they are made, from 1 on.
     pub(super) number: u64,
 }
@@ -107,6 +109,7 @@ impl Ring {
             capacity,
             home,
             abandoned: AtomicBool::new(false),
+            wanted: AtomicBool::new(false),
             number,
             producer: Producer {
                 committed: Cell::new(0),
@@ -301,6 +304,15 @@ impl Ring {
 
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the owning thread waits for room.
+    pub(crate) fn want_room(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
     }
 
     pub(crate) fn stalled(&self) -> &Cell<bool> {

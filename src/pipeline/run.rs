@@ -1,12 +1,12 @@
 //! The writer's side of one workflow: its batch, and a lane to each of its stores.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use super::config::settings;
-use super::json;
 use super::lane::Lane;
 use super::notice::notice;
 use super::recorder;
@@ -94,6 +94,8 @@ struct Closing {
 pub(super) struct Lines {
     pub(super) bytes: Vec<u8>,
     pub(super) ends: Vec<usize>,
+    /// For each record the part of the bytes that a store's columns are never found in; none where that is not known.
+    inner: Vec<Range<usize>>,
     /// The tasks among them.
     pub(super) tasks: Totals,
 }
@@ -103,11 +105,15 @@ impl Lines {
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+        self.inner.clear();
         self.tasks = Totals::default();
     }
 
     pub(super) fn push_workflow(&mut self, workflow: &WorkflowObject) {
-        self.push(|bytes| serde_json::to_writer(bytes, workflow));
+        self.push(|bytes| {
+            serde_json::to_writer(&mut *bytes, workflow)?;
+            Ok(bytes.len()..bytes.len())
+        });
     }
 
     pub(super) fn push_task(&mut self, task: &Task, common: &Common) {
@@ -116,12 +122,13 @@ impl Lines {
 
     /// Nothing in a record can fail to be JSON; should it, the others must not suffer.
     #[inline]
-    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> json::Done) {
+    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<Range<usize>>) {
         let start = self.bytes.len();
         let problem = match catch_unwind(AssertUnwindSafe(|| write(&mut self.bytes))) {
-            Ok(Ok(())) => {
+            Ok(Ok(inner)) => {
                 self.bytes.push(b'\n');
                 self.ends.push(self.bytes.len());
+                self.inner.push(inner);
                 return;
             }
             Ok(Err(error)) => error.to_string(),
@@ -136,7 +143,7 @@ impl Lines {
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
         let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
         let ends = ends.map(|(at, _)| at + 1).collect();
-        Self { bytes, ends, tasks: Totals::default() }
+        Self { bytes, ends, inner: Vec::new(), tasks: Totals::default() }
     }
 
     /// Those of the lines that are wanted.
@@ -156,7 +163,7 @@ impl Lines {
     }
 
     pub(super) fn batch(&self) -> Batch<'_> {
-        Batch::new(&self.bytes, &self.ends)
+        Batch::new(&self.bytes, &self.ends).with_inner(&self.inner)
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) const OPEN: &str = "open";
 /// What a session's name begins with once nothing in it is needed any more.
 pub(super) const DONE: &str = "done-";
 /// The form of the files; a reader leaves others alone.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// A line of the log.
 #[derive(Debug, Serialize, Deserialize)]
@@ -103,18 +103,15 @@ pub(super) struct RunEntry {
     pub(super) identity: Identity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) workflow: Option<Box<WorkflowObject>>,
-    /// The URI of its store, where that is not files of JSON lines in this folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) store: Option<String>,
-    /// Its other stores.
+    /// Its stores; none: files of JSON lines in this folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) others: Vec<OtherStore>,
+    pub(super) stores: Vec<StoreOfRun>,
 }
 
-/// A further store of a run.
+/// A store of a run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum OtherStore {
+pub(super) enum StoreOfRun {
     /// Files of JSON lines in this folder.
     Files,
     /// A store in this folder, by its URI.
@@ -123,10 +120,12 @@ pub(super) enum OtherStore {
     Elsewhere(String),
 }
 
-impl OtherStore {
+impl StoreOfRun {
     fn of(store: &dyn Store, folder: &Path) -> Option<Self> {
         let uri = store.uri()?;
-        Some(match store.folder() == Some(folder) {
+        // The queue of a store on another machine is here, and its records are not.
+        let is_here = store.folder() == Some(folder) && !store.is_remote();
+        Some(match is_here {
             true if is_recovered(&uri) => Self::Here(uri),
             true => Self::Files,
             false => Self::Elsewhere(spool::label(&uri)),
@@ -238,6 +237,8 @@ fn admit_with(run: &RunSpec, (first, store): (usize, &Path), sites: &[&'static S
     };
     session.runs.insert(run.number);
     let others = run.stores.iter().enumerate().filter(|(at, _)| *at != first);
+    let others = others.filter_map(|(_, other)| StoreOfRun::of(&**other, store));
+    let first = StoreOfRun::of(&*run.stores[first], store).unwrap_or(StoreOfRun::Files);
     session.write(&Entry::Run(RunEntry {
         number: run.number,
         workflow_id: run.workflow_id.clone(),
@@ -246,8 +247,7 @@ fn admit_with(run: &RunSpec, (first, store): (usize, &Path), sites: &[&'static S
         name: run.name.clone(),
         identity: Identity::of_process().clone(),
         workflow: run.workflow.clone(),
-        store: run.stores[first].uri().filter(|uri| is_recovered(uri)),
-        others: others.filter_map(|(_, other)| OtherStore::of(&**other, store)).collect(),
+        stores: [first].into_iter().chain(others).collect(),
     }));
     session.home
 }

@@ -18,9 +18,6 @@ use crate::{Error, ErrorKind, Result};
 /// How long the end of a run waits for a store on another thread to close.
 const CLOSING: Duration = Duration::from_millis(200);
 
-/// A write that takes longer is no matter of a busy machine.
-const SLOW: Duration = Duration::from_secs(1);
-
 /// What became of a batch.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -61,9 +58,9 @@ impl Sink {
             };
         };
         let began = Instant::now();
-        let outcome =
-            write(*run, &mut **store, lines).map_or_else(Outcome::Failed, |()| Outcome::Stored);
-        if began.elapsed() > SLOW.max(settings().recorder.max_wait_ms)
+        let written = recorder::storing(|| write(*run, &mut **store, lines));
+        let outcome = written.map_or_else(Outcome::Failed, |()| Outcome::Stored);
+        if began.elapsed() > recorder::SLOW.max(settings().recorder.max_wait_ms)
             && let Self::Inline(run, store) = std::mem::replace(self, Self::Gone)
         {
             *self = Self::apart(run, store);
@@ -87,7 +84,9 @@ impl Sink {
     /// Shows tasks that are open. A store that is behind has other worries.
     pub(super) fn write_open(&mut self, lines: &Arc<Lines>) -> Result<()> {
         match self {
-            Self::Inline(_, store) => guarded(|| store.write_open(&lines.batch())),
+            Self::Inline(_, store) => {
+                recorder::storing(|| guarded(|| store.write_open(&lines.batch())))
+            }
             Self::Apart(apart) if !apart.is_pending => {
                 _ = apart.jobs.send(Job::Open(Arc::clone(lines)));
                 Ok(())
@@ -98,7 +97,7 @@ impl Sink {
 
     pub(super) fn close(&mut self) -> Result<()> {
         match self {
-            Self::Inline(_, store) => guarded(|| store.close()),
+            Self::Inline(_, store) => recorder::storing(|| guarded(|| store.close())),
             Self::Apart(apart) => apart.close(),
             Self::Gone => Ok(()),
         }

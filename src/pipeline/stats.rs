@@ -25,6 +25,8 @@ pub struct Stats {
     pub batches: u64,
     /// Records that no store will ever have.
     pub dropped: u64,
+    /// Records that a store would not have among the others. It keeps them apart, or they are `dropped` too.
+    pub refused: u64,
     /// Records that wait because their store failed or is slow; they are tried again.
     pub waiting: u64,
     /// Those of them that wait on disk.
@@ -101,6 +103,7 @@ pub(super) static SYNCED: AtomicU64 = AtomicU64::new(0);
 pub(super) static BYTES: AtomicU64 = AtomicU64::new(0);
 pub(super) static BATCHES: AtomicU64 = AtomicU64::new(0);
 pub(super) static DROPPED: AtomicU64 = AtomicU64::new(0);
+pub(super) static REFUSED: AtomicU64 = AtomicU64::new(0);
 pub(super) static WAITING: AtomicU64 = AtomicU64::new(0);
 pub(super) static SPOOLED: AtomicU64 = AtomicU64::new(0);
 pub(super) static WAITS: AtomicU64 = AtomicU64::new(0);
@@ -119,6 +122,7 @@ pub fn stats() -> Stats {
         bytes: read(&BYTES),
         batches: read(&BATCHES),
         dropped: read(&DROPPED),
+        refused: read(&REFUSED),
         waiting: read(&WAITING),
         spooled: read(&SPOOLED),
         waits: read(&WAITS),

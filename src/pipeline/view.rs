@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::io::Read;
+use std::ops::Range;
 use std::rc::Rc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -10,7 +11,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::event::{
     End, Ending, Item, ItemKind, Items, Key, Marks, Measured, Start, bytes_of, u32_at, u64_at,
 };
-use super::json::{self, Done, Object};
+use super::json::{self, Object};
 use super::resources::{ProcessUse, Resources};
 use super::shed::Forgotten;
 use super::site::Site;
@@ -190,8 +191,8 @@ pub(super) struct TaskView<'a> {
 }
 
 impl TaskView<'_> {
-    /// Appends the record as JSON.
-    pub(super) fn write(&self, to: &mut Vec<u8>) -> Done {
+    /// Appends the record as JSON. Says which part of it holds what was measured: the rest is an object too.
+    pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<Range<usize>> {
         let (task, common) = (self.task, self.common);
         let site = task.site.map(|site| &site.spec);
         let notes = Notes::default();
@@ -248,6 +249,7 @@ impl TaskView<'_> {
                 record.field("error", &failure)?;
             }
         }
+        let inner = record.length();
         for (name, kind) in [
             ("telemetry_at_start", ItemKind::TelemetryAtStart),
             ("telemetry_at_end", ItemKind::TelemetryAtEnd),
@@ -283,6 +285,7 @@ impl TaskView<'_> {
             let used = Resources { measured, process, by_children, energy, child };
             record.field("resources", &used)?;
         }
+        let inner = inner..record.length();
         record.ready(&common.process);
         let thread = &task.thread;
         record.ready(thread.json.get_or_init(|| json::fields(|it| it.field("thread", &**thread))));
@@ -319,7 +322,7 @@ impl TaskView<'_> {
             record.field("unavailable", &Pairs(&notes))?;
         }
         record.end();
-        Ok(())
+        Ok(inner)
     }
 }
 

@@ -209,7 +209,7 @@ section! {
         pub budget_bytes: Bytes,
         /// What a task does when its queue is full.
         pub when_full: WhenFull,
-        /// How long a task waits for room while nothing moves on.
+        /// How long a task waits for room while nothing moves on; for a store that is writing, at least up to a second.
         pub max_wait_ms: Duration,
         /// Records are written when the oldest is this old …
         pub flush_ms: Duration,

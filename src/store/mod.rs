@@ -21,18 +21,23 @@ mod memory;
 pub mod mongodb;
 mod plain;
 mod reading;
+#[cfg(feature = "mongodb")]
+mod refused;
 mod sink;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
 pub use reading::SourceEntry;
 pub(crate) use reading::source;
+#[cfg(feature = "mongodb")]
+pub(crate) use refused::{Refused, WhenRefused, refuse};
 pub use sink::Sink;
 
 use crate::settings::Settings;
@@ -111,7 +116,9 @@ pub trait Store: Send {
         None
     }
 
-    /// Whether a call may take long, because it waits for another machine: such a store gets a thread of its own.
+    /// Whether a call may take long, because it waits for another machine: such a store gets a thread of its own. Its records are
+    /// not in its [`folder`](Self::folder): what a killed process leaves waits there in a spool, for the next run with the same store
+    /// or for [`replay`](crate::replay()).
     fn is_remote(&self) -> bool {
         false
     }
@@ -152,12 +159,18 @@ pub struct Known {
 pub struct Batch<'a> {
     lines: &'a [u8],
     ends: &'a [usize],
+    inner: &'a [Range<usize>],
 }
 
 impl<'a> Batch<'a> {
     /// `lines` holds JSON texts, each ended by a line feed; `ends` says where each of them ends.
     pub(crate) fn new(lines: &'a [u8], ends: &'a [usize]) -> Self {
-        Self { lines, ends }
+        Self { lines, ends, inner: &[] }
+    }
+
+    /// For each record, a part of `lines` that is fields of it which no store looks for.
+    pub(crate) fn with_inner(self, inner: &'a [Range<usize>]) -> Self {
+        Self { inner, ..self }
     }
 
     /// The records as lines of JSON, the last one ended too.
@@ -171,6 +184,23 @@ impl<'a> Batch<'a> {
         (0..ends.len()).map(move |index| {
             let start = if index == 0 { 0 } else { ends[index - 1] };
             std::str::from_utf8(&lines[start..ends[index] - 1]).unwrap_or_default()
+        })
+    }
+
+    /// Each record as JSON text, not checked again to be text, and its outline: the record without fields that no store looks
+    /// for, in two parts.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn outlined(&self) -> impl Iterator<Item = (&'a [u8], [&'a str; 2])> + use<'a> {
+        let Self { lines, ends, inner } = *self;
+        let text = move |part: Range<usize>| std::str::from_utf8(&lines[part]).unwrap_or_default();
+        (0..ends.len()).map(move |index| {
+            let start = if index == 0 { 0 } else { ends[index - 1] };
+            let end = ends[index] - 1;
+            let outline = match inner.get(index) {
+                Some(inner) => [text(start..inner.start), text(inner.end..end)],
+                None => [text(start..end), ""],
+            };
+            (&lines[start..end], outline)
         })
     }
 
@@ -235,8 +265,8 @@ impl StoreEntry {
     /// in its folder, and that folder; it returns the URI to open, or an error where the process could have meant something
     /// that is none of its business: the folder may come from anybody.
     ///
-    /// Without this, or where the store has no [`folder`](Store::folder), what is left goes to files of JSON lines in the
-    /// folder.
+    /// Without this, what is left goes to files of JSON lines in the store's [`folder`](Store::folder), unless the store
+    /// [is on another machine](Store::is_remote).
     #[must_use]
     pub const fn recovers(mut self, check: fn(&str, &Path) -> Result<String>) -> Self {
         self.recovers = Some(check);
@@ -373,8 +403,15 @@ const WITH_FEATURE: [(&str, &str); 3] =
 /// Why there is no store of a scheme that could be there.
 fn needs_feature(scheme: &str) -> Option<Error> {
     let (_, feature) = WITH_FEATURE.iter().find(|(known, _)| *known == scheme)?;
+    let program = match *feature {
+        // The program `runlore` has the others.
+        "mongodb" | "mongodb-srv" => {
+            "; the program `runlore` has it by `cargo install --path cli --features mongodb`"
+        }
+        _ => "",
+    };
     let text = format!(
-        "this program is built without `{scheme}://`: add the feature `{feature}` of the crate `runlore`"
+        "this program is built without `{scheme}://`: add the feature `{feature}` of the crate `runlore`{program}"
     );
     Some(Error::new(ErrorKind::Store, text))
 }

@@ -13,6 +13,8 @@ mod gpu;
 mod linux;
 pub mod machine;
 mod meminfo;
+#[cfg(feature = "events")]
+mod memory_now;
 mod parts;
 mod per_process;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
@@ -37,6 +39,8 @@ pub use container::{
 pub use energy::EnergyUsed;
 pub use gpu::{GpuDevice, GpuInfo};
 pub use machine::MachineInfo;
+#[cfg(feature = "events")]
+pub(crate) use memory_now::{MemoryNow, memory_now};
 pub use parts::{
     Cpu, CpuTimes, Disk, DiskIo, DiskUsage, Energy, IoCounters, Memory, NetIo, Network, Process,
     ProcessMemory, ProcessTimes, Swap, Switches, Telemetry, VirtualMemory,
@@ -57,7 +61,7 @@ pub fn forget_after_fork() {
 /// then; it mostly does nothing.
 #[cfg(target_os = "linux")]
 pub(crate) fn keep_up(now_ns: u64) {
-    linux::of_process(std::process::id()).keep_up(now_ns);
+    linux::of_this_process().keep_up(now_ns);
 }
 
 /// There are no counters on this system that go round.

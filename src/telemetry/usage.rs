@@ -77,6 +77,7 @@ impl ChildUsage {
             major_faults: self.major_faults,
             voluntary_switches: self.voluntary_switches,
             involuntary_switches: self.involuntary_switches,
+            ..Usage::NONE
         }
     }
 }
@@ -91,7 +92,7 @@ impl ChildUsage {
 /// ```
 #[cfg(target_os = "linux")]
 pub fn process() -> ProcessUsage {
-    super::linux::of_process(std::process::id()).process_usage()
+    super::linux::of_this_process().process_usage()
 }
 
 /// What the process has used so far; nothing is known on this system.

@@ -16,6 +16,7 @@ mod row13_query;
 mod row14_growth;
 mod row15_gpu;
 mod row16_training;
+mod row17_tracker;
 
 use crate::row::Row;
 
@@ -37,4 +38,5 @@ pub(crate) const ALL: &[&Row] = &[
     &row14_growth::ROW,
     &row15_gpu::ROW,
     &row16_training::ROW,
+    &row17_tracker::ROW,
 ];

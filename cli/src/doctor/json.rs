@@ -28,14 +28,27 @@ pub(super) fn of(report: &Report<'_>) -> Value {
             "cost_ns": nanoseconds(report.cost_of_machine),
         },
         "machine": report.machine,
-        "store": {
-            "path": report.store.display().to_string(),
-            "exists": report.store.path().map(|path| path.exists()),
-        },
+        "store": store(report),
         "spools": report.spooled.iter().map(spool).collect::<Vec<_>>(),
         "sensors": report.sensors.iter().map(sensor).collect::<Vec<_>>(),
         "findings": report.findings().map(|sensor| &sensor.field).collect::<Vec<_>>(),
     })
+}
+
+fn store(report: &Report<'_>) -> Value {
+    let mut told = json!({
+        "path": report.store.display().to_string(),
+        "exists": report.store.path().map(|path| path.exists()),
+    });
+    if let Some(server) = &report.server {
+        told["answers"] = server.runs.is_ok().into();
+        match &server.runs {
+            Ok(runs) => told["runs"] = (*runs).into(),
+            Err(why) => told["reason"] = why.as_str().into(),
+        }
+        told["problems"] = server.problems.clone().into();
+    }
+    told
 }
 
 fn spool(spooled: &Spooled) -> Value {

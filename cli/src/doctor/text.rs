@@ -70,6 +70,18 @@ fn summary(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     let is_missing = report.store.path().is_some_and(|path| !path.exists());
     let made = if is_missing { ", which the first run makes" } else { "" };
     line(out, "store", &format!("{}{made}", report.store.display()))?;
+    if let Some(server) = &report.server {
+        match &server.runs {
+            Ok(runs) => {
+                let runs = counted(*runs as u64, "run", "runs");
+                line(out, "", &format!("it answers, and has {runs}"))?;
+            }
+            Err(why) => line(out, "", why)?,
+        }
+        for problem in &server.problems {
+            line(out, "", problem)?;
+        }
+    }
     for spooled in &report.spooled {
         let store = spooled.store.as_deref().unwrap_or("a store without a name");
         let size = bytes(spooled.bytes);

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     reading: Reading,
 }
 
-fn schema(text: &str) -> Result<Schema, String> {
+pub(super) fn schema(text: &str) -> Result<Schema, String> {
     let number = text.parse().ok().and_then(Schema::from_number);
     number.ok_or_else(|| "there are 2, 3 and 4".to_owned())
 }

@@ -28,10 +28,20 @@ pub(super) struct Reading {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Named {
+pub(super) enum Named {
     Json,
     Jsonl,
     Csv,
+}
+
+impl From<Named> for Format {
+    fn from(named: Named) -> Self {
+        match named {
+            Named::Json => Format::Json,
+            Named::Jsonl => Format::JsonLines,
+            Named::Csv => Format::Csv,
+        }
+    }
 }
 
 impl Reading {
@@ -39,11 +49,7 @@ impl Reading {
         let mut options = ReadOptions::default();
         options.records.legacy = !self.no_legacy;
         options.events_key.clone_from(&self.events_key);
-        options.format = self.format.map(|named| match named {
-            Named::Json => Format::Json,
-            Named::Jsonl => Format::JsonLines,
-            Named::Csv => Format::Csv,
-        });
+        options.format = self.format.map(Format::from);
         options
     }
 

@@ -44,9 +44,11 @@ pub(crate) fn run(args: &Args) -> Done {
         match event {
             Ok(event) => {
                 if args.session.as_ref().is_none_or(|end| event.session_id.ends_with(&**end)) {
-                    match sessions.get_mut(&event.session_id) {
+                    match sessions.get_mut(&*event.session_id) {
                         Some(statistics) => statistics.add(&event),
-                        None => sessions.entry(event.session_id.clone()).or_default().add(&event),
+                        None => {
+                            sessions.entry(event.session_id.to_string()).or_default().add(&event);
+                        }
                     }
                 }
             }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{fact, plain};
 use crate::out::{BOLD, DIM};
-use crate::units::{bytes, change, count, joules, measured_by, nanoseconds, percent};
+use crate::units::{bytes, change, count, counted, joules, measured_by, nanoseconds, percent};
 
 /// `resources` of a task that took so long.
 pub(super) fn write(
@@ -30,6 +30,13 @@ pub(super) fn write(
     }
     if let Some(memory) = figures.take("rss_bytes") {
         fact(out, "memory", &memory.told(change, " resident"))?;
+    }
+    let allocated = ["allocated_bytes", "allocations", "freed_bytes", "allocated_peak_bytes"]
+        .map(|name| figures.take(name).map(|figure| figure.inclusive.unsigned_abs()));
+    if let [Some(allocated), Some(times), Some(freed), Some(peak)] = allocated {
+        let (times, freed) = (counted(times, "allocation", "allocations"), bytes(freed));
+        let told = format!("{} in {times}, {freed} freed", bytes(allocated));
+        fact(out, "allocated", &format!("{told}, {} at once", bytes(peak)))?;
     }
     for (name, heading, what) in
         [("read_bytes", "read", " from disks"), ("write_bytes", "written", " to disks")]

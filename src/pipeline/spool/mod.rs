@@ -49,12 +49,15 @@ pub(super) fn label(uri: &str) -> String {
 
 /// Where the spools of a store are; none where it has no folder and the settings name none.
 pub(super) fn folder_of(store: &dyn Store, settings: &RecorderSettings) -> Option<PathBuf> {
-    let folder = match &settings.spool {
-        Some(folder) => Some(folder.clone()),
-        None => store.folder().map(|folder| folder.join(FOLDER)),
-    };
     // The process may go to another folder.
-    folder.and_then(|folder| std::path::absolute(folder).ok())
+    std::path::absolute(folder_in(store.folder(), settings)?).ok()
+}
+
+fn folder_in(store: Option<&Path>, settings: &RecorderSettings) -> Option<PathBuf> {
+    match &settings.spool {
+        Some(folder) => Some(folder.clone()),
+        None => store.map(|folder| folder.join(FOLDER)),
+    }
 }
 
 /// There is no more room for records in a spool.
@@ -116,11 +119,16 @@ impl Spool {
         })
     }
 
-    /// Leaves records for whoever replays them.
-    pub(super) fn leave(folder: &Path, head: Head, lines: &Lines) -> Result<(), Refused> {
+    /// Leaves records of a store whose queue was in this folder for whoever replays them.
+    pub(super) fn leave(
+        folder: &Path,
+        head: Head,
+        lines: &Lines,
+        settings: &RecorderSettings,
+    ) -> Result<(), Refused> {
         let id = Id::new();
         let (lock, files) = (None, VecDeque::new());
-        let folder = folder.join(FOLDER);
+        let folder = folder_in(Some(folder), settings).unwrap_or_default();
         let (made, bytes, limit, records) = (0, 0, u64::MAX, 0);
         let mut spool =
             Self { folder, head, id, lock, files, made, bytes, limit, syncs: false, records };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::record::WorkflowObject;
+use crate::record::{Status, WorkflowObject};
 
 /// Workflow records being joined.
 #[derive(Debug, Default)]
@@ -39,6 +39,10 @@ pub(crate) fn join_process(
         return processes.len() - 1;
     };
     let known = &mut processes[at];
+    if known.is_finished() && workflow.status == Some(Status::Unknown) {
+        // Whoever recovered it did not know how it had ended.
+        return at;
+    }
     if !known.is_finished() || workflow.is_finished() {
         std::mem::swap(known, &mut workflow);
     }

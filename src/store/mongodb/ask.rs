@@ -197,6 +197,9 @@ impl Source for MongodbSource {
 
     fn runs(&self) -> Result<Runs> {
         let mut counted = CountedRuns::default();
+        if let Some(refused) = self.refused()? {
+            counted.add(Err(refused));
+        }
         let groups = match self.is_plain(Collection::Tasks)? {
             true => self.aggregated(Collection::Tasks, vec![doc! {"$group": totals()}])?,
             false => None,

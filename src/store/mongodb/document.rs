@@ -1,15 +1,12 @@
 //! A record as the document that is stored.
 
-use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::bytes::{Writer, kind};
+use super::scan::Scanner;
+use crate::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use serde::Deserializer as _;
-use serde::de::{MapAccess, Visitor};
-
-use super::bytes::{Key, Value, Writer, kind};
-use crate::{Error, ErrorKind, Result};
 
 /// The field with what is ours.
 pub(super) const OURS: &str = "_runlore";
@@ -149,11 +146,7 @@ impl Encoder {
         self.own.clear();
         self.seen = Seen::default();
         let open = self.writer.open();
-        let mut from = serde_json::Deserializer::from_str(text);
-        let read = from.deserialize_map(Record { encoder: self, is_sealed: label.is_sealed });
-        read.and_then(|()| from.end()).map_err(|error| {
-            Error::new(ErrorKind::Record, "a record is not a JSON object").with_source(error)
-        })?;
+        self.fields(text, label.is_sealed).ok_or_else(|| not_an_object(text))?;
         self.add(text, label);
         self.writer.close(open);
         let seen = std::mem::take(&mut self.seen);
@@ -168,6 +161,22 @@ impl Encoder {
             id: id.map(|id| id.text.clone()).unwrap_or_default(),
             is_task: seen.is_task,
         })
+    }
+
+    /// Writes the fields of a record; none where it is not a JSON object.
+    fn fields(&mut self, text: &str, is_sealed: bool) -> Option<()> {
+        let mut scanner = Scanner::new(text);
+        scanner.open()?;
+        let mut is_first = true;
+        while let Some(at) = scanner.key(&mut self.writer, is_first)? {
+            let kind = scanner.value(&mut self.writer)?;
+            self.writer.bytes[at] = kind;
+            self.field(at, kind, is_sealed);
+            is_first = false;
+        }
+        // Lengths in BSON have a sign.
+        (self.writer.bytes.len() <= i32::MAX as usize).then_some(())?;
+        scanner.end()
     }
 
     /// Adds what the record does not have by itself.
@@ -329,26 +338,12 @@ fn broken(error: &mongodb::bson::error::Error) -> Error {
     Error::new(ErrorKind::Record, format!("a record does not become a document: {error}"))
 }
 
-struct Record<'a> {
-    encoder: &'a mut Encoder,
-    is_sealed: bool,
-}
-
-impl<'de> Visitor<'de> for Record<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a record")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let encoder = self.encoder;
-        while let Some(at) = map.next_key_seed(Key(&mut encoder.writer))? {
-            let kind = map.next_value_seed(Value(&mut encoder.writer))?;
-            encoder.writer.bytes[at] = kind;
-            encoder.field(at, kind, self.is_sealed);
-        }
-        Ok(())
+/// What is wrong with a record, in the words of a reader that has some.
+fn not_an_object(text: &str) -> Error {
+    let error = Error::new(ErrorKind::Record, "a record is not a JSON object");
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Err(cause) => error.with_source(cause),
+        Ok(_) => error,
     }
 }
 

@@ -30,6 +30,7 @@ mod problem;
 mod processes;
 mod put;
 mod read;
+mod scan;
 mod shrink;
 mod write;
 
@@ -37,7 +38,7 @@ use super::{SourceEntry, StoreEntry};
 
 pub(super) use place::uri_of;
 pub use read::MongodbSource;
-pub use write::MongodbStore;
+pub use write::{FOLDER, MongodbStore};
 
 #[doc(hidden)]
 pub use document::encode_for_measuring;

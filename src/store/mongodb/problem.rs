@@ -80,6 +80,11 @@ pub(super) fn is_passing(error: &DriverError) -> bool {
         }
 }
 
+/// Whether the server refuses the one document that it was given, not all that is asked of it.
+pub(super) fn is_of_document(error: &DriverError) -> bool {
+    matches!(&*error.kind, Kind::Write(WriteFailure::WriteError(_)))
+}
+
 /// The code of a command that the server refused.
 pub(super) fn code(error: &DriverError) -> Option<i32> {
     match &*error.kind {

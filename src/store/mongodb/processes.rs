@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use super::collections::Collections;
 use super::decode::Stored;
 use super::document::{Label, now};
-use super::put::{Putting, not_json, raw};
+use super::put::{IN_VAIN, Putting, not_json, raw};
 use crate::record::WorkflowObject;
 use crate::store::join::{join_process, speak_as_one};
 use crate::{Error, ErrorKind, Result};
@@ -21,13 +21,17 @@ struct Process {
     text: String,
 }
 
+/// What came of trying to store a workflow.
+enum Attempt {
+    Done,
+    /// Another process was faster.
+    Again,
+    /// There was none to read, and the server says that there is one.
+    InVain(String),
+}
+
 impl Putting<'_> {
     /// What the processes of a workflow told of it.
-    pub(super) fn processes_of(&self, workflow_id: &str) -> Result<Vec<WorkflowObject>> {
-        let processes = self.processes(workflow_id)?;
-        processes.iter().map(|one| serde_json::from_str(&one.text).map_err(not_json)).collect()
-    }
-
     fn processes(&self, workflow_id: &str) -> Result<Vec<Process>> {
         let found = self.all(doc! {"workflow_id": workflow_id}, Collections::processes)?;
         let read = |document: &RawDocumentBuf| {
@@ -42,9 +46,19 @@ impl Putting<'_> {
 
     /// Stores a record of a workflow.
     pub(super) fn workflow(&mut self, workflow: &WorkflowObject) -> Result<()> {
+        let mut in_vain = 0;
         for _ in 0..ATTEMPTS {
-            if self.try_workflow(workflow)? {
-                return Ok(());
+            match self.try_workflow(workflow)? {
+                Attempt::Done => return Ok(()),
+                Attempt::Again => in_vain = 0,
+                Attempt::InVain(why) => {
+                    in_vain += 1;
+                    if in_vain == IN_VAIN {
+                        // Another has the same in a field that somebody made unique.
+                        let text = serde_json::to_string(workflow).map_err(not_json)?;
+                        return self.refused(&text, &why);
+                    }
+                }
             }
         }
         let text = format!(
@@ -55,8 +69,7 @@ impl Putting<'_> {
         Err(Error::new(ErrorKind::Store, text))
     }
 
-    /// False where another process was faster.
-    fn try_workflow(&mut self, workflow: &WorkflowObject) -> Result<bool> {
+    fn try_workflow(&mut self, workflow: &WorkflowObject) -> Result<Attempt> {
         let id = &workflow.workflow_id;
         // In this order: who changes the joined document after this has read the processes before it.
         let joined = self.all(doc! {"workflow_id": id}, Collections::workflows)?;
@@ -73,12 +86,13 @@ impl Putting<'_> {
         }
         let at = join_process(&mut processes, workflow.clone());
         if !self.put_process(&processes[at], known.get(at))? {
-            return Ok(false);
+            return Ok(Attempt::Again);
         }
-        let Some(spoken) = speak_as_one(processes) else { return Ok(true) };
+        let Some(spoken) = speak_as_one(processes) else { return Ok(Attempt::Done) };
         let json = serde_json::to_value(&spoken).map_err(not_json)?;
+        let text = json.to_string();
         match joined {
-            Some(joined) if joined.json == json => Ok(true),
+            Some(joined) if joined.json == json => Ok(Attempt::Done),
             Some(joined) => {
                 let label = Label {
                     id: raw(&joined.id),
@@ -87,14 +101,19 @@ impl Putting<'_> {
                     unique_id: None,
                     is_sealed: false,
                 };
-                let document = self.fitting(&json.to_string(), &label)?.document;
-                let done = self.replace_in(Collections::workflows, &joined, document)?;
-                done.map_err(|error| self.problem(&error))
+                let document = self.fitting(&text, &label)?.document;
+                let replaced = self.replace_in(Collections::workflows, &joined, document)?;
+                Ok(match self.settled(replaced, &text)? {
+                    true => Attempt::Done,
+                    false => Attempt::Again,
+                })
             }
             None => {
                 let label = Label::new(self.ids.next());
-                let document = self.fitting(&json.to_string(), &label)?.document;
-                self.insert_known(self.collections().workflows(), vec![document])
+                let document = self.fitting(&text, &label)?.document;
+                let into = self.collections().workflows();
+                let there = self.insert_new(into, vec![(document, &text)])?;
+                Ok(there.map_or(Attempt::Done, Attempt::InVain))
             }
         }
     }
@@ -111,21 +130,22 @@ impl Putting<'_> {
             let host = process.hostname.as_deref().unwrap_or_default();
             let pid = process.pid.map(|pid| pid.to_string()).unwrap_or_default();
             let id = format!("{}/{host}/{pid}", process.workflow_id);
-            return self.insert_known(self.collections().processes(), vec![document(&id, 0)?]);
+            let into = self.collections().processes();
+            return Ok(self.insert_new(into, vec![(document(&id, 0)?, &text)])?.is_none());
         };
         if known.text == text {
             return Ok(true);
         }
         let filter = doc! {"_id": &known.id, "rev": known.revision};
         let document = document(&known.id, known.revision + 1)?;
-        let done = self.patiently(move |collections| {
+        let replaced = self.patiently(move |collections| {
             let (filter, document) = (filter.clone(), document.clone());
             async move {
                 let done = collections.processes().replace_one(filter, &document).await?;
                 Ok(done.matched_count > 0)
             }
         })?;
-        done.map_err(|error| self.problem(&error))
+        self.settled(replaced, &text)
     }
 }
 

@@ -12,11 +12,12 @@ use super::collections::Collections;
 use super::connection::Connection;
 use super::decode::Stored;
 use super::document::{Encoded, Encoder, Label, REVISION, now};
-use super::problem::{DUPLICATE, code, explain, is_passing, scrubbed};
+use super::problem::{DUPLICATE, code, explain, is_of_document, is_passing, scrubbed};
 use super::shrink;
 use super::write::Ids;
 use crate::record::TaskObject;
 use crate::store::join::join_task;
+use crate::store::{Refused, refuse};
 use crate::{Error, ErrorKind, Result};
 
 /// How long one command may take: a server that is slow is given time, and one that hangs is not waited for.
@@ -25,6 +26,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 250;
 /// How often a document is looked at again that others change too.
 const ATTEMPTS: usize = 20;
+/// How often a task may be said to be there, and not be: somebody may delete it meanwhile, but not every time.
+pub(super) const IN_VAIN: usize = 3;
 /// Ids that are looked for at once.
 const IDS: usize = 1000;
 
@@ -198,24 +201,29 @@ impl Putting<'_> {
                 Ok(found)
             }
         })?;
-        found.map_err(|error| explain(self.connection.shown(), &error))
+        found.map_err(|error| self.problem(&error))
     }
 
     /// Joins a task with what is there of it; gives what is there afterwards, if that changed.
     fn join(&mut self, id: &str, text: &str, known: Option<Stored>) -> Result<Option<Stored>> {
         let task: TaskObject = serde_json::from_str(text).map_err(not_json)?;
-        let (mut known, mut copy) = (known, 1);
+        let (mut known, mut copy, mut in_vain) = (known, 1, 0);
         for _ in 0..ATTEMPTS {
             let unique = if copy == 1 { id.to_owned() } else { format!("{id}#{copy}") };
             if known.is_none() {
                 known = self.stored(&[&unique])?.remove(&unique);
             }
             let Some(there) = &known else {
-                if self.insert_as(text, &unique, copy > 1)? {
+                let Some(why) = self.insert_as(text, &unique, copy > 1)? else { return Ok(None) };
+                in_vain += 1;
+                if in_vain == IN_VAIN {
+                    // Another has the same in a field that somebody made unique.
+                    self.refused(text, &why)?;
                     return Ok(None);
                 }
                 continue;
             };
+            in_vain = 0;
             let mut joined: TaskObject =
                 serde_json::from_value(there.json.clone()).map_err(not_json)?;
             let is_other = joined.workflow_id != task.workflow_id
@@ -239,19 +247,18 @@ impl Putting<'_> {
         Err(Error::new(ErrorKind::Store, text))
     }
 
-    /// Inserts a task under an id; false where there is one by now.
-    fn insert_as(&mut self, text: &str, unique: &str, is_copy: bool) -> Result<bool> {
+    /// Inserts a task under an id; where there is one by now, what the server says of it.
+    fn insert_as(&mut self, text: &str, unique: &str, is_copy: bool) -> Result<Option<String>> {
         let mut label = Label::new(self.ids.next());
         label.unique_id = is_copy.then_some(unique);
         let document = self.fitting(text, &label)?.document;
         let failed = self.insert(self.collections().tasks(), vec![document])?;
-        match failed.first() {
-            None => Ok(true),
-            Some(failed) if failed.code == DUPLICATE => Ok(false),
+        match failed.into_iter().next() {
+            None => Ok(None),
+            Some(failed) if failed.code == DUPLICATE => Ok(Some(failed.why)),
             Some(failed) => {
-                let why = failed.why.clone();
-                self.put_sealed(unique, text, &why)?;
-                Ok(true)
+                self.put_sealed(unique, text, &failed.why)?;
+                Ok(None)
             }
         }
     }
@@ -280,7 +287,12 @@ impl Putting<'_> {
                 Ok(true) => {
                     return Ok(Some(Stored { revision: Some(revision), json, ..known.clone() }));
                 }
-                Err(error) if is_sealed => return Err(explain(self.connection.shown(), &error)),
+                Err(error) if !is_of_document(&error) => return Err(self.problem(&error)),
+                // What is there stays as it is.
+                Err(error) if is_sealed => {
+                    self.refused(&text, &scrubbed(&error))?;
+                    return Ok(Some(known.clone()));
+                }
                 Err(_) => {}
             }
         }
@@ -320,49 +332,68 @@ impl Putting<'_> {
         }
     }
 
-    /// Keeps a record that the server does not want among the others, so that none of these is held up by it.
+    /// Keeps a record apart that the server does not want among the others, so that none of these is held up by it. Where it takes
+    /// it nowhere, the record is lost: to try it for ever would cost all that come after it.
     pub(super) fn refused(&self, text: &str, why: &str) -> Result<()> {
         let end = (0..=text.len().min(shrink::LARGEST - 4096))
             .rev()
             .find(|at| text.is_char_boundary(*at))
             .unwrap_or(0);
         let hash = twox_hash::XxHash3_128::oneshot(text.as_bytes());
-        let document = doc! {
-            "_id": format!("{hash:032x}"), "why": crate::record::scrub(why), "json": &text[..end],
+        let (id, why) = (format!("{hash:032x}"), crate::record::scrub(why));
+        let update = doc! {"$setOnInsert": {
+            "why": &why, "json": &text[..end],
             "registered_at": mongodb::bson::DateTime::from_millis(now()),
-        };
-        let document = RawDocumentBuf::try_from(&document)
-            .map_err(|error| Error::new(ErrorKind::Record, error.to_string()))?;
-        let failed = self.insert(self.collections().refused(), vec![document])?;
-        match failed.first() {
-            Some(failed) if failed.code != DUPLICATE => {
-                let text = format!("{} refuses a record: {}", self.connection.shown(), failed.why);
-                Err(Error::new(ErrorKind::Store, crate::record::scrub(&text)))
+        }};
+        let kept = self.patiently(move |collections| {
+            let (id, update) = (doc! {"_id": &id}, update.clone());
+            async move {
+                let done = collections.refused().update_one(id, update).upsert(true).await?;
+                Ok(done.matched_count > 0)
             }
-            _ => Ok(()),
-        }
+        })?;
+        let kept = match kept {
+            // Of a record that is tried again it was told before.
+            Ok(true) => return Ok(()),
+            Ok(false) => Some("its collection refused_records"),
+            Err(_) => None,
+        };
+        refuse(&Refused { store: self.connection.shown(), why: &why, kept });
+        Ok(())
     }
 
-    /// Inserts documents whose ids say all that is in them: those that are there already need not be written.
-    pub(super) fn insert_known(
+    /// Inserts documents, each with the text of its record, unless they are there already; gives what the server says of the last one
+    /// that is.
+    pub(super) fn insert_new(
         &self,
         into: Collection<RawDocumentBuf>,
-        documents: Vec<RawDocumentBuf>,
-    ) -> Result<bool> {
-        let failed = self.insert(into, documents)?;
-        match failed.iter().find(|failed| failed.code != DUPLICATE) {
-            Some(failed) => {
-                let text = format!("{} refuses a record: {}", self.connection.shown(), failed.why);
-                Err(Error::new(ErrorKind::Store, crate::record::scrub(&text)))
+        documents: Vec<(RawDocumentBuf, &str)>,
+    ) -> Result<Option<String>> {
+        let (documents, texts): (Vec<_>, Vec<_>) = documents.into_iter().unzip();
+        let mut known = None;
+        for failed in self.insert(into, documents)? {
+            match failed.code {
+                DUPLICATE => known = Some(failed.why),
+                _ => self.refused(texts[failed.index], &failed.why)?,
             }
-            None => Ok(failed.is_empty()),
+        }
+        Ok(known)
+    }
+
+    /// Whether a document was replaced; one that the server does not want is kept apart, and done with.
+    pub(super) fn settled(&self, replaced: Result<bool, DriverError>, text: &str) -> Result<bool> {
+        match replaced {
+            Ok(is_replaced) => Ok(is_replaced),
+            Err(error) if is_of_document(&error) => {
+                self.refused(text, &scrubbed(&error)).map(|()| true)
+            }
+            Err(error) => Err(self.problem(&error)),
         }
     }
 
     /// What an error of the server's means for the store.
-    pub(super) fn problem(&self, error: &DriverError) -> Error {
-        let text = format!("{} refuses a record: {}", self.connection.shown(), scrubbed(error));
-        Error::new(ErrorKind::Store, text)
+    fn problem(&self, error: &DriverError) -> Error {
+        explain(self.connection.shown(), error)
     }
 }
 

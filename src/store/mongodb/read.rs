@@ -68,6 +68,23 @@ impl MongodbSource {
         })
     }
 
+    /// What there is to tell of records that the server would not have among the others.
+    pub(super) fn refused(&self) -> Result<Option<Error>> {
+        let connection = self.connection()?;
+        let refused = Collections::new(connection.database()).refused();
+        let shown = connection.shown().to_owned();
+        let count = connection.run(async move {
+            let count = refused.count_documents(doc! {}).await;
+            count.map_err(|error| explain(&shown, &error))
+        })?;
+        let records = if count == 1 { "record" } else { "records" };
+        let text = format!(
+            "{} has refused {count} {records}: see why in its collection refused_records",
+            connection.shown()
+        );
+        Ok((count > 0).then(|| Error::new(ErrorKind::Record, text)))
+    }
+
     /// Asks for documents.
     pub(super) fn found(
         &self,

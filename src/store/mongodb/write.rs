@@ -1,12 +1,10 @@
 //! Writing: new tasks in one go, and whatever is written again changes nothing.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
 
 use super::collections::Collections;
@@ -16,15 +14,15 @@ use super::place::Place;
 use super::problem::{code, explain};
 use super::put::{Putting, Task, not_json};
 use super::{indexes, processes};
-use crate::record::{Record, Status};
-use crate::store::{Batch, Known, RunInfo, Store};
+use crate::record::Record;
+use crate::store::{Batch, RunInfo, Store};
 use crate::{Error, ErrorKind, Result};
 
 /// How long making indexes may take: on a large collection that is long.
 const INDEXING: Duration = Duration::from_secs(60);
 
-/// The folder for queues and spool, inside that of the files of JSON lines.
-const FOLDER: &str = "mongodb";
+/// The folder for queues and spools, inside `databases.jsonl.path`.
+pub const FOLDER: &str = "mongodb";
 
 /// Ids of documents, in the order in which they are made, to the millisecond also among several stores.
 #[derive(Debug)]
@@ -127,7 +125,7 @@ impl Store for MongodbStore {
             match sort_out(&mut putting, record) {
                 Ok(Sorted::Task(task)) => tasks.push(task),
                 Ok(Sorted::Workflow(workflow)) => workflows.push(workflow),
-                Ok(Sorted::Other(text)) => others.push(processes::other(&text)?),
+                Ok(Sorted::Other(text)) => others.push((processes::other(&text)?, record)),
                 Err(error) => putting.refused(record, &error.to_string())?,
             }
         }
@@ -136,7 +134,7 @@ impl Store for MongodbStore {
             putting.workflow(workflow)?;
         }
         if !others.is_empty() {
-            putting.insert_known(putting.collections().others(), others)?;
+            putting.insert_new(putting.collections().others(), others)?;
         }
         Ok(())
     }
@@ -160,32 +158,6 @@ impl Store for MongodbStore {
 
     fn uri(&self) -> Option<String> {
         Some(self.link.place().uri().to_owned())
-    }
-
-    fn known(&mut self, run: &RunInfo, tasks: &HashSet<String>) -> Result<Known> {
-        let connection = self.link.get()?;
-        let (encoder, ids) = (&mut self.encoder, &mut self.ids);
-        let putting = Putting { connection: &connection, encoder, ids };
-        let mut known = Known::default();
-        let all: Vec<&String> = tasks.iter().collect();
-        for some in all.chunks(1000) {
-            let ids: Vec<String> = some.iter().map(|id| (*id).clone()).collect();
-            let filter = doc! {"task_id": {"$in": ids}, "workflow_id": &run.workflow_id};
-            for document in putting.all(filter, Collections::tasks)? {
-                let Ok(id) = document.get_str("task_id") else { continue };
-                let status: Option<Status> =
-                    document.get_str("status").ok().and_then(|word| word.parse().ok());
-                match status.is_some_and(Status::is_final) {
-                    true => known.ended.insert(id.to_owned()),
-                    false => known.running.insert(id.to_owned()),
-                };
-            }
-        }
-        for workflow in putting.processes_of(&run.workflow_id)? {
-            let is_it = workflow.pid.is_none_or(|pid| pid == u64::from(run.pid));
-            known.has_end |= is_it && workflow.status != Some(Status::Running);
-        }
-        Ok(known)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One record into its tables, joined with what is there of the same id.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use serde_json::Value;
 use twox_hash::XxHash3_128;
 
@@ -25,36 +26,44 @@ impl From<rusqlite::Error> for Failed {
 
 type Done<T = ()> = Result<T, Failed>;
 
+/// JSON that was text when it was written.
+struct Utf8<'a>(&'a [u8]);
+
+impl ToSql for Utf8<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
+    }
+}
+
 const INSERT_TASK: &str = "
     INSERT INTO task (
         task_id, workflow_id, campaign_id, parent_task_id, activity_id, status, started_at, duration_ns, copy, odd, doc
     ) VALUES (
-        :task_id, :workflow_id, :campaign_id, :parent_task_id, :activity_id, :status, :started_at, :duration_ns,
-        :number, :odd, :doc
+        ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
     ) ON CONFLICT DO NOTHING";
 
 const UPDATE_TASK: &str = "
     UPDATE task SET
-        task_id = :task_id, workflow_id = :workflow_id, campaign_id = :campaign_id, parent_task_id = :parent_task_id,
-        activity_id = :activity_id, status = :status, started_at = :started_at, duration_ns = :duration_ns,
-        odd = :odd, doc = :doc
-    WHERE id = :number";
+        task_id = ?1, workflow_id = ?2, campaign_id = ?3, parent_task_id = ?4,
+        activity_id = ?5, status = ?6, started_at = ?7, duration_ns = ?8,
+        odd = ?10, doc = ?11
+    WHERE id = ?9";
 
-/// Stores a record. The connection must be in a transaction.
-pub(super) fn put(connection: &Connection, record: &str) -> Done {
-    let columns = Columns::of(record);
+/// Stores a record, of which the outline has all that its columns show. The connection must be in a transaction.
+pub(super) fn put(connection: &Connection, record: &[u8], outline: &str) -> Done {
+    let columns = Columns::of(outline);
     if let Ok(columns) = &columns
         && columns.is_plain
     {
         return put_task(connection, record, columns);
     }
     // As every reader would see it: without nulls, with its type and its id.
-    let json: Value = serde_json::from_str(record).map_err(not_json)?;
+    let json: Value = serde_json::from_slice(record).map_err(not_json)?;
     let record = Record::from_json(json).map_err(Failed::Record)?;
     match record {
         Record::Task(task) => {
             let text = serde_json::to_string(&task).map_err(not_json)?;
-            put_task(connection, &text, &Columns::of(&text).map_err(not_json)?)
+            put_task(connection, text.as_bytes(), &Columns::of(&text).map_err(not_json)?)
         }
         Record::Workflow(workflow) => put_workflow(connection, *workflow),
         Record::Other(map) => {
@@ -76,7 +85,7 @@ fn not_json(error: serde_json::Error) -> Failed {
     )
 }
 
-fn put_task(connection: &Connection, text: &str, columns: &Columns<'_>) -> Done {
+fn put_task(connection: &Connection, text: &[u8], columns: &Columns<'_>) -> Done {
     if write_task(connection, INSERT_TASK, text, columns, 0)? == 1 {
         return put_hashes(connection, connection.last_insert_rowid(), columns);
     }
@@ -86,36 +95,36 @@ fn put_task(connection: &Connection, text: &str, columns: &Columns<'_>) -> Done 
 fn write_task(
     connection: &Connection,
     sql: &str,
-    text: &str,
+    text: &[u8],
     columns: &Columns<'_>,
     number: i64,
 ) -> rusqlite::Result<usize> {
-    connection.prepare_cached(sql)?.execute(named_params! {
-        ":task_id": columns.task_id,
-        ":workflow_id": columns.workflow_id,
-        ":campaign_id": columns.campaign_id,
-        ":parent_task_id": columns.parent_task_id,
-        ":activity_id": columns.activity_id,
-        ":status": columns.status,
-        ":started_at": columns.started_at,
-        ":duration_ns": columns.duration_ns,
-        ":number": number,
-        ":odd": columns.is_odd.then_some(1),
-        ":doc": text,
-    })
+    connection.prepare_cached(sql)?.execute(params![
+        columns.task_id,
+        columns.workflow_id,
+        columns.campaign_id,
+        columns.parent_task_id,
+        columns.activity_id,
+        columns.status,
+        columns.started_at,
+        columns.duration_ns,
+        number,
+        columns.is_odd.then_some(1),
+        Utf8(text),
+    ])
 }
 
 /// There is a task of this id.
-fn join_with_known(connection: &Connection, text: &str, columns: &Columns<'_>) -> Done {
+fn join_with_known(connection: &Connection, text: &[u8], columns: &Columns<'_>) -> Done {
     let sql = "SELECT id, doc FROM task WHERE task_id = ?1 AND ifnull(workflow_id, '') = ?2 ORDER BY copy";
     let mut known = connection.prepare_cached(sql)?;
     let pair = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
     let known = known.query_map(params![columns.task_id, columns.workflow_id.as_str()], pair)?;
     let known: Vec<(i64, String)> = known.collect::<rusqlite::Result<_>>()?;
-    if known.iter().any(|(_, doc)| doc == text) {
+    if known.iter().any(|(_, doc)| doc.as_bytes() == text) {
         return Ok(());
     }
-    let mut task: Box<TaskObject> = serde_json::from_str(text).map(Box::new).map_err(not_json)?;
+    let mut task: Box<TaskObject> = serde_json::from_slice(text).map(Box::new).map_err(not_json)?;
     for (id, doc) in &known {
         let mut joined: TaskObject = serde_json::from_str(doc).map_err(not_json)?;
         match join_task(&mut joined, *task) {
@@ -138,7 +147,7 @@ fn replace_task(connection: &Connection, id: i64, old: &str, new: &TaskObject) -
         forget.execute(params![hash, id])?;
     }
     let columns = Columns::of(&text).map_err(not_json)?;
-    write_task(connection, UPDATE_TASK, &text, &columns, id)?;
+    write_task(connection, UPDATE_TASK, text.as_bytes(), &columns, id)?;
     put_hashes(connection, id, &columns)
 }
 

@@ -166,7 +166,12 @@ fn write(
     let run = |sql: &str| connection.prepare_cached(sql)?.execute([]);
     run("BEGIN IMMEDIATE").map_err(problem)?;
     begun();
-    let stored = batch.records().try_for_each(|record| put::put(connection, record));
+    let mut outline = String::new();
+    let stored = batch.outlined().try_for_each(|(record, parts)| {
+        outline.clear();
+        outline.extend(parts);
+        put::put(connection, record, &outline)
+    });
     let done = match stored {
         Ok(()) => run("COMMIT").map(|_| ()).map_err(problem),
         Err(Failed::Sql(error)) => Err(problem(error)),

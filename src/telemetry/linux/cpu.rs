@@ -56,10 +56,31 @@ pub(super) type CpuSample = Vec<(u32, Load)>;
 /// Reads the lines into the scratch; the first is that of all processors.
 fn read(host: &Host, scratch: &mut Scratch) -> io::Result<()> {
     let Scratch { buffer, cpus, .. } = scratch;
-    host.stat.read(Shape::Whole, buffer, |text| parse(text, cpus))
+    host.stat.read(Shape::Whole, buffer, |text| cpus.read(text))
 }
 
-fn parse(text: &[u8], lines: &mut Vec<CpuLine>) -> Option<()> {
+/// The lines of processors, and the text that they were last read from: the kernel counts in ticks, and captures come faster.
+#[derive(Debug, Default)]
+pub(super) struct CpuLines {
+    text: Vec<u8>,
+    lines: Vec<CpuLine>,
+}
+
+impl CpuLines {
+    fn read(&mut self, text: &[u8]) -> Option<()> {
+        if !self.text.is_empty() && text.starts_with(&self.text) {
+            return Some(());
+        }
+        self.text.clear();
+        let length = parse(text, &mut self.lines)?;
+        // With the beginning of the line after them, which tells that there are no more.
+        self.text.extend_from_slice(text.get(..length + 4).unwrap_or_default());
+        Some(())
+    }
+}
+
+/// The length of the lines.
+fn parse(text: &[u8], lines: &mut Vec<CpuLine>) -> Option<usize> {
     lines.clear();
     let mut scan = Scan::new(text);
     while scan.skip(b"cpu") {
@@ -82,13 +103,13 @@ fn parse(text: &[u8], lines: &mut Vec<CpuLine>) -> Option<()> {
         }
     }
     let starts_with_all = lines.first().is_some_and(|line| line.number == ALL);
-    starts_with_all.then_some(())
+    starts_with_all.then_some(text.len() - scan.rest().len())
 }
 
 /// Reads and offers a sample without telling.
 pub(super) fn sample(host: &Host, scratch: &mut Scratch) -> io::Result<()> {
     read(host, scratch)?;
-    offer(host, clock::monotonic_ns(), &scratch.cpus);
+    offer(host, clock::monotonic_ns(), &scratch.cpus.lines);
     Ok(())
 }
 
@@ -111,7 +132,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     let is_read = scratch.missing.or("cpu", host.stat.path(), read).is_some();
     let now = clock::monotonic_ns();
     let base = base.filter(|_| is_read);
-    let lines = if is_read { scratch.cpus.as_slice() } else { &[] };
+    let lines = if is_read { scratch.cpus.lines.as_slice() } else { &[] };
     let all = lines.first();
     let wants_all = types.contains(TelemetryType::Cpu);
     let wants_each = types.contains(TelemetryType::PerCpu);
@@ -161,7 +182,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
         list.end(out);
     });
     if is_read {
-        offer(host, now, &scratch.cpus);
+        offer(host, now, &scratch.cpus.lines);
     }
 }
 

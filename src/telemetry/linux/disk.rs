@@ -109,24 +109,20 @@ pub(super) fn capture(host: &Host, with_idle: bool, scratch: &mut Scratch, out: 
     let start = out.len();
     let read = host.diskstats.read(Shape::Lines, buffer, |text| {
         out.truncate(start);
-        put_devices(host, with_idle, text, out)
+        host.disks[usize::from(with_idle)]
+            .put(text, out, |text, out| put_devices(host, with_idle, text, out))
     });
-    let sum = match read {
-        Ok(sum) => Some(sum),
-        Err(error) => {
-            out.truncate(start);
-            out.push(0);
-            let reason = told(host.diskstats.path().display(), &error);
-            missing.add("disk.io_per_disk", reason.clone());
-            missing.add("disk.io_sum", reason);
-            None
-        }
-    };
-    Maybe::<DiskIo>::put(&sum, out);
+    if let Err(error) = read {
+        out.truncate(start);
+        out.extend_from_slice(&[0, 0]);
+        let reason = told(host.diskstats.path().display(), &error);
+        missing.add("disk.io_per_disk", reason.clone());
+        missing.add("disk.io_sum", reason);
+    }
 }
 
-/// Writes each device, and returns the sum over the whole ones.
-fn put_devices(host: &Host, with_idle: bool, text: &[u8], out: &mut Vec<u8>) -> Option<DiskIo> {
+/// Writes each device, and the sum over the whole ones.
+fn put_devices(host: &Host, with_idle: bool, text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut devices = host.devices.known();
     let mut sum = Numbers::default();
     out.push(1);
@@ -152,5 +148,6 @@ fn put_devices(host: &Host, with_idle: bool, text: &[u8], out: &mut Vec<u8>) -> 
         scan.next_line();
     }
     list.end(out);
-    Some(transfers(sum))
+    Maybe::<DiskIo>::put(&Some(transfers(sum)), out);
+    Some(())
 }

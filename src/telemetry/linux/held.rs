@@ -5,7 +5,8 @@
 //! that of our file. One that is not is left alone, and the file is opened anew.
 //!
 //! That check is `fstat`, or half of it: our files are opened with flags that nobody else has a use for, and the flags cost
-//! less to ask for. What has them is ours, and it is this one if none of ours was opened since `fstat` said so.
+//! less to ask for. What has them is ours, and it is this one if none of ours was opened since `fstat` said so. An answer
+//! holds for a moment ([`HOLDS_NS`]): two captures that follow each other need not ask twice.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -15,6 +16,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::clock;
 
 /// How the kernel gives a file to readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,10 @@ const LAST_OF_LINES: usize = 4096 - 512;
 /// would be as good, but is a right of its own to security modules.)
 const MARK: i32 = libc::O_SYNC | libc::O_NONBLOCK;
 
+/// How long it is believed that a descriptor is ours: not long enough for more than a few captures to be wrong, should somebody
+/// have closed it meanwhile and opened a file that looks the same.
+const HOLDS_NS: u64 = 10_000_000;
+
 /// How many files were opened here so far.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
@@ -47,6 +54,8 @@ pub(in crate::telemetry) struct Held {
     inode: AtomicU64,
     /// How many files had been opened when `fstat` last said that it is this one.
     checked: AtomicU64,
+    /// When its flags were last asked for.
+    asked_ns: AtomicU64,
     opening: Mutex<()>,
     /// Whether it takes more than one reading, during which nobody else may read.
     is_long: AtomicBool,
@@ -80,6 +89,7 @@ impl Held {
             device: AtomicU64::new(0),
             inode: AtomicU64::new(0),
             checked: AtomicU64::new(0),
+            asked_ns: AtomicU64::new(0),
             opening: Mutex::new(()),
             is_long: AtomicBool::new(false),
             reading: Mutex::new(()),
@@ -158,7 +168,14 @@ impl Held {
     /// Whether the descriptor is still that of the file.
     #[inline]
     pub(in crate::telemetry) fn is_ours(&self, descriptor: i32) -> bool {
-        self.is_ours_if(descriptor, is_marked)
+        self.is_ours_if(descriptor, |descriptor| {
+            let now = clock::monotonic_ns();
+            if now.saturating_sub(self.asked_ns.load(Ordering::Relaxed)) < HOLDS_NS {
+                return true;
+            }
+            self.asked_ns.store(now, Ordering::Relaxed);
+            is_marked(descriptor)
+        })
     }
 
     /// The same without a question to the system while nothing of ours had to be opened anew: who closes what is not theirs

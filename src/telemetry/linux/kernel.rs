@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Host, of_process};
+use super::{Host, of_this_process};
 use crate::telemetry::capture::Options;
 use crate::telemetry::gpu::Gpus;
 use crate::telemetry::source::Source;
@@ -29,7 +29,7 @@ impl Kernel {
     fn host(&self) -> &Host {
         match &self.tree {
             Some(host) => host,
-            None => of_process(std::process::id()),
+            None => of_this_process(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A [`Host`] holds the files of one process open. It belongs to the process that made it: after a fork there is a new one.
 
+mod again;
 mod cpu;
 mod descriptors;
 mod disk;
@@ -11,10 +12,13 @@ mod held;
 mod kernel;
 mod memory;
 mod network;
+#[cfg(feature = "events")]
+mod now;
 mod own;
 mod process;
 mod shared;
 mod sources;
+mod this_process;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -23,9 +27,10 @@ use std::time::Duration;
 
 pub(super) use held::{Held, Shape};
 pub(super) use kernel::Kernel;
-pub(super) use shared::{forget_after_fork, of_process};
+pub(super) use shared::{forget_after_fork, of_this_process};
 
-use self::cpu::CpuLine;
+use self::again::Again;
+use self::cpu::CpuLines;
 use self::descriptors::Numbers;
 use super::TelemetryType;
 use super::capture::Options;
@@ -52,6 +57,7 @@ pub(super) struct Host {
     stat: Held,
     meminfo: Held,
     vmstat: Held,
+    pressure: Held,
     diskstats: Held,
     net_dev: Held,
     statm: Held,
@@ -62,6 +68,9 @@ pub(super) struct Host {
     frequency: OnceLock<frequency::Frequency>,
     swapped: memory::Swapped,
     devices: disk::Devices,
+    /// Without idle devices, and with them.
+    disks: [Again; 2],
+    interfaces: Again,
     meters: OnceLock<energy::Meters>,
     own: OnceLock<own::Own>,
     cpu_samples: Rolling<cpu::CpuSample>,
@@ -96,7 +105,7 @@ struct Last {
 #[derive(Debug)]
 struct Scratch {
     buffer: Vec<u8>,
-    cpus: Vec<CpuLine>,
+    cpus: CpuLines,
     own_numbers: Numbers,
     missing: Missing,
 }
@@ -105,7 +114,7 @@ impl Scratch {
     fn new() -> Self {
         Self {
             buffer: vec![0; 8192],
-            cpus: Vec::new(),
+            cpus: CpuLines::default(),
             own_numbers: Numbers::new(),
             missing: Missing::default(),
         }
@@ -133,10 +142,11 @@ impl Host {
         Self {
             root: root.to_owned(),
             is_live: root == Path::new("/"),
-            pid: std::process::id(),
+            pid: this_process::id(),
             stat: file("proc/stat"),
             meminfo: file("proc/meminfo"),
             vmstat: file("proc/vmstat"),
+            pressure: file("proc/pressure/memory"),
             diskstats: file("proc/diskstats"),
             net_dev: file("proc/net/dev"),
             statm: file("proc/self/statm"),
@@ -147,6 +157,8 @@ impl Host {
             frequency: OnceLock::new(),
             swapped: memory::Swapped::default(),
             devices: disk::Devices::default(),
+            disks: Default::default(),
+            interfaces: Again::default(),
             meters: OnceLock::new(),
             own: OnceLock::new(),
             cpu_samples: Rolling::default(),
@@ -213,7 +225,7 @@ impl Host {
         Scratch::with(|scratch| {
             out.truncate(start);
             scratch.missing.clear();
-            snapshot::begin(types, out);
+            let begun = snapshot::begin(types, out);
             // In the order of `Telemetry`.
             part(wants_cpu(types), out, |out| cpu::capture(self, types, scratch, out));
             part(types.contains(TelemetryType::Mem), out, |out| {
@@ -229,6 +241,7 @@ impl Host {
             maybe(container, out, |container, out| {
                 self.put_container(container, &mut scratch.buffer, out);
             });
+            begun.process_follows(out);
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
                 process::capture(self, types, scratch, out);
             });
@@ -291,6 +304,7 @@ impl Host {
             (TelemetryType::Cpu, &self.stat),
             (TelemetryType::Mem, &self.meminfo),
             (TelemetryType::Mem, &self.vmstat),
+            (TelemetryType::Mem, &self.pressure),
             (TelemetryType::Disk, &self.diskstats),
             (TelemetryType::Network, &self.net_dev),
             (TelemetryType::ProcessInfo, &self.statm),

@@ -13,21 +13,20 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let start = out.len();
     let read = host.net_dev.read(Shape::Lines, buffer, |text| {
         out.truncate(start);
-        put_interfaces(text, out)
+        host.interfaces.put(text, out, put_interfaces)
     });
-    let sum = read.map_err(|error| {
+    if let Err(error) = read {
         out.truncate(start);
-        out.push(0);
+        out.extend_from_slice(&[0, 0]);
         missing.add("network", told(host.net_dev.path().display(), &error));
-    });
-    Maybe::<NetIo>::put(&sum.ok(), out);
+    }
 }
 
 /// What a line says after the name: eight numbers of what came, and the first four again of what was sent.
 type Numbers = [u64; 12];
 
-/// Writes each interface that had traffic, and returns the sum over all.
-fn put_interfaces(text: &[u8], out: &mut Vec<u8>) -> Option<NetIo> {
+/// Writes each interface that had traffic, and the sum over all.
+fn put_interfaces(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut sum = Numbers::default();
     out.push(1);
     let mut list = OpenList::begin(out);
@@ -48,7 +47,8 @@ fn put_interfaces(text: &[u8], out: &mut Vec<u8>) -> Option<NetIo> {
         }
     }
     list.end(out);
-    Some(transfers(sum))
+    Maybe::<NetIo>::put(&Some(transfers(sum)), out);
+    Some(())
 }
 
 /// The name ends at the last colon, for an alias has one of its own; a number may follow at once.

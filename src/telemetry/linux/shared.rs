@@ -5,7 +5,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use super::Host;
+use super::{Host, this_process};
 use crate::telemetry::container::ContainerReader;
 
 /// How many forks were told of.
@@ -83,10 +83,10 @@ fn make(generation: u32, instead_of: *mut (u32, Host)) -> &'static (u32, Host) {
     }
 }
 
-/// The host of the process of this number, which is the calling one: its forks need not have been told of.
-pub(in crate::telemetry) fn of_process(pid: u32) -> &'static Host {
+/// The host of the calling process: its forks need not have been told of.
+pub(in crate::telemetry) fn of_this_process() -> &'static Host {
     let (generation, found) = current();
-    if found.pid == pid {
+    if found.pid == this_process::id() {
         return found;
     }
     // Of several threads that find this out, one tells.

@@ -15,6 +15,11 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// How many bytes are left.
+    pub(in crate::telemetry) fn len(&self) -> usize {
+        self.rest.len()
+    }
+
     #[inline]
     pub(in crate::telemetry) fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;

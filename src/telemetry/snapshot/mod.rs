@@ -1,8 +1,8 @@
 //! A capture as bytes: what a task carries until it is stored.
 //!
 //! Bytes and not a structure, because they travel through a ring that another process may have to read. They are complete in
-//! themselves: a version, the types that were asked for, then the fields of [`Telemetry`] in the order of their
-//! declaration. Whole numbers take as few bytes as they need, and names stand where they are used.
+//! themselves: a version, the types that were asked for, where the process's part begins, then the fields of [`Telemetry`] in
+//! the order of their declaration. Whole numbers take as few bytes as they need, and names stand where they are used.
 //!
 //! Of a dead process's bytes nothing is trusted: what makes no sense gives nothing.
 
@@ -31,7 +31,10 @@ use super::types::Types;
 use super::usage::ProcessUsage;
 
 /// Changes with the layout.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+
+/// Bytes before the fields.
+const HEAD: usize = 7;
 
 /// A view of the bytes that [`TelemetryCapture::capture_into`](super::TelemetryCapture::capture_into) wrote.
 ///
@@ -88,9 +91,9 @@ impl Snapshot<'_> {
 
     /// What the process had used, where its part was captured.
     pub(crate) fn process_usage(&self) -> Option<ProcessUsage> {
-        let mut from = self.body()?;
-        Telemetry::skip_to("process", &mut from)?;
-        if from.byte()? == 0 {
+        let at = u32::from_le_bytes(self.0.get(3..HEAD)?.try_into().ok()?);
+        let mut from = Reader::new(self.0.get(usize::try_from(at).ok()?..)?);
+        if at == 0 || from.byte()? == 0 {
             return None;
         }
         let mut memory = from.clone();
@@ -120,7 +123,7 @@ impl Snapshot<'_> {
 
     fn body(&self) -> Option<Reader<'_>> {
         match self.0 {
-            [VERSION, _, _, body @ ..] => Some(Reader::new(body)),
+            [VERSION, ..] => self.0.get(HEAD..).map(Reader::new),
             _ => None,
         }
     }
@@ -133,16 +136,39 @@ impl Serialize for Snapshot<'_> {
     }
 }
 
+/// A snapshot that is being written.
+pub(super) struct Begun {
+    start: usize,
+}
+
 /// Begins a snapshot.
-pub(super) fn begin(types: Types, out: &mut Vec<u8>) {
+pub(super) fn begin(types: Types, out: &mut Vec<u8>) -> Begun {
+    let start = out.len();
     out.push(VERSION);
     out.extend_from_slice(&types.bits().to_le_bytes());
+    out.resize(start + HEAD, 0);
+    Begun { start }
+}
+
+impl Begun {
+    /// Notes that the part of the process follows: what a task used is told from it, and all that stands before it would have to
+    /// be passed over to find it.
+    pub(super) fn process_follows(&self, out: &mut [u8]) {
+        let at = (out.len() - self.start) as u32;
+        out[self.start + 3..self.start + HEAD].copy_from_slice(&at.to_le_bytes());
+    }
 }
 
 /// Writes a whole structure.
 pub(super) fn put(types: Types, telemetry: &Telemetry, out: &mut Vec<u8>) {
-    begin(types, out);
+    let begun = begin(types, out);
+    let body = out.len();
     Telemetry::put(telemetry, out);
+    let mut rest = Reader::new(&out[body..]);
+    if Telemetry::skip_to("process", &mut rest).is_some() {
+        let end = out.len() - rest.len();
+        begun.process_follows(&mut out[..end]);
+    }
 }
 
 #[cfg(test)]

@@ -119,3 +119,23 @@ fn contexts_are_handed_over() {
         assert_eq!(named(&tasks, name).parent_task_id.as_ref(), Some(around), "{name}");
     }
 }
+
+#[test]
+fn what_is_allocated_is_counted() {
+    use std::alloc::{GlobalAlloc, Layout, System};
+
+    static COUNTING: runlore::alloc::CountingAllocator =
+        runlore::alloc::CountingAllocator::new(System);
+    let layout = Layout::new::<[u8; 64]>();
+    let before = runlore::alloc::counts();
+    // SAFETY: the size is not zero, and what was allocated is given back with the same layout.
+    #[allow(unsafe_code)]
+    unsafe {
+        COUNTING.dealloc(COUNTING.alloc(layout), layout);
+    }
+    let after = runlore::alloc::counts();
+    assert_eq!(after.allocated_bytes - before.allocated_bytes, 64);
+    assert!(runlore::alloc::is_installed());
+    let counted = runlore::alloc::thread_counts();
+    assert_eq!(counted.since(counted).change_bytes(), 0);
+}

@@ -2,13 +2,16 @@
 
 compare.py records < lines of {"record": …, "permissive_legacy": …}
 compare.py files FILE…
+compare.py sessions FILE_OR_FOLDER…
 """
 
+import dataclasses
 import json
 import sys
 
 from stormlog.telemetry import (
     load_telemetry_events,
+    load_telemetry_sessions,
     project_telemetry_event,
     telemetry_event_from_record,
     telemetry_event_to_dict,
@@ -34,6 +37,14 @@ if sys.argv[1] == "records":
     for line in sys.stdin.buffer:
         case = json.loads(line)
         answer(lambda: of_record(case))
+elif sys.argv[1] == "sessions":
+
+    def of_session(session):
+        events = [telemetry_event_to_dict(event) for event in session.events]
+        return {"session": dataclasses.asdict(session.summary), "events": events}
+
+    for path in sys.argv[2:]:
+        answer(lambda: [of_session(session) for session in load_telemetry_sessions(path)])
 else:
     for path in sys.argv[2:]:
         answer(lambda: [telemetry_event_to_dict(event) for event in load_telemetry_events(path)])

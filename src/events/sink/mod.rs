@@ -1,21 +1,26 @@
 //! Sinks: folders into which a collector writes its events, segment by segment, with a manifest that lists them.
 //!
-//! Whatever the manifest says, nothing outside the folder is read: a segment is a plain file in it.
+//! Whatever the manifest says, nothing outside the folder is read: a segment is a plain file in it. A session that is said to
+//! run, in a folder whose writer has gone without a word, was interrupted.
+
+mod lock;
+mod manifest;
+mod options;
+mod recover;
+mod rollups;
+mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use serde_json::Value;
+use super::problem::{Problem, What};
+use super::session::{SessionStatus, SessionSummary};
+pub(super) use manifest::read;
+pub use options::SinkOptions;
+pub use writer::{SinkTotals, SinkWriter};
 
-use super::problem::Problem;
-use super::session::SessionSummary;
-use crate::store::open_plain;
-
-const MANIFEST: &str = "manifest.json";
-/// The longest manifest that is read.
-const LIMIT: u64 = 64 * 1024 * 1024;
+pub(super) const MANIFEST: &str = "manifest.json";
 
 /// What a sink's folder holds.
 #[derive(Debug, Default)]
@@ -44,7 +49,7 @@ impl Sink {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.starts_with("segment-") && name.ends_with(".jsonl") {
+            if is_segment(&name) {
                 names.insert(name);
             }
         }
@@ -77,7 +82,7 @@ impl Sink {
     fn read_manifest(&mut self, folder: &Path) -> BTreeMap<String, Option<String>> {
         let path = folder.join(MANIFEST);
         let mut listed = BTreeMap::new();
-        let manifest = match read(&path) {
+        let manifest = match manifest::read(&path) {
             Ok(None) => return listed,
             Ok(Some(manifest)) => manifest,
             Err(what) => {
@@ -90,7 +95,7 @@ impl Sink {
         let items = |key: &str| manifest[key].as_array().cloned().unwrap_or_default();
         for session in items("sessions") {
             match SessionSummary::from_value(&session) {
-                Ok(summary) => self.summaries.push(summary),
+                Ok(summary) => self.take(summary, folder, &path),
                 Err(error) => {
                     let what = format!("a session is left out: {error}");
                     self.problems.push(Problem::of_file(&path, what));
@@ -109,6 +114,24 @@ impl Sink {
         }
         listed
     }
+
+    /// A session of the manifest; one whose writer is dead does not run.
+    fn take(&mut self, mut summary: SessionSummary, folder: &Path, path: &Path) {
+        if summary.status == SessionStatus::Running && lock::is_abandoned(folder) {
+            summary.status = SessionStatus::Interrupted;
+            let id = &summary.session_id;
+            let what = format!(
+                "the session {id} was interrupted: events that were not flushed then are missing"
+            );
+            self.problems.push(Problem::new(path, None, None, What::Interrupted(what)));
+        }
+        self.summaries.push(summary);
+    }
+}
+
+/// Whether a name is that of a segment.
+fn is_segment(name: &str) -> bool {
+    name.starts_with("segment-") && name.ends_with(".jsonl")
 }
 
 /// Whether a name is that of a file in the folder itself.
@@ -116,19 +139,4 @@ fn is_file_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     let is_one = matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name);
     is_one && parts.next().is_none() && !name.contains(['/', '\\', '\0'])
-}
-
-fn read(path: &Path) -> Result<Option<Value>, String> {
-    let file = match open_plain(path, false) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
-    };
-    let mut text = Vec::new();
-    file.take(LIMIT).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    let manifest: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    match manifest.is_object() {
-        true => Ok(Some(manifest)),
-        false => Err("a manifest must be a JSON object".to_owned()),
-    }
 }

@@ -1,0 +1,109 @@
+//! Row 17: the tracker, its sink and the counting allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::time::Duration;
+
+use runlore::alloc::CountingAllocator;
+use runlore::events::SinkOptions;
+use runlore::tracker::Tracker;
+
+use crate::clock::process_cpu_ns;
+use crate::measure::{Cases, Report};
+use crate::peers::python;
+use crate::row::{Bound, Contender, Line, ROUNDS, Row, Unit, Value};
+
+const SAMPLE: &str = "sample";
+const EVENT: &str = "event into a sink";
+const COUNTED: &str = "counted";
+const BARE: &str = "bare";
+/// Events that go into a sink, and seconds of sampling.
+const EVENTS: u32 = 5000;
+const SECONDS: u64 = 3;
+
+pub(crate) static ROW: Row = Row {
+    number: 17,
+    rounds: ROUNDS,
+    contenders: &[
+        Contender { name: "sampled", run: sampled },
+        Contender { name: "sunk", run: sunk },
+        Contender { name: "Stormlog", run: stormlog },
+        Contender { name: "allocator", run: allocator },
+    ],
+    lines: &[
+        Line {
+            what: "a sample at 10 Hz, the process's time",
+            ours: Value::of("sampled", SAMPLE),
+            theirs: Some(("Stormlog's tracker of a process", Value::of("Stormlog", SAMPLE))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::AtMost(0.15),
+        },
+        Line {
+            what: "an event into a sink, flushed after 50 events or 2 s, the process's time",
+            ours: Value::of("sunk", EVENT),
+            theirs: Some(("Stormlog's sink", Value::of("Stormlog", EVENT))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::AtMost(0.05),
+        },
+        Line {
+            what: "what counting adds to an allocation and its end",
+            ours: Value::of("allocator", COUNTED).minus("allocator", BARE),
+            theirs: None,
+            unit: Unit::Nanoseconds,
+            bound: Bound::Below(10.0),
+        },
+    ],
+};
+
+fn sampled(report: &mut Report) {
+    let tracker =
+        Tracker::builder().interval(Duration::from_millis(100)).start().expect("it starts");
+    std::thread::sleep(Duration::from_millis(250));
+    let (samples, before) = (tracker.statistics().samples, process_cpu_ns());
+    std::thread::sleep(Duration::from_secs(SECONDS));
+    let (spent, taken) = (process_cpu_ns() - before, tracker.statistics().samples - samples);
+    assert!(taken >= 10 * (SECONDS - 1), "{taken} samples");
+    report.add(SAMPLE, spent as f64 / taken as f64);
+}
+
+fn sunk(report: &mut Report) {
+    let options = SinkOptions { rollups: false, ..SinkOptions::default() };
+    let tracker = Tracker::builder()
+        .interval(Duration::from_secs(3600))
+        .sink_with("sink", options)
+        .start()
+        .expect("it starts");
+    tracker.sample_now();
+    let before = process_cpu_ns();
+    for number in 0..EVENTS {
+        tracker.event("sample", "Collected telemetry sample.", [("number", number)]);
+    }
+    let stopped = tracker.stop();
+    let spent = process_cpu_ns() - before;
+    assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
+    assert_eq!(stopped.statistics.sink_dropped_events, 0);
+    report.add(EVENT, spent as f64 / f64::from(EVENTS));
+}
+
+fn stormlog(report: &mut Report) {
+    let (seconds, events) = (SECONDS.to_string(), EVENTS.to_string());
+    let arguments = [SAMPLE, &*seconds, EVENT, &*events];
+    python::report("stormlog", "stormlog_track.py", &arguments, report);
+}
+
+#[allow(unsafe_code)]
+fn allocator(report: &mut Report) {
+    static COUNTING: CountingAllocator = CountingAllocator::new(System);
+    fn pair(allocator: &impl GlobalAlloc) {
+        let layout = Layout::new::<[u64; 8]>();
+        // SAFETY: the size is not zero, and what was allocated is given back with the same layout.
+        unsafe {
+            let place = allocator.alloc(layout);
+            allocator.dealloc(black_box(place), layout);
+        }
+    }
+    Cases::pure()
+        .case(COUNTED, 500_000, || pair(&COUNTING))
+        .case(BARE, 500_000, || pair(&System))
+        .measure(report);
+}

@@ -1,0 +1,308 @@
+//! `runlore events track`: the memory of the machine, its graphics processors, a process or a command.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use runlore::events::{Format, Schema};
+use runlore::push::Pusher;
+use runlore::tracker::{
+    Alert, Alerts, Device, FlightRecorder, ProcessTree, Stopped, Tracker, TrackerBuilder,
+    TrackerStatistics,
+};
+
+use super::convert::schema;
+use super::input::Named;
+use crate::Done;
+use crate::failure::{Failure, say};
+use crate::out::stdout;
+use crate::run::{exit_code, spawn, wait};
+use crate::units::{bytes, count, counted, nanoseconds, percent};
+
+/// Track memory: of the machine, of a process, or of a command and all it starts
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore events track --duration 60 --output run.json
+  runlore events track --sink sink/ -- python train.py
+  runlore events track --gpus --interval 0.5 --warning 85 --critical 97
+
+It ends after the duration, with the command, or with Ctrl-C. The exit code is the command's own where there is one;
+128 + N where signal N ended it, 127 where it was not found, 126 where it could not be executed.")]
+pub(crate) struct Args {
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    duration: Option<Duration>,
+
+    /// The time between two samples
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = seconds)]
+    interval: Duration,
+
+    /// Write all events to this file
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Its format, where its name does not tell
+    #[arg(long, value_name = "FORMAT", requires = "output")]
+    format: Option<Named>,
+
+    /// Its schema: 2, 3 or 4
+    #[arg(long, value_name = "N", default_value = "4", value_parser = schema)]
+    schema: Schema,
+
+    /// Write all events into this folder, which survives whatever ends this program
+    #[arg(long, value_name = "FOLDER")]
+    sink: Option<PathBuf>,
+
+    /// Send all events to this monitoring endpoint
+    #[arg(long, value_name = "URL")]
+    push: Option<String>,
+
+    /// Dump the last events into a folder inside this one when an alert is critical
+    #[arg(long, value_name = "FOLDER")]
+    dumps: Option<PathBuf>,
+
+    /// Warn from so many percent of the memory on
+    #[arg(long, value_name = "PERCENT", default_value = "80")]
+    warning: f64,
+
+    /// It is critical from so many percent on
+    #[arg(long, value_name = "PERCENT", default_value = "95")]
+    critical: f64,
+
+    /// Warn from so many MiB of resident memory on; it is critical from a quarter more on
+    #[arg(long, value_name = "MIB")]
+    resident: Option<u64>,
+
+    /// Track the graphics processors too
+    #[arg(long)]
+    gpus: bool,
+
+    /// Track this process and all that it starts
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+
+    /// The name of the job
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+
+    /// Tell what was seen as one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// The command with its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// A time in seconds.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds".to_owned())?;
+    let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| "give a number of seconds above 0".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let (tell, told) = channel();
+    let builder = args.builder()?.on_alert(move |alert: &Alert| _ = tell.send(alert.clone()));
+    if args.command.is_empty() {
+        #[cfg(unix)]
+        crate::signals::note_interrupts();
+        let builder = match args.pid {
+            Some(pid) => builder.collector(ProcessTree::of(pid)),
+            None => builder.device(Device::Host),
+        };
+        let tracker = args.with_gpus(builder).start()?;
+        let mut live = Live::new(&told, io::stderr().is_terminal());
+        let began = Instant::now();
+        while !is_interrupted() && args.duration.is_none_or(|most| began.elapsed() < most) {
+            live.show(&tracker);
+            let left = args.duration.map(|most| most.saturating_sub(began.elapsed()));
+            std::thread::sleep(left.unwrap_or(STEP).min(STEP));
+        }
+        live.end();
+        return args.tell(&tracker.stop(), &mut stdout()).map(|()| ExitCode::SUCCESS);
+    }
+    #[cfg(target_os = "linux")]
+    crate::signals::adopt_orphans();
+    let tracker = args.with_gpus(builder.collector(ProcessTree::of_children())).start()?;
+    let program = args.command[0].to_string_lossy().into_owned();
+    let child = match spawn(Command::new(&args.command[0]).args(&args.command[1..])) {
+        Ok(child) => child,
+        Err(error) => {
+            say(&format!("cannot run {program}: {error}"));
+            let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+            return Ok(ExitCode::from(code));
+        }
+    };
+    let (code, stopped) = args.follow(child, tracker, &told)?;
+    // Standard output is the command's own.
+    args.tell(&stopped, &mut anstream::stderr())?;
+    Ok(ExitCode::from(code))
+}
+
+/// How often the live line is drawn.
+const STEP: Duration = Duration::from_millis(100);
+
+impl Args {
+    fn builder(&self) -> Result<TrackerBuilder, Failure> {
+        let mut alerts = Alerts::default().memory(self.warning, self.critical);
+        if let Some(mib) = self.resident {
+            let warning = mib.saturating_mul(1 << 20);
+            alerts = alerts.resident(warning, warning.saturating_add(warning / 4));
+        }
+        let mut builder = Tracker::builder().interval(self.interval).alerts(alerts);
+        if let Some(job) = &self.job {
+            builder = builder.job(job);
+        }
+        if let Some(folder) = &self.sink {
+            builder = builder.sink(folder);
+        }
+        if let Some(folder) = &self.dumps {
+            builder = builder.flight_recorder(FlightRecorder::new(folder));
+        }
+        if let Some(url) = &self.push {
+            builder = builder.push(Pusher::new(url)?);
+        }
+        if let Some(path) = &self.output {
+            let target = runlore::events::Target::from(self.schema).lossy();
+            builder = builder.output(path, self.format.map(Format::from), target)?;
+        }
+        Ok(builder)
+    }
+
+    fn with_gpus(&self, builder: TrackerBuilder) -> TrackerBuilder {
+        if self.gpus { builder.device(Device::Gpus) } else { builder }
+    }
+
+    /// Waits until the command has ended, and watches it for as long as it is to be watched; its exit code.
+    fn follow(
+        &self,
+        mut child: Child,
+        tracker: Tracker,
+        told: &Receiver<Alert>,
+    ) -> Result<(u8, Stopped), Failure> {
+        let (tell, ended) = channel();
+        std::thread::spawn(move || _ = tell.send(wait(&mut child)));
+        // On the terminal that the command writes to, a line that comes and goes would be in its way.
+        let mut live = Live::new(told, io::stderr().is_terminal() && !io::stdout().is_terminal());
+        let began = Instant::now();
+        let mut result = None;
+        while result.is_none() && self.duration.is_none_or(|most| began.elapsed() < most) {
+            live.show(&tracker);
+            result = ended.recv_timeout(Duration::from_millis(20)).ok();
+        }
+        live.end();
+        let stopped = tracker.stop();
+        let result = match result {
+            Some(result) => result,
+            None => ended.recv().unwrap_or_else(|error| Err(io::Error::other(error))),
+        };
+        let failed = |error| Failure::new(format!("cannot wait for the command: {error}"));
+        Ok((exit_code(result.map_err(failed)?.status), stopped))
+    }
+
+    fn tell(&self, stopped: &Stopped, out: &mut dyn Write) -> Result<(), Failure> {
+        let statistics = &stopped.statistics;
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string(statistics).unwrap_or_default())?;
+        } else {
+            summary(statistics, out)?;
+        }
+        out.flush()?;
+        match &stopped.problem {
+            Some(problem) => Err(Failure::new(problem.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn summary(statistics: &TrackerStatistics, out: &mut dyn Write) -> io::Result<()> {
+    let duration = Duration::from_secs_f64(statistics.tracking_duration_seconds.max(0.0));
+    let taken = nanoseconds(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    let samples = counted(statistics.samples, "sample", "samples");
+    writeln!(out, "{samples} in {taken}, {}", counted(statistics.total_events, "event", "events"))?;
+    writeln!(out, "peak       {}", bytes(statistics.peak_memory))?;
+    if let Some(total) = statistics.device_total {
+        let used = bytes(statistics.peak_device_used);
+        writeln!(out, "device     {used} of {} at the most", bytes(total))?;
+    }
+    if statistics.alert_count > 0 {
+        writeln!(out, "alerts     {}", count(statistics.alert_count))?;
+    }
+    if statistics.missed_samples > 0 {
+        writeln!(out, "missed     {}", counted(statistics.missed_samples, "sample", "samples"))?;
+    }
+    if statistics.sink_dropped_events > 0 {
+        writeln!(out, "dropped    {}", counted(statistics.sink_dropped_events, "event", "events"))?;
+    }
+    if let Some(error) = &statistics.collector_last_error {
+        writeln!(out, "collector  {}: {error}", statistics.collector_health_status)?;
+    }
+    if let Some(dump) = &statistics.last_oom_dump_path {
+        writeln!(out, "dump       {dump}")?;
+    }
+    Ok(())
+}
+
+fn is_interrupted() -> bool {
+    #[cfg(unix)]
+    return crate::signals::is_interrupted();
+    #[cfg(not(unix))]
+    false
+}
+
+/// A line that shows how things are, and alerts above it.
+struct Live<'a> {
+    told: &'a Receiver<Alert>,
+    is_shown: bool,
+    drawn: Option<Instant>,
+}
+
+impl<'a> Live<'a> {
+    fn new(told: &'a Receiver<Alert>, is_shown: bool) -> Self {
+        Self { told, is_shown, drawn: None }
+    }
+
+    fn show(&mut self, tracker: &Tracker) {
+        self.alerts();
+        if !self.is_shown || self.drawn.is_some_and(|drawn| drawn.elapsed() < STEP) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        _ = write!(io::stderr(), "\r\x1b[2K{}", line(&tracker.statistics()));
+    }
+
+    fn alerts(&mut self) {
+        for alert in self.told.try_iter() {
+            if self.drawn.take().is_some() {
+                _ = write!(io::stderr(), "\r\x1b[2K");
+            }
+            say(&alert.message);
+        }
+    }
+
+    fn end(&mut self) {
+        self.alerts();
+        if self.drawn.take().is_some() {
+            _ = write!(io::stderr(), "\r\x1b[2K");
+        }
+    }
+}
+
+fn line(statistics: &TrackerStatistics) -> String {
+    let mut parts = vec![format!("{:.0} s", statistics.tracking_duration_seconds)];
+    if let Some(allocated) = statistics.current_memory_allocated {
+        parts.push(format!("{} (peak {})", bytes(allocated), bytes(statistics.peak_memory)));
+    }
+    if let Some(used) = statistics.memory_utilization_percent {
+        parts.push(format!("device {}", percent(used)));
+    }
+    if statistics.alert_count > 0 {
+        parts.push(counted(statistics.alert_count, "alert", "alerts"));
+    }
+    parts.join("  ")
+}

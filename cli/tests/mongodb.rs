@@ -1,0 +1,42 @@
+//! Records in MongoDB, for which the program is built with a feature.
+
+use crate::support::{runlore, told_by};
+
+#[cfg(not(feature = "mongodb"))]
+#[test]
+fn a_program_that_is_built_without_it_says_how_to_get_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = ["--store", "mongodb://localhost/lab"];
+    for command in ["ls", "demo"] {
+        let told = told_by(runlore().current_dir(&folder).args(store).arg(command));
+        assert!(told.contains("built without `mongodb://`"), "{told}");
+        assert!(told.contains("`cargo install --path cli --features mongodb`"), "{told}");
+        assert!(told.contains("exit code Some(1)"), "{told}");
+    }
+}
+
+/// Whether there is a server or not: this one is away.
+#[cfg(feature = "mongodb")]
+#[test]
+fn a_server_that_is_away_is_told_and_what_waits_for_it_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = |args: &[&str]| {
+        let mut command = runlore();
+        command.current_dir(&folder).args(["--store", "mongodb://ann:hunter2@localhost:1/lab"]);
+        command.args(args);
+        command
+    };
+    let told = told_by(&mut here(&["demo"]));
+    assert!(told.contains("records wait in") && told.contains("recorded run"), "{told}");
+    let doctor = here(&["doctor", "mem", "--json"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    assert_eq!(report["store"]["answers"], false);
+    let reason = report["store"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("no MongoDB server answers at mongodb://"), "{reason}");
+    let spool = &report["spools"][0];
+    assert!(spool["store"].as_str().unwrap().ends_with("localhost:1/lab"), "{spool}");
+    let text = told_by(&mut here(&["doctor", "mem"]));
+    assert!(text.contains("no MongoDB server answers at"), "{text}");
+    assert!(text.contains("of records wait for mongodb://"), "{text}");
+    assert!(!format!("{told}{report}{text}").contains("hunter2"));
+}

@@ -1,0 +1,40 @@
+//! Who writes to a sink: one at a time, as long as its process lives.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::store::open_plain;
+
+const NAME: &str = "writer.lock";
+/// Readers look at the lock for a moment.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Takes the lock of a folder; none where somebody else has it.
+pub(super) fn take(folder: &Path) -> io::Result<Option<File>> {
+    let path = folder.join(NAME);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) if is_unsupported(&error) => return Ok(Some(file)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Some file systems have no locks; there nobody can tell.
+fn is_unsupported(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
+}
+
+/// Whether nobody writes to a folder any more that left its lock there. Where there is no lock, nobody can tell.
+pub(super) fn is_abandoned(folder: &Path) -> bool {
+    open_plain(&folder.join(NAME), false).is_ok_and(|file| file.try_lock_shared().is_ok())
+}

@@ -1,0 +1,360 @@
+//! `rollups.json`: what a sink's events add up to, a session and a window at a time, so that a large sink can be looked at
+//! without reading it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::manifest::{Segment, replace};
+use super::writer::SinkTotals;
+use crate::events::{SessionSummary, TelemetryEvent, read};
+
+pub(super) fn write(
+    folder: &Path,
+    segments: &[Segment],
+    totals: &SinkTotals,
+    window: Duration,
+) -> io::Result<()> {
+    let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+    let mut sessions: BTreeMap<String, Session> = BTreeMap::new();
+    let mut reader = read(folder).map_err(io::Error::other)?;
+    let starts: BTreeMap<String, i64> = reader
+        .summaries()
+        .iter()
+        .map(|session| (session.session_id.clone(), session.started_at_ns))
+        .collect();
+    while let Some(event) = reader.next() {
+        let Ok(event) = event else { continue };
+        let start = starts.get(&*event.session_id).and_then(|start| u64::try_from(*start).ok());
+        let session = sessions
+            .entry(event.session_id.to_string())
+            .or_insert_with(|| Session::new(start.unwrap_or(event.timestamp_ns)));
+        let file = reader.path_of(reader.current_file());
+        session.sources.extend(file.file_name().map(|name| name.to_string_lossy().into_owned()));
+        session.add(&event, window_ns);
+    }
+    let all: Vec<Value> = reader
+        .summaries()
+        .iter()
+        .map(|summary| {
+            let empty = || Session::new(u64::try_from(summary.started_at_ns).unwrap_or(0));
+            let session = sessions.remove(&summary.session_id).unwrap_or_else(empty);
+            session.told(summary, window_ns)
+        })
+        .collect();
+    let sum = |of: fn(&Segment) -> u64| segments.iter().map(of).sum::<u64>();
+    let names: Vec<&str> = segments.iter().map(|segment| &*segment.filename).collect();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let rollups = json!({
+        "schema_version": 1,
+        "format": "stormlog.telemetry_rollups",
+        "generated_at_ns": now.map_or(0, |now| now.as_nanos() as u64),
+        "window_duration_ns": window_ns,
+        "source_manifest": super::MANIFEST,
+        "source_manifest_schema_version": 2,
+        "coverage": {
+            "retained_segment_filenames": names,
+            "retained_segment_count": names.len(),
+            "retained_event_count": sum(|segment| segment.event_count),
+            "retained_bytes": sum(|segment| segment.size_bytes),
+            "pruned_segment_count": totals.pruned_segments,
+            "pruned_bytes": totals.pruned_bytes,
+        },
+        "sessions": all,
+    });
+    replace(folder, "rollups.json", &serde_json::to_vec_pretty(&rollups)?)
+}
+
+/// The most of a counter.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Peak {
+    value: Option<u64>,
+    timestamp_ns: Option<u64>,
+    rank: Option<u64>,
+    device_id: Option<i64>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+struct Counters {
+    allocator_allocated_bytes: Peak,
+    allocator_reserved_bytes: Peak,
+    device_used_bytes: Peak,
+}
+
+impl Counters {
+    fn add(&mut self, event: &TelemetryEvent) {
+        for (peak, bytes) in [
+            (&mut self.allocator_allocated_bytes, event.allocator_allocated_bytes),
+            (&mut self.allocator_reserved_bytes, event.allocator_reserved_bytes),
+            (&mut self.device_used_bytes, event.device_used_bytes),
+        ] {
+            if bytes.is_some() && bytes > peak.value {
+                *peak = Peak {
+                    value: bytes,
+                    timestamp_ns: Some(event.timestamp_ns),
+                    rank: Some(event.rank),
+                    device_id: Some(event.device_id),
+                };
+            }
+        }
+    }
+}
+
+/// What a session, a rank of it or a window adds up to.
+#[derive(Debug, Default)]
+struct Sums {
+    events: u64,
+    samples: u64,
+    first_ns: Option<u64>,
+    last_ns: Option<u64>,
+    counters: Counters,
+    alerts: u64,
+    transitions: u64,
+    failures: u64,
+    ranks: BTreeSet<u64>,
+}
+
+impl Sums {
+    fn add(&mut self, event: &TelemetryEvent) {
+        let now = event.timestamp_ns;
+        self.events += 1;
+        self.samples += u64::from(event.event_type == "sample");
+        self.first_ns = Some(self.first_ns.map_or(now, |first| first.min(now)));
+        self.last_ns = self.last_ns.max(Some(now));
+        self.counters.add(event);
+        self.alerts += u64::from(is_alert(event));
+        self.transitions += u64::from(event.event_type.starts_with("collector_"));
+        self.failures += u64::from(is_failure(event));
+        self.ranks.insert(event.rank);
+    }
+}
+
+fn is_alert(event: &TelemetryEvent) -> bool {
+    matches!(&*event.event_type, "warning" | "critical" | "error")
+}
+
+/// Whether something failed for want of memory.
+fn is_failure(event: &TelemetryEvent) -> bool {
+    event.event_type == "error" && event.metadata.contains_key("oom_reason")
+}
+
+/// What of a device's memory no allocator tells of, over time.
+#[derive(Debug, Default)]
+struct Gap {
+    first: Option<(u64, i64)>,
+    latest: Option<(u64, i64)>,
+    peak: Option<i64>,
+}
+
+#[derive(Debug, Default)]
+struct Rank {
+    sums: Sums,
+    local_rank: u64,
+    world_size: u64,
+    gap: Gap,
+}
+
+#[derive(Debug)]
+struct Session {
+    start_ns: u64,
+    sums: Sums,
+    by_type: BTreeMap<String, u64>,
+    degraded: u64,
+    recovered: u64,
+    degraded_ns: u64,
+    degraded_since: Option<u64>,
+    last_status: Option<String>,
+    dumps: BTreeSet<String>,
+    ranks: BTreeMap<u64, Rank>,
+    windows: BTreeMap<u64, Sums>,
+    sources: BTreeSet<String>,
+}
+
+impl Session {
+    fn new(start_ns: u64) -> Self {
+        Self {
+            start_ns,
+            sums: Sums::default(),
+            by_type: BTreeMap::new(),
+            degraded: 0,
+            recovered: 0,
+            degraded_ns: 0,
+            degraded_since: None,
+            last_status: None,
+            dumps: BTreeSet::new(),
+            ranks: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            sources: BTreeSet::new(),
+        }
+    }
+
+    fn add(&mut self, event: &TelemetryEvent, window_ns: u64) {
+        let now = event.timestamp_ns;
+        self.sums.add(event);
+        self.windows.entry(now.saturating_sub(self.start_ns) / window_ns).or_default().add(event);
+        if is_alert(event) {
+            *self.by_type.entry(event.event_type.to_string()).or_default() += 1;
+        }
+        match &*event.event_type {
+            "collector_degraded" => {
+                self.degraded += 1;
+                self.degraded_since.get_or_insert(now);
+                self.last_status = Some("degraded".to_owned());
+            }
+            "collector_recovered" => {
+                self.recovered += 1;
+                let since = self.degraded_since.take();
+                self.degraded_ns += since.map_or(0, |since| now.saturating_sub(since));
+                self.last_status = Some("recovered".to_owned());
+            }
+            _ => {}
+        }
+        self.dumps
+            .extend(event.metadata.get("oom_dump_path").and_then(Value::as_str).map(str::to_owned));
+        let rank = self.ranks.entry(event.rank).or_default();
+        rank.sums.add(event);
+        (rank.local_rank, rank.world_size) = (event.local_rank, event.world_size);
+        if let (Some(used), Some(reserved)) =
+            (event.device_used_bytes, event.allocator_reserved_bytes)
+        {
+            let gap = used as i64 - reserved as i64;
+            rank.gap.first.get_or_insert((now, gap));
+            rank.gap.latest = Some((now, gap));
+            rank.gap.peak = rank.gap.peak.max(Some(gap));
+        }
+    }
+
+    fn told(&self, summary: &SessionSummary, window_ns: u64) -> Value {
+        let ranks: Vec<Value> = self.ranks.iter().map(|(rank, found)| found.told(*rank)).collect();
+        let windows: Vec<Value> = self
+            .windows
+            .iter()
+            .map(|(index, sums)| {
+                let start = self.start_ns + index * window_ns;
+                json!({
+                    "index": index,
+                    "start_ns": start,
+                    "end_ns": start.saturating_add(window_ns),
+                    "event_count": sums.events,
+                    "sample_count": sums.samples,
+                    "rank_count": sums.ranks.len(),
+                    "counters": sums.counters,
+                    "alert_count": sums.alerts,
+                    "collector_transition_count": sums.transitions,
+                    "oom_count": sums.failures,
+                })
+            })
+            .collect();
+        json!({
+            "session": summary,
+            "event_count": self.sums.events,
+            "sample_count": self.sums.samples,
+            "first_timestamp_ns": self.sums.first_ns,
+            "last_timestamp_ns": self.sums.last_ns,
+            "source_count": self.sources.len(),
+            "sources_loaded": self.sources,
+            "counters": self.sums.counters,
+            "alerts": {
+                "total_count": self.sums.alerts,
+                "severity_counts": self.by_type,
+                "event_type_counts": self.by_type,
+            },
+            "collector_health": {
+                "transition_count": self.degraded + self.recovered,
+                "degraded_count": self.degraded,
+                "recovered_count": self.recovered,
+                "degraded_time_ns": self.degraded_ns,
+                "last_status": self.last_status,
+            },
+            "oom": {
+                "marker_count": self.sums.failures,
+                "event_count": self.sums.failures,
+                "bundle_path_count": self.dumps.len(),
+            },
+            "ranks": ranks,
+            "windows": windows,
+            "warnings": [],
+        })
+    }
+}
+
+impl Rank {
+    fn told(&self, rank: u64) -> Value {
+        let Gap { first, latest, peak } = self.gap;
+        let delta = first.zip(latest).map(|((_, first), (_, latest))| latest - first);
+        let drift = first.zip(latest).zip(delta).map(|(((from, _), (to, _)), delta)| {
+            let seconds = to.saturating_sub(from) as f64 / 1e9;
+            if seconds > 0.0 { delta as f64 / seconds } else { 0.0 }
+        });
+        json!({
+            "rank": rank,
+            "local_rank": self.local_rank,
+            "world_size": self.world_size,
+            "event_count": self.sums.events,
+            "sample_count": self.sums.samples,
+            "first_timestamp_ns": self.sums.first_ns,
+            "last_timestamp_ns": self.sums.last_ns,
+            "counters": self.sums.counters,
+            "hidden_gap_first_bytes": first.map(|(_, gap)| gap),
+            "hidden_gap_latest_bytes": latest.map(|(_, gap)| gap),
+            "hidden_gap_peak_bytes": peak,
+            "hidden_gap_delta_bytes": delta,
+            "hidden_gap_drift_bytes_per_second": drift,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn they_are_those_that_stormlog_makes_of_its_sink() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stormlog/v043/sink");
+        let folder = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(golden).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name() != "rollups.json" {
+                fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+            }
+        }
+        let json =
+            |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+        let manifest = json(&folder.path().join("manifest.json"));
+        let segments: Vec<Segment> = manifest["segments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|segment| Segment {
+                filename: segment["filename"].as_str().unwrap().to_owned(),
+                event_count: segment["event_count"].as_u64().unwrap(),
+                size_bytes: segment["size_bytes"].as_u64().unwrap(),
+                closed: true,
+                session_id: None,
+            })
+            .collect();
+        let totals =
+            SinkTotals { pruned_segments: 5, pruned_bytes: 71_814, ..SinkTotals::default() };
+        write(folder.path(), &segments, &totals, Duration::from_secs(60)).unwrap();
+
+        let (mut ours, mut theirs) = (
+            json(&folder.path().join("rollups.json")),
+            json(&Path::new(golden).join("rollups.json")),
+        );
+        for rollups in [&mut ours, &mut theirs] {
+            rollups["generated_at_ns"] = Value::Null;
+            for session in rollups["sessions"].as_array_mut().unwrap() {
+                // Theirs are whole paths, and the folder where there is none.
+                session["sources_loaded"] = Value::Null;
+                session["source_count"] = Value::Null;
+            }
+        }
+        assert_eq!(ours, theirs);
+    }
+}

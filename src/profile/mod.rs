@@ -1,0 +1,183 @@
+//! What a part of a program does to memory: before, after and at its peak, as a task.
+//!
+//! ```
+//! use runlore::profile::Profiler;
+//!
+//! # let store = runlore::store::MemoryStore::new();
+//! # let run = runlore::workflow("doc").store(store.clone()).start()?;
+//! let profiler = Profiler::new();
+//! let rows = profiler.scope("load").run(|| vec![1.0_f64; 100_000]);
+//!
+//! let mut fit = profiler.scope("fit");
+//! fit.snapshot("half way");
+//! let result = fit.finish();
+//! println!("{}: {} bytes more", result.name, result.change_bytes());
+//!
+//! println!("{}", serde_json::to_string_pretty(&profiler.report())?);
+//! # run.finish()?;
+//! # assert_eq!(store.tasks().len(), 2);
+//! # drop(rows);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A scope is a [task](crate::task()): inside a workflow it is recorded with all that tasks have, and with its figures of memory as
+//! `generated.memory`. Outside one it only measures. [`profile`] does the same without a profiler to hand around.
+
+mod memory;
+mod open;
+mod scope;
+mod summary;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+pub use memory::Snapshot;
+pub(crate) use open::note_resident;
+pub use scope::{Allocated, ProfileResult, Scope};
+pub use summary::{Figures, Summary};
+
+use crate::once::Once;
+use crate::{Error, ErrorKind, Result};
+
+/// How many results and snapshots are kept; of more, the oldest go and are counted.
+const MOST: usize = 10_000;
+
+/// Begins a scope of the process's own profiler.
+///
+/// ```
+/// use runlore::profile::{self, profile};
+///
+/// let sum: u64 = profile("sum").run(|| (0..1000).sum());
+/// assert_eq!(sum, 499_500);
+/// assert!(profile::of_process().results().iter().any(|result| result.name == "sum"));
+/// ```
+#[must_use = "the scope ends when it is dropped"]
+#[track_caller]
+pub fn profile(name: &str) -> Scope {
+    of_process().scope(name)
+}
+
+/// The profiler that [`profile`] uses.
+pub fn of_process() -> &'static Profiler {
+    static PROFILER: Once<Profiler> = Once::new();
+    PROFILER.get_or_init(Profiler::new)
+}
+
+/// Collects what scopes measured. Cheap to copy; all copies collect the same.
+#[derive(Debug, Clone, Default)]
+pub struct Profiler(Arc<Mutex<Collected>>);
+
+#[derive(Debug, Default)]
+struct Collected {
+    results: VecDeque<ProfileResult>,
+    snapshots: VecDeque<Snapshot>,
+    summary: Summary,
+    dropped: u64,
+}
+
+/// All that a profiler has to tell, as it is exported.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// Sums by name, over all results.
+    pub summary: Summary,
+    /// The results, in the order in which scopes ended.
+    pub results: Vec<ProfileResult>,
+    /// The snapshots, in the order in which they were taken.
+    pub snapshots: Vec<Snapshot>,
+    /// Results and snapshots that there was no room for; the summary knows them all the same.
+    pub dropped: u64,
+}
+
+impl Profiler {
+    /// One that has collected nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins a scope. It ends when it is dropped, or with [`Scope::finish`] or [`Scope::run`].
+    #[must_use = "the scope ends when it is dropped"]
+    #[track_caller]
+    pub fn scope(&self, name: &str) -> Scope {
+        Scope::begin(self.clone(), name)
+    }
+
+    /// Notes how much memory is in use now.
+    pub fn snapshot(&self, label: &str) -> Snapshot {
+        let snapshot = Snapshot::now(label);
+        let mut collected = self.lock();
+        keep(&mut collected, |collected| &mut collected.snapshots, snapshot.clone());
+        snapshot
+    }
+
+    /// What scopes have measured, in the order in which they ended.
+    pub fn results(&self) -> Vec<ProfileResult> {
+        self.lock().results.iter().cloned().collect()
+    }
+
+    /// What was noted in between.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        self.lock().snapshots.iter().cloned().collect()
+    }
+
+    /// What all results add up to, by name.
+    pub fn summary(&self) -> Summary {
+        self.lock().summary.clone()
+    }
+
+    /// All of that.
+    pub fn report(&self) -> Report {
+        let collected = self.lock();
+        Report {
+            summary: collected.summary.clone(),
+            results: collected.results.iter().cloned().collect(),
+            snapshots: collected.snapshots.iter().cloned().collect(),
+            dropped: collected.dropped,
+        }
+    }
+
+    /// Writes the report as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be written.
+    pub fn export(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let failed = |error: std::io::Error| {
+            Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
+        };
+        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+        serde_json::to_writer_pretty(&mut file, &self.report())
+            .map_err(|error| failed(error.into()))?;
+        file.into_inner().map_err(|error| failed(error.into_error()))?;
+        Ok(())
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        *self.lock() = Collected::default();
+    }
+
+    fn add(&self, result: &ProfileResult) {
+        let mut collected = self.lock();
+        collected.summary.add(result);
+        keep(&mut collected, |collected| &mut collected.results, result.clone());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Collected> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn keep<T>(collected: &mut Collected, of: impl Fn(&mut Collected) -> &mut VecDeque<T>, one: T) {
+    if of(collected).len() == MOST {
+        of(collected).pop_front();
+        collected.dropped += 1;
+    }
+    of(collected).push_back(one);
+}

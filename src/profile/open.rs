@@ -1,0 +1,36 @@
+//! Scopes that are open, so that whoever reads the memory of the process can tell them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::once::Guarded;
+
+static OPEN: Guarded<Vec<Weak<AtomicU64>>> = Guarded::new(Vec::new());
+
+/// The most resident memory that was seen while a scope is open.
+#[derive(Debug)]
+pub(super) struct Seen(Arc<AtomicU64>);
+
+impl Seen {
+    pub(super) fn new(rss: u64) -> Self {
+        let seen = Arc::new(AtomicU64::new(rss));
+        OPEN.with(|open| {
+            open.retain(|other| other.strong_count() > 0);
+            open.push(Arc::downgrade(&seen));
+        });
+        Self(seen)
+    }
+
+    pub(super) fn most(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells all open scopes how much memory is resident.
+pub(crate) fn note_resident(rss: u64) {
+    OPEN.with(|open| {
+        for seen in open.iter().filter_map(Weak::upgrade) {
+            seen.fetch_max(rss, Ordering::Relaxed);
+        }
+    });
+}

@@ -1,0 +1,79 @@
+//! One request, and what its answer means.
+
+use std::time::Duration;
+
+use ureq::Agent;
+
+use super::Pusher;
+use super::batch::Parcel;
+use crate::record::scrub;
+
+/// Nobody waits longer before trying again, whatever an endpoint asks for.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(super) struct Client {
+    agent: Agent,
+    url: String,
+    headers: Vec<(String, String)>,
+}
+
+/// What became of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Taken,
+    /// It is no use sending it again.
+    Refused(String),
+    /// Later it may be taken; perhaps the endpoint says when.
+    Away {
+        why: String,
+        after: Option<Duration>,
+    },
+}
+
+impl Client {
+    pub(super) fn new(pusher: &Pusher) -> Self {
+        let config = Agent::config_builder()
+            .timeout_global(Some(pusher.timeout))
+            .http_status_as_error(false)
+            // Events would be sent to a place that nobody named.
+            .max_redirects(0)
+            .user_agent(concat!("runlore/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Self { agent: config.into(), url: pusher.url.clone(), headers: pusher.headers.clone() }
+    }
+
+    pub(super) fn send(&self, parcel: &Parcel) -> Answer {
+        let mut request = self
+            .agent
+            .post(&self.url)
+            .header("Content-Type", "application/json")
+            .header("Idempotency-Key", &parcel.key);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        match request.send(&parcel.body[..]) {
+            Ok(response) => {
+                let after = response.headers().get("retry-after").and_then(|value| {
+                    let seconds = value.to_str().ok()?.trim().parse().ok()?;
+                    Some(Duration::from_secs(seconds))
+                });
+                judge(response.status().as_u16(), after)
+            }
+            // A URL or a header that cannot be sent will never be.
+            Err(error @ (ureq::Error::Http(_) | ureq::Error::BadUri(_))) => {
+                Answer::Refused(scrub(&error.to_string()))
+            }
+            Err(error) => Answer::Away { why: scrub(&error.to_string()), after: None },
+        }
+    }
+}
+
+fn judge(status: u16, after: Option<Duration>) -> Answer {
+    let why = format!("it answers with status {status}");
+    match status {
+        200..=299 => Answer::Taken,
+        408 | 425 | 429 | 500..=599 => Answer::Away { why, after },
+        _ => Answer::Refused(why),
+    }
+}

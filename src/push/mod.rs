@@ -1,0 +1,205 @@
+//! Sending events to a monitoring endpoint: `POST {"events": […]}`, in batches, again and again where need be.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use runlore::push::Pusher;
+//! use runlore::tracker::Tracker;
+//!
+//! let pusher = Pusher::new("https://monitoring.example.com/api/metrics")?
+//!     .header("Authorization", "Bearer …")
+//!     .timeout(Duration::from_secs(5))
+//!     .spool("spool", 64 << 20); // what waits while the endpoint is away
+//! let tracker = Tracker::builder().push(pusher).start()?;
+//! # Ok::<(), runlore::Error>(())
+//! ```
+//!
+//! A batch counts as delivered once the endpoint answers with a status of 2xx. Where it does not answer, or with 408, 429 or 5xx, the batch is
+//! sent again, later and later; any other status is a refusal, which is counted and told. A batch that is sent again has the same
+//! `Idempotency-Key`: an endpoint whose answer was lost can tell that it has it already.
+
+mod batch;
+mod client;
+mod live;
+mod spool;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::events::{Schema, Target, TelemetryEvent};
+use crate::record::scrub;
+use crate::tracker::Outlet;
+use crate::{Error, ErrorKind, Result};
+use batch::Batch;
+use client::{Answer, Client};
+
+/// Where events are sent to, and how.
+#[derive(Debug, Clone)]
+pub struct Pusher {
+    pub(crate) url: String,
+    headers: Vec<(String, String)>,
+    batch_events: usize,
+    timeout: Duration,
+    retries: u32,
+    backoff: Duration,
+    spool: Option<(PathBuf, u64)>,
+    target: Target,
+}
+
+/// What became of events.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// Events that the endpoint took.
+    pub sent: u64,
+    /// Events that it refused.
+    pub refused: u64,
+    /// Events that the schema cannot say.
+    pub invalid: u64,
+    /// Requests that were made.
+    pub requests: u64,
+    /// Why the endpoint refused, last.
+    pub last_refusal: Option<String>,
+}
+
+impl Pusher {
+    /// Sends to this URL.
+    ///
+    /// # Errors
+    ///
+    /// Where it is none that can be sent to.
+    pub fn new(url: &str) -> Result<Self> {
+        let parsed = ureq::http::Uri::try_from(url).ok();
+        let is_fine = parsed.is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+        });
+        if !is_fine {
+            let url = scrub(url);
+            return Err(Error::new(
+                ErrorKind::Settings,
+                format!(
+                    "`{url}` is no URL that events can be sent to: give one like https://host/path"
+                ),
+            ));
+        }
+        Ok(Self {
+            url: url.to_owned(),
+            headers: Vec::new(),
+            batch_events: 500,
+            timeout: Duration::from_secs(10),
+            retries: 5,
+            backoff: Duration::from_millis(500),
+            spool: None,
+            target: Schema::V4.into(),
+        })
+    }
+
+    /// A header of every request.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// How many events a request has at the most [default: 500].
+    #[must_use]
+    pub fn batch(mut self, events: usize) -> Self {
+        self.batch_events = events.max(1);
+        self
+    }
+
+    /// How long a request may take, with its answer [default: 10 s].
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How often a batch of [`push`](Self::push) is sent again [default: 5]. A tracker tries as long as it runs.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// How long it waits before it sends a batch again: the first time; then twice as long each time, up to 30 s
+    /// [default: 500 ms].
+    #[must_use]
+    pub fn backoff(mut self, first: Duration) -> Self {
+        self.backoff = first;
+        self
+    }
+
+    /// Where batches of a tracker wait that the endpoint has not taken, up to so many bytes; then the oldest are dropped, and
+    /// counted. The next tracker with this spool sends what is left. Without one, 8 MiB wait in memory.
+    #[must_use]
+    pub fn spool(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.spool = Some((folder.into(), bytes));
+        self
+    }
+
+    /// What events are sent as [default: schema 4].
+    #[must_use]
+    pub fn target(mut self, target: impl Into<Target>) -> Self {
+        self.target = target.into();
+        self
+    }
+
+    /// Sends events, and waits until the endpoint has them all.
+    ///
+    /// # Errors
+    ///
+    /// Where the endpoint stays away however often it is tried; it says how many events were sent before.
+    pub fn push(&self, events: impl IntoIterator<Item = TelemetryEvent>) -> Result<Pushed> {
+        let client = Client::new(self);
+        let mut pushed = Pushed::default();
+        let mut batch = Batch::new();
+        for event in events {
+            if batch.add(&event, self.target).is_err() {
+                pushed.invalid += 1;
+            }
+            if batch.count() >= self.batch_events {
+                self.deliver(&client, std::mem::replace(&mut batch, Batch::new()), &mut pushed)?;
+            }
+        }
+        if batch.count() > 0 {
+            self.deliver(&client, batch, &mut pushed)?;
+        }
+        Ok(pushed)
+    }
+
+    /// Sends a batch until it is taken or refused.
+    fn deliver(&self, client: &Client, batch: Batch, pushed: &mut Pushed) -> Result<()> {
+        let count = batch.count() as u64;
+        let parcel = batch.finish();
+        let mut wait = self.backoff;
+        for tried in 0.. {
+            pushed.requests += 1;
+            match client.send(&parcel) {
+                Answer::Taken => pushed.sent += count,
+                Answer::Refused(why) => {
+                    pushed.refused += count;
+                    pushed.last_refusal = Some(why);
+                }
+                Answer::Away { why, after } => {
+                    if tried >= self.retries {
+                        let (url, sent) = (scrub(&self.url), pushed.sent);
+                        let what =
+                            format!("{url} does not take events: {why}; {sent} were sent before");
+                        return Err(Error::new(ErrorKind::Store, what));
+                    }
+                    std::thread::sleep(after.unwrap_or(wait).min(client::LONGEST_WAIT));
+                    wait = (wait * 2).min(client::LONGEST_WAIT);
+                    continue;
+                }
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// For a tracker: a thread of its own, which begins now.
+    pub(crate) fn live(self) -> impl Outlet {
+        live::Live::start(self)
+    }
+}

@@ -1,0 +1,76 @@
+//! Text that says what it said last time need not be read again.
+//!
+//! Captures come in bursts: where tasks are nested, one ends when another begins. Disks and networks have seldom
+//! done anything in between.
+
+use std::sync::Mutex;
+
+/// The last text of a file, and what was made of it.
+#[derive(Debug, Default)]
+pub(super) struct Again(Mutex<Last>);
+
+#[derive(Debug, Default)]
+struct Last {
+    text: Vec<u8>,
+    made: Vec<u8>,
+}
+
+impl Again {
+    /// Appends what `make` makes of the text, which depends on nothing else; nothing where that is nothing.
+    pub(super) fn put(
+        &self,
+        text: &[u8],
+        out: &mut Vec<u8>,
+        make: impl FnOnce(&[u8], &mut Vec<u8>) -> Option<()>,
+    ) -> Option<()> {
+        // Who finds it in use does without.
+        let mut last = self.0.try_lock();
+        if let Ok(last) = &last
+            && !text.is_empty()
+            && last.text == text
+        {
+            out.extend_from_slice(&last.made);
+            return Some(());
+        }
+        let start = out.len();
+        if make(text, out).is_none() {
+            out.truncate(start);
+            return None;
+        }
+        if let Ok(last) = &mut last {
+            last.text.clear();
+            last.text.extend_from_slice(text);
+            last.made.clear();
+            last.made.extend_from_slice(&out[start..]);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_text_is_made_something_of_once() {
+        let again = Again::default();
+        let mut made = 0;
+        let mut out = Vec::new();
+        for text in ["a", "a", "b", "", "", "b"] {
+            let done = again.put(text.as_bytes(), &mut out, |text, out| {
+                made += 1;
+                out.extend_from_slice(text);
+                out.push(b'!');
+                Some(())
+            });
+            assert!(done.is_some());
+        }
+        assert_eq!(out, b"a!a!b!!!b!");
+        assert_eq!(made, 5);
+        let done = again.put(b"c", &mut out, |_, out| {
+            out.push(0);
+            None
+        });
+        assert_eq!((done, out.len()), (None, 10));
+    }
+}

@@ -1,0 +1,75 @@
+//! The few numbers of memory that are sampled again and again, without a capture around them.
+
+use super::held::Shape;
+use super::{Host, Scratch, memory, process};
+use crate::telemetry::memory_now::MemoryNow;
+use crate::telemetry::scan::Scan;
+
+impl Host {
+    pub(in crate::telemetry) fn memory_now(&self) -> MemoryNow {
+        // Nothing else is looked at that would show if somebody has closed our files.
+        _ = self.statm.check();
+        Scratch::with(|scratch| {
+            let buffer = &mut scratch.buffer;
+            let mut now = MemoryNow {
+                rss: process::memory(self, buffer).ok().map(|memory| memory.rss),
+                ..MemoryNow::default()
+            };
+            if let Ok(found) = self.meminfo.read(Shape::Whole, buffer, memory::parse) {
+                now.total = found.total;
+                // A container may show its own total and the machine's rest.
+                now.available = found.available.min(found.total);
+                now.swap_total = found.swap_total;
+                now.swap_free = found.swap_free;
+            }
+            now.pressure = self.pressure.read(Shape::Whole, buffer, pressure).ok();
+            if let Some(container) = self.container() {
+                let known = container.numbers(buffer).memory;
+                now.container_used = known.current;
+                // Without a limit of its own it is the machine's memory that counts.
+                now.container_limit = known.max.filter(|_| known.limit_is_host != Some(true));
+            }
+            now
+        })
+    }
+}
+
+/// The share of the last ten seconds in which some task waited for memory, in percent.
+fn pressure(text: &[u8]) -> Option<f64> {
+    let mut scan = Scan::new(text);
+    if !scan.skip(b"some avg10=") {
+        return None;
+    }
+    let word = std::str::from_utf8(scan.word()?).ok()?;
+    word.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::root::fixture;
+
+    #[test]
+    fn the_kernels_files_tell_what_there_is_and_how_scarce_it_is() {
+        let folder = fixture(&[
+            ("/proc/self/statm", "1000 300 20 10 0 400 0\n"),
+            (
+                "/proc/meminfo",
+                "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 400 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n",
+            ),
+            (
+                "/proc/pressure/memory",
+                "some avg10=12.34 avg60=1.00 avg300=0.10 total=5\nfull avg10=0.50 avg60=0 avg300=0 total=1\n",
+            ),
+        ]);
+        let now = Host::new(folder.path()).memory_now();
+        assert_eq!((now.total, now.available), (Some(1_024_000), Some(409_600)));
+        assert_eq!((now.swap_total, now.swap_free), (Some(51_200), Some(20_480)));
+        assert_eq!(now.pressure, Some(12.34));
+        assert_eq!((now.container_used, now.container_limit), (None, None));
+        assert!(now.rss.is_some_and(|rss| rss >= 300 * 4096));
+
+        let nothing = Host::new(&folder.path().join("empty")).memory_now();
+        assert_eq!(nothing, MemoryNow::default());
+    }
+}

@@ -1,0 +1,43 @@
+//! Memory of the process, the machine and the container, as often as somebody wants to know: a few microseconds a reading.
+
+/// What is read. What cannot be read is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct MemoryNow {
+    /// Resident memory of this process.
+    pub(crate) rss: Option<u64>,
+    /// The machine's memory, and what programs could get of it.
+    pub(crate) total: Option<u64>,
+    pub(crate) available: Option<u64>,
+    pub(crate) swap_total: Option<u64>,
+    pub(crate) swap_free: Option<u64>,
+    /// What the container uses and may use, where it is limited.
+    pub(crate) container_used: Option<u64>,
+    pub(crate) container_limit: Option<u64>,
+    /// The share of the last ten seconds in which some task waited for memory, in percent.
+    pub(crate) pressure: Option<f64>,
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn memory_now() -> MemoryNow {
+    super::linux::of_this_process().memory_now()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn memory_now() -> MemoryNow {
+    use super::{TelemetryCapture, TelemetryType, Types};
+    use crate::once::Once;
+
+    static CAPTURE: Once<TelemetryCapture> = Once::new();
+    let types = Types::from([TelemetryType::Mem, TelemetryType::ProcessInfo]);
+    let found = CAPTURE.get_or_init(|| TelemetryCapture::new(types)).capture();
+    let process = found.process.and_then(|process| process.memory);
+    let memory = found.memory.unwrap_or_default();
+    MemoryNow {
+        rss: process.map(|memory| memory.rss),
+        total: memory.r#virtual.as_ref().map(|memory| memory.total),
+        available: memory.r#virtual.as_ref().map(|memory| memory.available),
+        swap_total: memory.swap.as_ref().map(|swap| swap.total),
+        swap_free: memory.swap.as_ref().map(|swap| swap.free),
+        ..MemoryNow::default()
+    }
+}

@@ -1,0 +1,293 @@
+//! How a tracker is to be, before it begins.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::alerts::{Alert, Alerts};
+use super::collector::{About, Collector};
+use super::core::Core;
+use super::entry::Session;
+use super::file::Output;
+use super::host_memory::Host;
+use super::recorder::FlightRecorder;
+use super::shared::Shared;
+use super::thread::{Cleanup, OnAlert, Outlet, Sampler};
+use super::time::Clock;
+use super::{Device, Tracker, gpu};
+use crate::context::Watch;
+use crate::events::{Format, Identity, SinkOptions, SinkWriter, Target};
+use crate::{Error, ErrorKind, Id, Result, clock, host};
+
+/// Made by [`Tracker::builder`].
+#[must_use = "it begins with `start`"]
+pub struct TrackerBuilder {
+    interval: Duration,
+    devices: Vec<Device>,
+    collectors: Vec<Box<dyn Collector>>,
+    sink: Option<(PathBuf, SinkOptions)>,
+    outlets: Vec<Box<dyn Outlet>>,
+    alerts: Option<Alerts>,
+    on_alert: Vec<OnAlert>,
+    cleanup: Option<Cleanup>,
+    recorder: Option<FlightRecorder>,
+    history: usize,
+    identity: Option<Identity>,
+    job: Option<String>,
+    session: Option<String>,
+}
+
+impl std::fmt::Debug for TrackerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TrackerBuilder")
+            .field("interval", &self.interval)
+            .field("devices", &self.devices)
+            .field("sink", &self.sink)
+            .field("alerts", &self.alerts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TrackerBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            interval: Duration::from_millis(100),
+            devices: Vec::new(),
+            collectors: Vec::new(),
+            sink: None,
+            outlets: Vec::new(),
+            alerts: Some(Alerts::default()),
+            on_alert: Vec::new(),
+            cleanup: None,
+            recorder: None,
+            history: 10_000,
+            identity: None,
+            job: None,
+            session: None,
+        }
+    }
+
+    /// The time between two samples [default: 100 ms].
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Samples this device; more than one may be named [default: the host]. Statistics are of the first.
+    pub fn device(mut self, device: Device) -> Self {
+        self.devices.push(device);
+        self
+    }
+
+    /// Samples whatever this reads.
+    pub fn collector(mut self, collector: impl Collector + 'static) -> Self {
+        self.collectors.push(Box::new(collector));
+        self
+    }
+
+    /// Writes all events into this folder, as a [sink](SinkWriter).
+    pub fn sink(self, folder: impl Into<PathBuf>) -> Self {
+        self.sink_with(folder, SinkOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn sink_with(mut self, folder: impl Into<PathBuf>, options: SinkOptions) -> Self {
+        self.sink = Some((folder.into(), options));
+        self
+    }
+
+    /// Writes all events into a new file as they come, in the format that its name tells or, if one is given, in that.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be made, or its name tells no format.
+    pub fn output(
+        mut self,
+        path: impl AsRef<Path>,
+        format: Option<Format>,
+        target: impl Into<Target>,
+    ) -> Result<Self> {
+        self.outlets.push(Box::new(Output::create(path.as_ref(), format, target.into())?));
+        Ok(self)
+    }
+
+    /// Sends all events to a monitoring endpoint.
+    #[cfg(feature = "push")]
+    pub fn push(mut self, pusher: crate::push::Pusher) -> Self {
+        self.outlets.push(Box::new(pusher.live()));
+        self
+    }
+
+    /// When to tell that memory runs short [default: [`Alerts::default`]].
+    pub fn alerts(mut self, alerts: Alerts) -> Self {
+        self.alerts = Some(alerts);
+        self
+    }
+
+    /// Tells nothing.
+    pub fn without_alerts(mut self) -> Self {
+        self.alerts = None;
+        self
+    }
+
+    /// Called with each alert, on the tracker's thread.
+    pub fn on_alert(mut self, tell: impl Fn(&Alert) + Send + 'static) -> Self {
+        self.on_alert.push(Box::new(tell));
+        self
+    }
+
+    /// Called when an alert is critical, on the tracker's thread and at most each 30 s, to give memory back: empty a cache, say.
+    pub fn cleanup(mut self, cleanup: impl FnMut() + Send + 'static) -> Self {
+        self.cleanup = Some(Box::new(cleanup));
+        self
+    }
+
+    /// Dumps the last events when memory runs out.
+    pub fn flight_recorder(mut self, recorder: FlightRecorder) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// How many events are kept in memory [default: 10,000].
+    pub fn history(mut self, events: usize) -> Self {
+        self.history = events;
+        self
+    }
+
+    /// The job that the process is part of [default: what torchrun or Slurm say].
+    pub fn job(mut self, job: impl Into<String>) -> Self {
+        self.job = Some(job.into());
+        self
+    }
+
+    /// The place of the process in its job [default: what torchrun, Open MPI or Slurm say].
+    pub fn identity(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
+    /// The name of the session [default: a new one].
+    pub fn session(mut self, id: impl Into<String>) -> Self {
+        self.session = Some(id.into());
+        self
+    }
+
+    /// Begins to sample, on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// Where the interval or the alerts make no sense, a device is not there, or the sink cannot be written or has another
+    /// writer. Later nothing fails: what goes wrong is told by events and statistics.
+    pub fn start(mut self) -> Result<Tracker> {
+        self.check()?;
+        let mut collectors = self.named()?;
+        collectors.append(&mut self.collectors);
+        if collectors.is_empty() {
+            collectors.push(Box::new(Host));
+        }
+        let abouts: Vec<About> = collectors.iter().map(|collector| collector.about()).collect();
+        let mut identity = match self.identity {
+            Some(identity) => identity,
+            None => Identity::of_process().unwrap_or_default(),
+        };
+        identity.job_id = self.job.or(identity.job_id);
+        clock::anchor();
+        let clock = Clock::system();
+        let session = Session {
+            id: self.session.unwrap_or_else(|| Id::new().to_string()),
+            host: host::name(),
+            pid: std::process::id(),
+            identity,
+            interval_ms: u64::try_from(self.interval.as_millis()).unwrap_or(u64::MAX),
+            started_ns: clock.now(),
+        };
+        let has_outlets = self.sink.is_some() || !self.outlets.is_empty();
+        let mut core = Core::new(session, clock, abouts, self.alerts, self.history, has_outlets);
+        let has_recorder = self.recorder.is_some();
+        core.has_recorder = has_recorder;
+        let sink = match self.sink {
+            Some((folder, options)) => Some(SinkWriter::open(folder, options, core.summary())?),
+            None => None,
+        };
+        core.start();
+        let shared = Arc::new(Shared::new(core));
+        let sampler = Sampler {
+            shared: Arc::clone(&shared),
+            interval: self.interval,
+            collectors,
+            watch: Watch::new(),
+            sink,
+            outlets: self.outlets,
+            on_alert: self.on_alert,
+            cleanup: self.cleanup,
+            recorder: self.recorder,
+            cleaned: None,
+            dumped: None,
+            tasks: Vec::new(),
+        };
+        let (ended, has_ended) = mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new().name("runlore-tracker".to_owned());
+        let thread = thread.spawn(move || _ = ended.send(sampler.run())).map_err(|error| {
+            Error::new(ErrorKind::Pipeline, "cannot start the tracker's thread").with_source(error)
+        })?;
+        shared.set_thread(thread.thread().clone());
+        if has_recorder {
+            // From here on a failure is seen.
+            shared.ask();
+        }
+        Ok(Tracker { shared, has_ended: Some(has_ended) })
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |what: String| Err(Error::new(ErrorKind::Settings, what));
+        let (least, most) = (Duration::from_millis(1), Duration::from_secs(24 * 3600));
+        if !(least..=most).contains(&self.interval) {
+            let interval = self.interval;
+            return wrong(format!(
+                "an interval of {interval:?} between samples is impossible: give 1 ms to 24 h"
+            ));
+        }
+        if self.history == 0 {
+            return wrong(
+                "a tracker that keeps no events tells nothing: keep at least one".to_owned(),
+            );
+        }
+        if let Some(job) = self.job.as_ref().filter(|job| job.trim().is_empty()) {
+            return wrong(format!(
+                "a job cannot be called {job:?}: give it a name, or leave it out"
+            ));
+        }
+        match self.alerts.as_ref().and_then(Alerts::problem) {
+            Some(problem) => wrong(problem),
+            None => Ok(()),
+        }
+    }
+
+    /// The collectors of the devices that were named.
+    fn named(&self) -> Result<Vec<Box<dyn Collector>>> {
+        let mut found: Vec<Box<dyn Collector>> = Vec::new();
+        for device in &self.devices {
+            match device {
+                Device::Host => found.push(Box::new(Host)),
+                Device::Gpus => {
+                    let gpus = gpu::all().map_err(|reason| no_gpus(&reason))?;
+                    found.extend(gpus.into_iter().map(|gpu| Box::new(gpu) as Box<dyn Collector>));
+                }
+                Device::Gpu(number) => {
+                    let gpus = gpu::all().map_err(|reason| no_gpus(&reason))?;
+                    let gpu =
+                        gpus.into_iter().find(|gpu| gpu.about().device_id == i64::from(*number));
+                    let gpu =
+                        gpu.ok_or_else(|| no_gpus(&format!("none has the number {number}")))?;
+                    found.push(Box::new(gpu));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn no_gpus(reason: &str) -> Error {
+    Error::new(ErrorKind::Settings, format!("graphics processors cannot be tracked: {reason}"))
+}

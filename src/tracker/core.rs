@@ -1,0 +1,413 @@
+//! What a tracker makes of readings: events, alerts, sums. It neither reads nor writes anything itself.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::alerts::{Alert, AlertKind, Alerts, Level};
+use super::collector::{About, Reading};
+use super::device::Device;
+use super::entry::{Entry, Ring, Session};
+use super::health::Change;
+use super::phase::Phases;
+use super::statistics::TrackerStatistics;
+use super::time::Clock;
+use super::words::bytes;
+use crate::events::{SessionStatus, SessionSummary, SinkTotals, TelemetryEvent};
+use crate::record::Id;
+
+/// Events that wait to be written, at the most: more means that nobody writes.
+const MOST_WAITING: usize = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) session: Session,
+    pub(super) clock: Clock,
+    pub(super) devices: Vec<Device>,
+    alerts: Option<Alerts>,
+    pub(super) ring: Ring,
+    context: Option<Arc<str>>,
+    said: Option<Arc<Map<String, Value>>>,
+    tasks: Arc<[Id]>,
+    status: SessionStatus,
+    ended_ns: Option<u64>,
+    total_events: u64,
+    alert_count: u64,
+    clock_steps: u64,
+    pub(super) missed: u64,
+    /// Events on their way to a sink, if there is one.
+    waiting: Option<Vec<TelemetryEvent>>,
+    pub(super) not_written: u64,
+    /// Alerts that callbacks are still to be told of.
+    pub(super) told: Vec<Alert>,
+    pub(super) phases: Phases,
+    pub(super) sink: SinkTotals,
+    pub(super) has_recorder: bool,
+    pub(super) last_dump: Option<String>,
+}
+
+/// What an event is, beside its device and its reading.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) kind: Cow<'static, str>,
+    pub(super) change: Option<i64>,
+    pub(super) context: String,
+    pub(super) metadata: Map<String, Value>,
+}
+
+impl Core {
+    pub(super) fn new(
+        session: Session,
+        clock: Clock,
+        devices: Vec<About>,
+        alerts: Option<Alerts>,
+        history: usize,
+        has_outlets: bool,
+    ) -> Self {
+        Self {
+            session,
+            clock,
+            devices: devices.into_iter().map(Device::new).collect(),
+            alerts,
+            ring: Ring::new(history),
+            context: None,
+            said: None,
+            tasks: Arc::from([]),
+            status: SessionStatus::Running,
+            ended_ns: None,
+            total_events: 0,
+            alert_count: 0,
+            clock_steps: 0,
+            missed: 0,
+            waiting: has_outlets.then(Vec::new),
+            not_written: 0,
+            told: Vec::new(),
+            phases: Phases::default(),
+            sink: SinkTotals::default(),
+            has_recorder: false,
+            last_dump: None,
+        }
+    }
+
+    pub(super) fn start(&mut self) {
+        self.add(0, Said::plain("start", Some(0), "Memory tracking started"));
+    }
+
+    pub(super) fn stop(&mut self, status: SessionStatus) {
+        if self.status == SessionStatus::Running {
+            self.add(0, Said::plain("stop", Some(0), "Memory tracking stopped"));
+            self.status = status;
+            self.ended_ns = Some(self.clock.now());
+        }
+    }
+
+    /// What the program says of itself from here on, which all events carry.
+    pub(super) fn set_context(&mut self, context: Option<&str>) {
+        self.context = context.map(Arc::from);
+    }
+
+    pub(super) fn set_metadata(&mut self, name: &str, value: Value) {
+        let mut said = self.said.as_deref().cloned().unwrap_or_default();
+        match value {
+            Value::Null => _ = said.remove(name),
+            value => _ = said.insert(name.to_owned(), value),
+        }
+        self.said = (!said.is_empty()).then(|| Arc::new(said));
+    }
+
+    /// The tasks that are open from here on.
+    pub(super) fn set_tasks(&mut self, tasks: &[Id]) {
+        if *self.tasks != *tasks {
+            self.tasks = Arc::from(tasks);
+        }
+    }
+
+    /// Takes in what a collector has read: what changed, what is worth an alert, and the sample itself.
+    pub(super) fn sample(&mut self, device: usize, read: Result<Reading, String>) {
+        if self.status != SessionStatus::Running {
+            // It was on its way when the end came.
+            return;
+        }
+        self.look_at_clock();
+        let now = self.clock.now();
+        let reading = match read {
+            Ok(reading) => reading,
+            Err(error) => return self.failed(device, error, now),
+        };
+        let step = self.devices[device].take(reading, now);
+        let reading = Arc::clone(&self.devices[device].last);
+        match step.health {
+            Change::Nothing => {}
+            Change::Worse => {
+                let missing = self.devices[device].health.missing.join(", ");
+                self.degraded(device, "Collector degraded; telemetry is partial.", &missing);
+            }
+            Change::Better { from, error, failures } => {
+                let metadata = object(json!({
+                    "collector_transition": "recovered",
+                    "collector_recovered_from": from,
+                    "collector_previous_error": error,
+                    "collector_previous_failure_count": failures,
+                }));
+                let text = "Collector recovered; full telemetry sampling resumed.";
+                let recovered =
+                    Said { metadata, ..Said::plain("collector_recovered", Some(0), text) };
+                self.add(device, recovered);
+            }
+        }
+        if step.is_peak {
+            let text = format!("New peak memory: {}", bytes(reading.allocated.unwrap_or(0)));
+            self.add(device, Said::plain("peak", step.change, text));
+        }
+        if let Some(change) = step.change.filter(|change| *change != 0) {
+            let (kind, verb) =
+                if change > 0 { ("allocation", "allocated") } else { ("deallocation", "freed") };
+            let text = format!("Memory {verb}: {}", bytes(change.unsigned_abs()));
+            self.add(device, Said::plain(kind, step.change, text));
+        }
+        self.judge(device, &reading, step.change, now);
+        let text: Arc<str> = match &self.context {
+            Some(context) => Arc::clone(context),
+            None if self.devices[device].is_partial() => {
+                let missing = self.devices[device].health.missing.join(", ");
+                format!("Collected partial telemetry sample ({missing}).").into()
+            }
+            None => "Collected telemetry sample.".into(),
+        };
+        self.add_with(device, "sample".into(), step.change, Some(text), Map::new());
+    }
+
+    fn judge(&mut self, device: usize, reading: &Reading, change: Option<i64>, now: u64) {
+        let Some(alerts) = &self.alerts else { return };
+        for found in self.devices[device].watch.judge(alerts, reading, change, now) {
+            let mut metadata = Map::new();
+            metadata.insert("alert".to_owned(), found.kind.as_str().into());
+            metadata.insert(found.value_name().to_owned(), json!(found.value));
+            if found.suppressed > 0 {
+                metadata.insert("suppressed_alerts".to_owned(), found.suppressed.into());
+            }
+            let alert = Alert {
+                level: found.level,
+                kind: found.kind,
+                message: found.message,
+                device_id: self.devices[device].id(),
+                timestamp_ns: now,
+                value: found.value,
+                suppressed: found.suppressed,
+            };
+            self.alert(device, alert, change, metadata);
+        }
+    }
+
+    /// Something has failed for want of memory.
+    pub(super) fn failure(&mut self, message: String, metadata: Map<String, Value>) {
+        let alert = Alert {
+            level: Level::Error,
+            kind: AlertKind::Failure,
+            message,
+            device_id: self.devices[0].id(),
+            timestamp_ns: self.clock.now(),
+            value: 0.0,
+            suppressed: 0,
+        };
+        self.alert(0, alert, Some(0), metadata);
+    }
+
+    fn alert(
+        &mut self,
+        device: usize,
+        alert: Alert,
+        change: Option<i64>,
+        metadata: Map<String, Value>,
+    ) {
+        self.alert_count += 1;
+        let kind = alert.level.as_str();
+        self.add(device, Said { metadata, ..Said::plain(kind, change, alert.message.clone()) });
+        self.told.push(alert);
+    }
+
+    fn failed(&mut self, device: usize, error: String, now: u64) {
+        if self.devices[device].fail(error.clone(), now) == Change::Worse {
+            let text = "Collector unavailable; telemetry paused until recovery.";
+            self.degraded(device, text, &error);
+        }
+    }
+
+    fn degraded(&mut self, device: usize, text: &'static str, reason: &str) {
+        let metadata = object(json!({
+            "collector_transition": "degraded",
+            "collector_degradation_reason": reason,
+        }));
+        self.add(device, Said { metadata, ..Said::plain("collector_degraded", Some(0), text) });
+    }
+
+    fn look_at_clock(&mut self) {
+        let Some(step) = self.clock.step() else { return };
+        self.clock_steps += 1;
+        let seconds = step as f64 / 1e9;
+        let metadata = object(json!({"clock_step_seconds": seconds}));
+        let text = format!("The wall clock was set by {seconds:+.1} s");
+        self.add(0, Said { metadata, ..Said::plain("clock_changed", Some(0), text) });
+    }
+
+    /// Adds an event about a device as it was last read.
+    pub(super) fn add(&mut self, device: usize, said: Said) {
+        let Said { kind, change, context, metadata } = said;
+        let mut metadata = metadata;
+        if let Some(around) = &self.context {
+            metadata.insert("tracker_context".to_owned(), (**around).into());
+        }
+        self.add_with(device, kind, change, Some(context.into()), metadata);
+    }
+
+    fn add_with(
+        &mut self,
+        device: usize,
+        kind: Cow<'static, str>,
+        change: Option<i64>,
+        context: Option<Arc<str>>,
+        metadata: Map<String, Value>,
+    ) {
+        if self.status != SessionStatus::Running {
+            // Nothing comes after the end.
+            return;
+        }
+        let known = &self.devices[device];
+        let entry = Entry {
+            at_ns: self.clock.now(),
+            kind,
+            device: Arc::clone(&known.facts),
+            reading: Arc::clone(&known.last),
+            health: Arc::clone(&known.health),
+            change,
+            context,
+            metadata: (!metadata.is_empty()).then(|| Arc::new(metadata)),
+            said: self.said.clone(),
+            tasks: Arc::clone(&self.tasks),
+        };
+        self.total_events += 1;
+        if let Some(waiting) = &mut self.waiting {
+            if waiting.len() < MOST_WAITING {
+                waiting.push(entry.to_event(&self.session));
+            } else {
+                self.not_written += 1;
+            }
+        }
+        self.ring.push(entry);
+    }
+
+    /// Events that are to be written, the oldest first.
+    pub(super) fn take_waiting(&mut self) -> Vec<TelemetryEvent> {
+        self.waiting.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn events(&self) -> Vec<TelemetryEvent> {
+        self.ring.iter().map(|entry| entry.to_event(&self.session)).collect()
+    }
+
+    pub(super) fn summary(&self) -> SessionSummary {
+        let time = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        let identity = &self.session.identity;
+        SessionSummary {
+            session_id: self.session.id.clone(),
+            status: self.status,
+            started_at_ns: time(self.session.started_ns),
+            ended_at_ns: self.ended_ns.map(time),
+            host: self.session.host.clone(),
+            pid: i64::from(self.session.pid),
+            job_id: identity.job_id.clone(),
+            rank: identity.rank,
+            local_rank: identity.local_rank,
+            world_size: identity.world_size,
+            source: "runlore.tracker".to_owned(),
+        }
+    }
+
+    /// The sums of a device; none where there is no such device.
+    pub(super) fn statistics(&self, device: usize) -> Option<TrackerStatistics> {
+        let known = self.devices.get(device)?;
+        let now = self.ended_ns.unwrap_or_else(|| self.clock.now());
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let duration = seconds(now.saturating_sub(self.session.started_ns));
+        let hour_ago = now.saturating_sub(3_600_000_000_000);
+        let per = |sum: u64, count: f64| if count > 0.0 { sum as f64 / count } else { 0.0 };
+        let last = &*known.last;
+        let used = last.used.or(last.allocated);
+        let utilization = used.zip(known.total.filter(|total| *total > 0));
+        Some(TrackerStatistics {
+            peak_memory: known.peak,
+            peak_device_used: known.peak_used,
+            total_allocations: known.allocations,
+            total_deallocations: known.deallocations,
+            total_allocation_bytes: known.allocated_bytes,
+            total_deallocation_bytes: known.deallocated_bytes,
+            alert_count: self.alert_count,
+            tracking_start_time: seconds(self.session.started_ns),
+            last_memory_check: known.last_check_ns.map(seconds),
+            total_events: self.total_events,
+            events_last_hour: self
+                .ring
+                .iter()
+                .rev()
+                .take_while(|entry| entry.at_ns > hour_ago)
+                .count() as u64,
+            history_window_limit_events: self.ring.limit() as u64,
+            history_retained_events: self.ring.iter().len() as u64,
+            history_dropped_events: self.ring.dropped,
+            backend: known.facts.about.backend.clone(),
+            oom_flight_recorder_enabled: self.has_recorder,
+            last_oom_dump_path: self.last_dump.clone(),
+            session_id: self.session.id.clone(),
+            session_status: self.status,
+            current_memory_allocated: last.allocated,
+            current_memory_reserved: last.reserved,
+            current_device_used: last.used,
+            current_device_free: last.free,
+            device_total: known.total,
+            memory_utilization_percent: utilization
+                .map(|(used, total)| used as f64 / total as f64 * 100.0),
+            memory_capabilities: known.facts.about.capabilities(),
+            average_allocation_size: per(known.allocated_bytes, known.allocations as f64),
+            average_deallocation_size: per(known.deallocated_bytes, known.deallocations as f64),
+            collector_health_status: known.health.status,
+            telemetry_partial: known.is_partial(),
+            collector_partial_fields: known.health.missing.clone(),
+            collector_last_error: known.health.last_error.clone(),
+            collector_consecutive_failures: known.health.failures,
+            collector_next_retry_epoch_s: known.health.retry_at_ns.map(seconds),
+            rollover_count: self.sink.rollovers,
+            pruned_segment_count: self.sink.pruned_segments,
+            pruned_bytes: self.sink.pruned_bytes,
+            final_retained_files: self.sink.retained_files,
+            final_retained_bytes: self.sink.retained_bytes,
+            tracking_duration_seconds: duration,
+            allocations_per_second: per(known.allocations, duration),
+            bytes_allocated_per_second: per(known.allocated_bytes, duration),
+            samples: known.samples,
+            missed_samples: self.missed,
+            suppressed_alerts: self.devices.iter().map(|device| device.watch.suppressed()).sum(),
+            sink_dropped_events: self.sink.dropped_events + self.not_written,
+            sink_last_error: self.sink.last_error.clone(),
+            clock_steps: self.clock_steps,
+        })
+    }
+}
+
+impl Said {
+    pub(super) fn plain(
+        kind: impl Into<Cow<'static, str>>,
+        change: Option<i64>,
+        context: impl Into<String>,
+    ) -> Self {
+        Self { kind: kind.into(), change, context: context.into(), metadata: Map::new() }
+    }
+}
+
+/// The fields of an object.
+pub(super) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,97 @@
+//! What is known of one device from sample to sample.
+
+use std::sync::Arc;
+
+use super::collector::{About, Reading};
+use super::entry::DeviceFacts;
+use super::health::{self, Change, Health};
+use super::watch::Watch;
+
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) facts: Arc<DeviceFacts>,
+    pub(super) health: Arc<Health>,
+    pub(super) watch: Watch,
+    pub(super) last: Arc<Reading>,
+    last_allocated: Option<u64>,
+    pub(super) total: Option<u64>,
+    pub(super) peak: u64,
+    pub(super) peak_used: u64,
+    pub(super) allocations: u64,
+    pub(super) allocated_bytes: u64,
+    pub(super) deallocations: u64,
+    pub(super) deallocated_bytes: u64,
+    pub(super) samples: u64,
+    pub(super) last_check_ns: Option<u64>,
+}
+
+/// What a sample brought.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) health: Change,
+    /// None where there is nothing to compare with.
+    pub(super) change: Option<i64>,
+    pub(super) is_peak: bool,
+}
+
+impl Device {
+    pub(super) fn new(about: About) -> Self {
+        Self {
+            facts: Arc::new(DeviceFacts::new(about)),
+            health: Arc::default(),
+            watch: Watch::default(),
+            last: Arc::default(),
+            last_allocated: None,
+            total: None,
+            peak: 0,
+            peak_used: 0,
+            allocations: 0,
+            allocated_bytes: 0,
+            deallocations: 0,
+            deallocated_bytes: 0,
+            samples: 0,
+            last_check_ns: None,
+        }
+    }
+
+    pub(super) fn id(&self) -> i64 {
+        self.facts.about.device_id
+    }
+
+    /// Takes a reading in.
+    pub(super) fn take(&mut self, reading: Reading, now_ns: u64) -> Step {
+        let supported = self.facts.about.supported;
+        let reading = reading.within(supported);
+        let health = Health::read(&mut self.health, supported.missing(&reading));
+        self.last = Arc::new(reading);
+        self.last_check_ns = Some(now_ns);
+        self.samples += 1;
+        self.total = reading.total.or(self.total);
+        self.peak_used = self.peak_used.max(reading.used.unwrap_or(0));
+        let change = reading.allocated.zip(self.last_allocated).map(|(now, before)| {
+            let grown = i128::from(now) - i128::from(before);
+            i64::try_from(grown).unwrap_or(if grown > 0 { i64::MAX } else { i64::MIN })
+        });
+        self.last_allocated = reading.allocated.or(self.last_allocated);
+        let is_peak = reading.allocated.is_some_and(|allocated| allocated > self.peak);
+        self.peak = self.peak.max(reading.allocated.unwrap_or(0));
+        let bytes = change.map_or(0, i64::unsigned_abs);
+        if change > Some(0) {
+            self.allocations += 1;
+            self.allocated_bytes = self.allocated_bytes.saturating_add(bytes);
+        } else if bytes > 0 {
+            self.deallocations += 1;
+            self.deallocated_bytes = self.deallocated_bytes.saturating_add(bytes);
+        }
+        Step { health, change, is_peak }
+    }
+
+    /// Takes in that nothing could be read.
+    pub(super) fn fail(&mut self, error: String, now_ns: u64) -> Change {
+        Health::failed(&mut self.health, error, now_ns)
+    }
+
+    pub(super) fn is_partial(&self) -> bool {
+        self.health.status == health::DEGRADED
+    }
+}

@@ -1,0 +1,138 @@
+//! Events as they are kept: what all of them have in common is there once.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::collector::{About, Reading};
+use super::health::Health;
+use crate::events::{Identity, TelemetryEvent};
+use crate::record::Id;
+
+/// What all events of a tracker have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) host: String,
+    pub(super) pid: u32,
+    pub(super) identity: Identity,
+    pub(super) interval_ms: u64,
+    pub(super) started_ns: u64,
+}
+
+/// What all events of a device have in common.
+#[derive(Debug)]
+pub(super) struct DeviceFacts {
+    pub(super) about: About,
+    collector: String,
+    metadata: Map<String, Value>,
+}
+
+impl DeviceFacts {
+    pub(super) fn new(about: About) -> Self {
+        let mut metadata = Map::new();
+        let collector = about.collector();
+        metadata.insert("backend".to_owned(), about.backend.clone().into());
+        metadata.insert("sampling_source".to_owned(), about.source.clone().into());
+        metadata.insert("supports_device_total".to_owned(), about.supported.total.into());
+        metadata.insert("supports_device_free".to_owned(), about.supported.free.into());
+        metadata.insert("memory_capabilities".to_owned(), about.capabilities().into());
+        Self { about, collector, metadata }
+    }
+}
+
+/// One event.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) at_ns: u64,
+    pub(super) kind: Cow<'static, str>,
+    pub(super) device: Arc<DeviceFacts>,
+    pub(super) reading: Arc<Reading>,
+    pub(super) health: Arc<Health>,
+    pub(super) change: Option<i64>,
+    pub(super) context: Option<Arc<str>>,
+    pub(super) metadata: Option<Arc<Map<String, Value>>>,
+    /// What the program said of itself at the time.
+    pub(super) said: Option<Arc<Map<String, Value>>>,
+    /// The innermost open task of each thread.
+    pub(super) tasks: Arc<[Id]>,
+}
+
+impl Entry {
+    pub(super) fn to_event(&self, session: &Session) -> TelemetryEvent {
+        let Reading { allocated, reserved, active, inactive, used, free, total, host } =
+            *self.reading;
+        let mut metadata = self.device.metadata.clone();
+        self.health.put(&mut metadata);
+        if let Some(host) = host {
+            host.put(&mut metadata);
+        }
+        if let Some(task) = self.tasks.first() {
+            metadata.insert("task_id".to_owned(), task.to_string().into());
+            if self.tasks.len() > 1 {
+                let all = self.tasks.iter().map(|task| Value::from(task.to_string())).collect();
+                metadata.insert("open_task_ids".to_owned(), Value::Array(all));
+            }
+        }
+        for more in [&self.said, &self.metadata].into_iter().flatten() {
+            metadata.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        let Identity { job_id, rank, local_rank, world_size } = session.identity.clone();
+        TelemetryEvent {
+            session_id: session.id.as_str().into(),
+            timestamp_ns: self.at_ns,
+            event_type: (*self.kind).into(),
+            collector: self.device.collector.as_str().into(),
+            sampling_interval_ms: session.interval_ms,
+            pid: i64::from(session.pid),
+            host: session.host.as_str().into(),
+            job_id: job_id.map(Into::into),
+            rank,
+            local_rank,
+            world_size,
+            device_id: self.device.about.device_id,
+            allocator_allocated_bytes: allocated,
+            allocator_reserved_bytes: reserved,
+            allocator_active_bytes: active,
+            allocator_inactive_bytes: inactive,
+            allocator_change_bytes: self.change.filter(|_| self.device.about.supported.allocated),
+            device_used_bytes: used,
+            device_free_bytes: free,
+            device_total_bytes: total,
+            context: self.context.as_deref().map(Into::into),
+            metadata: metadata.into(),
+        }
+    }
+}
+
+/// The last events, up to a number.
+#[derive(Debug)]
+pub(super) struct Ring {
+    entries: VecDeque<Entry>,
+    limit: usize,
+    pub(super) dropped: u64,
+}
+
+impl Ring {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { entries: VecDeque::new(), limit, dropped: 0 }
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        if self.entries.len() >= self.limit {
+            self.entries.pop_front();
+            self.dropped += 1;
+        }
+        self.entries.push_back(entry);
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
+        self.entries.iter()
+    }
+}

@@ -1,0 +1,105 @@
+//! Graphics processors as devices, through the vendors' libraries.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::collector::{About, Collector, Reading, Supported};
+use crate::settings::Settings;
+use crate::telemetry::{Telemetry, TelemetryCapture, TelemetryType, Types};
+
+/// How long a driver may take to tell what there is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// All graphics processors that the program may use, one collector each.
+///
+/// Where there are none, the reason.
+pub(super) fn all() -> Result<Vec<Gpu>, String> {
+    let info = capture_of(&["used"]).gpu_info(PATIENCE)?;
+    let is_nvidia = info.vendor == "nvidia";
+    // Only NVIDIA's drivers tell what this process holds.
+    let metrics: &[&str] = if is_nvidia { &["used", "process_memory"] } else { &["used"] };
+    let shared =
+        Arc::new(Mutex::new(Shared { capture: capture_of(metrics), last: None, seen: Vec::new() }));
+    let mut found = Vec::new();
+    for (name, device) in &info.devices {
+        let Some(number) = name.strip_prefix("gpu_").and_then(|number| number.parse().ok()) else {
+            continue;
+        };
+        let about = About {
+            device_id: number,
+            backend: if is_nvidia { "cuda" } else { "rocm" }.to_owned(),
+            source: if is_nvidia { "nvml" } else { "amdsmi" }.to_owned(),
+            supported: Supported {
+                allocated: is_nvidia,
+                used: true,
+                free: device.memory_total.is_some(),
+                total: device.memory_total.is_some(),
+                ..Supported::default()
+            },
+        };
+        let (name, total) = (name.clone(), device.memory_total);
+        found.push(Gpu { about, name, total, shared: Arc::clone(&shared) });
+    }
+    if found.is_empty() {
+        Err("there are no graphics processors that this program may use".to_owned())
+    } else {
+        Ok(found)
+    }
+}
+
+fn capture_of(metrics: &[&str]) -> TelemetryCapture {
+    let mut settings = Settings::default().telemetry_capture;
+    settings.gpu = metrics.iter().map(|name| (*name).to_owned()).collect();
+    TelemetryCapture::from_settings(&settings).with_types(Types::from([TelemetryType::Gpu]))
+}
+
+/// One graphics processor.
+#[derive(Debug)]
+pub(super) struct Gpu {
+    about: About,
+    name: String,
+    total: Option<u64>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// A reading is of all devices at once.
+#[derive(Debug)]
+struct Shared {
+    capture: TelemetryCapture,
+    last: Option<Telemetry>,
+    /// The devices that have had theirs of it.
+    seen: Vec<String>,
+}
+
+impl Collector for Gpu {
+    fn about(&self) -> About {
+        self.about.clone()
+    }
+
+    fn collect(&mut self) -> Result<Reading, String> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if shared.last.is_none() || shared.seen.contains(&self.name) {
+            shared.last = Some(shared.capture.capture());
+            shared.seen.clear();
+        }
+        shared.seen.push(self.name.clone());
+        let Some(last) = &shared.last else { return Err("nothing was read".to_owned()) };
+        let values = last.gpu.as_ref().and_then(|devices| devices.get(&self.name));
+        let Some(values) = values else {
+            let reason = last.reason(&format!("gpu.{}", self.name));
+            return Err(reason
+                .unwrap_or("the driver does not tell of the device any more")
+                .to_owned());
+        };
+        let used = values.get("used").and_then(Value::as_u64);
+        Ok(Reading {
+            allocated: values.get("process_memory").and_then(Value::as_u64),
+            used,
+            free: self.total.zip(used).map(|(total, used)| total.saturating_sub(used)),
+            total: self.total,
+            ..Reading::default()
+        })
+    }
+}

@@ -1,0 +1,290 @@
+//! Watching memory while a program runs: samples, peaks, alerts, phases, in a sink that survives whatever ends the program.
+//!
+//! ```
+//! use std::time::Duration;
+//! use runlore::tracker::{Alerts, Tracker};
+//!
+//! # let folder = std::env::temp_dir().join(format!("runlore-doc-tracker-{}", std::process::id()));
+//! let tracker = Tracker::builder()
+//!     .interval(Duration::from_millis(10))
+//!     .sink(&folder)
+//!     .alerts(Alerts::default().memory(80.0, 95.0))
+//!     .on_alert(|alert| eprintln!("{alert}"))
+//!     .job("train-7")
+//!     .start()?;
+//!
+//! {
+//!     let _epoch = tracker.phase("epoch 1");
+//!     let data = vec![1_u8; 32 << 20];
+//!     tracker.sample_now();
+//!     # drop(data);
+//! }
+//!
+//! let ended = tracker.stop();
+//! println!("{} MiB at the peak", ended.statistics.peak_memory >> 20);
+//! let events = runlore::events::load(&folder)?; // or `runlore events stats FOLDER`
+//! # assert_eq!(events.sessions[0].summary.status.as_str(), "completed");
+//! # assert!(events.sessions[0].events.iter().any(|event| event.event_type == "phase_exit"));
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The thread that samples is the tracker's own; a forked child does not have it, and adds nothing. Events have the [format](crate::events) of Stormlog's, and its names; those of a
+//! sample are in its order: a change of health, a peak, an allocation or deallocation, alerts, the sample. Each carries the
+//! open task, so that events and tasks join. The guide is `docs/tracker.md`.
+
+mod alerts;
+mod builder;
+mod collector;
+mod core;
+mod device;
+mod entry;
+mod file;
+mod gpu;
+mod health;
+mod host_memory;
+mod phase;
+mod process_tree;
+mod recorder;
+mod shared;
+mod statistics;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod time;
+mod timeline;
+mod watch;
+mod words;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+pub use alerts::{Alert, AlertKind, Alerts, Level};
+pub use builder::TrackerBuilder;
+pub use collector::{About, Collector, Reading, Supported};
+pub use host_memory::HostMemory;
+pub use phase::Phase;
+pub use process_tree::ProcessTree;
+pub use recorder::FlightRecorder;
+pub use statistics::TrackerStatistics;
+#[cfg(feature = "push")]
+pub(crate) use thread::Outlet;
+pub use timeline::Timeline;
+
+use self::core::Said;
+use crate::events::{SessionStatus, SessionSummary, Target, TelemetryEvent, Writer};
+use crate::{Error, ErrorKind, Result};
+use shared::Shared;
+
+/// How long `stop` waits for a collector or a disk that hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A device that can be sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Device {
+    /// This process on its machine, inside its container.
+    Host,
+    /// All graphics processors that the program may use.
+    Gpus,
+    /// One of them.
+    Gpu(u32),
+}
+
+/// Samples memory until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Tracker {
+    shared: Arc<Shared>,
+    has_ended: Option<Receiver<Result<()>>>,
+}
+
+/// What is left of a tracker that was stopped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// What it has seen, of its first device.
+    pub statistics: TrackerStatistics,
+    /// Its session.
+    pub session: SessionSummary,
+    /// What went wrong at the end: what a sink or an endpoint did not get.
+    pub problem: Option<Error>,
+}
+
+impl Tracker {
+    /// A tracker of the host, ten times a second; change what is to be otherwise.
+    pub fn builder() -> TrackerBuilder {
+        TrackerBuilder::new()
+    }
+
+    /// Says what the program is about from here on: samples have it as their context.
+    pub fn set_context(&self, context: &str) {
+        self.shared.lock().set_context(Some(context));
+    }
+
+    /// Takes that back.
+    pub fn clear_context(&self) {
+        self.shared.lock().set_context(None);
+    }
+
+    /// Adds a value to the metadata of all events from here on; null takes it back.
+    ///
+    /// ```
+    /// # let tracker = runlore::tracker::Tracker::builder().start()?;
+    /// tracker.set_metadata("batch_size", 32);
+    /// # tracker.sample_now();
+    /// # assert_eq!(tracker.events().last().unwrap().metadata["batch_size"], 32);
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn set_metadata(&self, name: &str, value: impl Into<Value>) {
+        self.shared.lock().set_metadata(name, value.into());
+    }
+
+    /// Adds an event of your own, about the first device as it was last sampled.
+    ///
+    /// ```
+    /// # let tracker = runlore::tracker::Tracker::builder().start()?;
+    /// tracker.event("checkpoint", "saved epoch 3", [("path", "epoch-3.bin")]);
+    /// # assert_eq!(tracker.events().last().unwrap().metadata["path"], "epoch-3.bin");
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn event<V: Into<Value>>(
+        &self,
+        event_type: &str,
+        context: &str,
+        metadata: impl IntoIterator<Item = (&'static str, V)>,
+    ) {
+        let kind = if event_type.trim().is_empty() { "event" } else { event_type }.to_owned();
+        let metadata = metadata.into_iter().map(|(name, value)| (name.to_owned(), value.into()));
+        let metadata = metadata.collect();
+        if !self.shared.is_of_this_process() {
+            return;
+        }
+        self.shared.lock().add(0, Said { metadata, ..Said::plain(kind, Some(0), context) });
+        self.shared.wake();
+    }
+
+    /// Begins a phase; it ends when the guard is dropped. Phases of a thread are inside each other.
+    pub fn phase(&self, name: &str) -> Phase {
+        self.phase_with(name, Map::new())
+    }
+
+    /// The same, with attributes.
+    pub fn phase_with(&self, name: &str, attributes: Map<String, Value>) -> Phase {
+        Phase::begin(&self.shared, name, attributes)
+    }
+
+    /// Samples now, and waits until that is done.
+    pub fn sample_now(&self) {
+        if self.shared.is_of_this_process() {
+            self.shared.ask();
+        }
+    }
+
+    /// Says that something has failed. If it looks as if that was for want of memory, it is an `error` event and the flight
+    /// recorder dumps the last events; whether it looks so.
+    ///
+    /// ```
+    /// # let tracker = runlore::tracker::Tracker::builder().start()?;
+    /// let error = std::io::Error::other("CUDA error: out of memory");
+    /// assert!(tracker.failed(&error));
+    /// assert!(!tracker.failed(&std::io::Error::other("no such file")));
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn failed(&self, error: &dyn std::error::Error) -> bool {
+        let message = error.to_string();
+        let Some(sign) = recorder::classify(&message) else { return false };
+        let mut metadata = Map::new();
+        metadata.insert("oom_reason".to_owned(), format!("message_pattern:{sign}").into());
+        metadata.insert("exception_message".to_owned(), crate::record::scrub(&message).into());
+        self.shared.lock().failure(format!("OOM detected (message_pattern:{sign})"), metadata);
+        self.shared.wake();
+        true
+    }
+
+    /// The last events, oldest first.
+    pub fn events(&self) -> Vec<TelemetryEvent> {
+        self.shared.lock().events()
+    }
+
+    /// What was seen so far, of the first device.
+    pub fn statistics(&self) -> TrackerStatistics {
+        let core = self.shared.lock();
+        // There is always a first.
+        core.statistics(0).unwrap_or_else(|| unreachable!("a tracker has a device"))
+    }
+
+    /// What was seen so far of a device, by its number; none where it is not sampled.
+    pub fn statistics_of(&self, device_id: i64) -> Option<TrackerStatistics> {
+        let core = self.shared.lock();
+        let place = core.devices.iter().position(|device| device.id() == device_id)?;
+        core.statistics(place)
+    }
+
+    /// The first device over time, as far as events are still there.
+    pub fn timeline(&self, interval: Duration) -> Timeline {
+        let mut events = self.events();
+        if let Some(device) = events.first().map(|event| event.device_id) {
+            events.retain(|event| event.device_id == device);
+        }
+        Timeline::of(&events, interval)
+    }
+
+    /// The session.
+    pub fn session(&self) -> SessionSummary {
+        self.shared.lock().summary()
+    }
+
+    /// Writes the last events to a file, in the format that its name tells: `.json`, `.jsonl` or `.csv`.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be written, or the schema cannot say what an event says.
+    pub fn export(&self, path: impl AsRef<Path>, target: impl Into<Target>) -> Result<()> {
+        let mut writer = Writer::create(path, target)?;
+        for event in self.events() {
+            writer.write(&event)?;
+        }
+        writer.finish()?;
+        Ok(())
+    }
+
+    /// Ends it: what is left is written, and the session is completed.
+    pub fn stop(mut self) -> Stopped {
+        let problem = self.end(SessionStatus::Completed).err();
+        Stopped { statistics: self.statistics(), session: self.session(), problem }
+    }
+
+    fn end(&mut self, status: SessionStatus) -> Result<()> {
+        let Some(has_ended) = self.has_ended.take() else { return Ok(()) };
+        if !self.shared.is_of_this_process() {
+            // A forked child does not have the thread; the sink is its parent's.
+            return Ok(());
+        }
+        self.shared.lock().stop(status);
+        self.shared.is_stopping.store(true, Ordering::Release);
+        self.shared.wake();
+        has_ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            let what = "the tracker did not end within 10 s: a collector or the sink's disk hangs";
+            Err(Error::new(ErrorKind::Pipeline, what))
+        })
+    }
+}
+
+/// As [`stop`](Tracker::stop); in a panic the session is interrupted.
+impl Drop for Tracker {
+    fn drop(&mut self) {
+        let panicking = std::thread::panicking();
+        let status = if panicking { SessionStatus::Interrupted } else { SessionStatus::Completed };
+        _ = self.end(status);
+    }
+}
+
+/// The guide's examples run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/tracker.md")]
+struct Guide;

@@ -1,0 +1,135 @@
+//! A process with all that it has started, as one device: for programs that are watched from outside.
+
+use std::fs;
+
+use super::collector::{About, Collector, Reading};
+use super::host_memory::{about, reading_of};
+use crate::telemetry::memory_now;
+
+/// The resident memory of a process and its descendants, on its machine. Pages that several of them share count for each.
+///
+/// ```no_run
+/// use runlore::tracker::{ProcessTree, Tracker};
+///
+/// let child = std::process::Command::new("make").spawn()?;
+/// let tracker = Tracker::builder().collector(ProcessTree::of(child.id())).start()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ProcessTree {
+    root: u32,
+    includes_root: bool,
+}
+
+impl ProcessTree {
+    /// A process and its descendants.
+    pub fn of(pid: u32) -> Self {
+        Self { root: pid, includes_root: true }
+    }
+
+    /// All descendants of this process, without itself.
+    pub fn of_children() -> Self {
+        Self { root: std::process::id(), includes_root: false }
+    }
+
+    /// The processes that there are now, with the resident memory of each; none where that is not told.
+    fn members(&self) -> Vec<(u32, u64)> {
+        let mut found = Vec::new();
+        let mut waiting = vec![self.root];
+        let all = std::cell::OnceCell::new();
+        while let Some(pid) = waiting.pop() {
+            if pid != self.root || self.includes_root {
+                // One that has just ended is not there.
+                found.extend(resident(pid).map(|rss| (pid, rss)));
+            }
+            match children(pid) {
+                Some(children) => waiting.extend(children),
+                None => {
+                    let all: &Vec<(u32, u32)> = all.get_or_init(parents);
+                    waiting.extend(
+                        all.iter().filter(|(_, parent)| *parent == pid).map(|(pid, _)| *pid),
+                    );
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The children of all threads of a process, where the kernel lists them.
+fn children(pid: u32) -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        // A kernel without the list has it for no thread.
+        let text = fs::read_to_string(thread.path().join("children")).ok()?;
+        found.extend(text.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    Some(found)
+}
+
+/// Every process, with its parent.
+fn parents() -> Vec<(u32, u32)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name stands in brackets, and may hold some.
+        let rest = stat.rsplit_once(')')?.1;
+        Some((pid, rest.split_whitespace().nth(1)?.parse().ok()?))
+    })
+    .collect()
+}
+
+fn resident(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    // A process that has ended and that nobody has waited for has none.
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib * 1024)
+}
+
+impl Collector for ProcessTree {
+    fn about(&self) -> About {
+        about("process tree")
+    }
+
+    fn collect(&mut self) -> Result<Reading, String> {
+        if cfg!(not(target_os = "linux")) {
+            return Err("this system does not tell which processes another has started".to_owned());
+        }
+        let members = self.members();
+        let rss = members.iter().map(|(_, rss)| rss).sum();
+        let mut reading = reading_of(&memory_now(), Some(rss), None);
+        if let Some(host) = &mut reading.host {
+            host.processes = Some(members.len() as u64);
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn children_of_children_count() {
+        let script = "sleep 30 & echo started; wait";
+        let mut shell =
+            Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut told = std::io::BufReader::new(shell.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+        let members = ProcessTree::of(shell.id()).members();
+        let listed = parents();
+        for (pid, _) in &members {
+            _ = Command::new("kill").arg(pid.to_string()).status();
+        }
+        shell.wait().unwrap();
+        assert_eq!(members.len(), 2, "{members:?}");
+        assert!(members.iter().all(|(_, rss)| *rss > 0), "{members:?}");
+        let sleep = members.iter().find(|(pid, _)| *pid != shell.id()).unwrap().0;
+        assert!(listed.contains(&(sleep, shell.id())), "the slow way finds the same");
+    }
+}

@@ -1,0 +1,77 @@
+//! What a tracker's thread and its users have in common.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+use super::core::Core;
+
+/// How long somebody waits for a sample that was asked for: a collector may hang.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// The process that has the thread: a forked child does not.
+    pid: u32,
+    core: Mutex<Core>,
+    thread: OnceLock<Thread>,
+    pub(super) is_stopping: AtomicBool,
+    /// Rounds that were asked for, and how many of them were done.
+    asked: AtomicU64,
+    done: Mutex<u64>,
+    is_done: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(core: Core) -> Self {
+        Self {
+            pid: std::process::id(),
+            core: Mutex::new(core),
+            thread: OnceLock::new(),
+            is_stopping: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            done: Mutex::new(0),
+            is_done: Condvar::new(),
+        }
+    }
+
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_thread(&self, thread: Thread) {
+        _ = self.thread.set(thread);
+    }
+
+    /// Lets the thread look what there is to do.
+    pub(super) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// The rounds that were asked for.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Asks for a round now, and waits for it.
+    pub(super) fn ask(&self) {
+        let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        self.wake();
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_waiting = |done: &mut u64| *done < number;
+        drop(self.is_done.wait_timeout_while(done, PATIENCE, is_waiting));
+    }
+
+    /// So many rounds were done.
+    pub(super) fn answer(&self, number: u64) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = number;
+        self.is_done.notify_all();
+    }
+}

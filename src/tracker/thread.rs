@@ -1,0 +1,244 @@
+//! The thread that samples: it reads, writes and calls back, so that nobody else waits for that.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::alerts::{Alert, Level};
+use super::collector::Collector;
+use super::core::Said;
+use super::recorder::{FlightRecorder, Occasion};
+use super::shared::Shared;
+use crate::context::Watch;
+use crate::events::{SessionStatus, SinkWriter, TelemetryEvent};
+use crate::pipeline::notice;
+use crate::record::Id;
+use crate::{Error, Result, alloc};
+
+/// Between two cleanups, and between two dumps that nobody asked for.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// Something that takes events as they come, beside a sink.
+pub(crate) trait Outlet: Send {
+    fn take(&mut self, event: &TelemetryEvent);
+
+    /// Called at least each time that a sample is taken.
+    fn tick(&mut self);
+
+    /// Nothing comes any more.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Called with each alert.
+pub(super) type OnAlert = Box<dyn Fn(&Alert) + Send>;
+/// Called to give memory back.
+pub(super) type Cleanup = Box<dyn FnMut() + Send>;
+
+pub(super) struct Sampler {
+    pub(super) shared: Arc<Shared>,
+    pub(super) interval: Duration,
+    pub(super) collectors: Vec<Box<dyn Collector>>,
+    pub(super) watch: Watch,
+    pub(super) sink: Option<SinkWriter>,
+    pub(super) outlets: Vec<Box<dyn Outlet>>,
+    pub(super) on_alert: Vec<OnAlert>,
+    pub(super) cleanup: Option<Cleanup>,
+    pub(super) recorder: Option<FlightRecorder>,
+    pub(super) cleaned: Option<Instant>,
+    pub(super) dumped: Option<Instant>,
+    pub(super) tasks: Vec<Id>,
+}
+
+impl Sampler {
+    /// Samples until it is stopped. Then what is left is written.
+    pub(super) fn run(mut self) -> Result<()> {
+        let mut watcher = self.recorder.is_some().then(alloc::Watcher::new);
+        let mut next = Instant::now();
+        let mut answered = 0;
+        while !self.shared.is_stopping.load(Ordering::Acquire) {
+            let asked = self.shared.asked();
+            let now = Instant::now();
+            if now >= next || asked > answered {
+                self.sample();
+                if now >= next {
+                    next = self.after(next, now);
+                }
+            }
+            if let Some(watcher) = &mut watcher
+                && let Some(size) = watcher.failed()
+            {
+                self.allocation_failed(size);
+                watcher.answer();
+            }
+            self.tell();
+            self.write();
+            if asked > answered {
+                self.shared.answer(asked);
+                answered = asked;
+            }
+            let until_next = next.saturating_duration_since(Instant::now());
+            let until_flush = self.sink.as_ref().and_then(SinkWriter::due_in);
+            std::thread::park_timeout(until_flush.map_or(until_next, |due| due.min(until_next)));
+        }
+        drop(watcher);
+        self.shared.lock().stop(SessionStatus::Completed);
+        self.tell();
+        self.close()
+    }
+
+    /// When the next sample is due; those that it is too late for are missed, and counted.
+    fn after(&self, due: Instant, now: Instant) -> Instant {
+        let late = now.duration_since(due).as_nanos() / self.interval.as_nanos().max(1);
+        let missed = u32::try_from(late).unwrap_or(u32::MAX);
+        if missed > 0 {
+            self.shared.lock().missed += u64::from(missed);
+        }
+        due + self.interval.saturating_mul(missed.saturating_add(1))
+    }
+
+    fn sample(&mut self) {
+        self.watch.open_tasks(&mut self.tasks);
+        for (device, collector) in self.collectors.iter_mut().enumerate() {
+            {
+                let core = self.shared.lock();
+                if !core.devices[device].health.is_due(core.clock.now()) {
+                    continue;
+                }
+            }
+            // Without the lock: it may take long.
+            let read = catch_unwind(AssertUnwindSafe(|| collector.collect()))
+                .unwrap_or_else(|_| Err("the collector panicked".to_owned()));
+            let mut core = self.shared.lock();
+            core.set_tasks(&self.tasks);
+            core.sample(device, read);
+        }
+    }
+
+    /// Tells callbacks of alerts, cleans up and dumps where an alert is critical.
+    fn tell(&mut self) {
+        let alerts = std::mem::take(&mut self.shared.lock().told);
+        for alert in &alerts {
+            for tell in &self.on_alert {
+                // A callback that panics is the program's own affair, and costs nothing but itself.
+                _ = catch_unwind(AssertUnwindSafe(|| tell(alert)));
+            }
+            if alert.level == Level::Critical {
+                self.clean_up(alert);
+            }
+            if alert.level >= Level::Critical && is_due(self.dumped) {
+                let details =
+                    json!({"level": alert.level, "kind": alert.kind, "value": alert.value});
+                self.dump(&Occasion { reason: &alert.message, details });
+            }
+        }
+    }
+
+    fn clean_up(&mut self, alert: &Alert) {
+        let Some(cleanup) = self.cleanup.as_mut().filter(|_| is_due(self.cleaned)) else { return };
+        self.cleaned = Some(Instant::now());
+        let went_well = catch_unwind(AssertUnwindSafe(cleanup)).is_ok();
+        let mut metadata = Map::new();
+        metadata.insert("alert".to_owned(), alert.kind.as_str().into());
+        metadata.insert("succeeded".to_owned(), went_well.into());
+        let said = Said { metadata, ..Said::plain("cleanup", Some(0), "Cleanup ran") };
+        self.shared.lock().add(0, said);
+    }
+
+    fn allocation_failed(&mut self, size: u64) {
+        let mut metadata = Map::new();
+        metadata.insert("oom_reason".to_owned(), "allocation_failed".into());
+        metadata.insert("requested_bytes".to_owned(), size.into());
+        let message = format!("OOM detected (an allocation of {size} bytes failed)");
+        self.shared.lock().failure(message, metadata);
+        // The program may end over it at once: nothing is put off.
+        self.dumped = None;
+        self.tell();
+        self.write();
+    }
+
+    fn dump(&mut self, occasion: &Occasion<'_>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        self.dumped = Some(Instant::now());
+        let (events, session, statistics) = {
+            let core = self.shared.lock();
+            (core.events(), core.summary(), core.statistics(0))
+        };
+        let Some(statistics) = statistics else { return };
+        let dumped = recorder.dump(occasion, &events, session, &statistics);
+        let mut core = self.shared.lock();
+        match dumped {
+            Ok(folder) => core.last_dump = Some(folder.display().to_string()),
+            Err(error) => notice(&format!("the last events cannot be dumped: {error}")),
+        }
+    }
+
+    /// Hands what waits to the sink and the others.
+    fn write(&mut self) {
+        if self.sink.is_none() && self.outlets.is_empty() {
+            return;
+        }
+        let waiting = self.shared.lock().take_waiting();
+        for event in &waiting {
+            if let Some(sink) = &mut self.sink
+                && sink.append(event).is_err()
+            {
+                self.shared.lock().not_written += 1;
+            }
+            self.outlets.iter_mut().for_each(|outlet| outlet.take(event));
+        }
+        self.outlets.iter_mut().for_each(|outlet| outlet.tick());
+        if let Some(sink) = &mut self.sink {
+            sink.flush_if_due();
+            self.note_sink();
+        }
+    }
+
+    /// Says in an event that the sink cannot be written, or can again.
+    fn note_sink(&self) {
+        let Some(sink) = &self.sink else { return };
+        let totals = sink.totals();
+        let mut core = self.shared.lock();
+        if core.sink.last_error != totals.last_error {
+            let (kind, text) = match &totals.last_error {
+                Some(error) => ("sink_degraded", error.clone()),
+                None => ("sink_recovered", "The sink can be written again".to_owned()),
+            };
+            let metadata = [("dropped_events".to_owned(), Value::from(totals.dropped_events))];
+            let metadata = metadata.into_iter().collect();
+            core.add(0, Said { metadata, ..Said::plain(kind, Some(0), text) });
+            if let Some(error) = &totals.last_error {
+                notice(error);
+            }
+        }
+        core.sink = totals;
+    }
+
+    fn close(mut self) -> Result<()> {
+        self.write();
+        let mut problems: Vec<Error> = Vec::new();
+        if let Some(sink) = self.sink.take() {
+            let (status, ended) = {
+                let summary = self.shared.lock().summary();
+                (summary.status, summary.ended_at_ns.unwrap_or(summary.started_at_ns))
+            };
+            match sink.close(status, ended) {
+                Ok(totals) => self.shared.lock().sink = totals,
+                Err(error) => {
+                    self.shared.lock().sink.last_error = Some(error.to_string());
+                    problems.push(error);
+                }
+            }
+        }
+        for outlet in self.outlets {
+            problems.extend(outlet.close().err());
+        }
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+fn is_due(last: Option<Instant>) -> bool {
+    last.is_none_or(|last| last.elapsed() >= PAUSE)
+}

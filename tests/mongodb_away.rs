@@ -1,0 +1,150 @@
+//! Servers that are away: from the start, from the middle on, for a while. Each record is there once when they are back.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Child, Stdio};
+
+use runlore::telemetry_task;
+use tempfile::TempDir;
+
+use crate::mongo_server::{Server, Want, queues, recording, stored, until_stored};
+use crate::support::{is_child, tried};
+
+const IN_PARTS: &str = "mongodb_away::records_in_three_parts";
+
+#[telemetry_task]
+fn outer(n: u64) -> u64 {
+    inner(n) + 1
+}
+
+#[telemetry_task]
+fn inner(n: u64) -> u64 {
+    n
+}
+
+/// What a process does while its server dies and comes back: it goes on when it is told to.
+#[test]
+fn records_in_three_parts() {
+    if !is_child(IN_PARTS) {
+        return;
+    }
+    let run = runlore::workflow("train").store(std::env::var("STORE").unwrap()).start().unwrap();
+    for _ in 0..3 {
+        (0..200).for_each(|n| assert_eq!(outer(n), n + 1));
+        println!("part");
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+    }
+    if std::env::var("IS_BACK").is_ok() {
+        until_stored();
+    }
+    let totals = run.finish().unwrap();
+    assert_eq!((totals.tasks, totals.dropped), (1200, 0));
+    println!("{} wait", totals.spooled);
+    std::process::exit(7);
+}
+
+/// A process that records in parts.
+struct Parts {
+    child: Child,
+    folder: TempDir,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Parts {
+    fn start(store: &str, is_back: bool) -> Self {
+        let (mut command, folder) = recording(IN_PARTS, store);
+        if is_back {
+            command.env("IS_BACK", "yes");
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        Self { child, folder, said }
+    }
+
+    fn until(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        while self.said.read_line(&mut line).unwrap() > 0 {
+            if line.trim_end().ends_with(word) {
+                return line;
+            }
+            line.clear();
+        }
+        panic!("it ended before it said {word}");
+    }
+
+    /// The part that is under way ends, and the next begins.
+    fn next(&mut self) {
+        self.until("part");
+        writeln!(self.child.stdin.as_mut().unwrap()).unwrap();
+    }
+
+    /// Its own result, which is the same whatever becomes of the records; and how many of these wait.
+    fn end(mut self) -> (TempDir, u64) {
+        let waiting = self.until("wait");
+        let output = self.child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+        let waiting = waiting.split_whitespace().rev().nth(1).unwrap().parse().unwrap();
+        (self.folder, waiting)
+    }
+}
+
+fn assert_each_once(uri: &str) {
+    let id = |task: &mongodb::bson::Document| task.get_str("task_id").unwrap().to_owned();
+    let ids: Vec<_> = stored(uri, "tasks").iter().map(id).collect();
+    assert_eq!((ids.len(), ids.iter().collect::<HashSet<_>>().len()), (1200, 1200));
+    let workflows = stored(uri, "workflows");
+    assert_eq!(workflows.len(), 1);
+    assert_eq!(workflows[0].get_str("status").unwrap(), "FINISHED");
+}
+
+#[test]
+fn from_the_start() {
+    let Some(mut server) = Server::start(&[Want::Durability]) else { return };
+    let uri = server.database();
+    server.kill();
+    let mut parts = Parts::start(&uri, false);
+    (0..3).for_each(|_| parts.next());
+    let (folder, waiting) = parts.end();
+    assert_eq!(waiting, 1202);
+    let spool = queues(&folder).join(".spool");
+    runlore::replay(&spool, &uri, |_| ()).expect_err("the server is away");
+    server.restart(&[Want::Durability]);
+    assert_eq!(runlore::replay(&spool, &uri, |_| ()).unwrap().records, 1202);
+    assert_each_once(&uri);
+    assert!(!spool.exists());
+    tried("a MongoDB server that is away from the start", "1,200 tasks, replayed by hand");
+}
+
+#[test]
+fn from_the_middle_on() {
+    let Some(mut server) = Server::start(&[Want::Durability]) else { return };
+    let uri = server.database();
+    let mut parts = Parts::start(&uri, false);
+    parts.next();
+    server.kill();
+    (0..2).for_each(|_| parts.next());
+    let (folder, waiting) = parts.end();
+    assert!(waiting >= 800, "{waiting}");
+    server.restart(&[Want::Durability]);
+    runlore::replay(queues(&folder), &uri, |_| ()).unwrap();
+    assert_each_once(&uri);
+    tried("a MongoDB server killed in the middle of the run", "1,200 tasks, replayed by hand");
+}
+
+#[test]
+fn for_a_while() {
+    let Some(mut server) = Server::start(&[Want::Durability]) else { return };
+    let uri = server.database();
+    let mut parts = Parts::start(&uri, true);
+    parts.next();
+    server.kill();
+    parts.next();
+    server.restart(&[Want::Durability]);
+    parts.next();
+    let (folder, _) = parts.end();
+    // What the end of the run was too short for, on a busy machine.
+    runlore::replay(queues(&folder), &uri, |_| ()).unwrap();
+    assert_each_once(&uri);
+    tried("a MongoDB server killed and back", "1,200 tasks, by itself");
+}

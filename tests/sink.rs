@@ -1,0 +1,324 @@
+//! Sinks, as they are written: rotation, retention, one writer, and whatever may go wrong.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use runlore::events::{
+    self, SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{self, Random, child, expect_success, is_child, tried};
+
+fn event(session: &str, number: u64) -> TelemetryEvent {
+    TelemetryEvent {
+        session_id: session.into(),
+        timestamp_ns: 1_700_000_000_000_000_000 + number * 1_000_000,
+        host: "host".into(),
+        allocator_allocated_bytes: Some(number),
+        device_used_bytes: Some(number),
+        ..TelemetryEvent::default()
+    }
+}
+
+fn open(folder: &Path, options: SinkOptions, session: &str) -> SinkWriter {
+    SinkWriter::open(folder, options, SessionSummary::of(&event(session, 0))).unwrap()
+}
+
+fn manifest(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("manifest.json")).unwrap()).unwrap()
+}
+
+/// The numbers of all events of a session, as a reader finds them.
+fn numbers(folder: &Path, session: &str) -> Vec<u64> {
+    let loaded = events::load(folder).unwrap();
+    let session = loaded.session(Some(session)).unwrap().unwrap();
+    session.events.iter().map(|event| event.allocator_allocated_bytes.unwrap()).collect()
+}
+
+#[test]
+fn segments_follow_each_other_and_none_is_larger_than_it_may_be() {
+    let folder = TempDir::new().unwrap();
+    let options = SinkOptions {
+        segment_events: 10,
+        flush_events: 7,
+        keep_files: 4,
+        ..SinkOptions::default()
+    };
+    let mut sink = open(folder.path(), options, "s");
+    for number in 0..95 {
+        sink.append(&event("s", number)).unwrap();
+    }
+    let totals = sink.close(SessionStatus::Completed, 1).unwrap();
+    assert_eq!((totals.events, totals.rollovers, totals.pruned_segments), (95, 9, 6));
+    let manifest = manifest(folder.path());
+    let segments = manifest["segments"].as_array().unwrap();
+    let counts: Vec<_> =
+        segments.iter().map(|segment| segment["event_count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [10, 10, 10, 5]);
+    for segment in segments {
+        let path = folder.path().join(segment["filename"].as_str().unwrap());
+        assert_eq!(fs::metadata(path).unwrap().len(), segment["size_bytes"].as_u64().unwrap());
+        assert_eq!(segment["closed"], true);
+    }
+    assert_eq!(numbers(folder.path(), "s"), (60..95).collect::<Vec<_>>());
+    assert!(folder.path().join("rollups.json").exists());
+}
+
+#[test]
+fn bytes_are_bounded_too() {
+    let folder = TempDir::new().unwrap();
+    let options = SinkOptions {
+        segment_bytes: 8 << 10,
+        keep_bytes: 24 << 10,
+        flush_events: 3,
+        ..SinkOptions::default()
+    };
+    let mut sink = open(folder.path(), options, "s");
+    for number in 0..300 {
+        sink.append(&event("s", number)).unwrap();
+        let sizes = || fs::read_dir(folder.path()).unwrap().flatten();
+        let segments =
+            sizes().filter(|entry| entry.file_name().to_string_lossy().starts_with("segment-"));
+        let sum: u64 = segments.map(|entry| entry.metadata().unwrap().len()).sum();
+        assert!(sum <= 24 << 10, "{sum} bytes after {number} events");
+    }
+    sink.close(SessionStatus::Completed, 1).unwrap();
+    assert_eq!(numbers(folder.path(), "s").last(), Some(&299));
+}
+
+#[test]
+fn a_second_writer_is_told_so_in_one_sentence() {
+    let folder = TempDir::new().unwrap();
+    let first = open(folder.path(), SinkOptions::default(), "first");
+    let summary = SessionSummary::of(&event("second", 0));
+    let refused = SinkWriter::open(folder.path(), SinkOptions::default(), summary).unwrap_err();
+    assert!(refused.to_string().contains("another tracker writes to"), "{refused}");
+    assert_eq!(events::read(folder.path()).unwrap().summaries()[0].status, SessionStatus::Running);
+    drop(first);
+    open(folder.path(), SinkOptions::default(), "second");
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let folder = TempDir::new().unwrap();
+    let summary = || SessionSummary::of(&event("s", 0));
+    let refused =
+        |options| SinkWriter::open(folder.path(), options, summary()).unwrap_err().to_string();
+    let none = SinkOptions { flush_events: 0, ..SinkOptions::default() };
+    assert_eq!(refused(none), "a sink's flush_events must be more than 0");
+    let small = SinkOptions { keep_bytes: 10, ..SinkOptions::default() };
+    assert!(refused(small).contains("keep at least as much as one segment"));
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = SinkWriter::open(&file, SinkOptions::default(), summary()).unwrap_err();
+    assert!(error.to_string().contains("cannot write to the sink"), "{error}");
+
+    let mut sink = open(folder.path(), SinkOptions::default(), "s");
+    let foreign = sink.append(&event("other", 0)).unwrap_err();
+    assert!(foreign.to_string().contains("does not match the active session"), "{foreign}");
+}
+
+#[test]
+fn a_session_whose_writer_has_gone_is_interrupted_for_whoever_reads_it() {
+    let folder = TempDir::new().unwrap();
+    let options = SinkOptions { flush_events: 2, ..SinkOptions::default() };
+    let mut sink = open(folder.path(), options, "dead");
+    for number in 0..5 {
+        sink.append(&event("dead", number)).unwrap();
+    }
+    // As if it was killed: nothing is flushed or closed. The fifth was in memory only, and half of it on disk.
+    drop(sink);
+    let segment = folder.path().join("segment-000001.jsonl");
+    let mut text = fs::read_to_string(&segment).unwrap();
+    text.push_str("{\"schema_version\": 4, \"sess");
+    fs::write(&segment, &text).unwrap();
+
+    let loaded = events::load(folder.path()).unwrap();
+    let summary = &loaded.sessions[0].summary;
+    assert_eq!(summary.status, SessionStatus::Interrupted);
+    assert_eq!(summary.ended_at_ns, Some(1_700_000_000_003_000_000), "its last event tells");
+    assert_eq!(numbers(folder.path(), "dead"), [0, 1, 2, 3]);
+    let told: Vec<String> = loaded.problems.iter().map(|problem| problem.reason()).collect();
+    assert_eq!(
+        told,
+        [
+            "the session dead was interrupted: events that were not flushed then are missing",
+            "torn: the file ends in the middle of it",
+        ]
+    );
+    assert!(loaded.problems.iter().all(|problem| problem.is_torn()));
+    assert_eq!(
+        manifest(folder.path())["sessions"][0]["status"],
+        "running",
+        "readers change nothing"
+    );
+
+    // The next writer puts it in order for those who do not look so closely.
+    open(folder.path(), SinkOptions::default(), "next").close(SessionStatus::Completed, 1).unwrap();
+    let after = manifest(folder.path());
+    assert_eq!(after["sessions"][0]["status"], "interrupted");
+    assert_eq!(after["sessions"][0]["ended_at_ns"], 1_700_000_000_003_000_000_u64);
+    assert_eq!(after["segments"][0]["event_count"], 4);
+    let size = fs::metadata(&segment).unwrap().len();
+    assert_eq!(after["segments"][0]["size_bytes"].as_u64(), Some(size));
+    assert!(events::load(folder.path()).unwrap().problems.is_empty());
+}
+
+#[test]
+fn a_removed_folder_is_made_anew_and_told() {
+    let parent = TempDir::new().unwrap();
+    let folder = parent.path().join("sink");
+    let options = SinkOptions { flush_events: 1, ..SinkOptions::default() };
+    let mut sink = open(&folder, options, "s");
+    sink.append(&event("s", 1)).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    sink.append(&event("s", 2)).unwrap();
+    let totals = sink.totals();
+    assert_eq!((totals.removed_events, totals.dropped_events), (1, 0));
+    assert!(totals.last_error.unwrap().contains("was removed"));
+    sink.append(&event("s", 3)).unwrap();
+    sink.close(SessionStatus::Completed, 1).unwrap();
+    assert_eq!(numbers(&folder, "s"), [2, 3]);
+}
+
+/// A disk that is full for a while: no file may be larger, which the kernel tells in the same way.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_survived_and_what_is_lost_is_counted() {
+    const TEST: &str = "sink::a_full_disk_is_survived_and_what_is_lost_is_counted";
+    if !is_child(TEST) {
+        let output = crate::support::finished_in_time(child(TEST));
+        return expect_success(&output);
+    }
+    let folder = TempDir::new().unwrap();
+    let options = SinkOptions { flush_events: 1, buffer_bytes: 4 << 10, ..SinkOptions::default() };
+    let mut sink = open(folder.path(), options, "s");
+    sink.append(&event("s", 0)).unwrap();
+    let largest = fs::metadata(folder.path().join("segment-000001.jsonl")).unwrap().len();
+    limit_files(Some(largest + 100));
+    for number in 1..=100 {
+        sink.append(&event("s", number)).unwrap();
+    }
+    let totals = sink.totals();
+    assert!(
+        totals.last_error.as_deref().is_some_and(|error| error.contains("cannot write")),
+        "{totals:?}"
+    );
+    assert!(totals.dropped_events > 50, "{totals:?}");
+    limit_files(None);
+    sink.flush().unwrap();
+    assert_eq!(sink.totals().last_error, None);
+    sink.close(SessionStatus::Completed, 1).unwrap();
+    let found = numbers(folder.path(), "s");
+    assert_eq!(found.len() as u64 + totals.dropped_events, 101, "all are there or counted");
+    assert_eq!((found[0], *found.last().unwrap()), (0, 100));
+    assert!(events::load(folder.path()).unwrap().problems.is_empty(), "no line was torn");
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn limit_files(bytes: Option<u64>) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: plain calls with a place for the limit; the signal would end this process, the error does not.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
+        limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
+        libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+    }
+}
+
+/// A writer in a process of its own, which is killed; what it says it has flushed must be there.
+#[cfg(unix)]
+#[test]
+fn a_writer_that_is_killed_loses_no_more_than_what_was_not_flushed() {
+    const TEST: &str = "sink::a_writer_that_is_killed_loses_no_more_than_what_was_not_flushed";
+    const EACH: u64 = 7;
+    if is_child(TEST) {
+        let folder = std::env::var("RUNLORE_TEST_FOLDER").unwrap();
+        let ledger = std::path::PathBuf::from(&folder).with_extension("ledger");
+        let options = SinkOptions {
+            flush_events: usize::MAX,
+            flush_every: Duration::from_secs(3600),
+            segment_events: 40,
+            keep_files: usize::MAX,
+            keep_bytes: u64::MAX,
+            sync: false,
+            ..SinkOptions::default()
+        };
+        let mut sink = open(Path::new(&folder), options, "killed");
+        let ledger = fs::File::create(ledger).unwrap();
+        for number in 0.. {
+            sink.append(&event("killed", number)).unwrap();
+            if (number + 1) % EACH == 0 {
+                sink.flush().unwrap();
+                std::os::unix::fs::FileExt::write_all_at(&ledger, &(number + 1).to_le_bytes(), 0)
+                    .unwrap();
+            }
+        }
+    }
+    let mut random = Random::new();
+    // The suite of reliability dies in four ways; here there is one.
+    let all = support::number("RUNLORE_TEST_ROUNDS").map_or(6, |rounds| rounds * 4);
+    let mut flushed_in_all = 0;
+    for _ in 0..all {
+        let parent = TempDir::new().unwrap();
+        let folder = parent.path().join("sink");
+        let mut process = child(TEST)
+            .env("RUNLORE_TEST_FOLDER", &folder)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let ledger = folder.with_extension("ledger");
+        let read = || {
+            fs::read(&ledger)
+                .ok()
+                .and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
+        };
+        while read().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(random.below(20_000) as u64));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let flushed = read().unwrap();
+        let loaded = events::load(&folder).unwrap();
+        assert_eq!(loaded.sessions[0].summary.status, SessionStatus::Interrupted);
+        let found = numbers(&folder, "killed");
+        let expected: Vec<u64> = (0..found.len() as u64).collect();
+        assert_eq!(found, expected, "in order, each once");
+        assert!(found.len() as u64 >= flushed, "{} of {flushed}", found.len());
+        assert!((found.len() as u64) < flushed + 2 * EACH);
+        let said =
+            |text: &str| loaded.problems.iter().any(|problem| problem.reason().contains(text));
+        assert!(said("was interrupted"), "{:?}", loaded.problems);
+        assert!(loaded.problems.iter().all(|problem| problem.is_torn()), "{:?}", loaded.problems);
+        // Whoever comes next goes on in order.
+        open(&folder, SinkOptions::default(), "next").close(SessionStatus::Completed, 1).unwrap();
+        assert!(events::load(&folder).unwrap().problems.is_empty());
+        flushed_in_all += flushed;
+    }
+    tried("a sink's writer killed", format!("{all} times, {flushed_in_all} events flushed"));
+}
+
+#[test]
+fn nobody_leads_a_writer_out_of_its_folder() {
+    let folder = TempDir::new().unwrap();
+    let outside = folder.path().join("outside.jsonl");
+    fs::write(&outside, "precious").unwrap();
+    let sink = folder.path().join("sink");
+    fs::create_dir(&sink).unwrap();
+    let manifest =
+        r#"{"segments": [{"filename": "../outside.jsonl", "closed": false}], "sessions": 3}"#;
+    fs::write(sink.join("manifest.json"), manifest).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&outside, sink.join("segment-000009.jsonl")).unwrap();
+    let mut writer = open(&sink, SinkOptions::default(), "s");
+    writer.append(&event("s", 1)).unwrap();
+    writer.close(SessionStatus::Completed, 1).unwrap();
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
+    assert_eq!(numbers(&sink, "s"), [1]);
+}

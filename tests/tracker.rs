@@ -1,0 +1,311 @@
+//! The tracker at work: its own thread, sinks, alerts, phases, tasks, and what it says where it cannot begin.
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use runlore::events::{self, Schema, SessionStatus, TelemetryEvent};
+use runlore::profile::Profiler;
+use runlore::task;
+use runlore::tracker::{
+    About, AlertKind, Alerts, Collector, FlightRecorder, Level, Reading, Supported, Tracker,
+};
+use tempfile::TempDir;
+
+use crate::support::{record, the};
+
+/// A device that says what the test says.
+#[derive(Clone, Default)]
+struct Scripted {
+    used: Arc<AtomicU64>,
+    broken: Arc<Mutex<Option<String>>>,
+}
+
+impl Collector for Scripted {
+    fn about(&self) -> About {
+        let supported =
+            Supported { allocated: true, used: true, total: true, ..Supported::default() };
+        let (backend, source) = ("cuda".to_owned(), "scripted".to_owned());
+        About { device_id: 3, backend, source, supported }
+    }
+
+    fn collect(&mut self) -> Result<Reading, String> {
+        if let Some(why) = self.broken.lock().unwrap().clone() {
+            match why.as_str() {
+                "panic" => panic!("on purpose"),
+                _ => return Err(why),
+            }
+        }
+        let used = Some(self.used.load(Ordering::Relaxed));
+        Ok(Reading { allocated: used, used, total: Some(100), ..Reading::default() })
+    }
+}
+
+impl Scripted {
+    fn set(&self, used: u64) {
+        self.used.store(used, Ordering::Relaxed);
+    }
+}
+
+fn kinds(events: &[TelemetryEvent]) -> Vec<&str> {
+    events.iter().map(|event| &*event.event_type).collect()
+}
+
+/// Never by itself: the test says when.
+const RARELY: Duration = Duration::from_secs(3600);
+
+#[test]
+fn what_a_tracker_saw_is_in_its_sink() {
+    let folder = TempDir::new().unwrap();
+    let device = Scripted::default();
+    let tracker = Tracker::builder()
+        .interval(RARELY)
+        .collector(device.clone())
+        .sink(folder.path())
+        .job("job-7")
+        .session("session-1")
+        .start()
+        .unwrap();
+    tracker.sample_now();
+    tracker.set_context("warm-up");
+    tracker.set_metadata("batch", 32);
+    device.set(50);
+    tracker.sample_now();
+    tracker.event("checkpoint", "saved", [("path", "a.bin")]);
+    {
+        let _outer = tracker.phase("train");
+        let _inner = tracker.phase("forward");
+    }
+    let seen = tracker.events();
+    tracker.export(folder.path().join("events.json"), Schema::V4).unwrap();
+    let stopped = tracker.stop();
+    assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
+    assert_eq!(stopped.session.status, SessionStatus::Completed);
+    assert_eq!(stopped.statistics.peak_memory, 50);
+
+    let loaded = events::load(folder.path()).unwrap();
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    let session = &loaded.sessions[0];
+    assert_eq!(session.summary, stopped.session);
+    let found = &session.events;
+    assert_eq!(found[..seen.len()], seen[..], "what memory holds is what was written");
+    assert_eq!(found.last().unwrap().event_type, "stop");
+    assert_eq!(found[0].event_type, "start");
+    let of = |kind: &str| found.iter().rfind(|event| event.event_type == kind).unwrap();
+    assert_eq!(of("sample").context.as_deref(), Some("warm-up"));
+    assert_eq!((of("sample").metadata["batch"].as_u64(), of("sample").device_id), (Some(32), 3));
+    assert_eq!(of("sample").job_id.as_deref(), Some("job-7"));
+    assert_eq!(of("checkpoint").metadata["path"], "a.bin");
+    let forward = found
+        .iter()
+        .find(|event| {
+            event.metadata.get("phase_scope").is_some_and(|scope| scope["name"] == "forward")
+        })
+        .unwrap();
+    let scope = &forward.metadata["phase_scope"];
+    assert_eq!(scope["path"], serde_json::json!(["train", "forward"]));
+    assert_eq!((&scope["depth"], &scope["scope_id"]), (&2.into(), &"session-1:2".into()));
+    assert_eq!(scope["parent_scope_id"], "session-1:1");
+    assert_eq!(
+        kinds(&found[found.len() - 5..]),
+        ["phase_enter", "phase_enter", "phase_exit", "phase_exit", "stop"]
+    );
+    let exported = events::load(folder.path().join("events.json")).unwrap();
+    assert_eq!(exported.sessions[0].events, seen);
+}
+
+#[test]
+fn samples_come_by_themselves_on_time() {
+    let tracker = Tracker::builder().interval(Duration::from_millis(5)).start().unwrap();
+    let began = Instant::now();
+    while tracker.statistics().samples < 10 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", tracker.statistics());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let statistics = tracker.stop().statistics;
+    assert_eq!(statistics.backend, "cpu");
+    if cfg!(target_os = "linux") {
+        assert!(statistics.current_memory_reserved > Some(1 << 20), "{statistics:?}");
+        assert!(statistics.device_total > statistics.current_device_used, "{statistics:?}");
+        assert_eq!(statistics.collector_health_status, "healthy", "{statistics:?}");
+    }
+}
+
+#[test]
+fn alerts_reach_callbacks_the_cleanup_and_the_flight_recorder() {
+    let folder = TempDir::new().unwrap();
+    let device = Scripted::default();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let cleaned = Arc::new(AtomicU64::new(0));
+    let (tell, clean) = (Arc::clone(&told), Arc::clone(&cleaned));
+    let tracker = Tracker::builder()
+        .interval(RARELY)
+        .collector(device.clone())
+        .alerts(Alerts::default().memory(80.0, 95.0))
+        .on_alert(|_| panic!("a callback that fails harms nobody"))
+        .on_alert(move |alert| tell.lock().unwrap().push((alert.level, alert.kind)))
+        .cleanup(move || _ = clean.fetch_add(1, Ordering::Relaxed))
+        .flight_recorder(FlightRecorder::new(folder.path().join("dumps")))
+        .start()
+        .unwrap();
+    for used in [10, 85, 85, 97, 97, 99] {
+        device.set(used);
+        tracker.sample_now();
+    }
+    assert!(tracker.failed(&std::io::Error::other("out of memory")));
+    let stopped = tracker.stop();
+    let expected = [
+        (Level::Warning, AlertKind::Memory),
+        (Level::Critical, AlertKind::Memory),
+        (Level::Error, AlertKind::Failure),
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(cleaned.load(Ordering::Relaxed), 1);
+    assert_eq!(stopped.statistics.alert_count, 3);
+
+    let dumps: Vec<_> = fs::read_dir(folder.path().join("dumps")).unwrap().flatten().collect();
+    assert_eq!(dumps.len(), 1, "dumps that nobody asked for are rare");
+    let dump = dumps[0].path();
+    assert_eq!(stopped.statistics.last_oom_dump_path.as_deref(), dump.to_str());
+    let loaded = events::load(&dump).unwrap();
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    assert_eq!(loaded.sessions[0].summary.status, SessionStatus::Incomplete);
+    assert!(kinds(&loaded.sessions[0].events).contains(&"critical"));
+    let flight: serde_json::Value =
+        serde_json::from_slice(&fs::read(dump.join("flight.json")).unwrap()).unwrap();
+    assert_eq!(flight["reason"], "CRITICAL: Memory usage at 97.0%");
+    assert_eq!(flight["statistics"]["peak_device_used"], 97);
+    assert!(dump.join("environment.json").exists());
+}
+
+#[test]
+fn a_collector_that_fails_or_panics_costs_nothing_but_its_samples() {
+    let device = Scripted::default();
+    let tracker = Tracker::builder().interval(RARELY).collector(device.clone()).start().unwrap();
+    tracker.sample_now();
+    *device.broken.lock().unwrap() = Some("panic".to_owned());
+    tracker.sample_now();
+    tracker.sample_now();
+    let statistics = tracker.statistics();
+    assert_eq!(statistics.collector_health_status, "unhealthy");
+    assert_eq!(statistics.collector_consecutive_failures, 1, "it is not tried again at once");
+    assert_eq!(statistics.collector_last_error.as_deref(), Some("the collector panicked"));
+    assert!(tracker.stop().problem.is_none());
+}
+
+#[test]
+fn samples_carry_the_open_task() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let all = Arc::clone(&events);
+    let store = record(move || {
+        let around = task("around").start();
+        let tracker = Tracker::builder().interval(RARELY).start().unwrap();
+        tracker.sample_now();
+        task("inside").run(|| tracker.sample_now());
+        around.finish();
+        tracker.sample_now();
+        *all.lock().unwrap() = tracker.events();
+    });
+    let samples: Vec<Option<String>> = events
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|event| event.event_type == "sample")
+        .map(|event| event.metadata.get("task_id").map(|id| id.as_str().unwrap().to_owned()))
+        .collect();
+    let id = |name| the(&store, name).task_id.to_string();
+    assert_eq!(samples[0].as_deref(), Some(&*id("around")));
+    assert_eq!(samples[1].as_deref(), Some(&*id("inside")));
+    assert_ne!(samples[2].as_deref(), Some(&*id("around")));
+}
+
+#[test]
+fn what_cannot_be_is_told_in_one_sentence() {
+    let refused =
+        |builder: runlore::tracker::TrackerBuilder| builder.start().unwrap_err().to_string();
+    assert_eq!(
+        refused(Tracker::builder().interval(Duration::ZERO)),
+        "an interval of 0ns between samples is impossible: give 1 ms to 24 h"
+    );
+    assert!(
+        refused(Tracker::builder().alerts(Alerts::default().memory(90.0, 80.0)))
+            .contains("90 and 80 percent")
+    );
+    assert!(refused(Tracker::builder().job(" ")).contains("a job cannot be called"));
+    let folder = TempDir::new().unwrap();
+    let tracker = Tracker::builder().sink(folder.path()).start().unwrap();
+    assert!(refused(Tracker::builder().sink(folder.path())).contains("another tracker writes to"));
+    drop(tracker);
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(refused(Tracker::builder().sink(&file)).contains("cannot write to the sink"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_forked_child_leaves_its_parents_tracker_alone() {
+    let folder = TempDir::new().unwrap();
+    let tracker = Tracker::builder().interval(RARELY).sink(folder.path()).start().unwrap();
+    tracker.sample_now();
+    let status = fork_and(|| {
+        tracker.sample_now();
+        drop(tracker);
+    });
+    // In the parent the tracker is still there: the closure ran in the child only.
+    assert_eq!(status, 0);
+}
+
+/// Runs a closure in a forked child, and waits for that; its exit code. The parent forgets what the closure holds.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn fork_and(work: impl FnOnce()) -> i32 {
+    // SAFETY: the child runs the closure and ends; an alarm ends it if that hangs.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: plain calls.
+        unsafe { libc::alarm(20) };
+        work();
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    drop(work);
+    let mut status = 0;
+    // SAFETY: the place is valid and the child is ours.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
+}
+
+#[test]
+fn a_scope_is_a_task_with_its_memory() {
+    let profiler = Profiler::new();
+    let inside = profiler.clone();
+    let store = record(move || {
+        let kept = inside.scope("load").run(|| std::hint::black_box(vec![1_u8; 64 << 20]));
+        let mut scope = inside.scope("fit");
+        scope.snapshot("half way");
+        drop(kept);
+        scope.finish();
+        _ = std::panic::catch_unwind(|| inside.scope("fail").run(|| panic!("on purpose")));
+    });
+    let results = profiler.results();
+    let names: Vec<_> = results.iter().map(|result| &*result.name).collect();
+    assert_eq!(names, ["load", "fit", "fail"]);
+    let load = &results[0];
+    assert_eq!(load.task_id.as_deref(), Some(&*the(&store, "load").task_id.to_string()));
+    let recorded = the(&store, "load").generated.unwrap();
+    assert_eq!(recorded["memory"]["after_bytes"].as_u64(), load.after_bytes);
+    assert_eq!(the(&store, "fail").status, Some(runlore::record::Status::Error));
+    if cfg!(target_os = "linux") {
+        assert!(load.change_bytes() > 60 << 20, "{load:?}");
+        assert!(load.peak_bytes >= load.after_bytes, "{load:?}");
+    }
+    let report = serde_json::to_value(profiler.report()).unwrap();
+    assert_eq!(report["summary"]["by_name"]["load"]["count"], 1);
+    assert_eq!(report["snapshots"][0]["label"], "half way");
+    let folder = TempDir::new().unwrap();
+    profiler.export(folder.path().join("profile.json")).unwrap();
+    let file: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path().join("profile.json")).unwrap()).unwrap();
+    assert_eq!(file, report);
+}
