@@ -325,3 +325,20 @@ fn what_cannot_be_diagnosed_is_told_in_one_sentence() {
     }
     insta::assert_snapshot!(all);
 }
+
+#[test]
+fn what_was_tracked_is_analysed() {
+    let folder = TempDir::new().unwrap();
+    let sink = folder.path().join("sink");
+    let track = ["events", "track", "--duration", "0.3", "--interval", "0.02", "--sink"];
+    assert_eq!(exit_code(&track, &[&sink]), 0);
+    let text = of(&["events", "analyze", "--format", "json", "--fail-on", "never"], &[&sink]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let series = &report["series"][0];
+    assert!(series["samples"].as_u64().unwrap() >= 2, "{series}");
+    assert!(series["peak_allocated_bytes"].as_u64().unwrap() > 0, "{series}");
+    let of_others = ["hidden_memory", "persistent_drift", "step", "transient_spike"];
+    let kinds =
+        report["findings"].as_array().unwrap().iter().map(|it| it["kind"].as_str().unwrap());
+    assert_eq!(kinds.filter(|kind| of_others.contains(kind)).count(), 0, "{text}");
+}
