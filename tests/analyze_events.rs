@@ -150,6 +150,19 @@ fn running_out_of_memory_is_found_by_type_and_by_words() {
 }
 
 #[test]
+fn other_programs_on_a_machine_are_not_hidden_memory() {
+    let mut events = hidden((0..40).map(|at| if at < 20 { 3000 } else { 9000 }));
+    for event in &mut events {
+        event.device_id = -1;
+        // What is resident is more than what was handed out.
+        event.allocator_allocated_bytes = Some(300 << 20);
+    }
+    let report = analyzed(events);
+    assert_eq!((kinds(&report), &report.notes[..]), (Vec::new(), &[][..]));
+    assert_eq!(report.series[0].peak_used_bytes, Some(10_024 * MIB));
+}
+
+#[test]
 fn sessions_of_one_rank_are_not_mixed() {
     // A job that was started again: the second time everything is larger.
     let mut events = hidden([100; 30]);

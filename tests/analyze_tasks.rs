@@ -23,7 +23,7 @@ impl Run {
     fn task(&mut self, name: &str, start: f64, seconds: f64, more: Value) -> String {
         self.tasks += 1;
         let id = format!("t{}", self.tasks);
-        self.lines += &task("w", &id, name, 1000.0 + start, seconds, &more);
+        self.lines += &task("w", &id, name, 1000.0 + start, seconds, more);
         id
     }
 
@@ -40,13 +40,14 @@ fn workflow(id: &str, start: f64, seconds: f64) -> String {
     format!("{record}\n")
 }
 
-fn task(run: &str, id: &str, name: &str, start: f64, seconds: f64, more: &Value) -> String {
+fn task(run: &str, id: &str, name: &str, start: f64, seconds: f64, more: Value) -> String {
     let mut record = json!({
         "type": "task", "task_id": id, "workflow_id": run, "activity_id": name, "status": "FINISHED",
         "hostname": "node1", "pid": 7, "started_at": start, "duration_ns": (seconds * 1e9) as u64,
     });
-    let more = more.as_object().cloned().unwrap_or_default();
-    record.as_object_mut().unwrap().extend(more);
+    if let (Some(record), Value::Object(more)) = (record.as_object_mut(), more) {
+        record.extend(more);
+    }
     format!("{record}\n")
 }
 
@@ -149,7 +150,7 @@ fn a_single_task_stands_out_against_earlier_runs() {
         let (id, start) = (format!("w{at}"), 1000.0 * f64::from(at));
         lines += &workflow(&id, start, 10.0);
         let took = if at == 11 { 8.0 } else { 1.0 + f64::from(at) * 0.01 };
-        lines += &task(&id, &format!("t{at}"), "prepare", start, took, &json!({}));
+        lines += &task(&id, &format!("t{at}"), "prepare", start, took, json!({}));
     }
     let report = analyzed(&lines, "w11").unwrap();
     let outliers = of_kind(&report, Kind::Outlier);

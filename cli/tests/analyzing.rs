@@ -141,6 +141,27 @@ fn what_cannot_be_analysed_is_told_in_one_sentence() {
 }
 
 #[test]
+fn whatever_a_file_holds_it_is_analysed_or_told_in_sentences() {
+    let folder = TempDir::new().unwrap();
+    let reference = folder.path().join("memory.json");
+    let compare = ["compare", "--save-baseline", reference.to_str().unwrap(), "--events"];
+    let mut count = 0;
+    for entry in fs::read_dir(stormlog("loader")).unwrap() {
+        let file = entry.unwrap().path();
+        for args in [ANALYZE, &compare] {
+            let output = runlore().args(args).arg(&file).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            let code = output.status.code();
+            assert!(matches!(code, Some(0..=2)), "{args:?} {file:?}: {code:?} {said}");
+            assert!(said.lines().all(|line| line.starts_with("runlore: ")), "{file:?}: {said}");
+            assert!(code != Some(1) || !said.is_empty(), "{file:?} is refused without a word");
+            count += 1;
+        }
+    }
+    assert!(count > 30);
+}
+
+#[test]
 fn thresholds_are_listed() {
     let text = of(&["events", "analyze", "--thresholds"], &[]);
     assert!(text.contains("gap_ratio") && text.contains("64MiB"), "{text}");
@@ -303,4 +324,21 @@ fn what_cannot_be_diagnosed_is_told_in_one_sentence() {
         all += &told;
     }
     insta::assert_snapshot!(all);
+}
+
+#[test]
+fn what_was_tracked_is_analysed() {
+    let folder = TempDir::new().unwrap();
+    let sink = folder.path().join("sink");
+    let track = ["events", "track", "--duration", "0.3", "--interval", "0.02", "--sink"];
+    assert_eq!(exit_code(&track, &[&sink]), 0);
+    let text = of(&["events", "analyze", "--format", "json", "--fail-on", "never"], &[&sink]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let series = &report["series"][0];
+    assert!(series["samples"].as_u64().unwrap() >= 2, "{series}");
+    assert!(series["peak_allocated_bytes"].as_u64().unwrap() > 0, "{series}");
+    let of_others = ["hidden_memory", "persistent_drift", "step", "transient_spike"];
+    let kinds =
+        report["findings"].as_array().unwrap().iter().map(|it| it["kind"].as_str().unwrap());
+    assert_eq!(kinds.filter(|kind| of_others.contains(kind)).count(), 0, "{text}");
 }

@@ -33,6 +33,8 @@ fn every_store_is_listed_alike() {
         &["tree", "train"],
         &["show", "a001"],
         &["tree", "fit", "--resources"],
+        &["analyze", "fit"],
+        &["analyze", "train", "--format", "json"],
     ] {
         told_of_both(args);
     }

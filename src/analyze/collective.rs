@@ -57,7 +57,7 @@ pub(super) fn find(
     thresholds: &Thresholds,
 ) -> Vec<Finding> {
     let mut episodes: Vec<Episode<'_>> = Vec::new();
-    for one in series {
+    for one in series.iter().filter(|one| one.is_device()) {
         let offset = cross
             .and_then(|cross| cross.alignment_offsets_ns.get(&one.place.rank.unwrap_or_default()));
         episodes.extend(episodes_of(one, offset.copied().unwrap_or(0)));

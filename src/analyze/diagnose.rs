@@ -14,7 +14,7 @@ use super::finding::{Finding, Place};
 use super::thresholds::Thresholds;
 use crate::record::{Id, scrub_arguments};
 use crate::settings::{Search, TelemetrySettings};
-use crate::telemetry::{GpuInfo, MachineInfo, Telemetry, TelemetryCapture};
+use crate::telemetry::{GpuInfo, MachineInfo, Telemetry, TelemetryCapture, memory_now};
 use crate::{Error, ErrorKind, Result, host};
 
 /// What is read: the machine's memory, the container's, and what is taken of each graphics processor.
@@ -166,17 +166,10 @@ fn host_memory(readings: &[(f64, Telemetry)]) -> Option<HostMemory> {
         swap_used_bytes: last.map_or(0, |swap| swap.used),
         swapped_in_bytes: grown(|swap| swap.sin),
         swapped_out_bytes: grown(|swap| swap.sout),
-        pressure_percent: pressure(),
+        pressure_percent: memory_now().pressure,
         container_limit_bytes: bounded.and_then(|it| it.memory.max),
         container_used_bytes: bounded.and_then(|it| it.memory.current),
     })
-}
-
-/// How much of the last ten seconds something waited for memory, in percent, as Linux tells.
-fn pressure() -> Option<f64> {
-    let text = fs::read_to_string("/proc/pressure/memory").ok()?;
-    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    some.split(' ').find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
 }
 
 fn summed_up(

@@ -1,4 +1,5 @@
 //! The few statistics that the analyses share. All of them take what is not empty, and give what is finite.
+#![cfg_attr(not(feature = "events"), allow(dead_code, reason = "only events need all of it"))]
 
 /// The mean, and the deviation of a sample from it.
 pub(super) fn mean_and_deviation(values: &[f64]) -> (f64, f64) {

@@ -78,7 +78,8 @@ fn fragmentation(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     });
     let mut told: Vec<(&Sample, f64)> = exact.collect();
     let is_exact = !told.is_empty();
-    if !is_exact {
+    // What a process holds of the machine's memory is more than its allocator reserves.
+    if !is_exact && series.is_device() {
         let upper = series.samples.iter().filter_map(|sample| {
             let free = reserved(sample)?.saturating_sub(sample.allocated?);
             Some((sample, free as f64 / reserved(sample)? as f64))

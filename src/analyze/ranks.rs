@@ -195,7 +195,13 @@ fn first_growth(rank: &Rank<'_>, thresholds: &Thresholds) -> Option<Onset> {
         let told: Vec<(u64, u64)> = series
             .samples
             .iter()
-            .filter_map(|sample| Some((sample.timestamp_ns, sample.used.or(sample.allocated)?)))
+            .filter_map(|sample| {
+                let held = match series.is_device() {
+                    true => sample.used.or(sample.allocated),
+                    false => sample.held(),
+                };
+                Some((sample.timestamp_ns, held?))
+            })
             .collect();
         let most = told.iter().map(|(_, used)| *used).max()? as f64;
         let enough = (most * thresholds.onset_ratio).max(thresholds.min_bytes as f64);

@@ -136,7 +136,7 @@ impl Timelines {
             };
             if series.samples.is_empty() {
                 note("there are no samples".to_owned());
-            } else {
+            } else if series.is_device() {
                 match gap::find(series, thresholds) {
                     Ok(found) => report.findings.extend(found),
                     Err(why) => note(why),
@@ -145,7 +145,9 @@ impl Timelines {
             report.findings.extend(memory::find(series, thresholds));
             let degraded = series.marks_of(MarkKind::Degraded).count();
             if degraded > 0 {
-                note(format!("the collector could not read all it should, {degraded} times"));
+                let times =
+                    if degraded == 1 { "once".to_owned() } else { format!("{degraded} times") };
+                note(format!("the collector could not read all it should, {times}"));
             }
             report.series.push(SeriesSummary::of(series));
         }

@@ -81,6 +81,12 @@ impl Series {
         Some(Window { start_ns: first.timestamp_ns, end_ns: last.timestamp_ns })
     }
 
+    /// Whether it is a device of its own. Of the processor, what is in use is the whole machine's: what an allocator does
+    /// not know of is other programs'.
+    pub(super) fn is_device(&self) -> bool {
+        self.place.device_id.is_some_and(|device| device >= 0)
+    }
+
     /// Seconds since the first sample.
     pub(super) fn seconds(&self, sample: &Sample) -> f64 {
         let first = self.samples.first().map_or(0, |first| first.timestamp_ns);

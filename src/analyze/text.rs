@@ -1,4 +1,5 @@
 //! Numbers as the sentences of findings have them.
+#![cfg_attr(not(feature = "events"), allow(dead_code, reason = "only events need all of it"))]
 
 use std::time::Duration;
 
