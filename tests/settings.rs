@@ -122,7 +122,7 @@ fn what_is_right_is_used_beside_what_is_wrong() {
     assert!(!loaded.is_fine());
     assert!(loaded.settings.telemetry_capture.cpu, "the default");
     assert!(!loaded.settings.telemetry_capture.mem);
-    assert_eq!(loaded.settings.recorder.ring_bytes.get(), 256 << 10, "the default");
+    assert_eq!(loaded.settings.recorder.ring_bytes.get(), 512 << 10, "the default");
     assert_eq!(loaded.settings.recorder.flush_records, 7);
     let error = loaded.strict().unwrap_err();
     assert_eq!(error.kind(), runlore::ErrorKind::Settings);
@@ -170,7 +170,7 @@ fn nothing_turns_off_and_leaves_alone() {
     );
     assert_eq!(loaded.problems(), []);
     assert!(!loaded.settings.telemetry_capture.cpu && !loaded.settings.telemetry_capture.mem);
-    assert_eq!(loaded.settings.recorder.ring_bytes.get(), 256 << 10);
+    assert_eq!(loaded.settings.recorder.ring_bytes.get(), 512 << 10);
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn variables_hold_scalars_lists_and_text() {
     assert_eq!(settings.experiment.user.as_deref(), Some("@ada: the first"));
     assert_eq!(settings.sys_metadata.node_name.as_deref(), Some("y z"));
     assert_eq!(settings.extra_metadata["run"], 7);
-    assert_eq!(settings.recorder.ring_bytes.get(), 256 << 10);
+    assert_eq!(settings.recorder.ring_bytes.get(), 512 << 10);
     assert_eq!(settings.databases.mongodb.uri.as_deref(), Some("mongodb://a:b@h:1/?x=y#z"));
 }
 
