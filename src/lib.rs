@@ -69,6 +69,7 @@
 //! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
 //! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, what [`analyze`] finds in them, and
 //!   `runlore::emit`, metrics by hand.
+//! * `report`: `runlore::report`, timelines as PNG, SVG and HTML, and reports of runs.
 //! * `progress`: `ml::Iterations::progress`, bars for loops.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
@@ -95,6 +96,8 @@ mod pipeline;
 pub mod provenance;
 pub mod query;
 pub mod record;
+#[cfg(feature = "report")]
+pub mod report;
 pub mod settings;
 pub mod store;
 pub mod telemetry;

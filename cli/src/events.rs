@@ -6,12 +6,15 @@ mod diagnose;
 mod input;
 mod sessions;
 mod stats;
+#[cfg(feature = "report")]
+mod timeline;
 mod validate;
 
 pub(crate) use analyze::read;
 use clap::Subcommand;
 
 use crate::Done;
+use crate::store::Store;
 
 /// Check, convert, look into and analyse files of telemetry events
 #[derive(Debug, clap::Args)]
@@ -23,6 +26,7 @@ Examples:
   runlore events stats run.jsonl.zst         counts and peaks
   runlore events analyze run.jsonl           leaks, drifts, spikes: what went wrong, and where
   runlore events diagnose --output diag      a look at this machine, kept as a bundle
+  runlore events timeline run.jsonl -o run.html   memory over time, as a picture
 
 Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink or of a
 diagnose bundle.")]
@@ -39,9 +43,15 @@ enum Command {
     Convert(convert::Args),
     Sessions(sessions::Args),
     Stats(stats::Args),
+    #[cfg(feature = "report")]
+    Timeline(timeline::Args),
 }
 
-pub(crate) fn run(args: &Args) -> Done {
+#[cfg_attr(
+    not(feature = "report"),
+    expect(unused_variables, reason = "only a picture has what is in a store beside events")
+)]
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
     match &args.command {
         Command::Analyze(args) => analyze::run(args),
         Command::Diagnose(args) => diagnose::run(args),
@@ -49,5 +59,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Command::Convert(args) => convert::run(args),
         Command::Sessions(args) => sessions::run(args),
         Command::Stats(args) => stats::run(args),
+        #[cfg(feature = "report")]
+        Command::Timeline(args) => timeline::run(args, store),
     }
 }
