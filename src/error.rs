@@ -35,6 +35,8 @@ pub enum ErrorKind {
     Settings,
     /// A filter or a pipeline is wrong.
     Query,
+    /// A picture or a report cannot be made.
+    Report,
 }
 
 impl Error {

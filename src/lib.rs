@@ -71,6 +71,7 @@
 //!   `runlore::tracker`, which samples memory into them; `runlore::profile`, what parts of a program do to memory; and
 //!   `runlore::emit`, metrics by hand.
 //! * `push`: `runlore::push`, events to a monitoring endpoint over HTTP.
+//! * `report`: `runlore::report`, timelines as PNG, SVG and HTML, and reports of runs.
 //! * `progress`: `ml::Iterations::progress`, bars for loops.
 //! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
 //!
@@ -102,6 +103,8 @@ pub mod provenance;
 pub mod push;
 pub mod query;
 pub mod record;
+#[cfg(feature = "report")]
+pub mod report;
 pub mod settings;
 pub mod store;
 pub mod telemetry;

@@ -5,6 +5,8 @@ mod analyze_events;
 #[cfg(feature = "events")]
 mod analyze_stormlog;
 mod analyze_tasks;
+#[cfg(feature = "report")]
+mod browser;
 #[cfg(feature = "events")]
 mod bundles;
 #[cfg(feature = "events")]
@@ -65,6 +67,10 @@ mod query_errors;
 mod query_laws;
 mod random_trees;
 mod record_round_trip;
+#[cfg(feature = "report")]
+mod report_run;
+#[cfg(feature = "report")]
+mod report_timeline;
 mod resources;
 mod retention;
 mod settings;

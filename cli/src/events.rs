@@ -7,6 +7,8 @@ mod input;
 mod push;
 mod sessions;
 mod stats;
+#[cfg(feature = "report")]
+mod timeline;
 mod track;
 mod validate;
 
@@ -14,6 +16,7 @@ pub(crate) use analyze::read;
 use clap::Subcommand;
 
 use crate::Done;
+use crate::store::Store;
 
 /// Track memory; check, convert, look into and analyse files of telemetry events
 #[derive(Debug, clap::Args)]
@@ -27,6 +30,7 @@ Examples:
   runlore events push run.jsonl URL          to a monitoring endpoint
   runlore events analyze run.jsonl           leaks, drifts, spikes: what went wrong, and where
   runlore events diagnose --output diag      a look at this machine, kept as a bundle
+  runlore events timeline run.jsonl -o run.html   memory over time, as a picture
 
 Files are JSON, JSON lines or CSV, perhaps packed with gzip or zstd, or the folder of a sink or of a
 diagnose bundle.")]
@@ -45,9 +49,15 @@ enum Command {
     Sessions(sessions::Args),
     Stats(stats::Args),
     Push(push::Args),
+    #[cfg(feature = "report")]
+    Timeline(timeline::Args),
 }
 
-pub(crate) fn run(args: &Args) -> Done {
+#[cfg_attr(
+    not(feature = "report"),
+    expect(unused_variables, reason = "only a picture has what is in a store beside events")
+)]
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
     match &args.command {
         Command::Track(args) => track::run(args),
         Command::Analyze(args) => analyze::run(args),
@@ -57,5 +67,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Command::Sessions(args) => sessions::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Push(args) => push::run(args),
+        #[cfg(feature = "report")]
+        Command::Timeline(args) => timeline::run(args, store),
     }
 }

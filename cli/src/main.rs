@@ -22,6 +22,8 @@ mod progress;
 mod query;
 mod recover;
 mod replay;
+#[cfg(feature = "report")]
+mod report;
 mod run;
 mod select;
 mod settings;
@@ -76,6 +78,8 @@ enum Command {
     Lineage(lineage::Args),
     Compare(compare::Args),
     Analyze(analyze::Args),
+    #[cfg(feature = "report")]
+    Report(report::Args),
     Copy(copy::Args),
     Recover(recover::Args),
     Replay(replay::Args),
@@ -103,12 +107,14 @@ fn main() -> ExitCode {
         Command::Lineage(args) => lineage::run(&args, &store),
         Command::Compare(args) => compare::run(&args, &store),
         Command::Analyze(args) => analyze::run(&args, &store),
+        #[cfg(feature = "report")]
+        Command::Report(args) => report::run(&args, &store),
         Command::Copy(args) => copy::run(&args),
         Command::Recover(args) => recover::run(&args, &store),
         Command::Replay(args) => replay::run(&args),
         Command::Doctor(args) => doctor::run(&args, &store),
         Command::Settings(args) => settings::run(&args),
-        Command::Events(args) => events::run(&args),
+        Command::Events(args) => events::run(&args, &store),
         Command::Emit(args) => emit::run(&args, &store),
     };
     done.unwrap_or_else(|failure| failure.report())

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display};
 use std::io::{BufWriter, StdoutLock};
+#[cfg(feature = "report")]
+use std::path::Path;
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style as Paint};
@@ -19,6 +21,19 @@ pub(crate) const RED: Paint = AnsiColor::Red.on_default();
 /// that an error is seen.
 pub(crate) fn stdout() -> BufWriter<AutoStream<StdoutLock<'static>>> {
     BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
+}
+
+/// Writes a whole file, or nothing: whoever looks at it meanwhile sees the one before.
+#[cfg(feature = "report")]
+pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), crate::failure::Failure> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let beside = Path::new(&beside);
+    std::fs::write(beside, content).and_then(|()| std::fs::rename(beside, path)).map_err(|error| {
+        // What could not be written is of no use.
+        let _ = std::fs::remove_file(beside);
+        crate::failure::Failure::new(format!("cannot write {}: {error}", path.display()))
+    })
 }
 
 /// How a status is painted.

@@ -1,0 +1,93 @@
+//! `runlore events timeline`: events as a picture.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use runlore::analyze::Thresholds;
+use runlore::report::{Picture, RunReport};
+
+use super::read;
+use crate::Done;
+use crate::failure::Failure;
+use crate::select;
+use crate::store::Store;
+
+/// Draw memory over time, with what is worth looking at marked
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore events timeline run.jsonl -o run.png
+  runlore events timeline rank0.jsonl rank1.jsonl -o job.html   ranks on one clock
+  runlore events timeline run.jsonl --run train -o run.svg      with its tasks as bars
+
+HTML is one file with everything in it: zoom, pan, hover and keys, without a network.")]
+pub(crate) struct Args {
+    /// Files, sinks, diagnose bundles, or folders of these; all are drawn as one
+    #[arg(value_name = "FILE|DIR", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Where to write: .png, .svg or .html
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// What to write above it
+    #[arg(long)]
+    title: Option<String>,
+
+    /// Beneath, the tasks of a run, and what its sensors told: by its id, a part of it, or a name
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+
+    /// This session only, by its id or the end of it
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+/// What a picture is written as.
+enum Form {
+    Png,
+    Svg,
+    Html,
+}
+
+impl Args {
+    fn form(&self) -> Result<Form, Failure> {
+        match self.output.extension().map(|it| it.to_string_lossy().to_lowercase()).as_deref() {
+            Some("png") => Ok(Form::Png),
+            Some("svg") => Ok(Form::Svg),
+            Some("html" | "htm") => Ok(Form::Html),
+            _ => Err(Failure::new(format!(
+                "cannot tell from the name {} what to write; end it with .png, .svg or .html",
+                self.output.display()
+            ))),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let form = args.form()?;
+    let timelines = read(&args.files, args.session.as_deref())?.collector.finish();
+    if timelines.series().iter().all(|series| series.samples.is_empty()) {
+        return Err(Failure::new(
+            "there is nothing to draw: no event is a sample; `runlore events stats` tells what there is",
+        ));
+    }
+    let mut picture = Picture::of_events(&timelines, &timelines.analyze(&Thresholds::default()));
+    if let Some(run) = &args.run {
+        let records = store.open()?;
+        let runs = store.runs(&records)?;
+        let id = &select::run(&runs, Some(run), store)?.workflow.workflow_id;
+        picture.add(RunReport::among(&records, &runs, id)?.picture);
+        store.tell(&records);
+    }
+    if let Some(title) = &args.title {
+        picture.title.clone_from(title);
+    }
+    let bytes = match form {
+        Form::Png => picture.to_png(2.0)?,
+        Form::Svg => picture.to_svg().into_bytes(),
+        Form::Html => picture.to_html().into_bytes(),
+    };
+    crate::out::write_file(&args.output, &bytes)?;
+    Ok(ExitCode::SUCCESS)
+}

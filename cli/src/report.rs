@@ -1,0 +1,93 @@
+//! `runlore report`: all of a run in one file.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use runlore::analyze::{self, Thresholds};
+use runlore::report::RunReport;
+
+use crate::out::{stdout, write_file};
+use crate::store::Store;
+use crate::{Done, select};
+
+/// Up to how many tasks a run is analysed, too.
+const ANALYSED: u64 = 20_000;
+
+/// Write all of a run into one file that opens anywhere
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  runlore report -o report.html            the newest run, as a page
+  runlore report train --format md         for a comment on a change
+  runlore report a001 -o report.json
+
+HTML is one file with everything in it: it needs no network, and tells the same without scripts.")]
+pub(crate) struct Args {
+    /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
+    /// that name); none: the newest
+    run: Option<String>,
+
+    /// Where to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// What to write [default: what the name of the file says, else html]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Format {
+    Html,
+    Md,
+    Json,
+}
+
+impl Args {
+    fn format(&self) -> Format {
+        let ending = self.output.as_ref().and_then(|path| path.extension());
+        self.format.unwrap_or_else(|| match ending.and_then(|ending| ending.to_str()) {
+            Some("md" | "markdown") => Format::Md,
+            Some("json") => Format::Json,
+            _ => Format::Html,
+        })
+    }
+}
+
+pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let records = store.open()?;
+    let runs = store.runs(&records)?;
+    let run = select::run(&runs, args.run.as_deref(), store)?;
+    let id = &run.workflow.workflow_id;
+    let mut report = RunReport::among(&records, &runs, id)?;
+    // A run without tasks has nothing to analyse, and is told all the same.
+    match report.tasks.tasks {
+        0 => {}
+        ..=ANALYSED => {
+            report.findings = analyze::run(&records, id, &Thresholds::default())?.findings;
+        }
+        _ => report.notes.push(format!(
+            "a run of this size is analysed apart, because that reads it again: `runlore analyze {id}`"
+        )),
+    }
+    store.tell(&records);
+    let mut text = match args.format() {
+        Format::Html => report.to_html(),
+        Format::Md => report.to_markdown(),
+        Format::Json => report.to_json(),
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    match &args.output {
+        Some(path) => write_file(path, text.as_bytes())?,
+        None => {
+            let mut out = stdout();
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

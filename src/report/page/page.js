@@ -1,0 +1,526 @@
+// What a page can do: look into its pictures, and search what ran. Everything it shows is in the page itself.
+"use strict";
+(() => {
+  const SVG = "http://www.w3.org/2000/svg";
+  const COLOURS = 8, PANEL = 150, ROW = 16, DENSITY = 34, FLAGS = 12;
+  const KEYS = "Arrow keys move the cursor, with Shift they move the view, plus and minus zoom, Home shows all, " +
+    "N and P go to the next and the previous mark.";
+
+  // --- Numbers as people say them
+
+  function rounded(number) {
+    const size = Math.abs(number);
+    return String(Number(number.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0)));
+  }
+
+  function bytes(number) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let at = 0, scaled = Math.abs(number);
+    while (scaled >= 1023.5 && at < units.length - 1) { scaled /= 1024; at += 1; }
+    return (number < 0 ? "-" : "") + rounded(scaled) + " " + units[at];
+  }
+
+  function label(value, unit) {
+    switch (unit) {
+      case "bytes": return bytes(value);
+      case "bytes_per_second": return bytes(value) + "/s";
+      case "percent": return rounded(value) + " %";
+      case "watts": return rounded(value) + " W";
+      case "celsius": return rounded(value) + " °C";
+      default: return rounded(value);
+    }
+  }
+
+  function duration(ns) {
+    const sign = ns < 0 ? "-" : "";
+    ns = Math.abs(ns);
+    if (ns === 0) return "0";
+    if (ns < 1e3) return sign + Math.round(ns) + " ns";
+    if (ns < 999.5e3) return sign + rounded(ns / 1e3) + " µs";
+    if (ns < 999.5e6) return sign + rounded(ns / 1e6) + " ms";
+    if (ns < 59.95e9) return sign + rounded(ns / 1e9) + " s";
+    const seconds = Math.round(ns / 1e9), minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
+    const two = (large, small) => sign + (small[0] ? `${large} ${small}` : large);
+    const part = (number, unit) => (number ? `${number} ${unit}` : "");
+    if (hours === 0) return two(`${minutes} min`, part(seconds % 60, "s"));
+    if (hours < 24) return two(`${hours} h`, part(minutes % 60, "min"));
+    return two(`${Math.floor(hours / 24)} d`, part(hours % 24, "h"));
+  }
+
+  function nice(rough) {
+    const power = 10 ** Math.floor(Math.log10(rough));
+    return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= rough * 0.999) || power * 10;
+  }
+
+  function timeStep(rough) {
+    const seconds = rough / 1e9;
+    if (seconds < 20) return nice(rough);
+    const steps = [30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800];
+    return (steps.find((step) => step >= seconds) || nice(seconds / 86400) * 86400) * 1e9;
+  }
+
+  // Ticks from at or below `bottom` to at or above `top`.
+  function ticks(bottom, top, unit, count) {
+    const rough = Math.max(top - bottom, Number.MIN_VALUE * 1e20) / count;
+    let scale = 1;
+    if (unit.startsWith("bytes")) while (rough >= scale * 1024) scale *= 1024;
+    const step = scale * nice(rough / scale);
+    const first = Math.floor(bottom / step), last = Math.max(Math.ceil(top / step), first + 1);
+    return Array.from({ length: Math.min(last - first, 64) + 1 }, (_, at) => (first + at) * step);
+  }
+
+  // --- Elements
+
+  function element(name, attributes, ...children) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  }
+
+  function shape(parent, name, attributes, text) {
+    const made = document.createElementNS(SVG, name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    if (text !== undefined) made.textContent = text;
+    parent.appendChild(made);
+    return made;
+  }
+
+  function cut(text, most) {
+    const characters = Array.from(text);
+    return characters.length <= most ? text : characters.slice(0, Math.max(most - 1, 0)).join("") + "…";
+  }
+
+  // --- A picture
+
+  function decoded(line) {
+    let at = 0, value = 0;
+    const times = line.t.map((step) => (at += step));
+    const values = line.whole ? line.v.map((step) => (value += step)) : line.v;
+    return { name: line.name, suspect: line.suspect, seen: line.seen, times, values };
+  }
+
+  // The first index whose time is not before `at`.
+  function index(times, at) {
+    let low = 0, high = times.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (times[middle] < at) low = middle + 1; else high = middle;
+    }
+    return low;
+  }
+
+  function nearest(line, at) {
+    const next = index(line.times, at);
+    if (next === 0) return 0;
+    if (next === line.times.length) return next - 1;
+    return line.times[next] - at < at - line.times[next - 1] ? next : next - 1;
+  }
+
+  class Chart {
+    constructor(figure, data) {
+      this.data = data;
+      this.length = Math.max(data.length, 1);
+      this.from = 0;
+      this.to = this.length;
+      this.cursor = null;
+      this.found = null;
+      this.panels = data.panels.map((panel) => ({ ...panel, lines: panel.lines.map(decoded) }));
+      this.rows = data.bars.reduce((most, bar) => Math.max(most, bar[2] + 1), 0);
+      // What failed is drawn last, over what else is at the same pixel.
+      const failed = (bar) => Number(bar[3] === "failed");
+      this.drawn = [...data.bars].sort((one, other) => failed(one) - failed(other));
+      this.build(figure);
+      new ResizeObserver(() => this.draw()).observe(this.box);
+      this.draw();
+    }
+
+    build(figure) {
+      figure.querySelector(".static").hidden = true;
+      const button = (text, name, act) => {
+        const made = element("button", { type: "button", "aria-label": name, title: name }, text);
+        made.addEventListener("click", act);
+        return made;
+      };
+      const tools = element("div", { class: "tools", role: "toolbar", "aria-label": "View" },
+        button("+", "Zoom in", () => this.zoom(0.5)),
+        button("−", "Zoom out", () => this.zoom(2)),
+        button("◀", "Earlier", () => this.pan(-0.25)),
+        button("▶", "Later", () => this.pan(0.25)),
+        button("All", "Show all", () => this.show(0, this.length)));
+      this.range = element("span", { class: "quiet range" });
+      tools.append(this.range);
+      this.svg = document.createElementNS(SVG, "svg");
+      this.svg.setAttribute("aria-hidden", "true");
+      this.tip = element("div", { class: "tip" });
+      this.tip.hidden = true;
+      this.told = element("div", { class: "screen-reader", "aria-live": "polite" });
+      this.box = element("div", {
+        class: "live", tabindex: "0", role: "application",
+        "aria-label": (figure.getAttribute("aria-label") || "Picture") + ". " + KEYS, "aria-roledescription": "timeline",
+      }, this.svg, this.tip, this.told);
+      figure.append(tools, this.box,
+        element("p", { class: "quiet" }, "Drag to zoom in, Shift and drag to move, Ctrl and the wheel to zoom, double click for all. " + KEYS));
+      this.listen();
+    }
+
+    listen() {
+      const at = (event) => {
+        const box = this.svg.getBoundingClientRect();
+        return { x: event.clientX - box.left, y: event.clientY - box.top };
+      };
+      const pointers = new Map();
+      let drag = null;
+      this.svg.addEventListener("pointerdown", (event) => {
+        pointers.set(event.pointerId, at(event));
+        if (pointers.size === 2) {
+          const [one, two] = [...pointers.values()];
+          drag = { kind: "pinch", wide: Math.abs(one.x - two.x) || 1, middle: this.time((one.x + two.x) / 2), from: this.from, to: this.to };
+        } else {
+          const kind = event.shiftKey || event.pointerType === "touch" ? "pan" : "select";
+          drag = { kind, start: at(event), from: this.from, to: this.to };
+        }
+        if (event.isTrusted) this.svg.setPointerCapture(event.pointerId);
+      });
+      this.svg.addEventListener("pointermove", (event) => {
+        const here = at(event);
+        if (pointers.has(event.pointerId)) pointers.set(event.pointerId, here);
+        if (drag && drag.kind === "pinch" && pointers.size === 2) {
+          const [one, two] = [...pointers.values()];
+          const scale = drag.wide / (Math.abs(one.x - two.x) || 1);
+          this.show(drag.middle - (drag.middle - drag.from) * scale, drag.middle + (drag.to - drag.middle) * scale);
+        } else if (drag && drag.kind === "pan") {
+          const moved = (here.x - drag.start.x) / this.wide * (drag.to - drag.from);
+          this.show(drag.from - moved, drag.to - moved);
+        } else if (drag && drag.kind === "select") {
+          this.selected = Math.abs(here.x - drag.start.x) > 4 ? [drag.start.x, here.x] : null;
+        }
+        this.point(this.time(here.x), here);
+      });
+      const end = (event) => {
+        pointers.delete(event.pointerId);
+        const selected = this.selected;
+        drag = null;
+        this.selected = null;
+        if (selected && event.type === "pointerup") {
+          const times = selected.map((x) => this.time(x)).sort((one, other) => one - other);
+          this.show(times[0], times[1]);
+        }
+      };
+      this.svg.addEventListener("pointerup", end);
+      this.svg.addEventListener("pointercancel", end);
+      this.svg.addEventListener("pointerleave", () => { if (!drag) this.point(null); });
+      this.svg.addEventListener("dblclick", () => this.show(0, this.length));
+      this.svg.addEventListener("wheel", (event) => {
+        if (!event.ctrlKey && !event.metaKey) return;
+        event.preventDefault();
+        this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.time(at(event).x));
+      }, { passive: false });
+      this.box.addEventListener("keydown", (event) => this.key(event));
+      this.box.addEventListener("blur", () => this.point(null));
+    }
+
+    key(event) {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const step = (this.to - this.from) / 100;
+      const here = this.cursor === null ? (this.from + this.to) / 2 : this.cursor;
+      const sideways = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (sideways && event.shiftKey) this.pan(sideways * 0.25);
+      else if (sideways) this.say(Math.min(Math.max(here + sideways * step, 0), this.length));
+      else if (event.key === "+" || event.key === "=" || event.key === "ArrowUp") this.zoom(0.5, here);
+      else if (event.key === "-" || event.key === "ArrowDown") this.zoom(2, here);
+      else if (event.key === "Home" || event.key === "0") this.show(0, this.length);
+      else if (event.key === "Escape") this.point(null);
+      else if (event.key === "n" || event.key === "p") this.toMark(event.key === "n" ? 1 : -1, here);
+      else return;
+      event.preventDefault();
+    }
+
+    toMark(direction, here) {
+      const times = this.data.marks.map((mark) => mark[0]).sort((one, other) => one - other);
+      const next = direction > 0 ? times.find((at) => at > here + 1) : times.reverse().find((at) => at < here - 1);
+      if (next !== undefined) this.say(next);
+    }
+
+    // Moves the cursor by key, and tells what is there.
+    say(at) {
+      if (at < this.from || at > this.to) {
+        const half = (this.to - this.from) / 2;
+        this.show(at - half, at + half);
+      }
+      this.point(at);
+      this.told.textContent = this.lines(at).join(". ");
+    }
+
+    zoom(scale, around) {
+      const middle = around === undefined ? (this.cursor === null ? (this.from + this.to) / 2 : this.cursor) : around;
+      this.show(middle - (middle - this.from) * scale, middle + (this.to - middle) * scale);
+    }
+
+    pan(share) {
+      const step = (this.to - this.from) * share;
+      this.show(this.from + step, this.to + step);
+    }
+
+    show(from, to) {
+      const wide = Math.min(Math.max(to - from, Math.min(this.length, 100)), this.length);
+      this.from = Math.min(Math.max(from, 0), this.length - wide);
+      this.to = this.from + wide;
+      this.draw();
+    }
+
+    x(at) { return this.left + (at - this.from) / (this.to - this.from) * this.wide; }
+    time(x) { return this.from + (x - this.left) / this.wide * (this.to - this.from); }
+
+    draw() {
+      const width = Math.max(this.box.clientWidth, 240);
+      this.left = width < 560 ? 62 : 80;
+      this.wide = width - this.left - 12;
+      const svg = this.svg;
+      svg.replaceChildren();
+      const grid = shape(svg, "g", {});
+      let y = 6;
+      const top = y;
+      this.panels.forEach((panel) => { y = this.panel(svg, panel, y); });
+      if (this.data.density.length) y = this.density(svg, y);
+      this.barsTop = null;
+      if (this.rows) y = this.bars(svg, y);
+      this.axis(grid, top, y);
+      this.marks(svg, top, y);
+      this.bottom = y;
+      const height = y + 24;
+      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      svg.setAttribute("height", height);
+      svg.dataset.from = this.from;
+      svg.dataset.to = this.to;
+      this.over = shape(svg, "g", {});
+      this.range.textContent = `${duration(this.from)} to ${duration(this.to)}`;
+      this.point(this.cursor, this.here);
+    }
+
+    text(parent, x, y, text, attributes) {
+      return shape(parent, "text", { x, y, "font-size": 11, class: "quiet", ...attributes }, text);
+    }
+
+    panel(svg, panel, y) {
+      this.text(svg, this.left, y + 12, cut(panel.title, this.wide / 8), { "font-size": 13, class: "text" });
+      y = this.legend(svg, panel, y + 18);
+      const top = y + 6, bottom = top + PANEL;
+      let least = 0, most = panel.limit || 0;
+      for (const line of panel.lines) for (const value of line.values) {
+        if (value < least) least = value;
+        if (value > most) most = value;
+      }
+      const all = ticks(least, panel.unit === "percent" ? Math.max(most, 1) : most, panel.unit, 4);
+      const low = all[0], high = all[all.length - 1];
+      const at = (value) => bottom - (value - low) / (high - low) * PANEL;
+      for (const tick of all) {
+        shape(svg, "line", { class: "grid", x1: this.left, x2: this.left + this.wide, y1: at(tick), y2: at(tick) });
+        this.text(svg, this.left - 6, at(tick) + 4, label(tick, panel.unit), { "text-anchor": "end" });
+      }
+      if (panel.limit) {
+        shape(svg, "line", { class: "limit", "stroke-dasharray": "6 4", x1: this.left, x2: this.left + this.wide, y1: at(panel.limit), y2: at(panel.limit) });
+      }
+      const anySuspect = panel.lines.some((line) => line.suspect);
+      panel.lines.forEach((line, number) => {
+        shape(svg, "path", {
+          class: `curve c${number % COLOURS}`, d: this.path(line, at), "stroke-linejoin": "round",
+          "stroke-width": line.suspect ? 2.5 : 1.5, "stroke-opacity": anySuspect && !line.suspect ? 0.45 : 1,
+        });
+      });
+      panel.at = at;
+      return bottom + 14;
+    }
+
+    legend(svg, panel, y) {
+      let x = this.left;
+      const shown = panel.lines.slice(0, 12);
+      shown.forEach((line, number) => {
+        const name = cut(line.name, 40), width = name.length * 6.4 + 34;
+        if (x > this.left && x + width > this.left + this.wide) { x = this.left; y += 15; }
+        shape(svg, "rect", { class: `swatch c${number % COLOURS}`, x, y: y + 4, width: 13, height: 4 });
+        this.text(svg, x + 18, y + 10, name, { class: "text" });
+        x += width;
+      });
+      if (panel.lines.length > shown.length) this.text(svg, x, y + 10, `and ${panel.lines.length - shown.length} more`);
+      return y + 12;
+    }
+
+    // The curve in the window: all points, or the least and the greatest for each pixel.
+    path(line, y) {
+      const { times, values } = line;
+      const first = Math.max(index(times, this.from) - 1, 0);
+      const last = Math.min(index(times, this.to) + 1, times.length);
+      const parts = [];
+      const add = (at) => parts.push(`${parts.length ? "L" : "M"}${this.clamped(times[at]).toFixed(1)} ${y(values[at]).toFixed(1)}`);
+      if (last - first <= this.wide * 2) {
+        for (let at = first; at < last; at += 1) add(at);
+      } else {
+        let at = first;
+        while (at < last) {
+          const pixel = Math.floor(this.x(times[at]));
+          let low = at, high = at;
+          for (; at < last && Math.floor(this.x(times[at])) === pixel; at += 1) {
+            if (values[at] < values[low]) low = at;
+            if (values[at] > values[high]) high = at;
+          }
+          add(Math.min(low, high));
+          if (low !== high) add(Math.max(low, high));
+        }
+      }
+      return parts.join("") + (parts.length === 1 ? "h2" : "");
+    }
+
+    // Points beside the window are drawn at its edge: they only lead the curve there.
+    clamped(at) { return Math.min(Math.max(this.x(at), this.left), this.left + this.wide); }
+
+    density(svg, y) {
+      const counts = this.data.density, most = Math.max(...counts, 1);
+      this.text(svg, this.left, y + 12, cut(`Tasks too short for a bar of their own: up to ${most} at a time`, this.wide / 7), { "font-size": 13, class: "text" });
+      const bottom = y + 18 + DENSITY, part = this.length / counts.length;
+      let path = `M${this.left} ${bottom}`;
+      counts.forEach((count, at) => {
+        const from = at * part, to = from + part;
+        if (to < this.from || from > this.to) return;
+        const height = (bottom - count / most * DENSITY).toFixed(1);
+        path += `L${this.clamped(from).toFixed(1)} ${height}H${this.clamped(to).toFixed(1)}`;
+      });
+      shape(svg, "path", { class: "density", d: path + `V${bottom}Z` });
+      return bottom + 10;
+    }
+
+    bars(svg, y) {
+      this.text(svg, this.left, y + 12, "Tasks", { "font-size": 13, class: "text" });
+      this.barsTop = y + 20;
+      let drawn = 0;
+      for (const [start, length, row, state, name] of this.drawn) {
+        if (start + length < this.from || start > this.to) continue;
+        const from = this.clamped(start), to = Math.max(this.clamped(start + length), from + (state === "failed" ? 2 : 1));
+        const top = this.barsTop + row * ROW;
+        const faded = this.found && !this.found(name, state) ? " faded" : "", wide = to - from > 4 ? " wide" : "";
+        shape(svg, "rect", { class: `bar ${state}${faded}${wide}`, x: from.toFixed(1), y: top, width: (to - from).toFixed(1), height: ROW - 2, rx: 2 });
+        const most = Math.floor((to - from - 8) / 6.2);
+        if (most >= 4 && !faded) this.text(svg, from + 4, top + 10.5, cut(name, most), { class: `on-bar ${state}`, "font-size": 10 });
+        drawn += 1;
+      }
+      svg.dataset.bars = drawn;
+      return this.barsTop + this.rows * ROW + 8;
+    }
+
+    axis(svg, top, bottom) {
+      const step = timeStep((this.to - this.from) / Math.max(this.wide / 130, 2));
+      for (let tick = Math.ceil(this.from / step) * step; tick <= this.to; tick += step) {
+        const x = this.x(tick);
+        shape(svg, "line", { class: "grid", x1: x, x2: x, y1: top + 18, y2: bottom });
+        const anchor = x > this.left + this.wide - 30 ? "end" : "middle";
+        this.text(svg, x, bottom + 15, duration(tick), { "text-anchor": anchor });
+      }
+    }
+
+    marks(svg, top, bottom) {
+      this.data.marks.forEach(([at, end, level, text], number) => {
+        if (end < this.from || at > this.to) return;
+        const from = this.clamped(at), to = this.clamped(Math.max(at, end));
+        if (to - from > 2) shape(svg, "rect", { class: `mark ${level}`, "fill-opacity": 0.07, x: from, y: top + 18, width: to - from, height: bottom - top - 18 });
+        const line = shape(svg, "line", { class: `mark ${level}`, x1: from, x2: from, y1: top + 18, y2: bottom });
+        shape(line, "title", {}, text);
+        if (number >= FLAGS) return;
+        const x = Math.min(from, this.left + this.wide - 16), y = top + 36 + (number % 6) * 15;
+        shape(svg, "rect", { class: `flag ${level}`, x, y, width: 16, height: 14, rx: 2 });
+        shape(svg, "text", { class: "on-flag", x: x + 8, y: y + 10.5, "font-size": 10, "text-anchor": "middle" }, number + 1);
+      });
+    }
+
+    barAt(at, here) {
+      if (!here || this.barsTop === null || here.y < this.barsTop) return null;
+      const row = Math.floor((here.y - this.barsTop) / ROW), slack = (this.to - this.from) / this.wide * 2;
+      return this.data.bars.find((bar) => bar[2] === row && at >= bar[0] - slack && at <= bar[0] + bar[1] + slack) || null;
+    }
+
+    // What is to be told of a moment, a line each.
+    lines(at, here) {
+      const clock = new Date(this.data.start_ms + at / 1e6);
+      const told = [isNaN(clock) ? duration(at) : `${duration(at)} · ${clock.toISOString().replace("T", " ").replace("Z", " UTC")}`];
+      const bar = this.barAt(at, here);
+      if (bar) told.push(`${bar[4]}: ${bar[3]}, ${duration(bar[1])}, began at ${duration(bar[0])}`);
+      for (const panel of this.panels) {
+        for (const line of panel.lines.slice(0, 12)) {
+          if (line.times.length === 0) continue;
+          const value = line.values[nearest(line, at)];
+          const exact = panel.unit.startsWith("bytes") && Math.abs(value) >= 1024 ? ` (${value.toLocaleString("en")})` : "";
+          told.push(`${line.name}: ${label(value, panel.unit)}${exact}`);
+        }
+      }
+      const slack = (this.to - this.from) / this.wide * 3;
+      for (const [start, end, level, text] of this.data.marks.slice(0, FLAGS)) {
+        if (at >= start - slack && at <= end + slack) told.push(`${level}: ${text}`);
+      }
+      return told;
+    }
+
+    point(at, here) {
+      this.over.replaceChildren();
+      this.cursor = at === null ? null : Math.min(Math.max(at, this.from), this.to);
+      this.here = here;
+      this.tip.hidden = this.cursor === null;
+      if (this.cursor === null) return;
+      const x = this.x(this.cursor);
+      if (this.selected) {
+        const [one, other] = this.selected;
+        shape(this.over, "rect", { class: "selection", x: Math.min(one, other), y: 0, width: Math.abs(one - other), height: this.bottom });
+      }
+      shape(this.over, "line", { class: "cursor", x1: x, x2: x, y1: 0, y2: this.bottom });
+      this.panels.forEach((panel) => panel.lines.slice(0, 12).forEach((line, number) => {
+        if (line.times.length === 0) return;
+        const at = nearest(line, this.cursor);
+        if (line.times[at] < this.from || line.times[at] > this.to) return;
+        shape(this.over, "circle", { class: `swatch c${number % COLOURS}`, cx: this.x(line.times[at]), cy: panel.at(line.values[at]), r: 3 });
+      }));
+      this.tip.replaceChildren(...this.lines(this.cursor, here).map((line) => element("p", {}, line)));
+      const room = this.box.clientWidth - this.tip.offsetWidth;
+      const side = x + 14 > room ? x - this.tip.offsetWidth - 14 : x + 14;
+      const height = here ? here.y + 12 : 24;
+      this.tip.style.transform = `translate(${Math.max(Math.min(side, room), 0)}px, ${Math.max(height, 0)}px)`;
+    }
+
+    // Fades the bars that are not looked for; tells how many are.
+    search(found) {
+      this.found = found;
+      this.draw();
+      return this.data.bars.filter((bar) => !found || found(bar[4], bar[3])).length;
+    }
+  }
+
+  const charts = [...document.querySelectorAll("figure.chart")].map((figure) =>
+    new Chart(figure, JSON.parse(figure.querySelector("script").textContent)));
+
+  // --- Search and filter of what ran
+
+  const search = document.getElementById("search"), failed = document.getElementById("only-failed");
+  if (search && failed) {
+    document.getElementById("tools").hidden = false;
+    const count = document.getElementById("found");
+    const entries = [...document.querySelectorAll("[data-text]")];
+    const apply = () => {
+      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const found = (name, state) =>
+        (!failed.checked || state === "failed") && words.every((word) => name.toLowerCase().includes(word));
+      const everything = words.length === 0 && !failed.checked;
+      let bars = 0;
+      for (const chart of charts) bars += chart.search(everything ? null : found);
+      let shown = 0;
+      // From the innermost out: one that holds something found stays, too.
+      for (const entry of entries.reverse()) {
+        const inside = entry.querySelector("[data-text]:not([hidden])") !== null;
+        const is = everything || found(entry.dataset.text, entry.dataset.state);
+        entry.hidden = !is && !inside;
+        if (is) shown += 1;
+      }
+      entries.reverse();
+      count.textContent = everything ? "" : `${bars} bars and ${shown} lines found`;
+    };
+    search.addEventListener("input", apply);
+    failed.addEventListener("change", apply);
+  }
+  document.documentElement.dataset.ready = "true";
+})();

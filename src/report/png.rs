@@ -1,0 +1,49 @@
+//! SVG as PNG, with the font that is compiled in: it looks the same everywhere.
+
+use std::sync::Arc;
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{Options, Tree, fontdb};
+
+use super::picture::Picture;
+use crate::{Error, ErrorKind, Result};
+
+/// DejaVu Sans; its licence is beside it.
+const FONT: &[u8] = include_bytes!("font/DejaVuSans.ttf");
+const FAMILY: &str = "DejaVu Sans";
+
+/// Beyond that many pixels a side a picture takes more memory than it is worth.
+const MOST_PIXELS: f32 = 16_000.0;
+
+impl Picture {
+    /// The picture as PNG, `scale` pixels for each unit of the SVG: 2 is sharp on every screen.
+    ///
+    /// # Errors
+    ///
+    /// Where it would be more than 16,000 pixels wide or high.
+    pub fn to_png(&self, scale: f32) -> Result<Vec<u8>> {
+        let refused = |why: String| Error::new(ErrorKind::Report, why);
+        let mut fonts = fontdb::Database::new();
+        fonts.load_font_data(FONT.to_vec());
+        fonts.set_sans_serif_family(FAMILY);
+        let options = Options {
+            font_family: FAMILY.to_owned(),
+            fontdb: Arc::new(fonts),
+            ..Options::default()
+        };
+        let tree = Tree::from_str(&self.to_svg(), &options)
+            .map_err(|error| refused(format!("cannot draw the picture: {error}")))?;
+        let (width, height) = (tree.size().width() * scale, tree.size().height() * scale);
+        let fits = |side: f32| (1.0..=MOST_PIXELS).contains(&side);
+        let pixels = (fits(width) && fits(height))
+            .then(|| Pixmap::new(width.ceil() as u32, height.ceil() as u32))
+            .flatten();
+        let mut pixels = pixels.ok_or_else(|| {
+            refused(format!(
+                "a PNG of {width:.0} x {height:.0} pixels is too large; write an SVG, or HTML"
+            ))
+        })?;
+        resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
+        pixels.encode_png().map_err(|error| refused(format!("cannot write the PNG: {error}")))
+    }
+}

@@ -1,0 +1,303 @@
+//! One pass over the tasks of a run.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::RunReport;
+use super::calls;
+use super::facts::{Activity, Cost, Counts, Failed, RunFacts, TaskFacts, Unavailable};
+use super::gantt::{self, Row};
+use super::lineage::Values;
+use super::sensors::{self, Sensors};
+use crate::query::{RunSummary, SUMMARISED, Summary, field};
+use crate::record::WorkflowObject;
+use crate::report::axis;
+use crate::report::picture::{Picture, State};
+use crate::{Provenance, Result};
+
+/// How many of the slowest are told of; of a small run, that is all.
+const SLOWEST: usize = 40;
+/// How many different failures are told of.
+const FAILURES: usize = 60;
+/// How many different reasons are told of.
+const REASONS: usize = 100;
+
+const FIELDS: [&str; 10] = [
+    "workflow_id",
+    "parent_task_id",
+    "used",
+    "generated",
+    "error",
+    "stderr",
+    "code",
+    "hashes",
+    "unavailable",
+    "hostname",
+];
+
+/// The run, and those that it started, at any distance.
+pub(super) fn started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObject> {
+    let of = |is: &dyn Fn(&WorkflowObject) -> bool| -> Vec<WorkflowObject> {
+        runs.iter().map(|run| &run.workflow).filter(|one| is(one)).cloned().collect()
+    };
+    let mut found = of(&|one| one.workflow_id == workflow_id);
+    let mut at = 0;
+    while at < found.len() {
+        let parent = found[at].workflow_id.clone();
+        let known: HashSet<String> = found.iter().map(|one| one.workflow_id.clone()).collect();
+        found.extend(of(&|one| {
+            one.parent_workflow_id.as_deref() == Some(&parent) && !known.contains(&one.workflow_id)
+        }));
+        at += 1;
+    }
+    found
+}
+
+/// The report of the first of these workflows, which started the others.
+pub(super) fn run(
+    records: &Provenance,
+    workflows: &[WorkflowObject],
+    workflow_id: &str,
+) -> Result<RunReport> {
+    let mut ids: Vec<&str> = workflows.iter().map(|one| &*one.workflow_id).collect();
+    if ids.is_empty() {
+        ids.push(workflow_id);
+    }
+    // Some records name no workflow.
+    let filter = match workflow_id {
+        "" => field("workflow_id").exists(false),
+        _ => field("workflow_id").is_in(ids.into_iter().map(str::to_owned).collect::<Vec<_>>()),
+    };
+    let mut collected = Collected::new(workflows);
+    let fields = SUMMARISED.into_iter().chain(FIELDS).chain(sensors::FIELDS).chain(["pid"]);
+    for task in records.tasks().filter(filter).fields(fields).run()? {
+        collected.add(task?);
+    }
+    let mut report = collected.finish(workflows, workflow_id);
+    report.notes.extend(records.problems());
+    Ok(report)
+}
+
+struct Collected {
+    summary: Summary,
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+    /// When each activity first began.
+    first_ns: Vec<u64>,
+    rows: Vec<Row>,
+    counts: Counts,
+    slowest: Vec<TaskFacts>,
+    /// By activity and message.
+    failures: HashMap<(u32, String), Failed>,
+    failures_left_out: u64,
+    unavailable: BTreeMap<(String, String), u64>,
+    values: Values,
+    sensors: Sensors,
+    /// Which task started a run that this one started.
+    started_by: HashMap<String, Option<Box<str>>>,
+    main: Option<String>,
+}
+
+impl Collected {
+    fn new(workflows: &[WorkflowObject]) -> Self {
+        let started_by = workflows
+            .iter()
+            .map(|one| (one.workflow_id.clone(), one.parent_task_id.as_deref().map(Into::into)))
+            .collect();
+        Self {
+            summary: Summary::by("activity_id"),
+            names: Vec::new(),
+            numbers: HashMap::new(),
+            first_ns: Vec::new(),
+            rows: Vec::new(),
+            counts: Counts::default(),
+            slowest: Vec::new(),
+            failures: HashMap::new(),
+            failures_left_out: 0,
+            unavailable: BTreeMap::new(),
+            values: Values::default(),
+            sensors: Sensors::default(),
+            started_by,
+            main: workflows.first().map(|one| one.workflow_id.clone()),
+        }
+    }
+
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.first_ns.push(u64::MAX);
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    fn add(&mut self, mut task: Value) {
+        self.summary.add(&task);
+        let text = |name: &str| task.get(name).and_then(Value::as_str);
+        let seconds = |name: &str| task.get(name).and_then(Value::as_f64).map(nanoseconds);
+        let name = text("activity_id").unwrap_or("(none)").to_owned();
+        let state = match text("status") {
+            Some("ERROR") => State::Failed,
+            Some("FINISHED") => State::Finished,
+            _ => State::Running,
+        };
+        let (began, ended) = (seconds("started_at"), seconds("ended_at"));
+        let length = task.get("duration_ns").and_then(Value::as_u64);
+        let length = length.or_else(|| Some(ended?.saturating_sub(began?))).unwrap_or(0);
+        self.counts.tasks += 1;
+        match state {
+            State::Finished => self.counts.finished += 1,
+            State::Failed => self.counts.errors += 1,
+            State::Running => self.counts.running += 1,
+        }
+        let activity = self.number(&name);
+        self.sense(&task, began, ended);
+        self.values.add(&task, activity);
+        for (what, reason) in
+            task.get("unavailable").and_then(Value::as_object).into_iter().flatten()
+        {
+            let reason = reason.as_str().map_or_else(|| reason.to_string(), str::to_owned);
+            let key = (what.clone(), reason);
+            if self.unavailable.len() < REASONS || self.unavailable.contains_key(&key) {
+                *self.unavailable.entry(key).or_default() += 1;
+            }
+        }
+        if let Some(start_ns) = began {
+            self.first_ns[activity as usize] = self.first_ns[activity as usize].min(start_ns);
+            let id = task.get("task_id").and_then(Value::as_str).unwrap_or_default().into();
+            let parent = self.parent_of(&task);
+            self.rows.push(Row { id, parent, activity, start_ns, length_ns: length, state });
+        }
+        if state == State::Failed {
+            self.fail(&mut task, activity, &name, length);
+        }
+        self.keep_if_slow(&mut task, &name, length);
+    }
+
+    /// The task around it; around the tasks of a run that was started, the one that started it.
+    fn parent_of(&self, task: &Value) -> Option<Box<str>> {
+        let text = |name: &str| task.get(name).and_then(Value::as_str);
+        text("parent_task_id").map(Into::into).or_else(|| {
+            let workflow = text("workflow_id")?;
+            let is_started = self.main.as_deref() != Some(workflow);
+            self.started_by.get(workflow).filter(|_| is_started)?.clone()
+        })
+    }
+
+    fn sense(&mut self, task: &Value, began: Option<u64>, ended: Option<u64>) {
+        let host = task.get("hostname").and_then(Value::as_str).unwrap_or_default();
+        let pid = task.get("pid").and_then(Value::as_u64);
+        for (at, name) in [(began, "telemetry_at_start"), (ended, "telemetry_at_end")] {
+            if let (Some(at), Some(telemetry)) = (at, task.get(name)) {
+                self.sensors.add(at, telemetry, host, pid);
+            }
+        }
+    }
+
+    fn fail(&mut self, task: &mut Value, activity: u32, name: &str, length: u64) {
+        let message = task.pointer("/error/message").or_else(|| task.get("stderr"));
+        let message = message.and_then(Value::as_str).unwrap_or("no message").to_owned();
+        let key = (activity, message);
+        if let Some(known) = self.failures.get_mut(&key) {
+            known.tasks += 1;
+        } else if self.failures.len() < FAILURES {
+            // It may be among the slowest, too.
+            let example = TaskFacts::taken(&mut task.clone(), name, length);
+            let (activity, message) = (name.to_owned(), key.1.clone());
+            self.failures.insert(key, Failed { activity, message, tasks: 1, example });
+        } else {
+            self.failures_left_out += 1;
+        }
+    }
+
+    fn keep_if_slow(&mut self, task: &mut Value, name: &str, length: u64) {
+        let is_slow = |least: &TaskFacts| length > least.duration_ns;
+        if self.slowest.len() < SLOWEST || self.slowest.last().is_some_and(is_slow) {
+            let at = self.slowest.partition_point(|known| known.duration_ns >= length);
+            self.slowest.insert(at, TaskFacts::taken(task, name, length));
+            self.slowest.truncate(SLOWEST);
+        }
+    }
+
+    fn finish(mut self, workflows: &[WorkflowObject], workflow_id: &str) -> RunReport {
+        let main = workflows.first();
+        let mut report = RunReport {
+            run: main.map(RunFacts::of).unwrap_or_else(|| RunFacts {
+                workflow_id: workflow_id.to_owned(),
+                name: workflow_id.to_owned(),
+                ..RunFacts::default()
+            }),
+            started: workflows.iter().skip(1).map(RunFacts::of).collect(),
+            tasks: self.counts,
+            activities: self.summary.groups().iter().map(Activity::of).collect(),
+            slowest: std::mem::take(&mut self.slowest),
+            ..RunReport::default()
+        };
+        if let Some(main) = main {
+            report.machine = main.machine_info.clone().unwrap_or_default();
+            report.settings = main.settings.clone().unwrap_or_default();
+            report.code = main.code_repository.clone().unwrap_or_default();
+            report.cost = Cost::of(&main.totals.clone().unwrap_or_default());
+        }
+        report.failures = std::mem::take(&mut self.failures).into_values().collect();
+        report.failures.sort_by(|one, other| {
+            let order =
+                |it: &Failed| (u64::MAX - it.tasks, it.activity.clone(), it.message.clone());
+            order(one).cmp(&order(other))
+        });
+        let unavailable = std::mem::take(&mut self.unavailable).into_iter();
+        report.unavailable = unavailable
+            .map(|((what, reason), tasks)| Unavailable { what, reason, tasks })
+            .collect();
+        if self.failures_left_out > 0 {
+            let left_out = self.failures_left_out;
+            report.notes.push(format!(
+                "{left_out} more tasks failed with other messages, which are not told"
+            ));
+        }
+        let (calls, left_out) = calls::of(&self.rows, &self.names);
+        report.calls = calls;
+        if left_out > 0 {
+            report
+                .notes
+                .push(format!("{left_out} tasks were called in more ways than the tree shows"));
+        }
+        if self.values.left_out > 0 {
+            let left_out = self.values.left_out;
+            report
+                .notes
+                .push(format!("the lineage leaves out {left_out} values: there are too many"));
+        }
+        report.picture = self.picture(&report.run);
+        report.lineage = self.values.graph(&self.names, &self.first_ns);
+        report
+    }
+
+    fn picture(&mut self, run: &RunFacts) -> Picture {
+        let Some((start_ns, end_ns)) = gantt::window(&self.rows) else { return Picture::default() };
+        let length_ns = end_ns - start_ns;
+        for row in self.rows.iter_mut().filter(|row| row.state == State::Running) {
+            // Open until the last that is known.
+            row.length_ns = row.length_ns.max(end_ns - row.start_ns);
+        }
+        let (bars, density) = gantt::bars(&self.rows, &self.names, start_ns, length_ns);
+        Picture {
+            title: run.name.clone(),
+            subtitle: format!("{} tasks, from {}", self.counts.tasks, axis::utc(start_ns)),
+            start_ns,
+            length_ns,
+            panels: std::mem::take(&mut self.sensors).panels(start_ns, length_ns),
+            bars,
+            density,
+            ..Picture::default()
+        }
+    }
+}
+
+/// Unix seconds as nanoseconds.
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}

@@ -1,0 +1,221 @@
+//! Events as a picture.
+
+use std::collections::BTreeMap;
+
+use super::axis::utc;
+use super::picture::{Level, Line, Mark, Panel, Picture, Point, Unit};
+use crate::analyze::{EventReport, MarkKind, Sample, Series, Severity, Timelines, Window};
+use crate::query::text::{human_bytes, human_duration};
+
+/// Up to how many series each has a panel of its own.
+const PANELS: usize = 4;
+/// How many times what was used a limit may be to be drawn.
+const NEAR: f64 = 2.5;
+/// How many marks are worth drawing: the worst ones.
+const MARKS: usize = 40;
+
+/// A counter of samples: its name, and where it is.
+type Counter = (&'static str, fn(&Sample) -> Option<u64>);
+
+const COUNTERS: [Counter; 3] = [
+    ("in use of the device", |sample| sample.used),
+    ("reserved", |sample| sample.reserved),
+    ("allocated", |sample| sample.allocated),
+];
+
+impl Picture {
+    /// The memory of each rank and device over time, with findings and what collectors told marked. Ranks are put on one
+    /// clock, as the report has it.
+    ///
+    /// ```
+    /// use runlore::analyze::{Thresholds, Timelines};
+    /// use runlore::events::TelemetryEvent;
+    /// use runlore::report::Picture;
+    ///
+    /// let timelines: Timelines = (0..60_u64)
+    ///     .map(|second| TelemetryEvent {
+    ///         timestamp_ns: second * 1_000_000_000,
+    ///         allocator_allocated_bytes: Some((1 + second % 7) << 28),
+    ///         ..TelemetryEvent::default()
+    ///     })
+    ///     .collect();
+    /// let picture = Picture::of_events(&timelines, &timelines.analyze(&Thresholds::default()));
+    /// assert_eq!(picture.panels[0].lines[0].points.len(), 60);
+    /// assert!(picture.to_svg().starts_with("<svg"));
+    /// assert!(picture.to_html().contains("<script>"));
+    /// assert_eq!(&picture.to_png(1.0)?[1..4], b"PNG");
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn of_events(timelines: &Timelines, report: &EventReport) -> Self {
+        let clock = Clock::of(timelines, report);
+        let mut picture = Picture {
+            title: "Memory over time".to_owned(),
+            subtitle: subtitle(timelines, &clock),
+            start_ns: clock.start_ns,
+            length_ns: clock.length_ns,
+            ..Picture::default()
+        };
+        let suspects: Vec<u64> = report
+            .cross_rank
+            .iter()
+            .flat_map(|job| &job.first_cause_suspects)
+            .map(|suspect| suspect.rank)
+            .collect();
+        let series = timelines.series();
+        picture.panels = match series.len() {
+            0..=PANELS => series.iter().map(|one| clock.panel_of(one)).collect(),
+            _ => COUNTERS
+                .iter()
+                .map(|counter| clock.panel_of_all(series, *counter, &suspects))
+                .collect(),
+        };
+        picture.panels.retain(|panel| !panel.lines.is_empty());
+        picture.marks = clock.marks(timelines, report);
+        if clock.is_aligned() {
+            let note = "the clocks of the ranks differ: each rank begins where the first one does";
+            picture.notes.push(note.to_owned());
+        }
+        picture.notes.extend(report.notes.iter().cloned());
+        picture.notes.truncate(8);
+        picture
+    }
+}
+
+fn subtitle(timelines: &Timelines, clock: &Clock) -> String {
+    let samples: usize = timelines.series().iter().map(|series| series.samples.len()).sum();
+    let series = match timelines.series() {
+        [one] => one.place.to_string(),
+        all => format!("{} devices", all.len()),
+    };
+    let length = human_duration(std::time::Duration::from_nanos(clock.length_ns));
+    let from = utc(clock.start_ns);
+    format!("{series}: {samples} samples in {length}, from {from}")
+}
+
+/// The clock of the picture, and what to take off the times of each rank to be on it.
+struct Clock {
+    start_ns: u64,
+    length_ns: u64,
+    offsets: BTreeMap<(Option<String>, u64), i64>,
+}
+
+impl Clock {
+    fn of(timelines: &Timelines, report: &EventReport) -> Self {
+        let mut offsets = BTreeMap::new();
+        for job in &report.cross_rank {
+            for (&rank, &offset) in &job.alignment_offsets_ns {
+                offsets.insert((job.job_id.clone(), rank), offset);
+            }
+        }
+        let mut clock = Self { start_ns: 0, length_ns: 0, offsets };
+        let windows = timelines.series().iter().filter_map(|series| {
+            // What collectors told may come before the first sample and after the last.
+            let marks = series.marks.iter().map(|mark| mark.timestamp_ns);
+            let samples = series.samples.iter().map(|sample| sample.timestamp_ns);
+            let times = samples.chain(marks);
+            let (start, end) = (times.clone().min()?, times.max()?);
+            Some((clock.shared(series, start), clock.shared(series, end)))
+        });
+        let whole = windows.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        let (start, end) = whole.unwrap_or_default();
+        clock.start_ns = start;
+        clock.length_ns = end - start;
+        clock
+    }
+
+    fn is_aligned(&self) -> bool {
+        self.offsets.values().any(|offset| *offset != 0)
+    }
+
+    fn shared(&self, series: &Series, at_ns: u64) -> u64 {
+        let rank = series.place.rank.unwrap_or(0);
+        let offset = self.offsets.get(&(series.place.job_id.clone(), rank)).copied();
+        at_ns.saturating_add_signed(offset.unwrap_or(0).saturating_neg())
+    }
+
+    fn line(&self, series: &Series, name: String, of: fn(&Sample) -> Option<u64>) -> Option<Line> {
+        let rank = series.place.rank.unwrap_or(0);
+        let offset = self.offsets.get(&(series.place.job_id.clone(), rank)).copied().unwrap_or(0);
+        let point = |sample: &Sample| {
+            let at = sample.timestamp_ns.saturating_add_signed(offset.saturating_neg());
+            Some(Point { at_ns: at.saturating_sub(self.start_ns), value: of(sample)? as f64 })
+        };
+        let points: Vec<Point> = series.samples.iter().filter_map(point).collect();
+        (!points.is_empty()).then_some(Line { name, is_suspect: false, points })
+    }
+
+    /// All counters of one device.
+    fn panel_of(&self, series: &Series) -> Panel {
+        let lines =
+            COUNTERS.iter().filter_map(|(name, of)| self.line(series, (*name).to_owned(), *of));
+        let lines: Vec<Line> = lines.collect();
+        let total = series.samples.iter().filter_map(|sample| sample.total).max();
+        let values = lines.iter().flat_map(|line| &line.points).map(|point| point.value);
+        let most = values.fold(0.0, f64::max);
+        let of = total.map_or_else(String::new, |total| format!(", {} in all", human_bytes(total)));
+        Panel {
+            title: format!("{}{of}", series.place),
+            unit: Unit::Bytes,
+            lines,
+            // A limit far above would press the curves flat.
+            limit: total.map(|total| total as f64).filter(|total| most * NEAR >= *total),
+        }
+    }
+
+    /// One counter of all devices.
+    fn panel_of_all(&self, all: &[Series], (name, of): Counter, suspects: &[u64]) -> Panel {
+        let lines = all.iter().filter_map(|series| {
+            let mut line = self.line(series, series.place.to_string(), of)?;
+            line.is_suspect = series.place.rank.is_some_and(|rank| suspects.contains(&rank));
+            Some(line)
+        });
+        Panel {
+            title: format!("Memory {name}, by rank and device"),
+            unit: Unit::Bytes,
+            lines: lines.collect(),
+            limit: None,
+        }
+    }
+
+    fn marks(&self, timelines: &Timelines, report: &EventReport) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        for finding in &report.findings {
+            let Some(Window { start_ns, end_ns }) = finding.place.window else { continue };
+            let key = (finding.place.job_id.clone(), finding.place.rank.unwrap_or(0));
+            let offset = self.offsets.get(&key).copied().unwrap_or(0);
+            let at = |ns: u64| {
+                ns.saturating_add_signed(offset.saturating_neg()).saturating_sub(self.start_ns)
+            };
+            marks.push(Mark {
+                at_ns: at(start_ns),
+                end_ns: at(end_ns),
+                level: level(finding.severity),
+                text: format!("{} ({}): {}", finding.kind, finding.place, finding.what),
+            });
+        }
+        for series in timelines.series() {
+            for told in &series.marks {
+                let level = match told.kind {
+                    MarkKind::Alert(severity) => level(severity),
+                    MarkKind::OutOfMemory => Level::Critical,
+                    MarkKind::Degraded => Level::Warning,
+                    _ => Level::Info,
+                };
+                let at = self.shared(series, told.timestamp_ns).saturating_sub(self.start_ns);
+                let text = format!("{} ({})", told.text, series.place);
+                marks.push(Mark { at_ns: at, end_ns: at, level, text });
+            }
+        }
+        marks.sort_by(|one, other| other.level.cmp(&one.level).then(one.at_ns.cmp(&other.at_ns)));
+        marks.truncate(MARKS);
+        marks
+    }
+}
+
+fn level(severity: Severity) -> Level {
+    match severity {
+        Severity::Info => Level::Info,
+        Severity::Warning => Level::Warning,
+        Severity::Critical => Level::Critical,
+    }
+}

@@ -1,0 +1,138 @@
+//! Pages in a headless Chromium: what a script finds in them, and how they look.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What is wrong with a page is kept from its first moment on.
+const WATCH: &str = "<script>window.problems = [];
+addEventListener('error', (event) => problems.push('error: ' + event.message));
+addEventListener('unhandledrejection', (event) => problems.push('rejected: ' + event.reason));
+addEventListener('securitypolicyviolation', (event) => problems.push('refused: ' + event.blockedURI));
+for (const kind of ['error', 'warn']) console[kind] = (...told) => problems.push(kind + ': ' + told.join(' '));
+</script>";
+
+/// The worst contrast of any text that is seen, and what text that is.
+pub(crate) const CONTRAST: &str = "
+function numbers(colour) { return (colour.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number); }
+function light(colour) {
+  const [r, g, b] = numbers(colour).slice(0, 3).map((part) => {
+    part /= 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+function behind(element) {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor, parts = numbers(colour);
+    if (parts.length === 3 || parts[3] === 1) return colour;
+  }
+  return 'rgb(255, 255, 255)';
+}
+function contrast() {
+  let worst = [99, ''];
+  for (const element of document.querySelectorAll('body *')) {
+    const text = [...element.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data.trim()).join('');
+    if (!text || element.closest('script, title, [hidden]') || element.getClientRects().length === 0) continue;
+    const style = getComputedStyle(element), isShape = element instanceof SVGElement;
+    const on = element.matches('.on-bar, .on-flag') ? getComputedStyle(element.previousElementSibling).fill : behind(element);
+    const [one, other] = [light(isShape ? style.fill : style.color), light(on)];
+    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    if (ratio < worst[0]) worst = [ratio, text.slice(0, 60) + ' ' + element.className];
+  }
+  return worst;
+}";
+
+/// How a page is opened.
+#[derive(Clone, Copy)]
+pub(crate) struct View {
+    pub(crate) name: &'static str,
+    pub(crate) size: (u32, u32),
+    pub(crate) is_dark: bool,
+}
+
+impl View {
+    pub(crate) const LIGHT: Self = Self { name: "light", size: (1280, 1000), is_dark: false };
+    pub(crate) const DARK: Self = Self { name: "dark", size: (1280, 1000), is_dark: true };
+    pub(crate) const PHONE: Self = Self { name: "phone", size: (500, 1000), is_dark: false };
+}
+
+/// Whether there is a browser; where there is none the test says so and passes, except under `CI=true`.
+pub(crate) fn is_there() -> bool {
+    if crate::python::is_unchanged("chromium") {
+        return false;
+    }
+    if program().is_some() {
+        return true;
+    }
+    let notice = "skipped, for there is no Chromium on PATH";
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{notice}");
+    eprintln!("{notice}");
+    false
+}
+
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&path)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|program| program.is_file())
+}
+
+/// Opens a page, keeps how it looks under the target folder, and returns what the script, the body of a function, returns.
+/// Anything that goes wrong in the page, and anything that it asks the network for, fails the test.
+pub(crate) fn look(html: &str, page: &str, view: View, script: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    let looked = format!(
+        "<script>addEventListener('load', () => setTimeout(() => {{
+          let found = null;
+          try {{ found = (() => {{ {script} }})(); }} catch (error) {{ problems.push('test: ' + error.stack); }}
+          const result = document.createElement('pre');
+          result.id = 'result';
+          result.hidden = true;
+          const fetched = performance.getEntriesByType('resource').map((entry) => entry.name);
+          result.textContent = JSON.stringify({{ found, problems, fetched }});
+          document.body.append(result);
+        }}, 200));</script></body>"
+    );
+    let watched = html.replacen("<head>", &format!("<head>{WATCH}"), 1);
+    assert_ne!(watched, html, "a page has a head");
+    std::fs::write(&file, watched.replacen("</body>", &looked, 1)).unwrap();
+
+    let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
+    std::fs::create_dir_all(&shots).unwrap();
+    let shot = shots.join(format!("{page}-{}.png", view.name));
+    let run = |action: &str| {
+        let mut command = Command::new(program().unwrap());
+        command
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                "--virtual-time-budget=4000",
+            ])
+            .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+            .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!view.is_dark)))
+            .arg(format!("--window-size={},{}", view.size.0, view.size.1))
+            .arg(action)
+            .arg(format!("file://{}", file.display()));
+        command.output().unwrap()
+    };
+    let seen = run("--dump-dom");
+    let dom = String::from_utf8_lossy(&seen.stdout);
+    let result = dom
+        .split_once("<pre id=\"result\" hidden=\"\">")
+        .and_then(|(_, rest)| rest.split_once("</pre>"))
+        .unwrap_or_else(|| panic!("no result: {}", String::from_utf8_lossy(&seen.stderr)))
+        .0;
+    let result = result.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["problems"], serde_json::json!([]), "{page}, {}", view.name);
+    assert_eq!(result["fetched"], serde_json::json!([]), "{page}, {}", view.name);
+    run(&format!("--screenshot={}", shot.display()));
+    assert!(shot.exists(), "no screenshot of {page}");
+    result["found"].clone()
+}

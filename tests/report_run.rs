@@ -1,0 +1,198 @@
+//! Reports of runs: small ones, large ones, and what a browser makes of them.
+
+use std::fmt::Write;
+
+use runlore::Provenance;
+use runlore::report::RunReport;
+use serde_json::{Value, json};
+
+use crate::browser::{self, CONTRAST, View};
+
+const HOSTILE: &str =
+    "</script><script>problems.push('out')</script><img src=x onerror=problems.push('out')>\"'&|";
+const RUN: &str = "0198c2a0-0000-7000-8000-00000000a001";
+
+/// A run of batches, each with three tasks of which one may fail; every second batch was on another process.
+fn records(batches: u64) -> String {
+    let mut lines = String::new();
+    let mut add = |record: Value| writeln!(lines, "{record}").unwrap();
+    let start = 1_755_600_000.25;
+    for batch in 0..batches {
+        let began = start + batch as f64;
+        let memory = json!({"cpu": {"percent_all": 20.0 + (batch % 50) as f64}, "process": {
+            "memory": {"rss": 100_000_000 + batch * 1000}, "io_counters": {"read_bytes": batch * 4_000_000, "write_bytes": 0}}});
+        let fails = batch % 10 == 3;
+        let parts = [("load", 0.0, 0.2), ("transform", 0.2, 0.5), ("save", 0.7, 0.1)];
+        for (at, (name, after, took)) in parts.into_iter().enumerate() {
+            let has_failed = fails && name == "save";
+            let mut task = json!({
+                "type": "task", "task_id": format!("t{batch}-{at}"), "parent_task_id": format!("t{batch}"), "workflow_id": RUN,
+                "activity_id": name, "started_at": began + after, "ended_at": began + after + took,
+                "duration_ns": (took * 1e9) as u64 + batch, "status": if has_failed { "ERROR" } else { "FINISHED" },
+                "used": {"rows": batch, "note": HOSTILE}, "hostname": "node1", "pid": 4711 + batch % 2,
+                "telemetry_at_start": memory, "telemetry_at_end": memory,
+                "resources": {"cpu_ns": {"self": 1_000_000, "inclusive": 1_000_000}},
+                "hashes": {"used": {"rows": format!("h{batch}-{at}")}, "generated": {"rows": format!("h{batch}-{}", at + 1)}},
+            });
+            if has_failed {
+                task["error"] = json!({"type": "std::io::Error", "kind": "error", "message": format!("disk full {HOSTILE}")});
+            }
+            if batch == 1 {
+                task["unavailable"] = json!({"gpu": "no driver"});
+            }
+            add(task);
+        }
+        add(json!({
+            "type": "task", "task_id": format!("t{batch}"), "workflow_id": RUN, "activity_id": format!("batch {HOSTILE}"),
+            "started_at": began, "ended_at": began + 0.9, "duration_ns": 900_000_000, "status": "FINISHED", "hostname": "node1",
+        }));
+    }
+    add(json!({
+        "type": "workflow", "workflow_id": RUN, "name": format!("nightly {HOSTILE}"), "status": "FINISHED", "started_at": start,
+        "ended_at": start + batches as f64, "hostname": "node1", "user": "ada",
+        "machine_info": {"node1": {"hostname": "node1", "cpu": {"brand_raw": "Example 9000", "count": 8}}},
+        "settings": {"telemetry_capture": {"cpu": true}}, "code_repository": {"commit": "abc123"},
+        "totals": {"tasks": batches * 4, "dropped": 2, "spooled": 0, "bytes_written": 12345, "capture_ns": 5_000_000, "capture_percent": 0.5},
+    }));
+    lines
+}
+
+fn report(batches: u64) -> RunReport {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("run.jsonl"), records(batches)).unwrap();
+    RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap()
+}
+
+#[test]
+fn a_small_run_is_told_in_full() {
+    let report = report(10);
+    assert_eq!((report.tasks.tasks, report.tasks.errors), (40, 1));
+    assert_eq!((report.picture.bars.len(), report.picture.density.len()), (40, 0));
+    assert_eq!(report.slowest.len(), 40);
+    let [batch] = &report.calls[..] else { panic!("{:?}", report.calls) };
+    let called: Vec<&str> = batch.calls.iter().map(|call| &*call.activity).collect();
+    assert_eq!((batch.tasks, called), (10, vec!["load", "transform", "save"]));
+    assert_eq!(report.failures[0].example.task_id, "t3-2");
+    let flows: Vec<(&str, &str, u64)> =
+        report.lineage.flows.iter().map(|flow| (&*flow.from, &*flow.to, flow.values)).collect();
+    assert_eq!(flows, [("load", "transform", 10), ("transform", "save", 10)]);
+    assert_eq!((report.unavailable[0].tasks, &*report.unavailable[0].reason), (3, "no driver"));
+    let titles: Vec<&str> = report.picture.panels.iter().map(|panel| &*panel.title).collect();
+    assert_eq!(titles, ["Processors", "Memory", "Disks"]);
+    // 4 MB each second, of two processes that count apart.
+    let read = &report.picture.panels[2].lines[0];
+    assert!(read.points.iter().any(|point| point.value > 3_000_000.0), "{read:?}");
+}
+
+#[test]
+fn markdown_is_what_it_was() {
+    insta::assert_snapshot!(report(10).to_markdown());
+}
+
+#[test]
+fn json_has_what_the_page_tells() {
+    let json: Value = serde_json::from_str(&report(10).to_json()).unwrap();
+    assert_eq!(json["tasks"]["errors"], 1);
+    assert_eq!(json["cost"]["dropped"], 2);
+    assert_eq!(json["code"]["commit"], "abc123");
+    assert_eq!(json["activities"][0]["tasks"], 10);
+}
+
+#[test]
+fn a_large_run_stays_a_small_page() {
+    let report = report(2_500);
+    assert_eq!(report.tasks.tasks, 10_000);
+    assert!(report.picture.bars.len() <= 1_500);
+    assert_eq!(report.failures[0].tasks, 250);
+    let html = report.to_html();
+    assert!(html.len() < 1_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn a_run_that_goes_round_in_circles_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = |id: &str, parent: &str| {
+        json!({"type": "task", "task_id": id, "parent_task_id": parent, "workflow_id": RUN, "activity_id": id, "started_at": 1.0,
+            "status": "RUNNING"})
+    };
+    let lines = format!("{}\n{}\n{}\n", task("a", "b"), task("b", "a"), task("c", "c"));
+    std::fs::write(folder.path().join("run.jsonl"), lines).unwrap();
+    let report = RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap();
+    assert_eq!(report.tasks.running, 3);
+    assert!(report.to_html().contains("What ran"));
+    assert!(!report.to_markdown().is_empty());
+}
+
+#[test]
+fn a_run_without_tasks_is_told() {
+    let report = report(0);
+    assert_eq!(report.tasks.tasks, 0);
+    assert!(report.to_html().contains("No task tells when it began."));
+    assert!(report.to_markdown().contains("0 tasks"));
+}
+
+#[test]
+fn a_page_can_be_searched() {
+    if !browser::is_there() {
+        return;
+    }
+    let found = browser::look(
+        &report(10).to_html(),
+        "run",
+        View::LIGHT,
+        "const search = document.getElementById('search'), failed = document.getElementById('only-failed');
+        const rows = () => [...document.querySelectorAll('#activities ~ .scroll tbody tr')].filter((row) => row.dataset.text && !row.hidden).length;
+        const faded = () => document.querySelectorAll('rect.bar.faded').length;
+        const found = { bars: document.querySelectorAll('.live rect.bar').length, rows: rows(), images: document.querySelectorAll('img').length };
+        search.value = 'LOAD';
+        search.dispatchEvent(new Event('input'));
+        found.searched = [rows(), faded(), document.getElementById('found').textContent];
+        found.tree = [...document.querySelectorAll('.tree [data-text]')].filter((one) => !one.hidden).length;
+        search.value = '';
+        failed.checked = true;
+        failed.dispatchEvent(new Event('change'));
+        found.failed = [rows(), faded()];
+        failed.checked = false;
+        failed.dispatchEvent(new Event('change'));
+        found.again = [rows(), faded()];
+        return found;",
+    );
+    assert_eq!(found["bars"], 40);
+    assert_eq!(found["rows"], 4);
+    assert_eq!(found["images"], 0);
+    assert_eq!((&found["searched"][0], &found["searched"][1]), (&json!(1), &json!(30)), "{found}");
+    assert!(found["searched"][2].as_str().unwrap().starts_with("10 bars"), "{found}");
+    // The activity itself, and the one that calls it.
+    assert_eq!(found["tree"], 2);
+    assert_eq!(found["failed"], json!([1, 39]));
+    assert_eq!(found["again"], json!([4, 0]));
+}
+
+#[test]
+fn a_page_can_be_read_in_light_and_dark_and_on_a_phone() {
+    if !browser::is_there() {
+        return;
+    }
+    let html = report(300).to_html().replace(&escaped(HOSTILE), "…");
+    for view in [View::LIGHT, View::DARK, View::PHONE] {
+        let view = View { size: (view.size.0, 2400), ..view };
+        let script = format!(
+            "{CONTRAST}
+            document.querySelectorAll('details').forEach((one) => {{ one.open = true; }});
+            const page = document.documentElement;
+            const found = {{ contrast: contrast(), wide: page.scrollWidth - page.clientWidth }};
+            document.querySelectorAll('details').forEach((one) => {{ one.open = one.closest('.tree') !== null; }});
+            return found;"
+        );
+        let found = browser::look(&html, "run-colours", view, &script);
+        let (ratio, text) = (found["contrast"][0].as_f64().unwrap(), &found["contrast"][1]);
+        assert!(ratio >= 4.5, "{}: {ratio} of {text}", view.name);
+        assert_eq!(found["wide"], 0, "{}: it must not scroll sideways", view.name);
+    }
+}
+
+/// The text as it stands in a page.
+fn escaped(text: &str) -> String {
+    let pairs = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&#39;")];
+    pairs.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
