@@ -159,6 +159,7 @@ pub struct Known {
 pub struct Batch<'a> {
     lines: &'a [u8],
     ends: &'a [usize],
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only SQLite has columns"))]
     inner: &'a [Range<usize>],
 }
 
