@@ -185,7 +185,7 @@ fn waiting_is_told_by_its_cause() {
 fn time_outside_of_tasks_and_time_alone_are_told() {
     let mut run = Run::new(10.0);
     run.task("a", 0.0, 6.0, json!({}));
-    run.task("b", 0.0, 0.5, json!({}));
+    run.task("b", 0.0, 0.9, json!({}));
     let report = run.analyzed();
     assert_eq!(seconds(report.critical_path.outside_ns), 4.0);
     assert_eq!(of_kind(&report, Kind::LowParallelism).len(), 1);

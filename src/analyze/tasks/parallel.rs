@@ -9,6 +9,8 @@ use crate::analyze::thresholds::Thresholds;
 
 /// Into how many parts the time is cut.
 const PARTS: u64 = 200;
+/// The share of a run in which tasks must be at work side by side for one alone to be a loss.
+const LEAST_TOGETHER: f64 = 0.05;
 
 /// How many tasks were at work at a time: themselves, and not only what they called.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -90,7 +92,9 @@ fn add(parts: &mut [f64], from: f64, to: f64, level: f64) {
 pub(super) fn find(measured: &Parallelism, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
     let place = Place::default();
-    if measured.max > 1 && measured.alone_ratio >= thresholds.alone_ratio {
+    // Tasks that overlap by a little do not run side by side.
+    let together = 1.0 - measured.alone_ratio - measured.idle_ratio;
+    if together >= LEAST_TOGETHER && measured.alone_ratio >= thresholds.alone_ratio {
         let what = format!(
             "for {} of the run a single task was at work, and up to {} at other times",
             percent(measured.alone_ratio),
