@@ -10,6 +10,8 @@ mod listing;
 mod recipes;
 mod recording;
 mod replaying;
+#[cfg(feature = "report")]
+mod reporting;
 mod settings;
 mod showing;
 mod support;
