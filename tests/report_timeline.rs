@@ -1,5 +1,7 @@
 //! Timelines: as SVG, as PNG, and as a page in a browser.
 
+use runlore::analyze::{Thresholds, Timelines};
+use runlore::events::TelemetryEvent;
 use runlore::report::{Bar, Level, Line, Mark, Panel, Picture, Point, State, Unit};
 use serde_json::Value;
 
@@ -185,4 +187,41 @@ fn a_page_can_be_read_in_light_and_dark_and_on_a_phone() {
         assert_eq!(found["paper"], Value::from(paper), "{}", view.name);
         assert_eq!(found["wide"], 0, "{}: it must not scroll sideways", view.name);
     }
+}
+
+/// Two ranks, of which the second grows first.
+fn ranks() -> Picture {
+    let event = |rank: u64, at: u64| TelemetryEvent {
+        session_id: format!("rank-{rank}"),
+        job_id: Some("job".to_owned()),
+        rank,
+        world_size: 2,
+        device_id: 0,
+        timestamp_ns: START + at * 100_000_000,
+        allocator_allocated_bytes: Some(1 << 30),
+        allocator_reserved_bytes: Some(2 << 30),
+        device_used_bytes: Some(if at >= 12 - 5 * rank { 5 << 30 } else { 2 << 30 }),
+        device_total_bytes: Some(8 << 30),
+        ..TelemetryEvent::default()
+    };
+    let events = (0..2).flat_map(|rank| (0..20).map(move |at| event(rank, at)));
+    let timelines: Timelines = events.collect();
+    Picture::of_events(&timelines, &timelines.analyze(&Thresholds::default()))
+}
+
+#[test]
+fn the_rank_that_may_have_begun_it_is_marked() {
+    let picture = ranks();
+    let titles: Vec<&str> = picture.panels.iter().map(|panel| &*panel.title).collect();
+    assert_eq!(
+        titles,
+        [
+            "rank 0, device 0 of unknown, 8 GiB in all",
+            "rank 1, device 0 of unknown, 8 GiB in all: it may have begun here",
+        ]
+    );
+    let first_cause =
+        picture.marks.iter().find(|mark| mark.text.starts_with("first_cause")).unwrap();
+    assert_eq!(first_cause.at_ns / 100_000_000, 7);
+    assert_eq!(picture.panels[0].limit, Some((8_u64 << 30) as f64));
 }

@@ -11,6 +11,8 @@ mod mongodb;
 mod recipes;
 mod recording;
 mod replaying;
+#[cfg(feature = "report")]
+mod reporting;
 mod settings;
 mod showing;
 mod support;

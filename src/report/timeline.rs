@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::axis::utc;
 use super::picture::{Level, Line, Mark, Panel, Picture, Point, Unit};
-use crate::analyze::{EventReport, MarkKind, Sample, Series, Severity, Timelines, Window};
+use crate::analyze::{EventReport, Kind, MarkKind, Sample, Series, Severity, Timelines, Window};
 use crate::query::text::{human_bytes, human_duration};
 
 /// Up to how many series each has a panel of its own.
@@ -55,15 +55,11 @@ impl Picture {
             length_ns: clock.length_ns,
             ..Picture::default()
         };
-        let suspects: Vec<u64> = report
-            .cross_rank
-            .iter()
-            .flat_map(|job| &job.first_cause_suspects)
-            .map(|suspect| suspect.rank)
-            .collect();
+        let causes = report.findings.iter().filter(|finding| finding.kind == Kind::FirstCause);
+        let suspects: Vec<u64> = causes.filter_map(|finding| finding.place.rank).collect();
         let series = timelines.series();
         picture.panels = match series.len() {
-            0..=PANELS => series.iter().map(|one| clock.panel_of(one)).collect(),
+            0..=PANELS => series.iter().map(|one| clock.panel_of(one, &suspects)).collect(),
             _ => COUNTERS
                 .iter()
                 .map(|counter| clock.panel_of_all(series, *counter, &suspects))
@@ -145,7 +141,7 @@ impl Clock {
     }
 
     /// All counters of one device.
-    fn panel_of(&self, series: &Series) -> Panel {
+    fn panel_of(&self, series: &Series, suspects: &[u64]) -> Panel {
         let lines =
             COUNTERS.iter().filter_map(|(name, of)| self.line(series, (*name).to_owned(), *of));
         let lines: Vec<Line> = lines.collect();
@@ -153,8 +149,10 @@ impl Clock {
         let values = lines.iter().flat_map(|line| &line.points).map(|point| point.value);
         let most = values.fold(0.0, f64::max);
         let of = total.map_or_else(String::new, |total| format!(", {} in all", human_bytes(total)));
+        let is_suspect = series.place.rank.is_some_and(|rank| suspects.contains(&rank));
+        let suspicion = if is_suspect { ": it may have begun here" } else { "" };
         Panel {
-            title: format!("{}{of}", series.place),
+            title: format!("{}{of}{suspicion}", series.place),
             unit: Unit::Bytes,
             lines,
             // A limit far above would press the curves flat.
