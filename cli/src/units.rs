@@ -117,11 +117,42 @@ fn seconds(seconds: f64) -> Option<String> {
     Duration::try_from_secs_f64(seconds).ok().map(human_duration)
 }
 
+/// A time as an option takes it: `0.5` and `2` are seconds, and so is `500ms`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let unit = match unit {
+        "" | "s" => Some(1.0),
+        "us" | "µs" => Some(1e-6),
+        "ms" => Some(1e-3),
+        "m" | "min" => Some(60.0),
+        "h" => Some(3600.0),
+        _ => None,
+    };
+    let seconds = number.parse().ok().zip(unit).map(|(number, unit): (f64, f64)| number * unit);
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| "give seconds, or a time such as 500ms, 10s or 5min".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn times_are_seconds_unless_they_say_otherwise() {
+        for (text, milliseconds) in
+            [("2", 2000), ("0.5", 500), ("0", 0), ("250ms", 250), ("1.5s", 1500), ("5min", 300_000)]
+        {
+            assert_eq!(time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for wrong in
+            ["", "x", "-1", "1e99", "1 s", "1day", "nan", "inf", "1.2.3", "9".repeat(40).as_str()]
+        {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_change_has_its_sign() {

@@ -44,13 +44,10 @@ pub(super) fn ticks(bottom: f64, top: f64, unit: Unit, count: usize) -> Vec<f64>
         return vec![0.0];
     }
     let rough = range / count.max(1) as f64;
-    let mut scale = 1.0;
-    if matches!(unit, Unit::Bytes | Unit::BytesPerSecond) {
-        while rough >= scale * 1024.0 {
-            scale *= 1024.0;
-        }
-    }
-    let step = scale * nice(rough / scale);
+    let step = match unit {
+        Unit::Bytes | Unit::BytesPerSecond => nice_bytes(rough),
+        _ => nice(rough),
+    };
     let first = (bottom / step).floor();
     let last = (top / step).ceil().max(first + 1.0);
     (0..=(last - first).min(64.0) as usize).map(|at| (first + at as f64) * step).collect()
@@ -81,6 +78,17 @@ fn nice(rough: f64) -> f64 {
     steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(power * 10.0)
 }
 
+/// The same of bytes, with halves and quarters of the next unit instead of hundreds.
+fn nice_bytes(rough: f64) -> f64 {
+    let mut unit = 1.0;
+    while rough >= unit * 1024.0 {
+        unit *= 1024.0;
+    }
+    let steps = [128.0, 256.0, 512.0, 1024.0];
+    let step = steps.into_iter().find(|step| rough > unit * 50.0 && *step >= rough / unit * 0.999);
+    unit * step.unwrap_or_else(|| nice(rough / unit))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +101,10 @@ mod tests {
         assert_eq!(
             texts(ticks(0.0, 15.0 * 1_073_741_824.0, Unit::Bytes, 4), Unit::Bytes),
             ["0 B", "5 GiB", "10 GiB", "15 GiB"]
+        );
+        assert_eq!(
+            texts(ticks(0.0, 1.8 * 1_073_741_824.0, Unit::Bytes, 4), Unit::Bytes),
+            ["0 B", "512 MiB", "1 GiB", "1.5 GiB", "2 GiB"]
         );
         assert_eq!(
             texts(ticks(0.0, 87.0, Unit::Percent, 4), Unit::Percent),

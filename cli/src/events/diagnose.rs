@@ -10,7 +10,7 @@ use runlore::analyze::{Diagnose, DiagnosticSummary, Thresholds};
 use crate::Done;
 use crate::findings;
 use crate::out::{BOLD, DIM, stdout};
-use crate::units::{bytes, percent};
+use crate::units::{bytes, percent, time};
 
 /// Look at this machine and its devices for a few seconds, and keep what was found as a bundle
 #[derive(Debug, clap::Args)]
@@ -23,12 +23,12 @@ Examples:
 An output folder that exists gets a new folder inside it. Bundles load wherever a file of events does.
 Exit codes: 0 fine, 1 an error, 2 a risk: little memory left, swapping, memory that ran out.")]
 pub(crate) struct Args {
-    /// For how many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    /// For how long: seconds, or such as 500ms
+    #[arg(long, value_name = "TIME", default_value = "5", value_parser = at_most_a_day)]
     duration: Duration,
 
-    /// How many seconds from reading to reading
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
+    /// How long from reading to reading
+    #[arg(long, value_name = "TIME", default_value = "0.5", value_parser = at_most_a_day)]
     interval: Duration,
 
     /// The folder of the bundle
@@ -40,13 +40,10 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 =
-        text.parse().map_err(|_| "it is a number of seconds, such as 0.5".to_owned())?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|duration| *duration <= Duration::from_secs(86_400))
-        .ok_or_else(|| "it is a number of seconds from 0 to a day".to_owned())
+fn at_most_a_day(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    let day = Duration::from_secs(86_400);
+    if time <= day { Ok(time) } else { Err("give a time of at most a day".to_owned()) }
 }
 
 pub(crate) fn run(args: &Args) -> Done {

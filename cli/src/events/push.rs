@@ -10,7 +10,7 @@ use runlore::push::Pusher;
 
 use super::convert::schema;
 use super::input::{Reading, Told};
-use super::track::seconds;
+use super::track::some_time;
 use crate::Done;
 use crate::failure::{Failure, say};
 use crate::out::stdout;
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     retries: u32,
 
     /// How long a request may take
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = some_time)]
     timeout: Duration,
 
     /// A header of every request: `Name: value`

@@ -20,7 +20,7 @@ use crate::Done;
 use crate::failure::{Failure, say};
 use crate::out::stdout;
 use crate::run::{exit_code, spawn, wait};
-use crate::units::{bytes, count, counted, nanoseconds, percent};
+use crate::units::{bytes, count, counted, nanoseconds, percent, time};
 
 /// Track memory: of the machine, of a process, or of a command and all it starts
 #[derive(Debug, clap::Args)]
@@ -33,12 +33,12 @@ Examples:
 It ends after the duration, with the command, or with Ctrl-C. The exit code is the command's own where there is one;
 128 + N where signal N ended it, 127 where it was not found, 126 where it could not be executed.")]
 pub(crate) struct Args {
-    /// End after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// End after this time: seconds, or such as 5min
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     duration: Option<Duration>,
 
     /// The time between two samples
-    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "0.1", value_parser = some_time)]
     interval: Duration,
 
     /// Write all events to this file
@@ -98,11 +98,10 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// A time in seconds.
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds".to_owned())?;
-    let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| "give a number of seconds above 0".to_owned())
+/// A time that is not nothing.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    if time.is_zero() { Err("give a time above 0".to_owned()) } else { Ok(time) }
 }
 
 pub(crate) fn run(args: &Args) -> Done {

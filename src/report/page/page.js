@@ -52,6 +52,14 @@
     return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= rough * 0.999) || power * 10;
   }
 
+  // With halves and quarters of the next unit instead of hundreds.
+  function niceBytes(rough) {
+    let unit = 1;
+    while (rough >= unit * 1024) unit *= 1024;
+    const step = rough > unit * 50 && [128, 256, 512, 1024].find((step) => step >= rough / unit * 0.999);
+    return unit * (step || nice(rough / unit));
+  }
+
   function timeStep(rough) {
     const seconds = rough / 1e9;
     if (seconds < 20) return nice(rough);
@@ -62,9 +70,7 @@
   // Ticks from at or below `bottom` to at or above `top`.
   function ticks(bottom, top, unit, count) {
     const rough = Math.max(top - bottom, Number.MIN_VALUE * 1e20) / count;
-    let scale = 1;
-    if (unit.startsWith("bytes")) while (rough >= scale * 1024) scale *= 1024;
-    const step = scale * nice(rough / scale);
+    const step = unit.startsWith("bytes") ? niceBytes(rough) : nice(rough);
     const first = Math.floor(bottom / step), last = Math.max(Math.ceil(top / step), first + 1);
     return Array.from({ length: Math.min(last - first, 64) + 1 }, (_, at) => (first + at) * step);
   }
