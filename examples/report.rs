@@ -23,7 +23,7 @@ fn add_up(rows: &[u64]) -> Result<u64, String> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = runlore::workflow("parts").start()?;
-    let id = run.id().to_string();
+    let id = run.id().to_owned();
     for part in 0..40 {
         runlore::task("part").used("number", &part).run(|| add_up(&load(part)).ok());
     }

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     // A run without tasks has nothing to analyse, and is told all the same.
     match report.tasks.tasks {
         0 => {}
-        ..=ANALYSED => {
+        1..=ANALYSED => {
             report.findings = analyze::run(&records, id, &Thresholds::default())?.findings;
         }
         _ => report.notes.push(format!(
