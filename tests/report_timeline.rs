@@ -192,8 +192,8 @@ fn a_page_can_be_read_in_light_and_dark_and_on_a_phone() {
 /// Two ranks, of which the second grows first.
 fn ranks() -> Picture {
     let event = |rank: u64, at: u64| TelemetryEvent {
-        session_id: format!("rank-{rank}"),
-        job_id: Some("job".to_owned()),
+        session_id: format!("rank-{rank}").into(),
+        job_id: Some("job".into()),
         rank,
         world_size: 2,
         device_id: 0,

@@ -65,6 +65,9 @@ pub(crate) static ROW: Row = Row {
 const CALLS: u32 = 200;
 const MEASURED: u32 = 30;
 const PURE: u32 = 500_000;
+/// Epochs of the example in one slice of its time, and slices.
+const EPOCHS: u32 = 10;
+const SLICES: u32 = 15;
 
 /// Settings of this process; no forward passes, for the loops are what is measured.
 fn configure(change: impl FnOnce(&mut Settings)) {
@@ -128,8 +131,14 @@ fn trained_off(report: &mut Report) {
 
 fn trained(report: &mut Report) {
     let run = ours::to_jsonl();
-    let before = process_cpu_ns();
-    training::train(&run, 100).expect("the model is registered");
+    let slice = || {
+        let before = process_cpu_ns();
+        training::train(&run, EPOCHS).expect("the model is registered");
+        runlore::flush().expect("the writer answers");
+        process_cpu_ns() - before
+    };
+    // What disturbs a slice makes it longer, never shorter.
+    let shortest = (0..SLICES).map(|_| slice()).min().unwrap_or_default();
     run.finish().expect("everything is stored");
-    report.add(TRAINING, (process_cpu_ns() - before) as f64);
+    report.add(TRAINING, shortest as f64);
 }
