@@ -78,7 +78,7 @@ fn a_small_run_is_told_in_full() {
     assert_eq!(flows, [("load", "transform", 10), ("transform", "save", 10)]);
     assert_eq!((report.unavailable[0].tasks, &*report.unavailable[0].reason), (3, "no driver"));
     let titles: Vec<&str> = report.picture.panels.iter().map(|panel| &*panel.title).collect();
-    assert_eq!(titles, ["Processors", "Memory", "Disks"]);
+    assert_eq!(titles, ["Processors", "Memory of the process", "Disks"]);
     // 4 MB each second, of two processes that count apart.
     let read = &report.picture.panels[2].lines[0];
     assert!(read.points.iter().any(|point| point.value > 3_000_000.0), "{read:?}");

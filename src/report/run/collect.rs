@@ -9,8 +9,8 @@ use super::calls;
 use super::facts::{Activity, Cost, Counts, Failed, RunFacts, TaskFacts, Unavailable};
 use super::gantt::{self, Row};
 use super::lineage::Values;
-use super::sensors::{self, Sensors};
-use crate::query::{RunSummary, SUMMARISED, Summary, field};
+use super::sensors::Sensors;
+use crate::query::{Collection, Find, RunSummary, Summary, field};
 use crate::record::WorkflowObject;
 use crate::report::axis;
 use crate::report::picture::{Picture, State};
@@ -22,19 +22,6 @@ const SLOWEST: usize = 40;
 const FAILURES: usize = 60;
 /// How many different reasons are told of.
 const REASONS: usize = 100;
-
-const FIELDS: [&str; 10] = [
-    "workflow_id",
-    "parent_task_id",
-    "used",
-    "generated",
-    "error",
-    "stderr",
-    "code",
-    "hashes",
-    "unavailable",
-    "hostname",
-];
 
 /// The run, and those that it started, at any distance.
 pub(super) fn started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObject> {
@@ -70,8 +57,9 @@ pub(super) fn run(
         _ => field("workflow_id").is_in(ids.into_iter().map(str::to_owned).collect::<Vec<_>>()),
     };
     let mut collected = Collected::new(workflows);
-    let fields = SUMMARISED.into_iter().chain(FIELDS).chain(sensors::FIELDS).chain(["pid"]);
-    for task in records.tasks().filter(filter).fields(fields).run()? {
+    // Whole records, one at a time: nearly all that they have is looked at.
+    let find = Find::new().filter(filter);
+    for task in records.find(Collection::Tasks, &find)? {
         collected.add(task?);
     }
     let mut report = collected.finish(workflows, workflow_id);

@@ -54,34 +54,14 @@ const SENSORS: [Sensor; 10] = [
         "/process/cpu_percent",
         Of::Process,
     ),
-    gauge("Memory", Unit::Bytes, "process, resident", "/process/memory/rss", Of::Process),
-    gauge("Memory", Unit::Bytes, "machine, in use", "/memory/virtual/used", Of::Machine),
+    gauge("Memory of the process", Unit::Bytes, "resident", "/process/memory/rss", Of::Process),
+    gauge("Memory of the machine", Unit::Bytes, "in use", "/memory/virtual/used", Of::Machine),
     rate("Disks", "process, read", "/process/io_counters/read_bytes", Of::Process),
     rate("Disks", "process, written", "/process/io_counters/write_bytes", Of::Process),
     rate("Disks", "machine, read", "/disk/io_sum/read_bytes", Of::Machine),
     rate("Disks", "machine, written", "/disk/io_sum/write_bytes", Of::Machine),
     rate("Network", "sent", "/network/netio_sum/bytes_sent", Of::Machine),
     rate("Network", "received", "/network/netio_sum/bytes_recv", Of::Machine),
-];
-
-/// The fields of tasks that are looked at.
-pub(super) const FIELDS: [&str; 16] = [
-    "telemetry_at_start.cpu.percent_all",
-    "telemetry_at_end.cpu.percent_all",
-    "telemetry_at_start.process.cpu_percent",
-    "telemetry_at_end.process.cpu_percent",
-    "telemetry_at_start.process.memory.rss",
-    "telemetry_at_end.process.memory.rss",
-    "telemetry_at_start.memory.virtual.used",
-    "telemetry_at_end.memory.virtual.used",
-    "telemetry_at_start.process.io_counters",
-    "telemetry_at_end.process.io_counters",
-    "telemetry_at_start.disk.io_sum",
-    "telemetry_at_end.disk.io_sum",
-    "telemetry_at_start.network.netio_sum",
-    "telemetry_at_end.network.netio_sum",
-    "telemetry_at_start.gpu",
-    "telemetry_at_end.gpu",
 ];
 
 type Readings = Vec<(u64, f64)>;
