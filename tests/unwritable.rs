@@ -395,7 +395,8 @@ fn a_disk_without_room() {
             let (disk, copy) = (folder.path().join("disk"), folder.path().join("copy"));
             fs::create_dir(&disk).unwrap();
             let scenario = format!("ballast {ballast}{rest}");
-            let inner = command(&scenario, &disk.join("store"));
+            let mut inner = command(&scenario, &disk.join("store"));
+            inner.env("RUNLORE_RECORDER__RING_BYTES", "256KiB");
             let mut outer = Command::new("unshare");
             outer.args([flags, "sh", "-c", IN_A_SMALL_FILE_SYSTEM, "sh"]);
             outer.args([&disk, &copy]).arg(ballast);

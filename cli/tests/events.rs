@@ -172,7 +172,7 @@ fn what_cannot_be_tracked_is_told_in_one_sentence() {
     let file = file.to_str().unwrap();
     for (args, said) in [
         (vec!["--interval", "0"], "give a time above 0"),
-        (vec!["--interval", "1e9"], "give 1 ms to 24 h"),
+        (vec!["--interval", "1000000000"], "give 1 ms to 24 h"),
         (vec!["--duration", "soon"], "give seconds, or a time such as"),
         (vec!["--warning", "99", "--critical", "90"], "99 and 90 percent"),
         (vec!["--sink", file], "cannot write to the sink"),

@@ -68,7 +68,7 @@ fn portable() -> Arc<dyn Source> {
 /// There is none of the kind that was asked for, for this reason.
 #[cfg_attr(
     all(target_os = "linux", feature = "portable"),
-    expect(dead_code, reason = "here there are both")
+    allow(dead_code, reason = "here there are both")
 )]
 #[derive(Debug)]
 struct Nothing(&'static str);

@@ -28,7 +28,7 @@ const MOST_EMPTY_SESSIONS: usize = 256;
 /// ```
 /// # use runlore::events::{self, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent};
 /// # let folder = std::env::temp_dir().join(format!("runlore-doc-sink-{}", std::process::id()));
-/// let event = TelemetryEvent { session_id: "run-7".to_owned(), timestamp_ns: 1, ..Default::default() };
+/// let event = TelemetryEvent { session_id: "run-7".into(), timestamp_ns: 1, ..Default::default() };
 /// let mut sink = SinkWriter::open(&folder, SinkOptions::default(), SessionSummary::of(&event))?;
 /// sink.append(&event)?;
 /// sink.close(events::SessionStatus::Completed, 2)?;
