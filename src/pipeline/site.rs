@@ -249,12 +249,12 @@ pub(crate) fn annotated_crates() -> Vec<AnnotatedCrate> {
 /// use runlore::telemetry_task;
 ///
 /// #[telemetry_task(tags("io"))]
-/// fn load(path: &str) -> usize { path.len() }
+/// fn read_table(path: &str) -> usize { path.len() }
 ///
 /// let catalogue = runlore::catalogue();
-/// let load = catalogue.iter().find(|function| function.name == "load").unwrap();
-/// assert_eq!(load.parameters, ["path"]);
-/// assert_eq!(load.tags, ["io"]);
+/// let found = catalogue.iter().find(|function| function.name == "read_table").unwrap();
+/// assert_eq!(found.parameters, ["path"]);
+/// assert_eq!(found.tags, ["io"]);
 /// ```
 pub fn catalogue() -> Vec<Annotated> {
     let mut entries: Vec<Annotated> = inventory::iter::<SiteEntry>()
