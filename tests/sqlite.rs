@@ -78,6 +78,43 @@ fn a_run_is_recorded_and_read_back() {
 }
 
 #[test]
+fn columns_show_what_the_record_says_around_its_telemetry() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.db");
+    let run = runlore::workflow("columns").store(uri(&path)).start().unwrap();
+    for n in 0..3 {
+        task("with \"quotes\"").run(|| _ = double("a text that is long enough to be hashed", n));
+    }
+    run.finish().unwrap();
+    let [count] =
+        &*ask(&path, "SELECT count(*), count(json_extract(doc, '$.telemetry_at_end')) FROM task")
+    else {
+        panic!("one row");
+    };
+    assert_eq!(count, &[json!(6), json!(6)], "all of them are measured");
+    let columns = [
+        "task_id",
+        "workflow_id",
+        "campaign_id",
+        "parent_task_id",
+        "activity_id",
+        "status",
+        "started_at",
+        "duration_ns",
+    ];
+    for column in columns {
+        let sql = format!(
+            "SELECT {column}, doc FROM task WHERE {column} IS NOT json_extract(doc, '$.{column}') OR odd"
+        );
+        assert_eq!(ask(&path, &sql), Vec::<Vec<Value>>::new(), "{column}");
+    }
+    let hashes = "SELECT count(*) FROM value_hash JOIN task ON task.id = task
+        WHERE hash = json_extract(doc, '$.hashes.' || side || '.' || name)";
+    assert_eq!(ask(&path, hashes), ask(&path, "SELECT count(*) FROM value_hash"));
+    assert_ne!(ask(&path, hashes), [[json!(0)]]);
+}
+
+#[test]
 fn views_show_the_main_numbers() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("runs.db");
