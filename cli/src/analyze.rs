@@ -1,12 +1,11 @@
 //! `runlore analyze`: where the time of a run went, what stood out, and what the machine did to it.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use runlore::analyze::{ActivityTime, Parallelism, RunReport, Window};
 use runlore::query::text::printable;
 
-use crate::findings::{self, Asked, ReportFormat};
+use crate::findings::{self, Asked};
 use crate::out::{BOLD, DIM, local_time};
 use crate::store::Store;
 use crate::table::{self, Cell};
@@ -53,18 +52,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let report = runlore::analyze::run(&records, &run.workflow.workflow_id, &thresholds)?;
     store.tell(&records);
     let failed = fail_on.count(&report.findings);
-    let exit_code: u8 = if failed > 0 { 2 } else { 0 };
-    args.asked.write(|out| match args.asked.format {
-        ReportFormat::Text => write_text(out, &report),
-        ReportFormat::Json => {
-            let mut json = serde_json::to_value(&report).unwrap_or_default();
-            json["failed"] = failed.into();
-            json["exit_code"] = exit_code.into();
-            serde_json::to_writer_pretty(&mut *out, &json)?;
-            writeln!(out)
-        }
-    })?;
-    Ok(ExitCode::from(exit_code))
+    let json = || serde_json::to_value(&report).unwrap_or_default();
+    args.asked.answer(json, failed, |out| write_text(out, &report))
 }
 
 fn write_text(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {

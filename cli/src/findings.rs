@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -11,6 +12,7 @@ use runlore::analyze::{FailOn, Finding, Severity, Thresholds};
 use runlore::query::text::{printable, rounded};
 use serde_json::Value;
 
+use crate::Done;
 use crate::failure::Failure;
 use crate::out::{BOLD, DIM, RED, local_time, stdout};
 use crate::units::{bytes, change, counted, nanoseconds, percent};
@@ -20,7 +22,7 @@ use crate::units::{bytes, change, counted, nanoseconds, percent};
 pub(crate) struct Asked {
     /// How the report is written
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: ReportFormat,
+    format: ReportFormat,
 
     /// Write the report to a file instead
     #[arg(long, short, value_name = "FILE")]
@@ -36,7 +38,7 @@ pub(crate) struct Asked {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReportFormat {
+enum ReportFormat {
     Text,
     Json,
 }
@@ -54,11 +56,29 @@ impl Asked {
         Ok(thresholds)
     }
 
-    /// Writes a report to where it is wanted.
-    pub(crate) fn write(
+    /// Writes a report as it is wanted; the exit code says whether any finding makes the command fail.
+    pub(crate) fn answer(
         &self,
-        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), Failure> {
+        json: impl FnOnce() -> Value,
+        failed: usize,
+        text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Done {
+        let exit_code: u8 = if failed > 0 { 2 } else { 0 };
+        self.write(|out| match self.format {
+            ReportFormat::Text => text(out),
+            ReportFormat::Json => {
+                let mut json = json();
+                json["failed"] = failed.into();
+                json["exit_code"] = exit_code.into();
+                serde_json::to_writer_pretty(&mut *out, &json)?;
+                writeln!(out)
+            }
+        })?;
+        Ok(ExitCode::from(exit_code))
+    }
+
+    /// Writes a report to where it is wanted.
+    fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let Some(path) = &self.output else {
             let mut out = stdout();
             write(&mut out)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub(crate) use runlore::query::text::thousands as count;
 use runlore::query::text::{human_bytes, human_duration, rounded};
 use runlore::record::JoulesObject;
 use serde_json::Value;
@@ -19,19 +20,6 @@ pub(crate) fn change(change: i64) -> String {
         _ => "+",
     };
     format!("{sign}{}", bytes(change.unsigned_abs()))
-}
-
-/// A whole number with its thousands apart: `1,204`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// `one` or `3 of them`.

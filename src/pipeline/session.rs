@@ -574,7 +574,8 @@ impl Session {
     }
 }
 
-fn create(path: &Path) -> io::Result<File> {
+/// Makes a file for nobody else.
+pub(super) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
     #[cfg(unix)]

@@ -68,6 +68,19 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{} {unit}", rounded(scaled))
 }
 
+/// A whole number with its thousands apart: `1,204`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// To three digits at least, without zeros at the end.
 pub fn rounded(number: f64) -> String {
     let decimals = match number.abs() {

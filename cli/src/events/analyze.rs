@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use runlore::analyze::{
     Collector, CrossRank, DiagnosticSummary, EventReport, Place, SeriesSummary,
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use super::input::{self, Reading, Told};
 use crate::Done;
 use crate::failure::Failure;
-use crate::findings::{self, Asked, ReportFormat};
+use crate::findings::{self, Asked};
 use crate::out::{BOLD, DIM, local_time};
 use crate::table::{self, Cell};
 use crate::units::{bytes, change, count, counted, percent};
@@ -54,18 +53,8 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut report = read.collector.finish().analyze(&thresholds);
     report.add(read.diagnosed);
     let failed = fail_on.count(&report.findings);
-    let exit_code: u8 = if failed > 0 { 2 } else { 0 };
-    args.asked.write(|out| match args.asked.format {
-        ReportFormat::Text => write_text(out, &report),
-        ReportFormat::Json => {
-            let mut json = serde_json::to_value(&report).unwrap_or_default();
-            json["failed"] = failed.into();
-            json["exit_code"] = exit_code.into();
-            serde_json::to_writer_pretty(&mut *out, &json)?;
-            writeln!(out)
-        }
-    })?;
-    Ok(ExitCode::from(exit_code))
+    let json = || serde_json::to_value(&report).unwrap_or_default();
+    args.asked.answer(json, failed, |out| write_text(out, &report))
 }
 
 /// What files hold.

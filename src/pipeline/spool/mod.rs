@@ -10,7 +10,7 @@ mod left;
 mod replay;
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ pub(super) use replay::stand_still;
 pub use replay::{Replayed, Spooled, replay, spooled};
 
 use super::run::Lines;
+use super::session::create;
 use crate::record::{Id, redact};
 use crate::settings::{Durability, RecorderSettings};
 use crate::store::{RunInfo, Store, is_plain_folder};
@@ -254,14 +255,6 @@ impl Spool {
             _ = fs::remove_dir(&self.folder);
         }
     }
-}
-
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {

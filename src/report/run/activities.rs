@@ -1,8 +1,8 @@
 //! The table of activities within a page.
 
 use super::facts::Activity;
-use super::page::{duration, thousands};
-use crate::query::text::{human_bytes, rounded};
+use super::page::duration;
+use crate::query::text::{human_bytes, rounded, thousands};
 use crate::report::svg::Markup;
 
 /// How many activities have a line of their own.

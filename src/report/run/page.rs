@@ -9,7 +9,7 @@ use super::activities;
 use super::calls::Call;
 use super::facts::{Failed, TaskFacts};
 use crate::analyze::Finding;
-use crate::query::text::{human_bytes, human_duration, printable, rounded};
+use crate::query::text::{human_bytes, human_duration, printable, rounded, thousands};
 use crate::record::Status;
 use crate::report::axis;
 use crate::report::html::{figure, numbers, page};
@@ -387,17 +387,4 @@ fn plain(all: &serde_json::Map<String, Value>) -> String {
 
 pub(super) fn duration(ns: u64) -> String {
     human_duration(Duration::from_nanos(ns))
-}
-
-/// A whole number with its thousands apart.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
