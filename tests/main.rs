@@ -1,5 +1,6 @@
 //! One module a behaviour.
 
+pub mod accepted;
 #[cfg(feature = "events")]
 mod analyze_events;
 #[cfg(feature = "events")]
@@ -33,7 +34,6 @@ mod jsonl_reading;
 mod killed;
 mod lifecycle;
 mod machine_info;
-mod macro_ui;
 mod method_names;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongo_server;
