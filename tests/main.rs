@@ -22,6 +22,7 @@ mod energy;
 mod events_files;
 #[cfg(feature = "events")]
 mod events_records;
+mod features;
 mod flowcept_reads_us;
 mod fork_early;
 mod forward_passes;
