@@ -6,7 +6,7 @@
 //! ends well. A process has one for each folder that it records into, and a thread one ring in each that it works for.
 
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use crate::identity::Identity;
 use crate::record::{Id, WorkflowObject};
 use crate::settings::Durability;
 use crate::store::jsonl::{LIMIT, Line, Lines};
-use crate::store::{Store, is_plain_folder, is_recovered, open_plain};
+use crate::store::{Store, create_private, is_recovered, open_plain, private_folder};
 
 /// The folder of all sessions, inside the folder of a store.
 pub(super) const FOLDER: &str = ".rings";
@@ -433,7 +433,7 @@ impl Session {
             }
         }
         made?;
-        let lock = create(&folder.join(LOCK))?;
+        let lock = create_private(&folder.join(LOCK))?;
         // Whoever looks for dead processes may have it for a moment, until it sees that there is no log yet.
         let mut tries = 0;
         while !lock::try_lock(&lock)? {
@@ -443,7 +443,7 @@ impl Session {
             tries += 1;
             std::thread::sleep(Duration::from_millis(1));
         }
-        let log = create(&folder.join(LOG))?;
+        let log = create_private(&folder.join(LOG))?;
         let mut session = Self {
             home: HOME.fetch_add(1, Ordering::Relaxed) + 1,
             id,
@@ -483,7 +483,7 @@ impl Session {
         }
         let old = self.folder.join(LOG);
         let mut lines = Lines::new(BufReader::new(open_plain(&old, false)?), LIMIT);
-        let mut to = BufWriter::new(create(new)?);
+        let mut to = BufWriter::new(create_private(new)?);
         while let Some((_, line)) = lines.next()? {
             let Line::Text(text) = line else { continue };
             if serde_json::from_slice(text).is_ok_and(|about: About| about.is_of(&self.runs)) {
@@ -510,7 +510,7 @@ impl Session {
         let name = self.folder.join(format!("ring-{}", self.rings));
         self.rings += 1;
         let mapped = file_size::without_signal(|| {
-            let file = create(&name)?;
+            let file = create_private(&name)?;
             self.treatment.apply(&file)?;
             Memory::of_file(&file, length)
         });
@@ -527,7 +527,7 @@ impl Session {
     fn keep_open<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) -> usize {
         let bytes = spilled(tasks);
         if self.open.is_none() {
-            self.open = create(&self.folder.join(OPEN)).ok();
+            self.open = create_private(&self.folder.join(OPEN)).ok();
         }
         if let Some(file) = &mut self.open {
             let length = file.stream_position();
@@ -543,7 +543,7 @@ impl Session {
 
     fn keep_only(&mut self, bytes: &[u8]) {
         let (new, old) = (self.folder.join("open.new"), self.folder.join(OPEN));
-        let replaced = create(&new).and_then(|mut file| {
+        let replaced = create_private(&new).and_then(|mut file| {
             file.write_all(bytes)?;
             fs::rename(&new, &old)?;
             Ok(file)
@@ -571,28 +571,5 @@ impl Session {
                 Err(_) => break,
             }
         }
-    }
-}
-
-/// Makes a file for nobody else.
-pub(super) fn create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-fn private_folder(path: &Path) -> io::Result<()> {
-    #[cfg_attr(not(unix), allow(unused_mut, reason = "modes are known on Unix only"))]
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(path) {
-        // Not a link: the queue must not be kept where nobody said.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_plain_folder(path) => {
-            Ok(())
-        }
-        result => result,
     }
 }
