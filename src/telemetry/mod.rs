@@ -51,7 +51,7 @@ pub use types::Types;
 
 /// Says that this process is a forked child, whose captures must open their files anew. Only marks: it may be called from
 /// a handler of `pthread_atfork`.
-pub(crate) fn forget_after_fork() {
+pub fn forget_after_fork() {
     gpu::forget_after_fork();
     #[cfg(target_os = "linux")]
     linux::forget_after_fork();
