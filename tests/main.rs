@@ -35,6 +35,7 @@ mod lifecycle;
 mod machine_info;
 mod macro_ui;
 mod method_names;
+mod module_order;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongo_server;
 #[cfg(all(unix, feature = "mongodb"))]
