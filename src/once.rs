@@ -5,6 +5,8 @@
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
+#[cfg(feature = "events")]
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -55,7 +57,7 @@ impl<T: Send + Sync> Once<T> {
 /// its end before every fork.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// The lock of the process that last used it; leaked.
+    /// The lock of the process that last used it. Those of its parents stay in memory: their threads may hold them.
     lock: AtomicPtr<(u32, Mutex<()>)>,
 }
 
@@ -64,12 +66,12 @@ impl Lock {
         Self { lock: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    pub(crate) fn lock(&'static self) -> MutexGuard<'static, ()> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.of_process().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lock, if nobody in this process holds it.
-    pub(crate) fn try_lock(&'static self) -> Option<MutexGuard<'static, ()>> {
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, ()>> {
         match self.of_process().try_lock() {
             Err(TryLockError::WouldBlock) => None,
             Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
@@ -77,11 +79,11 @@ impl Lock {
         }
     }
 
-    fn of_process(&'static self) -> &'static Mutex<()> {
+    fn of_process(&self) -> &Mutex<()> {
         let process = std::process::id();
         loop {
             let current = self.lock.load(Ordering::Acquire);
-            // SAFETY: null, or a lock that was leaked below.
+            // SAFETY: null, or a lock that was made below and is freed only with `self`.
             if let Some((of, lock)) = unsafe { current.as_ref() }
                 && *of == process
             {
@@ -98,29 +100,93 @@ impl Lock {
     }
 }
 
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let lock = *self.lock.get_mut();
+        if !lock.is_null() {
+            // SAFETY: it was made by `of_process`, and whoever had it borrowed `self`.
+            drop(unsafe { Box::from_raw(lock) });
+        }
+    }
+}
+
 /// A value behind a [`Lock`]. In a forked child whose parent was just using it, it is out of reach.
 #[cfg(feature = "events")]
 #[derive(Debug)]
 pub(crate) struct Guarded<T> {
     lock: Lock,
-    value: Mutex<T>,
+    /// Not dropped where it is out of reach: nobody knows in what state it is.
+    value: ManuallyDrop<Mutex<T>>,
+    /// What took the value's place once that was out of reach.
+    instead: AtomicPtr<Mutex<T>>,
 }
 
 #[cfg(feature = "events")]
 impl<T> Guarded<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self { lock: Lock::new(), value: Mutex::new(value) }
+        let (value, instead) = (ManuallyDrop::new(Mutex::new(value)), ptr::null_mut());
+        Self { lock: Lock::new(), value, instead: AtomicPtr::new(instead) }
     }
 
     /// Uses the value; none where it is out of reach.
-    pub(crate) fn with<R>(&'static self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _one_at_a_time = self.lock.lock();
-        // Nobody of this process has it now.
-        match self.value.try_lock() {
-            Ok(mut value) => Some(work(&mut value)),
-            Err(TryLockError::Poisoned(value)) => Some(work(&mut value.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
+        self.reach().map(|mut value| work(&mut value))
+    }
+
+    /// Uses the value; one that is out of reach begins anew.
+    pub(crate) fn with_or_new<R>(&self, work: impl FnOnce(&mut T) -> R) -> R
+    where
+        T: Default,
+    {
+        let _one_at_a_time = self.lock.lock();
+        if let Some(mut value) = self.reach() {
+            return work(&mut value);
         }
+        let mut new = T::default();
+        let result = work(&mut new);
+        // The one before stays as it is: a thread of the parent was at it.
+        self.instead.store(Box::into_raw(Box::new(Mutex::new(new))), Ordering::Release);
+        result
+    }
+
+    /// The value, for whoever holds the lock: nobody of this process has it then.
+    fn reach(&self) -> Option<MutexGuard<'_, T>> {
+        // SAFETY: null, or a value that was made above and is freed only with `self`.
+        let instead = unsafe { self.instead.load(Ordering::Acquire).as_ref() };
+        unless_held(instead.unwrap_or(&self.value))
+    }
+}
+
+#[cfg(feature = "events")]
+fn unless_held<T>(value: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match value.try_lock() {
+        Ok(value) => Some(value),
+        Err(TryLockError::Poisoned(value)) => Some(value.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+#[cfg(feature = "events")]
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        let instead = *self.instead.get_mut();
+        // SAFETY: null, or made by `with_or_new`.
+        if unsafe { instead.as_ref() }.is_some_and(|value| unless_held(value).is_some()) {
+            // SAFETY: the same, and whoever had it borrowed `self`.
+            drop(unsafe { Box::from_raw(instead) });
+        }
+        if unless_held(&self.value).is_some() {
+            // SAFETY: nothing uses it after this.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
+
+#[cfg(feature = "events")]
+impl<T: Default> Default for Guarded<T> {
+    fn default() -> Self {
+        Self::new(T::default())
     }
 }
 
@@ -179,5 +245,43 @@ mod tests {
             assert!(libc::WIFEXITED(status), "the child hung");
             assert_eq!(libc::WEXITSTATUS(status), 2);
         }
+    }
+
+    #[cfg(all(unix, feature = "events"))]
+    #[test]
+    fn a_child_begins_anew_what_its_parent_was_at_when_it_forked() {
+        let value = std::sync::Arc::new(Guarded::new(vec![1]));
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let user = thread::spawn({
+            let value = std::sync::Arc::clone(&value);
+            move || {
+                value.with(|value| {
+                    begun.send(()).unwrap();
+                    may_go_on.recv().unwrap();
+                    value.push(2);
+                })
+            }
+        });
+        has_begun.recv().unwrap();
+        // SAFETY: the child calls what is tested and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: plain system calls; the alarm ends a child that hangs.
+            unsafe { libc::alarm(10) };
+            let is_out_of_reach = value.with(|_| ()).is_none();
+            value.with_or_new(|value| value.push(7));
+            let is_new = value.with(|value| *value == [7]) == Some(true);
+            // SAFETY: as above.
+            unsafe { libc::_exit(i32::from(is_out_of_reach && is_new)) };
+        }
+        go_on.send(()).unwrap();
+        user.join().unwrap();
+        assert_eq!(value.with_or_new(|value| value.clone()), [1, 2]);
+        let mut status = 0;
+        // SAFETY: `status` is a valid place, and the child is ours.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert!(libc::WIFEXITED(status), "the child hung");
+        assert_eq!(libc::WEXITSTATUS(status), 1);
     }
 }

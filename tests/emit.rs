@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 
-use runlore::emit::{self, Emitted, Summary, Telemetry};
+use runlore::emit::{self, Backend, Emitted, Summary, Telemetry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -99,6 +101,263 @@ fn inside_a_task_metrics_land_on_the_task() {
     let generated = the(&store, "infer").generated.unwrap();
     assert_eq!(generated["latency"], 0.5);
     assert_eq!(generated["loaded"], "started");
+}
+
+#[test]
+fn secrets_are_hidden_wherever_they_are_said() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("t.jsonl");
+    let telemetry = Telemetry::new().command("run --token=hunter2").path(&path);
+    let store = record(|| {
+        runlore::task("infer").run(|| {
+            telemetry
+                .emit()
+                .metric("token", "hunter2")
+                .metric("config", json!({"db": {"password": "hunter2"}, "n": 1}))
+                .metric("url", "pg://ann:hunter2@host/db")
+                .event("https://host/?api_key=hunter2")
+                .status("password=hunter2")
+                .message("Authorization: Bearer hunter2");
+            telemetry.fail("cannot reach pg://ann:hunter2@host/db");
+            telemetry.track().metric("api_key", "hunter2").message("token=hunter2").run(|| ());
+            let failed = telemetry.track().try_run(|| Err::<(), _>("password: hunter2"));
+            assert!(failed.is_err());
+        });
+    });
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 6);
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_eq!(lines(&path)[0]["metrics"]["config"]["n"], 1, "the rest stays");
+    let task = serde_json::to_string(&the(&store, "infer")).unwrap();
+    assert!(!task.contains("hunter2"), "{task}");
+}
+
+/// Counts what it is given.
+#[derive(Clone, Default)]
+struct Counts(Arc<Mutex<Vec<Value>>>);
+
+impl Counts {
+    fn numbers(&self) -> Vec<Value> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Backend for Counts {
+    fn write(&mut self, record: &Emitted) -> runlore::Result<()> {
+        self.0.lock().unwrap().push(record.metrics["number"].clone());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_copy_with_another_path_takes_nothing_from_the_others() {
+    let folder = TempDir::new().unwrap();
+    let (one, two) = (folder.path().join("one.jsonl"), folder.path().join("two.jsonl"));
+    let (counts, more) = (Counts::default(), Counts::default());
+    let first = Telemetry::new().path(&one).and(counts.clone());
+    let second = first.clone().path(&two).and(more.clone()).command("other");
+    first.emit().metric("number", 1).send().unwrap();
+    second.emit().metric("number", 2).send().unwrap();
+    first.clone().backend("text").path(folder.path().join("t")).emit().metric("number", 3);
+    first.emit().metric("number", 4).send().unwrap();
+    assert_eq!(counts.numbers(), [1, 2, 3, 4]);
+    assert_eq!(more.numbers(), [2]);
+    assert_eq!((lines(&one).len(), lines(&two).len()), (2, 1));
+}
+
+/// Says that it was given a record, and waits until it may go on.
+struct Waits {
+    given: SyncSender<()>,
+    may_go_on: Receiver<()>,
+    counts: Counts,
+}
+
+impl Backend for Waits {
+    fn write(&mut self, record: &Emitted) -> runlore::Result<()> {
+        self.given.send(()).unwrap();
+        self.may_go_on.recv().unwrap();
+        self.counts.write(record)
+    }
+}
+
+fn waits() -> (Waits, Receiver<()>, SyncSender<()>, Counts) {
+    let ((given, is_given), (go_on, may_go_on)) = (sync_channel(100_000), sync_channel(100_000));
+    let counts = Counts::default();
+    (Waits { given, may_go_on, counts: counts.clone() }, is_given, go_on, counts)
+}
+
+#[test]
+fn the_last_handle_waits_until_all_is_written() {
+    let folder = TempDir::new().unwrap();
+    let (waits, is_given, go_on, counts) = waits();
+    let telemetry = Telemetry::new().path(folder.path().join("t.jsonl")).and(waits).into_async();
+    let copy = telemetry.clone();
+    for number in 0..5 {
+        drop(copy.emit().metric("number", number));
+    }
+    drop(telemetry);
+    is_given.recv().unwrap();
+    assert_eq!(counts.numbers().len(), 0, "the thread stands still");
+    let slowly = std::thread::spawn(move || {
+        for _ in 0..5 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            go_on.send(()).unwrap();
+        }
+        go_on
+    });
+    drop(copy);
+    assert_eq!(counts.numbers(), [0, 1, 2, 3, 4]);
+    slowly.join().unwrap();
+}
+
+#[test]
+fn what_comes_too_fast_for_the_thread_is_dropped_and_counted() {
+    let folder = TempDir::new().unwrap();
+    let (waits, is_given, go_on, counts) = waits();
+    let telemetry = Telemetry::new().path(folder.path().join("t.jsonl")).and(waits).into_async();
+    drop(telemetry.emit().metric("number", 0));
+    is_given.recv().unwrap();
+    for number in 1..=10_007 {
+        drop(telemetry.emit().metric("number", number));
+    }
+    assert_eq!(telemetry.dropped(), 7);
+    (0..10_001).for_each(|_| go_on.send(()).unwrap());
+    drop(telemetry);
+    assert!(counts.numbers().into_iter().eq((0..=10_000).map(Value::from)));
+}
+
+#[test]
+fn a_backend_that_panics_costs_nothing_but_itself() {
+    struct Panics;
+    impl Backend for Panics {
+        fn write(&mut self, _: &Emitted) -> runlore::Result<()> {
+            panic!("as it is meant to")
+        }
+    }
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("t.jsonl");
+    let counts = Counts::default();
+    let telemetry = Telemetry::new().path(&path).and(Panics).and(counts.clone());
+    for number in 0..2 {
+        let error = telemetry.emit().metric("number", number).send().unwrap_err();
+        assert_eq!(error.to_string(), "a backend panicked");
+    }
+    assert_eq!((lines(&path).len(), counts.numbers().len()), (2, 2));
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code)]
+mod forks {
+    use super::*;
+
+    /// Runs something in a forked child, which must not hang, and returns its exit code.
+    fn in_forked_child(work: impl FnOnce() -> i32) -> libc::pid_t {
+        // SAFETY: the child ends with `_exit`, and uses nothing that other threads of its parent hold but what is tested.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: a plain system call; the alarm ends a child that hangs.
+            unsafe { libc::alarm(30) };
+            let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(99);
+            // SAFETY: as above.
+            unsafe { libc::_exit(code) };
+        }
+        child
+    }
+
+    fn exit_code(child: libc::pid_t) -> i32 {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place, and the child is ours.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert!(libc::WIFEXITED(status), "the child hung");
+        libc::WEXITSTATUS(status)
+    }
+
+    const IN_USE: &str = "emit::forks::a_child_forked_while_a_thread_emits_hangs_on_nothing";
+
+    #[test]
+    fn a_child_forked_while_a_thread_emits_hangs_on_nothing() {
+        if !is_child(IN_USE) {
+            return expect_success(&finished_in_time(child(IN_USE)));
+        }
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let (waits, is_given, go_on, counts) = waits();
+        let telemetry = Telemetry::new().path(&path).and(waits);
+        let emits = telemetry.clone();
+        let busy = std::thread::spawn(move || emits.emit().metric("number", 1).send());
+        is_given.recv().unwrap();
+        let forked = in_forked_child(|| {
+            let error = telemetry.emit().metric("number", 2).send().unwrap_err().to_string();
+            i32::from(error.contains("in use when this process was forked"))
+        });
+        assert_eq!(exit_code(forked), 1);
+        go_on.send(()).unwrap();
+        busy.join().unwrap().unwrap();
+        assert_eq!(counts.numbers(), [1]);
+        let numbers: Vec<_> =
+            lines(&path).iter().map(|line| line["metrics"]["number"].clone()).collect();
+        assert_eq!(numbers, [1, 2], "of the child too");
+    }
+
+    const ASYNC: &str = "emit::forks::a_forked_child_has_a_thread_of_its_own";
+
+    #[test]
+    fn a_forked_child_has_a_thread_of_its_own() {
+        if !is_child(ASYNC) {
+            return expect_success(&finished_in_time(child(ASYNC)));
+        }
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let telemetry = Telemetry::new().path(&path).into_async();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(telemetry.emit().metric("number", 1).send()).unwrap();
+        let of_child = telemetry.clone();
+        let forked = in_forked_child(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let sent = runtime.block_on(of_child.emit().metric("number", 2).send());
+            i32::from(sent.is_ok())
+        });
+        assert_eq!(exit_code(forked), 1);
+        assert_eq!(lines(&path).len(), 2);
+        drop(telemetry);
+    }
+
+    #[cfg(feature = "sqlite")]
+    const TABLE: &str = "emit::forks::children_write_to_the_table_that_their_parent_writes_to";
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn children_write_to_the_table_that_their_parent_writes_to() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        if !is_child(TABLE) {
+            return expect_success(&finished_in_time(child(TABLE)));
+        }
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("t.db");
+        let telemetry = Telemetry::new().backend("sqlite").path(&path);
+        telemetry.emit().metric("number", 0).send().unwrap();
+        let (emits, is_done) = (telemetry.clone(), Arc::new(AtomicBool::new(false)));
+        let until = Arc::clone(&is_done);
+        let busy = std::thread::spawn(move || {
+            let mut written = 1;
+            while !until.load(Ordering::Relaxed) {
+                emits.emit().metric("number", written).send().unwrap();
+                written += 1;
+            }
+            written
+        });
+        for _ in 0..10 {
+            let forked =
+                in_forked_child(|| i32::from(telemetry.emit().metric("number", -1).send().is_ok()));
+            assert_eq!(exit_code(forked), 1);
+        }
+        is_done.store(true, Ordering::Relaxed);
+        assert_eq!(all(&path).len(), busy.join().unwrap() + 10);
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let check: String =
+            connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(check, "ok");
+    }
 }
 
 #[test]

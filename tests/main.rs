@@ -36,6 +36,7 @@ mod killed;
 mod lifecycle;
 mod machine_info;
 mod method_names;
+mod module_order;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongo_server;
 #[cfg(all(unix, feature = "mongodb"))]

@@ -267,6 +267,18 @@ fn what_is_not_there_is_an_error_and_stays_so() {
         let error = Provenance::open(uri).unwrap_err().to_string();
         assert!(error.contains("lacks slashes"), "{error}");
     }
+    let secret = Provenance::open("mongodb:ann:hunter2@host/db").unwrap_err().to_string();
+    let told =
+        "`mongodb:ann:[redacted]@host/db` lacks slashes: write `mongodb://ann:[redacted]@host/db`";
+    assert_eq!(secret, told);
+}
+
+#[test]
+fn what_is_shown_of_a_workflow_to_be_has_no_secrets() {
+    for uri in ["mongodb://ann:hunter2@host/db", "mongodb:ann:hunter2@host/db"] {
+        let shown = format!("{:?}", runlore::workflow("train").store(uri));
+        assert!(shown.contains("@host/db") && !shown.contains("hunter2"), "{shown}");
+    }
 }
 
 #[tokio::test]

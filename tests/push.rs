@@ -1,7 +1,9 @@
 //! Events on their way to an endpoint: one that takes them, one that fails, hangs, refuses or goes away.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,6 +12,8 @@ use runlore::push::Pusher;
 use runlore::tracker::Tracker;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::support::{child, finished_in_time, is_child};
 
 /// How the endpoint answers a request.
 #[derive(Clone, Copy, PartialEq)]
@@ -118,37 +122,47 @@ fn event(number: u64) -> TelemetryEvent {
     event
 }
 
-fn pusher(server: &Server) -> Pusher {
-    Pusher::new(&server.url)
-        .unwrap()
-        .backoff(Duration::from_millis(1))
-        .timeout(Duration::from_millis(500))
+/// Requests may take as long as a busy machine needs.
+fn pusher(url: &str) -> Pusher {
+    let minute = Duration::from_secs(60);
+    Pusher::new(url).unwrap().backoff(Duration::from_millis(1)).timeout(minute)
 }
 
 #[test]
 fn events_go_in_batches() {
     let server = Server::start(&[How::Takes]);
-    let pushed = pusher(&server).batch(40).push((0..100).map(event)).unwrap();
+    let pushed = pusher(&server.url).batch(40).push((0..100).map(event)).unwrap();
     assert_eq!((pushed.sent, pushed.refused, pushed.requests), (100, 0, 3));
     assert_eq!(server.taken(), (0..100).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_batch_is_sent_again_until_it_is_taken() {
-    let script =
-        [How::Says(500), How::Says(429), How::Hangs, How::Closes, How::Says(503), How::Takes];
+    let script = [How::Says(500), How::Says(429), How::Closes, How::Says(503), How::Takes];
     let server = Server::start(&script);
-    let pushed = pusher(&server).push((0..10).map(event)).unwrap();
-    assert_eq!((pushed.sent, pushed.requests), (10, 6));
+    let pushed = pusher(&server.url).push((0..10).map(event)).unwrap();
+    assert_eq!((pushed.sent, pushed.requests), (10, 5));
     assert_eq!(server.taken(), (0..10).collect::<Vec<_>>(), "each once");
     let keys = server.keys.lock().unwrap();
     assert!(keys.iter().all(|key| *key == keys[0] && key.len() == 36), "{keys:?}");
 }
 
 #[test]
+fn a_request_that_hangs_is_given_up_and_sent_again() {
+    let server = Server::start(&[How::Hangs, How::Takes]);
+    let patient = pusher(&server.url).timeout(Duration::from_millis(500)).retries(u32::MAX);
+    let pushed = patient.push((0..10).map(event)).unwrap();
+    assert!(pushed.sent == 10 && pushed.requests >= 2, "{pushed:?}");
+    // A machine that is busy may answer too late: what arrived twice has one key.
+    assert_eq!(server.taken()[..10], (0..10).collect::<Vec<_>>());
+    let keys = server.keys.lock().unwrap();
+    assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+}
+
+#[test]
 fn a_refusal_is_told_and_not_argued_with() {
     let server = Server::start(&[How::Says(403), How::Takes]);
-    let pushed = pusher(&server).batch(5).push((0..10).map(event)).unwrap();
+    let pushed = pusher(&server.url).batch(5).push((0..10).map(event)).unwrap();
     assert_eq!((pushed.sent, pushed.refused, pushed.requests), (5, 5, 2));
     assert_eq!(pushed.last_refusal.as_deref(), Some("it answers with status 403"));
     assert_eq!(server.taken(), (5..10).collect::<Vec<_>>());
@@ -157,7 +171,7 @@ fn a_refusal_is_told_and_not_argued_with() {
 #[test]
 fn an_endpoint_that_stays_away_is_given_up() {
     let server = Server::start(&[How::Takes, How::Says(500)]);
-    let error = pusher(&server).batch(4).retries(2).push((0..10).map(event)).unwrap_err();
+    let error = pusher(&server.url).batch(4).retries(2).push((0..10).map(event)).unwrap_err();
     assert!(
         error.to_string().ends_with("it answers with status 500; 4 were sent before"),
         "{error}"
@@ -198,7 +212,7 @@ fn tracker(pusher: Pusher) -> Tracker {
 #[test]
 fn a_tracker_sends_what_it_sees() {
     let server = Server::start(&[How::Says(500), How::Takes]);
-    let tracker = tracker(pusher(&server));
+    let tracker = tracker(pusher(&server.url));
     for number in 0..50_u64 {
         tracker.event("mark", "a mark", [("number", number)]);
     }
@@ -212,7 +226,7 @@ fn a_tracker_sends_what_it_sees() {
 fn what_an_endpoint_does_not_take_waits_in_the_spool() {
     let folder = TempDir::new().unwrap();
     let server = Server::start(&[How::Says(500)]);
-    let spooled = || pusher(&server).spool(folder.path(), 1 << 20);
+    let spooled = || pusher(&server.url).spool(folder.path(), 1 << 20);
     let first = tracker(spooled());
     for number in 0..5_u64 {
         first.event("mark", "a mark", [("number", number)]);
@@ -222,7 +236,7 @@ fn what_an_endpoint_does_not_take_waits_in_the_spool() {
     assert!(server.taken().is_empty());
 
     // Without a spool they are lost, and that is told.
-    let second = tracker(pusher(&server));
+    let second = tracker(pusher(&server.url));
     second.event("mark", "a mark", [("number", 99)]);
     let problem = second.stop().problem.unwrap().to_string();
     assert!(problem.contains("did not reach http://127.0.0.1"), "{problem}");
@@ -233,4 +247,71 @@ fn what_an_endpoint_does_not_take_waits_in_the_spool() {
     third.event("mark", "a mark", [("number", 5)]);
     assert!(third.stop().problem.is_none());
     assert_eq!(server.taken(), [0, 1, 2, 3, 4, 5], "in order");
+}
+
+fn spooled_events(folder: &Path) -> u64 {
+    let counts = fs::read_dir(folder).unwrap().flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        name.strip_suffix(".spool")?.rsplit_once('-')?.1.parse::<u64>().ok()
+    });
+    counts.sum()
+}
+
+const KILLED: &str = "push::what_a_process_had_spooled_outlives_it";
+
+#[test]
+fn what_a_process_had_spooled_outlives_it() {
+    if is_child(KILLED) {
+        let folder = PathBuf::from(std::env::var("SPOOL").unwrap());
+        let tracker = tracker(pusher(&std::env::var("URL").unwrap()).spool(&folder, 1 << 20));
+        for number in 0..5_u64 {
+            tracker.event("mark", "a mark", [("number", number)]);
+        }
+        // With the one that says that it starts.
+        wait_for("events are on disk while the endpoint hangs", || spooled_events(&folder) >= 6);
+        std::process::abort();
+    }
+    let folder = TempDir::new().unwrap();
+    let server = Server::start(&[How::Hangs]);
+    let mut command = child(KILLED);
+    command.env("SPOOL", folder.path()).env("URL", &server.url);
+    let output = finished_in_time(command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && !said.contains("on disk while"), "{said}");
+
+    *server.script.lock().unwrap() = vec![How::Takes];
+    let next = tracker(pusher(&server.url).spool(folder.path(), 1 << 20));
+    wait_for("the next one sends them", || server.taken().len() == 5);
+    assert!(next.stop().problem.is_none());
+    assert_eq!(server.taken(), [0, 1, 2, 3, 4]);
+    assert_eq!(spooled_events(folder.path()), 0);
+}
+
+#[test]
+fn an_endpoint_that_hangs_at_the_end_costs_nothing_that_can_be_spooled() {
+    let folder = TempDir::new().unwrap();
+    let server = Server::start(&[How::Hangs]);
+    let (spooled, unspooled) =
+        (tracker(pusher(&server.url).spool(folder.path(), 1 << 20)), tracker(pusher(&server.url)));
+    for tracker in [&spooled, &unspooled] {
+        tracker.event("mark", "a mark", [("number", 1)]);
+    }
+    let unspooled = std::thread::spawn(move || unspooled.stop().problem.unwrap().to_string());
+    let problem = spooled.stop().problem;
+    assert!(problem.is_none(), "nothing is lost: {problem:?}");
+    assert!(spooled_events(folder.path()) >= 2);
+    let lost = unspooled.join().unwrap();
+    assert!(lost.contains("did not reach http://127.0.0.1"), "{lost}");
+    assert!(lost.ends_with("it takes longer than 5 s"), "{lost}");
+}
+
+#[test]
+fn what_is_shown_of_a_pusher_has_no_secrets() {
+    let pusher = Pusher::new("https://ann:hunter2@host/x?token=hunter2")
+        .unwrap()
+        .header("Authorization", "Bearer hunter2")
+        .header("X-Plain", "hunter2");
+    let shown = format!("{pusher:?}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("Authorization") && shown.contains("X-Plain"), "{shown}");
 }

@@ -1,7 +1,10 @@
 //! `events`: what Stormlog wrote, and what we make of it.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 use serde_json::Value;
 
@@ -189,31 +192,74 @@ fn what_cannot_be_tracked_is_told_in_one_sentence() {
     assert!(missing.ends_with("--- exit code Some(127)\n"), "{missing}");
 }
 
-#[test]
-fn a_file_is_pushed_and_what_does_not_arrive_is_told() {
-    use std::io::{BufRead, Read, Write};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    let server = std::thread::spawn(move || {
+/// Answers one request; its headers and how many events it had.
+fn answer_once(listener: TcpListener) -> JoinHandle<(String, usize)> {
+    std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
-        let mut reader = std::io::BufReader::new(&stream);
-        let (mut line, mut length) = (String::new(), 0);
-        while reader.read_line(&mut line).unwrap() > 2 {
+        let mut reader = BufReader::new(&stream);
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap() <= 2 {
+                break;
+            }
             if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
                 length = value.trim().parse().unwrap();
             }
-            line.clear();
+            head.push_str(&line);
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
-        (&stream).write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-        serde_json::from_slice::<Value>(&body).unwrap()["events"].as_array().unwrap().len()
-    });
+        (&stream).write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        (head, body["events"].as_array().unwrap().len())
+    })
+}
+
+#[test]
+fn a_file_is_pushed_and_what_does_not_arrive_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = answer_once(listener);
     let file = stormlog("v043/alerts_events.json");
     let told = told_by(runlore().args(["events", "push"]).arg(&file).arg(&url));
     assert_eq!(told, "45 events sent in 1 request\n");
-    assert_eq!(server.join().unwrap(), 45);
+    assert_eq!(server.join().unwrap().1, 45);
 
     let away = told_by(runlore().args(["events", "push", "--retries", "0"]).arg(&file).arg(&url));
     assert!(away.contains("does not take events") && away.contains("exit code Some(1)"), "{away}");
+}
+
+#[test]
+fn tracking_can_sign_in_and_keeps_what_is_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let track = |url: &str| {
+        let mut command = runlore();
+        command.args(["events", "track", "--duration", "0.1", "--push", url, "--spool"]);
+        command.arg(&spool).args(["--header", "Authorization: Bearer abc"]);
+        command
+    };
+    let batches = || {
+        let names = fs::read_dir(&spool).unwrap().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().ends_with(".spool")).count()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let url = format!("http://{address}/");
+    let told = told_by(&mut track(&url));
+    assert!(!told.contains("exit code"), "nothing is lost: {told}");
+    assert_eq!(batches(), 1);
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = answer_once(listener);
+    told_by(&mut track(&url));
+    let (head, events) = server.join().unwrap();
+    assert!(head.to_lowercase().contains("authorization: bearer abc\r\n"), "{head}");
+    assert!(events > 0 && batches() <= 1, "the first of two batches was taken");
+
+    let alone = told_by(runlore().args(["events", "track", "--spool", "x", "--duration", "0.1"]));
+    assert!(alone.contains("--push <URL>"), "{alone}");
 }

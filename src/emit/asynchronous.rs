@@ -3,19 +3,23 @@
 use std::fmt::{self, Display};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Instant;
 
 use super::emission::{Emission, Metric};
+use super::queue::Queue;
 use super::record::Emitted;
 use super::telemetry::Telemetry;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// Emits without waiting for files: a thread of its own writes them, in order. Made by [`Telemetry::into_async`]; it needs no
 /// runtime in particular.
+///
+/// Up to 10,000 records wait for that thread; of more, the newest are dropped and [counted](Self::dropped). When the last copy goes, it
+/// waits until what was emitted is written, at most 5 s. A copy that never goes, in a static or past `std::process::exit`, does not:
+/// there, wait for what you send last.
 ///
 /// ```
 /// # let path = std::env::temp_dir().join(format!("runlore-doc-async-{}.jsonl", std::process::id()));
@@ -35,7 +39,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone)]
 pub struct AsyncTelemetry {
     telemetry: Telemetry,
-    queue: Sender<(Emitted, Arc<Outcome>)>,
+    queue: Arc<Queue>,
 }
 
 impl fmt::Debug for AsyncTelemetry {
@@ -51,12 +55,13 @@ pub struct AsyncEmission {
     to: AsyncTelemetry,
 }
 
-/// A record that is being written: wait for it, or let it go. It is written either way.
+/// A record that is being written: wait for it, or let it go. It is written either way, unless the process ends before a copy of
+/// [`AsyncTelemetry`] waits for it.
 #[derive(Debug)]
 pub struct Sent(Option<Arc<Outcome>>);
 
 #[derive(Debug, Default)]
-struct Outcome(Mutex<State>);
+pub(super) struct Outcome(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -66,16 +71,12 @@ struct State {
 
 impl AsyncTelemetry {
     pub(super) fn new(telemetry: Telemetry) -> Self {
-        let (queue, records) = channel::<(Emitted, Arc<Outcome>)>();
-        let writer = telemetry.clone();
-        let work = move || {
-            for (record, outcome) in records {
-                outcome.set(writer.write(&record), &writer);
-            }
-        };
-        // Without a thread nothing is written, and each emission says so.
-        _ = thread::Builder::new().name("runlore-emit".to_owned()).spawn(work);
-        Self { telemetry, queue }
+        Self { telemetry, queue: Arc::default() }
+    }
+
+    /// How many records were dropped, because too many others waited to be written.
+    pub fn dropped(&self) -> u64 {
+        self.queue.dropped()
     }
 
     /// A record: add to it what it is to say.
@@ -136,11 +137,7 @@ impl AsyncTelemetry {
     fn push(&self, record: Option<Emitted>) -> Sent {
         let Some(record) = record else { return Sent(None) };
         let outcome = Arc::new(Outcome::default());
-        if self.queue.send((record, outcome.clone())).is_err() {
-            let error = Error::new(
-                ErrorKind::Pipeline,
-                "nothing is emitted: its thread could not be started",
-            );
+        if let Err(error) = self.queue.push(record, Arc::clone(&outcome), &self.telemetry) {
             outcome.set(Err(error), &self.telemetry);
         }
         Sent(Some(outcome))
@@ -216,13 +213,16 @@ impl Drop for AsyncEmission {
 }
 
 impl Outcome {
-    fn set(&self, result: Result<()>, telemetry: &Telemetry) {
+    pub(super) fn set(&self, result: Result<()>, telemetry: &Telemetry) {
         if let Err(error) = &result {
             telemetry.tell(Err(Error::new(error.kind(), error.to_string())));
         }
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.result = Some(result);
-        if let Some(waker) = state.waker.take() {
+        let waker = {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            state.result = Some(result);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
             waker.wake();
         }
     }

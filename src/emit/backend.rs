@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A place for emitted records.
 pub trait Backend: Send {
-    /// Writes a record.
+    /// Writes a record. A panic counts as an error.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl<W: Write + Send> Backend for Text<W> {
 
 #[cfg(feature = "sqlite")]
 fn sqlite(path: &Path) -> Result<Box<dyn Backend>> {
-    Ok(Box::new(table::Table::open(path)?))
+    Ok(Box::new(super::table::Table::new(path)))
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -111,58 +111,4 @@ fn sqlite(_: &Path) -> Result<Box<dyn Backend>> {
         ErrorKind::Store,
         "this program was built without SQLite: add the feature `sqlite`",
     ))
-}
-
-#[cfg(feature = "sqlite")]
-mod table {
-    use std::path::Path;
-    use std::time::Duration;
-
-    use rusqlite::Connection;
-    use serde_json::to_string;
-
-    use super::{Backend, Emitted};
-    use crate::{Error, ErrorKind, Result};
-
-    /// Rows of cloudmesh's table.
-    pub(super) struct Table(Connection);
-
-    const CREATE: &str = "CREATE TABLE IF NOT EXISTS telemetry (id INTEGER PRIMARY KEY AUTOINCREMENT, \
-        timestamp TEXT, command TEXT, status TEXT, metrics TEXT, system TEXT, message TEXT)";
-    const INSERT: &str = "INSERT INTO telemetry (timestamp, command, status, metrics, system, message) \
-        VALUES (?, ?, ?, ?, ?, ?)";
-
-    impl Table {
-        pub(super) fn open(path: &Path) -> Result<Self> {
-            let open = || {
-                let connection = Connection::open(path)?;
-                // Other processes may be writing.
-                connection.busy_timeout(Duration::from_secs(5))?;
-                connection.execute(CREATE, [])?;
-                Ok(connection)
-            };
-            open().map(Self).map_err(|error: rusqlite::Error| {
-                let what = format!("cannot write {}", path.display());
-                Error::new(ErrorKind::Store, what).with_source(error)
-            })
-        }
-    }
-
-    impl Backend for Table {
-        fn write(&mut self, record: &Emitted) -> Result<()> {
-            let json = |value: serde_json::Result<String>| value.unwrap_or_default();
-            let row = (
-                &record.timestamp,
-                &record.command,
-                &record.status,
-                json(to_string(&record.metrics)),
-                json(to_string(&record.system)),
-                &record.message,
-            );
-            let written = self.0.prepare_cached(INSERT).and_then(|mut insert| insert.execute(row));
-            written.map(drop).map_err(|error| {
-                Error::new(ErrorKind::Store, "cannot write to the database").with_source(error)
-            })
-        }
-    }
 }

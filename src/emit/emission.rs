@@ -7,6 +7,8 @@ use super::record::Emitted;
 use super::system::system;
 use super::telemetry::Telemetry;
 use crate::Result;
+use crate::record::redact::hidden;
+use crate::record::scrub;
 
 /// A record that is written when it goes out of scope; made by [`Telemetry::emit`].
 #[derive(Debug)]
@@ -38,10 +40,11 @@ impl Emission {
         Self { telemetry, record: None }
     }
 
-    /// A value. One of the same name is replaced; floats that are no number are written as text: `NaN`, `Infinity`.
+    /// A value. One of the same name is replaced; floats that are no number are written as text: `NaN`, `Infinity`. Text under
+    /// the name of a secret, and passwords in URLs, are hidden.
     pub fn metric(mut self, name: &str, value: impl Metric) -> Self {
         if let Some(record) = &mut self.record {
-            record.metrics.insert(name.to_owned(), value.into_value());
+            record.metrics.insert(name.to_owned(), hidden(name, value.into_value()));
         }
         self
     }
@@ -65,15 +68,15 @@ impl Emission {
     /// How it stands [default: `completed`].
     pub fn status(mut self, status: &str) -> Self {
         if let Some(record) = &mut self.record {
-            status.clone_into(&mut record.status);
+            record.status = scrub(status);
         }
         self
     }
 
-    /// A sentence; an empty one is none.
+    /// A sentence; an empty one is none. Secrets in it are hidden.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         if let Some(record) = &mut self.record {
-            record.message = Some(message.into()).filter(|message| !message.is_empty());
+            record.message = Some(scrub(&message.into())).filter(|message| !message.is_empty());
         }
         self
     }

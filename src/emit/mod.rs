@@ -24,16 +24,19 @@
 //! once, and never reaches the program; [`Emission::send`] returns it to whoever wants to know. `RUNLORE_EMIT_DISABLED=1`
 //! turns it all off, and so does cloudmesh's own `CLOUDMESH_AI_TELEMETRY_DISABLED`.
 //!
-//! Inside a task, what is emitted is also part of what the task gives.
+//! Inside a task, what is emitted is also part of what the task gives. Secrets, by their names or in URLs, are hidden as they are there.
 
 mod asynchronous;
 mod backend;
 mod emission;
 mod import;
+mod queue;
 mod read;
 mod record;
 mod summary;
 mod system;
+#[cfg(feature = "sqlite")]
+mod table;
 mod telemetry;
 mod track;
 

@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use super::record::System;
 use crate::host;
+use crate::once::Once;
 use crate::settings::Settings;
 use crate::telemetry::MachineInfo;
 
 pub(super) fn system() -> &'static System {
-    static SYSTEM: OnceLock<System> = OnceLock::new();
+    static SYSTEM: Once<System> = Once::new();
     SYSTEM.get_or_init(|| {
         let machine = MachineInfo::capture(&Settings::default().telemetry_capture);
         let gpus = graphics_processors(Path::new("/"));

@@ -1,18 +1,23 @@
 //! Where emissions begin.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::asynchronous::AsyncTelemetry;
 use super::backend::{self, Backend};
 use super::emission::Emission;
 use super::record::Emitted;
 use super::track::Track;
-use crate::{Result, host};
+use crate::once::Guarded;
+use crate::pipeline::notice;
+use crate::record::scrub;
+use crate::{Error, ErrorKind, Result, host};
 
-/// Emits metrics and milestones. Cheap to copy; all copies write to the same place.
+/// Emits metrics and milestones. Cheap to copy; all copies write to the same place. A copy that is then given another backend, path
+/// or command leaves the others as they are.
 ///
 /// ```no_run
 /// use runlore::emit::Telemetry;
@@ -27,11 +32,17 @@ struct Inner {
     command: String,
     backend: String,
     path: Option<PathBuf>,
-    /// The backends, once the first record was emitted.
-    open: Mutex<Option<Vec<Box<dyn Backend>>>>,
-    /// Those that are not known by name, until then.
-    own: Mutex<Vec<Box<dyn Backend>>>,
+    /// The backend that has a name, once a record was emitted.
+    named: Guarded<Option<Named>>,
+    /// The others, which copies with something changed have too.
+    own: Vec<Arc<Guarded<Box<dyn Backend>>>>,
     has_told: AtomicBool,
+}
+
+struct Named {
+    /// A forked child opens its own.
+    process: u32,
+    backend: Box<dyn Backend>,
 }
 
 impl fmt::Debug for Telemetry {
@@ -61,49 +72,42 @@ impl Telemetry {
         backend: String,
         path: Option<PathBuf>,
         command: String,
-        own: Vec<Box<dyn Backend>>,
+        own: Vec<Arc<Guarded<Box<dyn Backend>>>>,
     ) -> Self {
-        let open = Mutex::new(None);
-        let has_told = AtomicBool::new(false);
-        Self(Arc::new(Inner { command, backend, path, open, own: Mutex::new(own), has_told }))
-    }
-
-    /// A copy with something changed, and files of its own.
-    fn but(&self, backend: Option<&str>, path: Option<PathBuf>, command: Option<&str>) -> Self {
-        let own = std::mem::take(&mut *lock(&self.0.own));
-        Self::with(
-            backend.unwrap_or(&self.0.backend).to_owned(),
-            path.or_else(|| self.0.path.clone()),
-            command.unwrap_or(&self.0.command).to_owned(),
-            own,
-        )
+        let (named, has_told) = (Guarded::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner { command, backend, path, named, own, has_told }))
     }
 
     /// The backend: `jsonl`, `sqlite` (with the feature of that name), or `text`, which is for people and goes to standard
     /// output unless it has a path. A name that there is none of is told when something is emitted.
     #[must_use]
     pub fn backend(self, name: &str) -> Self {
-        self.but(Some(name), None, None)
+        let Inner { path, command, own, .. } = &*self.0;
+        Self::with(name.to_owned(), path.clone(), command.clone(), own.clone())
     }
 
     /// The file [default: `telemetry.jsonl`, `telemetry.db`].
     #[must_use]
     pub fn path(self, path: impl Into<PathBuf>) -> Self {
-        self.but(None, Some(path.into()), None)
+        let Inner { backend, command, own, .. } = &*self.0;
+        Self::with(backend.clone(), Some(path.into()), command.clone(), own.clone())
     }
 
     /// What the records say they are of [default: the name of the program].
     #[must_use]
     pub fn command(self, name: &str) -> Self {
-        self.but(None, None, Some(name))
+        let Inner { backend, path, own, .. } = &*self.0;
+        Self::with(backend.clone(), path.clone(), scrub(name), own.clone())
     }
 
-    /// A backend of your own, beside the one that is named.
+    /// A backend of your own, beside the one that is named. A forked child has a copy of it, unless its parent was just writing to it:
+    /// then the child's records do not reach it, which is told.
     #[must_use]
     pub fn and(self, backend: impl Backend + 'static) -> Self {
-        let telemetry = self.but(None, None, None);
-        lock(&telemetry.0.own).push(Box::new(backend));
-        telemetry
+        let Inner { backend: name, path, command, own, .. } = &*self.0;
+        let mut own = own.clone();
+        own.push(Arc::new(Guarded::new(Box::new(backend))));
+        Self::with(name.clone(), path.clone(), command.clone(), own)
     }
 
     /// A record: add to it what it is to say.
@@ -150,22 +154,27 @@ impl Telemetry {
 
     /// Writes to all backends; the first error counts, but hinders none of the others.
     pub(super) fn write(&self, record: &Emitted) -> Result<()> {
-        let mut open = lock(&self.0.open);
-        let backends = match &mut *open {
-            Some(backends) => backends,
-            None => {
-                let named = backend::named(&self.0.backend, self.0.path.as_deref())?;
-                let mut backends = vec![named];
-                backends.append(&mut lock(&self.0.own));
-                open.insert(backends)
-            }
-        };
-        let mut result = Ok(());
-        for backend in backends {
-            let written = backend.write(record);
-            result = result.and(written);
+        let mut result = self.0.named.with_or_new(|named| self.write_named(named, record));
+        for own in &self.0.own {
+            let written = own.with(|backend| caught(|| backend.write(record)));
+            result = result.and(written.unwrap_or_else(|| {
+                let what = "a backend was in use when this process was forked: add it anew";
+                Err(Error::new(ErrorKind::Store, what))
+            }));
         }
         result
+    }
+
+    fn write_named(&self, named: &mut Option<Named>, record: &Emitted) -> Result<()> {
+        let process = std::process::id();
+        let backend = match named {
+            Some(named) if named.process == process => &mut named.backend,
+            _ => {
+                let backend = backend::named(&self.0.backend, self.0.path.as_deref())?;
+                &mut named.insert(Named { process, backend }).backend
+            }
+        };
+        backend.write(record)
     }
 
     /// Tells what went wrong, once.
@@ -173,11 +182,12 @@ impl Telemetry {
         if let Err(error) = result
             && !self.0.has_told.swap(true, Ordering::Relaxed)
         {
-            eprintln!("runlore: {error}; this is told once");
+            notice(&format!("{error}; this is told once"));
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn caught(write: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(write))
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Store, "a backend panicked")))
 }

@@ -55,7 +55,7 @@ pub(super) fn rearm_if_marked() {
 }
 
 #[cfg(unix)]
-pub(super) use unix::watch;
+pub(crate) use unix::watch;
 
 #[cfg(unix)]
 mod unix {
@@ -82,7 +82,7 @@ mod unix {
     static HELD: Place = Place(UnsafeCell::new(None));
 
     /// Sees to it that a fork finds no lock closed, and that the child knows that it is one.
-    pub(in crate::pipeline) fn watch() {
+    pub(crate) fn watch() {
         // Twice the handlers would wait for themselves.
         static IS_WATCHED: AtomicBool = AtomicBool::new(false);
         if IS_WATCHED.swap(true, Ordering::Relaxed) {

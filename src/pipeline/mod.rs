@@ -45,6 +45,8 @@ pub use config::configure;
 pub(crate) use config::settings;
 pub(crate) use exit::end_by_panic;
 pub(crate) use fork::generation;
+#[cfg(all(unix, feature = "events", feature = "sqlite"))]
+pub(crate) use fork::watch as watch_forks;
 pub(crate) use notice::notice;
 pub(crate) use push::{count_dropped, push_add, push_end, push_start, queue};
 pub use recorder::flush;
@@ -54,6 +56,8 @@ pub use recover::{Recovered, recover};
 pub(crate) use run::{KnownLater, RunEnd, RunSpec};
 pub(crate) use site::annotated_crates;
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
+#[cfg(feature = "push")]
+pub(crate) use spool::frame;
 pub(crate) use spool::replay_left;
 pub use spool::{Replayed, Spooled, replay, spooled};
 pub use stats::{Stats, Totals, stats};

@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ pub(crate) use open::note_resident;
 pub use scope::{Allocated, ProfileResult, Scope};
 pub use summary::{Figures, Summary};
 
-use crate::once::Once;
+use crate::once::{Guarded, Once};
 use crate::{Error, ErrorKind, Result};
 
 /// How many results and snapshots are kept; of more, the oldest go and are counted.
@@ -68,9 +68,10 @@ pub fn of_process() -> &'static Profiler {
     PROFILER.get_or_init(Profiler::new)
 }
 
-/// Collects what scopes measured. Cheap to copy; all copies collect the same.
+/// Collects what scopes measured. Cheap to copy; all copies collect the same. A forked child goes on with what there was, or
+/// anew where another thread was just adding to it.
 #[derive(Debug, Clone, Default)]
-pub struct Profiler(Arc<Mutex<Collected>>);
+pub struct Profiler(Arc<Guarded<Collected>>);
 
 #[derive(Debug, Default)]
 struct Collected {
@@ -110,35 +111,33 @@ impl Profiler {
     /// Notes how much memory is in use now.
     pub fn snapshot(&self, label: &str) -> Snapshot {
         let snapshot = Snapshot::now(label);
-        let mut collected = self.lock();
-        keep(&mut collected, |collected| &mut collected.snapshots, snapshot.clone());
+        self.note(&snapshot);
         snapshot
     }
 
     /// What scopes have measured, in the order in which they ended.
     pub fn results(&self) -> Vec<ProfileResult> {
-        self.lock().results.iter().cloned().collect()
+        self.0.with_or_new(|collected| collected.results.iter().cloned().collect())
     }
 
     /// What was noted in between.
     pub fn snapshots(&self) -> Vec<Snapshot> {
-        self.lock().snapshots.iter().cloned().collect()
+        self.0.with_or_new(|collected| collected.snapshots.iter().cloned().collect())
     }
 
     /// What all results add up to, by name.
     pub fn summary(&self) -> Summary {
-        self.lock().summary.clone()
+        self.0.with_or_new(|collected| collected.summary.clone())
     }
 
     /// All of that.
     pub fn report(&self) -> Report {
-        let collected = self.lock();
-        Report {
+        self.0.with_or_new(|collected| Report {
             summary: collected.summary.clone(),
             results: collected.results.iter().cloned().collect(),
             snapshots: collected.snapshots.iter().cloned().collect(),
             dropped: collected.dropped,
-        }
+        })
     }
 
     /// Writes the report as JSON.
@@ -160,17 +159,20 @@ impl Profiler {
 
     /// Forgets everything.
     pub fn clear(&self) {
-        *self.lock() = Collected::default();
+        self.0.with_or_new(|collected| *collected = Collected::default());
     }
 
     fn add(&self, result: &ProfileResult) {
-        let mut collected = self.lock();
-        collected.summary.add(result);
-        keep(&mut collected, |collected| &mut collected.results, result.clone());
+        self.0.with_or_new(|collected| {
+            collected.summary.add(result);
+            keep(collected, |collected| &mut collected.results, result.clone());
+        });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Collected> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn note(&self, snapshot: &Snapshot) {
+        self.0.with_or_new(|collected| {
+            keep(collected, |collected| &mut collected.snapshots, snapshot.clone());
+        });
     }
 }
 
@@ -180,4 +182,47 @@ fn keep<T>(collected: &mut Collected, of: impl Fn(&mut Collected) -> &mut VecDeq
         collected.dropped += 1;
     }
     of(collected).push_back(one);
+}
+
+#[cfg(all(test, unix))]
+#[allow(unsafe_code)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_child_forked_while_a_thread_uses_the_profiler_hangs_on_nothing() {
+        let profiler = Profiler::new();
+        let (begun, has_begun) = channel();
+        let (go_on, may_go_on) = channel::<()>();
+        let user = std::thread::spawn({
+            let profiler = profiler.clone();
+            move || {
+                profiler.0.with_or_new(|_| {
+                    begun.send(()).unwrap();
+                    may_go_on.recv().unwrap();
+                });
+            }
+        });
+        has_begun.recv().unwrap();
+        // SAFETY: the child calls what is tested and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: plain system calls; the alarm ends a child that hangs.
+            unsafe { libc::alarm(10) };
+            profiler.snapshot("before");
+            profiler.scope("work").run(|| ());
+            let report = profiler.report();
+            // SAFETY: as above.
+            unsafe { libc::_exit((report.results.len() + 2 * report.snapshots.len()) as i32) };
+        }
+        go_on.send(()).unwrap();
+        user.join().unwrap();
+        let mut status = 0;
+        // SAFETY: `status` is a valid place, and the child is ours.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert!(libc::WIFEXITED(status), "the child hung");
+        assert_eq!(libc::WEXITSTATUS(status), 3);
+    }
 }

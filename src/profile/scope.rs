@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
+use super::Profiler;
 use super::memory::Snapshot;
 use super::open::{Seen, note_resident};
-use super::{Profiler, keep};
 use crate::alloc::{self, PeakScope, ThreadCounts};
 use crate::telemetry::usage;
 use crate::{TaskGuard, clock};
@@ -114,8 +114,7 @@ impl Scope {
         if let Some(rss) = snapshot.rss_bytes {
             note_resident(rss);
         }
-        let mut collected = self.profiler.lock();
-        keep(&mut collected, |collected| &mut collected.snapshots, snapshot.clone());
+        self.profiler.note(&snapshot);
         snapshot
     }
 

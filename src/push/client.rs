@@ -11,7 +11,6 @@ use crate::record::scrub;
 /// Nobody waits longer before trying again, whatever an endpoint asks for.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-#[derive(Debug)]
 pub(super) struct Client {
     agent: Agent,
     url: String,
@@ -69,11 +68,34 @@ impl Client {
     }
 }
 
+/// How long to wait before the next try: as long as the endpoint asks for, but no less than it was found to need and no longer than
+/// anybody waits.
+pub(super) fn pause(asked: Option<Duration>, wait: Duration) -> Duration {
+    asked.unwrap_or(wait).max(wait).min(LONGEST_WAIT)
+}
+
 fn judge(status: u16, after: Option<Duration>) -> Answer {
     let why = format!("it answers with status {status}");
     match status {
         200..=299 => Answer::Taken,
         408 | 425 | 429 | 500..=599 => Answer::Away { why, after },
         _ => Answer::Refused(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_may_ask_for_longer_pauses_but_not_for_none() {
+        let wait = Duration::from_millis(500);
+        for (asked, expected) in
+            [(None, 500), (Some(0), 500), (Some(3), 3000), (Some(3600), 30_000)]
+        {
+            let asked = asked.map(Duration::from_secs);
+            assert_eq!(pause(asked, wait), Duration::from_millis(expected), "{asked:?}");
+        }
+        assert_eq!(pause(None, Duration::from_secs(60)), LONGEST_WAIT);
     }
 }

@@ -1,15 +1,15 @@
-//! Sending while a tracker runs: on a thread that nobody waits for.
+//! Sending while a tracker runs, on threads that nobody waits for: one keeps what is to be sent, the other waits for answers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::Pusher;
 use super::batch::{Batch, Parcel};
-use super::client::{Answer, Client, LONGEST_WAIT};
+use super::client::{Answer, Client, LONGEST_WAIT, pause};
 use super::spool::Spool;
 use crate::events::TelemetryEvent;
 use crate::pipeline::notice;
@@ -17,20 +17,32 @@ use crate::record::scrub;
 use crate::tracker::Outlet;
 use crate::{Error, ErrorKind, Result};
 
-/// Events that may wait for the thread.
+/// Events that may wait to be put into a batch.
 const QUEUE: usize = 10_000;
 /// Events are sent after this time, however few there are.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that wait in memory while the endpoint is away.
+/// Bytes that wait in memory where there is no spool.
 const MEMORY: usize = 8 << 20;
+/// How long it goes on sending once its tracker ends.
+const AT_END: Duration = Duration::from_secs(5);
 
 /// The tracker's side.
 #[derive(Debug)]
 pub(super) struct Live {
-    queue: Option<SyncSender<TelemetryEvent>>,
-    thread: Option<JoinHandle<()>>,
+    queue: Option<SyncSender<Message>>,
+    keeper: Option<JoinHandle<()>>,
     state: Arc<State>,
     url: String,
+}
+
+/// What the keeper is told.
+#[derive(Debug)]
+enum Message {
+    Event(Box<TelemetryEvent>),
+    /// What became of the batch that is on its way.
+    Answer(Answer),
+    /// No more events come.
+    End,
 }
 
 #[derive(Debug, Default)]
@@ -45,30 +57,48 @@ impl State {
         self.lost.fetch_add(count, Ordering::Relaxed);
     }
 
-    fn error(&self, error: Option<String>) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    fn error(&self, error: impl Into<String>) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.into());
     }
 }
 
 impl Live {
     pub(super) fn start(pusher: Pusher) -> Self {
-        let (queue, events) = sync_channel(QUEUE);
+        let (queue, messages) = sync_channel(QUEUE);
+        let (parcels, to_send) = sync_channel::<Parcel>(1);
         let state = Arc::new(State::default());
         let url = scrub(&pusher.url);
-        let sender = Sender::new(pusher, Arc::clone(&state));
-        let thread = std::thread::Builder::new()
-            .name("runlore-push".to_owned())
-            .spawn(move || sender.run(&events));
-        if let Err(error) = &thread {
-            notice(&format!("events are not sent to {url}: {error}"));
+        let (client, answers) = (Client::new(&pusher), queue.clone());
+        let send = move || {
+            for parcel in to_send {
+                if answers.send(Message::Answer(client.send(&parcel))).is_err() {
+                    return;
+                }
+            }
+        };
+        let keeper = Keeper::new(pusher, Arc::clone(&state), parcels);
+        let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
+        let keeper = spawn("runlore-push").spawn(move || keeper.run(&messages));
+        let sender = spawn("runlore-send").spawn(send);
+        if let Some(error) = keeper.as_ref().err().or(sender.as_ref().err()) {
+            let why = format!("its thread could not be started: {error}");
+            notice(&format!("events are not sent to {url}: {why}"));
+            state.error(why);
         }
-        Self { queue: Some(queue), thread: thread.ok(), state, url }
+        Self { queue: Some(queue), keeper: keeper.ok(), state, url }
+    }
+
+    fn end(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            _ = queue.send(Message::End);
+        }
     }
 }
 
 impl Outlet for Live {
     fn take(&mut self, event: &TelemetryEvent) {
-        let is_sent = |queue: &SyncSender<_>| queue.try_send(event.clone()).is_ok();
+        let is_sent =
+            |queue: &SyncSender<_>| queue.try_send(Message::Event(Box::new(event.clone()))).is_ok();
         if !self.queue.as_ref().is_some_and(is_sent) {
             self.state.lose(1);
         }
@@ -77,141 +107,219 @@ impl Outlet for Live {
     fn tick(&mut self) {}
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        // The thread sends what it can, within the time of one request, and ends.
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            _ = thread.join();
+        self.end();
+        let lost = |what: String| Err(Error::new(ErrorKind::Store, what));
+        if self.keeper.take().is_some_and(|keeper| keeper.join().is_err()) {
+            return lost(format!(
+                "the thread that sends events to {} panicked: what it had not spooled is lost",
+                self.url
+            ));
         }
-        let lost = self.state.lost.load(Ordering::Relaxed);
-        if lost == 0 {
+        let count = self.state.lost.load(Ordering::Relaxed);
+        if count == 0 {
             return Ok(());
         }
         let why = self.state.last_error.lock().unwrap_or_else(PoisonError::into_inner).take();
         let why = why.unwrap_or_else(|| "they came too fast".to_owned());
-        let what = format!("{lost} events did not reach {}: {why}", self.url);
-        Err(Error::new(ErrorKind::Store, what))
+        lost(format!("{count} events did not reach {}: {why}", self.url))
     }
 }
 
-/// The thread's side.
-struct Sender {
-    client: Client,
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Puts events into batches, and keeps these until they are sent. It never waits for the endpoint.
+struct Keeper {
     pusher: Pusher,
     state: Arc<State>,
+    /// To the thread that sends, one at a time.
+    parcels: SyncSender<Parcel>,
+    in_flight: Option<InFlight>,
+    /// Where every batch is, from before it is sent until it is taken.
     spool: Option<Spool>,
-    /// Newer than what the spool has.
+    /// What could not be spooled.
     waiting: VecDeque<Parcel>,
     wait: Duration,
     retry_at: Option<Instant>,
 }
 
-impl Sender {
-    fn new(pusher: Pusher, state: Arc<State>) -> Self {
+struct InFlight {
+    parcel: Parcel,
+    is_spooled: bool,
+}
+
+impl Keeper {
+    fn new(pusher: Pusher, state: Arc<State>, parcels: SyncSender<Parcel>) -> Self {
         let spool = pusher.spool.as_ref().and_then(|(folder, limit)| {
             Spool::open(folder, *limit)
                 .map_err(|error| notice(&format!("cannot spool to {}: {error}", folder.display())))
                 .ok()
         });
-        let client = Client::new(&pusher);
-        let wait = pusher.backoff;
-        Self { client, pusher, state, spool, waiting: VecDeque::new(), wait, retry_at: None }
+        let (waiting, wait) = (VecDeque::new(), pusher.backoff);
+        Self { pusher, state, parcels, in_flight: None, spool, waiting, wait, retry_at: None }
     }
 
-    fn run(mut self, events: &Receiver<TelemetryEvent>) {
+    fn run(mut self, messages: &Receiver<Message>) {
         let mut batch = Batch::new();
         let mut began: Option<Instant> = None;
+        self.send_next();
         loop {
-            let until =
-                [began.map(|began| began + LINGER), self.retry_at].into_iter().flatten().min();
-            let patience =
-                until.map_or(LINGER, |until| until.saturating_duration_since(Instant::now()));
-            let ended = match events.recv_timeout(patience) {
-                Ok(event) => {
-                    if batch.add(&event, self.pusher.target).is_err() {
-                        self.state.lose(1);
+            let retry_at = self.retry_at.filter(|_| self.in_flight.is_none());
+            let until = [began.map(|began| began + LINGER), retry_at].into_iter().flatten().min();
+            let message = match until {
+                Some(until) => {
+                    messages.recv_timeout(until.saturating_duration_since(Instant::now()))
+                }
+                None => messages.recv().map_err(|RecvError| RecvTimeoutError::Disconnected),
+            };
+            let has_ended = match message {
+                Ok(Message::Event(event)) => {
+                    match batch.add(&event, self.pusher.target) {
+                        Ok(()) => _ = began.get_or_insert_with(Instant::now),
+                        Err(_) => self.state.lose(1),
                     }
-                    began.get_or_insert_with(Instant::now);
                     false
                 }
+                Ok(Message::Answer(answer)) => {
+                    self.answered(answer);
+                    false
+                }
+                Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => true,
                 Err(RecvTimeoutError::Timeout) => false,
-                Err(RecvTimeoutError::Disconnected) => true,
             };
-            let is_due = batch.count() >= self.pusher.batch_events
-                || began.is_some_and(|began| ended || began.elapsed() >= LINGER);
-            if is_due && batch.count() > 0 {
+            let is_due = has_ended || began.is_some_and(|began| began.elapsed() >= LINGER);
+            if batch.count() >= self.pusher.batch_events || (is_due && batch.count() > 0) {
                 self.keep(std::mem::replace(&mut batch, Batch::new()).finish());
                 began = None;
             }
-            if ended {
-                return self.end();
+            if has_ended {
+                return self.end(messages);
             }
-            if self.retry_at.is_none_or(|at| Instant::now() >= at) {
-                self.send_next();
-            }
+            self.send_next();
         }
     }
 
-    /// Lets a batch wait for its turn. What there is no room for goes to the spool, or is lost.
+    /// Puts a batch behind the others: into the spool, or into memory where it cannot be spooled.
     fn keep(&mut self, parcel: Parcel) {
+        if self.spooled(&parcel) {
+            return;
+        }
         self.waiting.push_back(parcel);
         while self.waiting.iter().map(|parcel| parcel.body.len()).sum::<usize>() > MEMORY {
             let Some(oldest) = self.waiting.pop_front() else { break };
-            self.put_away(&oldest);
+            self.state.lose(oldest.count);
         }
     }
 
-    fn put_away(&mut self, parcel: &Parcel) {
-        let put = self.spool.as_mut().map(|spool| spool.put(parcel));
-        match put {
-            Some(Ok(dropped)) => self.state.lose(dropped),
-            Some(Err(error)) => {
-                self.state.error(Some(format!("cannot spool: {error}")));
+    fn spooled(&mut self, parcel: &Parcel) -> bool {
+        let Some(spool) = &mut self.spool else { return false };
+        match spool.put(parcel) {
+            Ok(dropped) => self.state.lose(dropped),
+            Err(error) => self.state.error(format!("cannot spool: {error}")),
+        }
+        spool.has(&parcel.key)
+    }
+
+    /// Sends the oldest batch, unless one is on its way or it is too early to try again.
+    fn send_next(&mut self) {
+        if self.in_flight.is_some() || self.retry_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        let mut damaged = 0;
+        let spooled = self.spool.as_mut().and_then(|spool| spool.first(&mut damaged));
+        if damaged > 0 {
+            self.state.error("a batch in the spool was damaged");
+            self.state.lose(damaged);
+        }
+        let is_spooled = spooled.is_some();
+        let Some(parcel) = spooled.or_else(|| self.waiting.pop_front()) else { return };
+        let is_sent = self.parcels.try_send(parcel.clone()).is_ok();
+        self.in_flight = Some(InFlight { parcel, is_spooled });
+        if !is_sent {
+            let why = "the thread that sends has ended".to_owned();
+            self.answered(Answer::Away { why, after: Some(LONGEST_WAIT) });
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let Some(InFlight { parcel, is_spooled }) = self.in_flight.take() else { return };
+        if let Answer::Away { why, after } = answer {
+            self.state.error(why);
+            self.retry_at = Some(Instant::now() + pause(after, self.wait));
+            self.wait = (self.wait * 2).min(LONGEST_WAIT);
+            if !is_spooled {
+                self.waiting.push_front(parcel);
+            }
+            return;
+        }
+        // A spool that is full may have counted it as lost in the meantime.
+        let was_kept =
+            !is_spooled || self.spool.as_mut().is_some_and(|spool| spool.remove(&parcel.key));
+        match answer {
+            Answer::Refused(why) => {
+                notice(&format!("{} refuses events: {why}", scrub(&self.pusher.url)));
+                self.state.error(why);
+                self.state.lose(if was_kept { parcel.count } else { 0 });
+            }
+            _ if !was_kept => _ = self.state.lost.fetch_sub(parcel.count, Ordering::Relaxed),
+            _ => {}
+        }
+        self.wait = self.pusher.backoff;
+        self.retry_at = None;
+    }
+
+    /// Sends what it can while its tracker waits. What is spooled is safe by now; the rest is lost.
+    fn end(mut self, messages: &Receiver<Message>) {
+        let until = Instant::now() + AT_END;
+        self.retry_at = None;
+        loop {
+            self.send_next();
+            if self.in_flight.is_none() {
+                break;
+            }
+            match messages.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Message::Answer(answer)) => self.answered(answer),
+                Ok(Message::Event(_) | Message::End) => {}
+                Err(_) => {
+                    self.state.error(format!("it takes longer than {} s", AT_END.as_secs()));
+                    break;
+                }
+            }
+        }
+        let in_flight = self.in_flight.take().filter(|in_flight| !in_flight.is_spooled);
+        let unsent = in_flight.map(|in_flight| in_flight.parcel).into_iter();
+        for parcel in unsent.chain(std::mem::take(&mut self.waiting)) {
+            if !self.spooled(&parcel) {
                 self.state.lose(parcel.count);
             }
-            None => self.state.lose(parcel.count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracker::Tracker;
+
+    struct Panics;
+
+    impl Outlet for Panics {
+        fn take(&mut self, _: &TelemetryEvent) {}
+
+        fn tick(&mut self) {}
+
+        fn close(self: Box<Self>) -> Result<()> {
+            panic!("as it is meant to")
         }
     }
 
-    /// Sends all that waits, oldest first, until the endpoint does not take it; whether all is sent.
-    fn send_next(&mut self) -> bool {
-        loop {
-            let mut dropped = 0;
-            let spooled = self.spool.as_mut().and_then(|spool| spool.first(&mut dropped));
-            self.state.lose(dropped);
-            let is_spooled = spooled.is_some();
-            let Some(parcel) = spooled.or_else(|| self.waiting.front().cloned()) else {
-                return true;
-            };
-            match self.client.send(&parcel) {
-                Answer::Taken => {}
-                Answer::Refused(why) => {
-                    notice(&format!("{} refuses events: {why}", scrub(&self.pusher.url)));
-                    self.state.error(Some(why));
-                    self.state.lose(parcel.count);
-                }
-                Answer::Away { why, after } => {
-                    self.state.error(Some(why));
-                    self.retry_at =
-                        Some(Instant::now() + after.unwrap_or(self.wait).min(LONGEST_WAIT));
-                    self.wait = (self.wait * 2).min(LONGEST_WAIT);
-                    return false;
-                }
-            }
-            match &mut self.spool {
-                Some(spool) if is_spooled => spool.remove_first(),
-                _ => _ = self.waiting.pop_front(),
-            }
-            self.wait = self.pusher.backoff;
-            self.retry_at = None;
-        }
-    }
-
-    /// One last try; the rest goes to the spool, or is lost.
-    fn end(mut self) {
-        if !self.send_next() {
-            while let Some(parcel) = self.waiting.pop_front() {
-                self.put_away(&parcel);
-            }
-        }
+    #[test]
+    fn a_tracker_whose_thread_panicked_does_not_blame_a_disk() {
+        let stopped = Tracker::builder().outlet(Panics).start().unwrap().stop();
+        let problem = stopped.problem.unwrap().to_string();
+        assert_eq!(problem, "the tracker's thread panicked: what it had not written is lost");
     }
 }

@@ -22,20 +22,21 @@ mod client;
 mod live;
 mod spool;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::events::{Schema, Target, TelemetryEvent};
 use crate::record::scrub;
-use crate::tracker::Outlet;
+use crate::tracker::TrackerBuilder;
 use crate::{Error, ErrorKind, Result};
 use batch::Batch;
 use client::{Answer, Client};
 
 /// Where events are sent to, and how.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Pusher {
-    pub(crate) url: String,
+    url: String,
     headers: Vec<(String, String)>,
     batch_events: usize,
     timeout: Duration,
@@ -43,6 +44,24 @@ pub struct Pusher {
     backoff: Duration,
     spool: Option<(PathBuf, u64)>,
     target: Target,
+}
+
+/// Without secrets: of headers only the names.
+impl fmt::Debug for Pusher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, headers, batch_events, timeout, retries, backoff, spool, target } = self;
+        let headers: Vec<_> = headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Pusher")
+            .field("url", &scrub(url))
+            .field("headers", &headers)
+            .field("batch_events", batch_events)
+            .field("timeout", timeout)
+            .field("retries", retries)
+            .field("backoff", backoff)
+            .field("spool", spool)
+            .field("target", target)
+            .finish()
+    }
 }
 
 /// What became of events.
@@ -130,8 +149,8 @@ impl Pusher {
         self
     }
 
-    /// Where batches of a tracker wait that the endpoint has not taken, up to so many bytes; then the oldest are dropped, and
-    /// counted. The next tracker with this spool sends what is left. Without one, 8 MiB wait in memory.
+    /// Where the batches of a tracker are until the endpoint has taken them, up to so many bytes; then the oldest are dropped, and
+    /// counted. Whatever ends the process, the next tracker with this spool sends what is left. Without one, 8 MiB wait in memory.
     #[must_use]
     pub fn spool(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.spool = Some((folder.into(), bytes));
@@ -188,7 +207,7 @@ impl Pusher {
                             format!("{url} does not take events: {why}; {sent} were sent before");
                         return Err(Error::new(ErrorKind::Store, what));
                     }
-                    std::thread::sleep(after.unwrap_or(wait).min(client::LONGEST_WAIT));
+                    std::thread::sleep(client::pause(after, wait));
                     wait = (wait * 2).min(client::LONGEST_WAIT);
                     continue;
                 }
@@ -197,9 +216,11 @@ impl Pusher {
         }
         Ok(())
     }
+}
 
-    /// For a tracker: a thread of its own, which begins now.
-    pub(crate) fn live(self) -> impl Outlet {
-        live::Live::start(self)
+impl TrackerBuilder {
+    /// Sends all events to a monitoring endpoint.
+    pub fn push(self, pusher: Pusher) -> Self {
+        self.outlet(live::Live::start(pusher))
     }
 }

@@ -1,13 +1,14 @@
-//! Batches that wait on disk for an endpoint that is away.
+//! Batches that wait on disk until an endpoint has taken them.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::batch::Parcel;
-use crate::store::open_plain;
+use crate::pipeline::frame::{self, Frame, Next};
+use crate::store::{open_plain, open_private, private_folders, replace_private};
 
-/// A folder of batches, oldest first by name.
+/// A folder of batches, oldest first by name. Each is a file with one frame, whose checksum tells whether it is whole.
 #[derive(Debug)]
 pub(super) struct Spool {
     folder: PathBuf,
@@ -24,11 +25,17 @@ struct Stored {
     bytes: u64,
 }
 
+impl Stored {
+    fn is(&self, key: &str) -> bool {
+        parse(&self.name).is_some_and(|(own, _)| own == key)
+    }
+}
+
 impl Spool {
     /// Takes over a folder, with what an earlier process left there.
     pub(super) fn open(folder: &Path, limit: u64) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        let lock = File::create(folder.join("spool.lock"))?;
+        private_folders(folder)?;
+        let lock = open_private(&folder.join("spool.lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -49,48 +56,63 @@ impl Spool {
 
     /// Puts a batch behind the others. How many events had to go for it, or that it could not be written.
     pub(super) fn put(&mut self, parcel: &Parcel) -> io::Result<u64> {
-        let bytes = parcel.body.len() as u64;
+        let frame = frame::of(&parcel.body, parcel.count as usize);
+        let bytes = frame.len() as u64;
         let mut dropped = 0;
         let sum = |waiting: &[Stored]| waiting.iter().map(|one| one.bytes).sum::<u64>();
         while !self.waiting.is_empty() && sum(&self.waiting) + bytes > self.limit {
             dropped += self.waiting[0].count;
-            self.remove_first();
+            self.remove_at(0);
         }
-        let name = format!("batch-{}-{}.json", parcel.key, parcel.count);
+        let name = format!("batch-{}-{}.spool", parcel.key, parcel.count);
         let part = self.folder.join("batch.part");
-        fs::write(&part, &parcel.body)?;
+        replace_private(&part)?.write_all(&frame)?;
         fs::rename(&part, self.folder.join(&name))?;
         self.waiting.push(Stored { name, count: parcel.count, bytes });
         Ok(dropped)
     }
 
-    /// The oldest batch; one that cannot be read is left out, and counted as dropped.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.waiting.iter().any(|one| one.is(key))
+    }
+
+    /// Removes a batch; whether it was still there.
+    pub(super) fn remove(&mut self, key: &str) -> bool {
+        let at = self.waiting.iter().position(|one| one.is(key));
+        at.inspect(|at| self.remove_at(*at)).is_some()
+    }
+
+    /// The oldest batch; one that cannot be read, or is not as it was written, is left out and counted as dropped.
     pub(super) fn first(&mut self, dropped: &mut u64) -> Option<Parcel> {
         while let Some(first) = self.waiting.first() {
             let key = parse(&first.name).map(|(key, _)| key.to_owned()).unwrap_or_default();
-            let mut body = Vec::new();
-            let read = open_plain(&self.folder.join(&first.name), false)
-                .and_then(|mut file| file.read_to_end(&mut body));
-            if read.is_ok() {
+            let read = read(&self.folder.join(&first.name));
+            if let Ok(Next::Frame(Frame { bytes: body, records })) = read
+                && u64::from(records) == first.count
+            {
                 return Some(Parcel { key, count: first.count, body });
             }
             *dropped += first.count;
-            self.remove_first();
+            self.remove_at(0);
         }
         None
     }
 
-    pub(super) fn remove_first(&mut self) {
-        if !self.waiting.is_empty() {
-            let first = self.waiting.remove(0);
-            _ = fs::remove_file(self.folder.join(first.name));
-        }
+    fn remove_at(&mut self, at: usize) {
+        let stored = self.waiting.remove(at);
+        _ = fs::remove_file(self.folder.join(stored.name));
     }
+}
+
+fn read(path: &Path) -> io::Result<Next> {
+    let mut file = open_plain(path, false)?;
+    let mut left = file.metadata()?.len();
+    frame::read(&mut file, &mut left)
 }
 
 /// The key and the number of events that a batch's name tells. Keys sort by time.
 fn parse(name: &str) -> Option<(&str, u64)> {
-    let (key, count) = name.strip_prefix("batch-")?.strip_suffix(".json")?.rsplit_once('-')?;
+    let (key, count) = name.strip_prefix("batch-")?.strip_suffix(".spool")?.rsplit_once('-')?;
     Some((key, count.parse().ok()?))
 }
 
@@ -106,18 +128,70 @@ mod tests {
     fn batches_come_back_in_order_and_no_more_than_there_is_room_for() {
         let folder = tempfile::tempdir().unwrap();
         let parcels: Vec<Parcel> = (1..=4).map(parcel).collect();
-        let mut spool = Spool::open(folder.path(), 300).unwrap();
+        let mut spool = Spool::open(folder.path(), 400).unwrap();
         let dropped: Vec<u64> = parcels.iter().map(|parcel| spool.put(parcel).unwrap()).collect();
         assert_eq!(dropped, [0, 0, 0, 1], "the oldest has to go");
-        assert!(Spool::open(folder.path(), 300).is_err(), "it is in use");
+        assert!(Spool::open(folder.path(), 400).is_err(), "it is in use");
         drop(spool);
 
-        let mut spool = Spool::open(folder.path(), 300).unwrap();
+        let mut spool = Spool::open(folder.path(), 400).unwrap();
         let mut dropped = 0;
         for expected in &parcels[1..] {
             assert_eq!(spool.first(&mut dropped).as_ref(), Some(expected));
-            spool.remove_first();
+            assert!(spool.has(&expected.key) && spool.remove(&expected.key));
+            assert!(!spool.has(&expected.key) && !spool.remove(&expected.key));
         }
         assert!(spool.first(&mut dropped).is_none() && dropped == 0);
+    }
+
+    #[test]
+    fn a_batch_that_is_not_as_it_was_written_is_dropped_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let parcels: Vec<Parcel> = (1..=4).map(parcel).collect();
+        let mut spool = Spool::open(folder.path(), u64::MAX).unwrap();
+        for parcel in &parcels {
+            spool.put(parcel).unwrap();
+        }
+        let path = |at: usize| folder.path().join(&spool.waiting[at].name);
+        let mut spoilt = fs::read(path(0)).unwrap();
+        *spoilt.last_mut().unwrap() ^= 1;
+        fs::write(path(0), &spoilt).unwrap();
+        let whole = fs::read(path(1)).unwrap();
+        fs::write(path(1), &whole[..whole.len() - 1]).unwrap();
+        fs::rename(path(2), folder.path().join(format!("batch-{}-9.spool", parcels[2].key)))
+            .unwrap();
+        drop(spool);
+
+        let mut spool = Spool::open(folder.path(), u64::MAX).unwrap();
+        let mut dropped = 0;
+        assert_eq!(spool.first(&mut dropped).as_ref(), Some(&parcels[3]));
+        assert_eq!(dropped, 1 + 2 + 9);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_pipes_are_neither_followed_nor_waited_for() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, theirs) = (folder.path().join("spool"), folder.path().join("theirs"));
+        fs::create_dir(&spool).unwrap();
+        fs::write(&theirs, "theirs").unwrap();
+        symlink(&theirs, spool.join("batch.part")).unwrap();
+        let mut opened = Spool::open(&spool, u64::MAX).unwrap();
+        opened.put(&parcel(1)).unwrap();
+        for name in ["spool.lock", &opened.waiting[0].name] {
+            let mode = fs::metadata(spool.join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        drop(opened);
+        fs::remove_file(spool.join("spool.lock")).unwrap();
+        symlink(&theirs, spool.join("spool.lock")).unwrap();
+        assert!(Spool::open(&spool, u64::MAX).is_err(), "a lock that is a link");
+        fs::remove_file(spool.join("spool.lock")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(spool.join("spool.lock")).status();
+        assert!(pipe.unwrap().success());
+        assert!(Spool::open(&spool, u64::MAX).is_err(), "a lock that is a pipe");
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
     }
 }

@@ -1,18 +1,32 @@
 //! Sections and choices, written once: the type, its documentation, its reading and its schema.
 
-/// A struct whose fields are keys. The comments of the fields are also what editors show.
+/// A struct whose fields are keys. The comments of the fields are also what editors show. A key that it hides may hold a password, and
+/// is not in its `Debug` output.
 macro_rules! section {
     (
         $(#[doc = $about:expr])+
+        $(#[hides($hidden:ident)])?
         pub struct $name:ident {
             $($(#[doc = $doc:expr])+ pub $key:ident: $type:ty,)+
         }
     ) => {
         $(#[doc = $about])+
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Clone, PartialEq)]
         #[non_exhaustive]
         pub struct $name {
             $($(#[doc = $doc])+ pub $key: $type,)+
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let hidden: &[&str] = &[$(stringify!($hidden))?];
+                let mut shown = f.debug_struct(stringify!($name));
+                $(match hidden.contains(&stringify!($key)) {
+                    true => shown.field(stringify!($key), &format_args!("(hidden)")),
+                    false => shown.field(stringify!($key), &self.$key),
+                };)+
+                shown.finish()
+            }
         }
 
         impl $crate::settings::setting::Setting for $name {

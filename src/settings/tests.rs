@@ -92,3 +92,11 @@ fn a_node_is_found_again_in_its_text() {
     assert_eq!(place(entries[3].number), Some((7, 1)));
     assert_eq!(place(u32::MAX), None);
 }
+
+#[test]
+fn what_is_shown_of_settings_has_no_password() {
+    let mut settings = Settings::default();
+    settings.databases.mongodb.uri = Some("mongodb://ann:hunter2@host/db".to_owned());
+    let shown = format!("{settings:?}");
+    assert!(shown.contains("uri: (hidden), host: \"") && !shown.contains("hunter2"), "{shown}");
+}

@@ -290,6 +290,7 @@ section! {
 
 section! {
     /// `databases.mongodb`: a MongoDB server.
+    #[hides(uri)]
     pub struct MongodbSettings {
         /// Whether records go there.
         pub enabled: bool,

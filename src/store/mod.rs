@@ -44,6 +44,7 @@ pub(crate) use reading::source;
 pub(crate) use refused::{Refused, WhenRefused, refuse};
 pub use sink::Sink;
 
+use crate::record::scrub;
 use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
 
@@ -332,7 +333,7 @@ enum Choice {
 impl std::fmt::Debug for StoreChoice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            Choice::Uri(uri) => f.debug_tuple("StoreChoice").field(uri).finish(),
+            Choice::Uri(uri) => f.debug_tuple("StoreChoice").field(&without_secrets(uri)).finish(),
             Choice::Made(_) => f.write_str("StoreChoice(..)"),
         }
     }
@@ -397,8 +398,19 @@ fn lacks_slashes(uri: &str) -> Option<(&str, &str)> {
 
 fn slashes_missing(uri: &str) -> Error {
     let (scheme, rest) = lacks_slashes(uri).unwrap_or_default();
-    let text = format!("`{uri}` lacks slashes: write `{scheme}://{rest}`");
+    let whole = scrub(&format!("{scheme}://{rest}"));
+    let text = format!("`{}` lacks slashes: write `{whole}`", without_secrets(uri));
     Error::new(ErrorKind::Store, text)
+}
+
+/// A URI as it may be shown, its slashes missing or not.
+fn without_secrets(uri: &str) -> String {
+    match lacks_slashes(uri) {
+        Some((scheme, rest)) if !uri.contains("://") => {
+            scrub(&format!("{scheme}://{rest}")).replacen("://", ":", 1)
+        }
+        _ => scrub(uri),
+    }
 }
 
 /// Schemes that the library knows only with a feature.

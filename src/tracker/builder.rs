@@ -103,19 +103,17 @@ impl TrackerBuilder {
     ///
     /// Where the file cannot be made, or its name tells no format.
     pub fn output(
-        mut self,
+        self,
         path: impl AsRef<Path>,
         format: Option<Format>,
         target: impl Into<Target>,
     ) -> Result<Self> {
-        self.outlets.push(Box::new(Output::create(path.as_ref(), format, target.into())?));
-        Ok(self)
+        Ok(self.outlet(Output::create(path.as_ref(), format, target.into())?))
     }
 
-    /// Sends all events to a monitoring endpoint.
-    #[cfg(feature = "push")]
-    pub fn push(mut self, pusher: crate::push::Pusher) -> Self {
-        self.outlets.push(Box::new(pusher.live()));
+    /// Hands all events to this too.
+    pub(crate) fn outlet(mut self, outlet: impl Outlet + 'static) -> Self {
+        self.outlets.push(Box::new(outlet));
         self
     }
 

@@ -59,7 +59,7 @@ mod words;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -268,8 +268,15 @@ impl Tracker {
         self.shared.lock().stop(status);
         self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.wake();
-        has_ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-            let what = "the tracker did not end within 10 s: a collector or the sink's disk hangs";
+        has_ended.recv_timeout(PATIENCE).unwrap_or_else(|error| {
+            let what = match error {
+                RecvTimeoutError::Timeout => {
+                    "the tracker did not end within 10 s: a collector or a disk hangs"
+                }
+                RecvTimeoutError::Disconnected => {
+                    "the tracker's thread panicked: what it had not written is lost"
+                }
+            };
             Err(Error::new(ErrorKind::Pipeline, what))
         })
     }

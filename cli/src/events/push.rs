@@ -61,17 +61,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let mut pusher = Pusher::new(&args.url)?
+    let pusher = Pusher::new(&args.url)?
         .batch(args.batch as usize)
         .retries(args.retries)
         .timeout(args.timeout)
         .target(Target::from(args.schema));
-    for header in &args.header {
-        let Some((name, value)) = header.split_once(':') else {
-            return Err(Failure::new("a header must be given as `Name: value`"));
-        };
-        pusher = pusher.header(name.trim(), value.trim());
-    }
+    let pusher = with_headers(pusher, &args.header)?;
     let mut told = Told::default();
     let mut wrong = 0_u64;
     // In parts, so that a file of any size takes the memory of some requests.
@@ -113,6 +108,17 @@ pub(crate) fn run(args: &Args) -> Done {
     out.flush()?;
     let all_taken = sums.refused + sums.invalid + wrong == 0;
     Ok(if all_taken { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Headers as they are given: `Name: value`.
+pub(super) fn with_headers(mut pusher: Pusher, headers: &[String]) -> Result<Pusher, Failure> {
+    for header in headers {
+        let Some((name, value)) = header.split_once(':') else {
+            return Err(Failure::new("a header must be given as `Name: value`"));
+        };
+        pusher = pusher.header(name.trim(), value.trim());
+    }
+    Ok(pusher)
 }
 
 #[derive(Default)]

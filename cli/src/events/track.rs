@@ -16,6 +16,7 @@ use runlore::tracker::{
 
 use super::convert::schema;
 use super::input::Named;
+use super::push::with_headers;
 use crate::Done;
 use crate::failure::{Failure, say};
 use crate::out::stdout;
@@ -60,6 +61,14 @@ pub(crate) struct Args {
     /// Send all events to this monitoring endpoint
     #[arg(long, value_name = "URL")]
     push: Option<String>,
+
+    /// A header of every request to it: `Name: value`
+    #[arg(long, value_name = "HEADER", requires = "push")]
+    header: Vec<String>,
+
+    /// Keep what it has not taken in this folder, up to 64 MiB, for the next time
+    #[arg(long, value_name = "FOLDER", requires = "push")]
+    spool: Option<PathBuf>,
 
     /// Dump the last events into a folder inside this one when an alert is critical
     #[arg(long, value_name = "FOLDER")]
@@ -154,6 +163,9 @@ fn is_alive(pid: u32) -> bool {
     cfg!(not(target_os = "linux")) || std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
+/// Bytes that a spool may hold.
+const SPOOL: u64 = 64 << 20;
+
 /// How often the live line is drawn.
 const STEP: Duration = Duration::from_millis(100);
 
@@ -175,7 +187,11 @@ impl Args {
             builder = builder.flight_recorder(FlightRecorder::new(folder));
         }
         if let Some(url) = &self.push {
-            builder = builder.push(Pusher::new(url)?);
+            let mut pusher = with_headers(Pusher::new(url)?, &self.header)?;
+            if let Some(folder) = &self.spool {
+                pusher = pusher.spool(folder, SPOOL);
+            }
+            builder = builder.push(pusher);
         }
         if let Some(path) = &self.output {
             let target = runlore::events::Target::from(self.schema).lossy();

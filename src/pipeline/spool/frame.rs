@@ -22,14 +22,14 @@ pub(super) struct Head {
 
 /// A frame that is whole.
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) bytes: Vec<u8>,
-    pub(super) records: u32,
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) records: u32,
 }
 
 /// What comes next in a file.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Frame(Frame),
     /// A frame whose bytes are not those that were written; others may follow it.
     Damaged,
@@ -38,7 +38,7 @@ pub(super) enum Next {
 }
 
 /// Bytes as a frame.
-pub(super) fn of(bytes: &[u8], records: usize) -> Vec<u8> {
+pub(crate) fn of(bytes: &[u8], records: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(HEAD + bytes.len());
     frame.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     frame.extend_from_slice(&(records as u32).to_le_bytes());
@@ -65,7 +65,7 @@ pub(super) fn head(from: &mut impl Read) -> io::Result<Option<Head>> {
 }
 
 /// Reads the next frame of at most `left` bytes. Only what the file really has is made room for.
-pub(super) fn read(from: &mut impl Read, left: &mut u64) -> io::Result<Next> {
+pub(crate) fn read(from: &mut impl Read, left: &mut u64) -> io::Result<Next> {
     let Some(head) = head(from)? else { return Ok(Next::End) };
     let Some(rest) = left.checked_sub(HEAD as u64 + head.length) else { return Ok(Next::End) };
     let mut bytes = vec![0; head.length as usize];

@@ -5,7 +5,7 @@
 //! stored is deleted file by file; what is left when the process ends is replayed by others ([`left`]), never by trusting
 //! anything but whole frames.
 
-mod frame;
+pub(crate) mod frame;
 mod left;
 mod replay;
 

@@ -264,7 +264,8 @@ impl Reader {
     }
 }
 
-fn inside() -> RwLockReadGuard<'static, ()> {
+/// Whoever has it may be inside SQLite, for a moment: a fork waits for it.
+pub(crate) fn inside() -> RwLockReadGuard<'static, ()> {
     READING.read().unwrap_or_else(PoisonError::into_inner)
 }
 

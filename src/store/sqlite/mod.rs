@@ -39,6 +39,8 @@ inventory::submit! {
     SourceEntry::new("sqlite", |uri| Ok(Box::new(SqliteSource::open(write::path_of(uri)?)?)))
 }
 
+#[cfg(feature = "events")]
+pub(crate) use connections::inside;
 #[cfg(unix)]
 pub(crate) use connections::{Held, hold};
 pub use read::SqliteSource;

@@ -1,0 +1,123 @@
+//! Records that wait for the thread that writes them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel,
+};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use super::asynchronous::Outcome;
+use super::record::Emitted;
+use super::telemetry::Telemetry;
+use crate::once::Guarded;
+use crate::pipeline::notice;
+use crate::{Error, ErrorKind, Result};
+
+/// Records that may wait.
+pub(super) const MOST: usize = 10_000;
+/// How long the last handle waits for what is not written.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What all handles share; with the last of them it waits until everything is written.
+#[derive(Default)]
+pub(super) struct Queue {
+    writer: Guarded<Option<Writer>>,
+    dropped: AtomicU64,
+}
+
+/// A thread that writes, and the way to it.
+struct Writer {
+    process: u32,
+    /// None where it could not be started.
+    thread: Option<ThreadId>,
+    records: SyncSender<(Emitted, Arc<Outcome>)>,
+    waiting: Arc<AtomicU64>,
+    /// Closed once everything is written.
+    ended: Receiver<Infallible>,
+}
+
+impl Queue {
+    /// Hands a record to the thread, and does not wait for it.
+    pub(super) fn push(
+        &self,
+        record: Emitted,
+        outcome: Arc<Outcome>,
+        telemetry: &Telemetry,
+    ) -> Result<()> {
+        let sent = self.writer.with_or_new(|writer| {
+            let writer = match writer {
+                Some(writer) if writer.process == std::process::id() => writer,
+                _ => {
+                    // A forked child has not its parent's thread, and must not touch what leads to it.
+                    std::mem::forget(writer.take());
+                    writer.insert(Writer::start(telemetry.clone()))
+                }
+            };
+            let sent = writer.records.try_send((record, outcome));
+            writer.waiting.fetch_add(u64::from(sent.is_ok()), Ordering::Relaxed);
+            sent
+        });
+        let why = match sent {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Full(_)) => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                format!("a record is dropped: {MOST} others wait to be written")
+            }
+            Err(TrySendError::Disconnected(_)) => {
+                "nothing is emitted: its thread could not be started".to_owned()
+            }
+        };
+        Err(Error::new(ErrorKind::Pipeline, why))
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Writer {
+    fn start(telemetry: Telemetry) -> Self {
+        let (records, to_write) = sync_channel::<(Emitted, Arc<Outcome>)>(MOST);
+        let (ends, ended) = channel();
+        let waiting = Arc::new(AtomicU64::new(0));
+        let left = Arc::clone(&waiting);
+        let work = move || {
+            for (record, outcome) in to_write {
+                outcome.set(telemetry.write(&record), &telemetry);
+                left.fetch_sub(1, Ordering::Relaxed);
+            }
+            drop(ends);
+        };
+        // Without a thread nothing is written, and each emission says so.
+        let thread = thread::Builder::new().name("runlore-emit".to_owned()).spawn(work).ok();
+        let thread = thread.map(|thread| thread.thread().id());
+        Self { process: std::process::id(), thread, records, waiting, ended }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let Some(writer) = self.writer.with_or_new(Option::take) else { return };
+        if writer.process != std::process::id() {
+            return std::mem::forget(writer);
+        }
+        let Writer { thread, records, waiting, ended, .. } = writer;
+        drop(records);
+        // A thread that waited for its own end would wait for ever.
+        if thread != Some(thread::current().id())
+            && ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout)
+        {
+            let waiting = waiting.load(Ordering::Relaxed);
+            notice(&format!("{waiting} emitted records are not written yet, after 5 s"));
+        }
+        match self.dropped() {
+            0 => {}
+            dropped => notice(&format!(
+                "{dropped} emitted records were dropped: they came faster than they could be written"
+            )),
+        }
+    }
+}

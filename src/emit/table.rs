@@ -1,0 +1,69 @@
+//! Emitted records as rows of cloudmesh's table in an SQLite file.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, params};
+use serde_json::to_string;
+
+use super::backend::Backend;
+use super::record::Emitted;
+use crate::store::sqlite::inside;
+use crate::{Error, ErrorKind, Result};
+
+/// How long other processes may keep the file to themselves.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS telemetry (id INTEGER PRIMARY KEY AUTOINCREMENT, \
+    timestamp TEXT, command TEXT, status TEXT, metrics TEXT, system TEXT, message TEXT)";
+const INSERT: &str = "INSERT INTO telemetry (timestamp, command, status, metrics, system, message) \
+    VALUES (?, ?, ?, ?, ?, ?)";
+
+/// The file. It is open only while a record is written: a connection must not live through a fork.
+#[derive(Debug)]
+pub(super) struct Table(PathBuf);
+
+impl Table {
+    pub(super) fn new(path: &Path) -> Self {
+        #[cfg(unix)]
+        crate::pipeline::watch_forks();
+        Self(path.to_owned())
+    }
+
+    fn insert(&self, record: &Emitted) -> rusqlite::Result<()> {
+        let json = |value: serde_json::Result<String>| value.unwrap_or_default();
+        let (metrics, system) = (json(to_string(&record.metrics)), json(to_string(&record.system)));
+        let _inside = inside();
+        let connection = Connection::open(&self.0)?;
+        // Who waits must not keep others from forking: waiting is done outside.
+        connection.busy_timeout(Duration::ZERO)?;
+        connection.execute(CREATE, [])?;
+        let Emitted { timestamp, command, status, message, .. } = record;
+        connection
+            .execute(INSERT, params![timestamp, command, status, metrics, system, message])
+            .map(drop)
+    }
+}
+
+impl Backend for Table {
+    fn write(&mut self, record: &Emitted) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.insert(record) {
+                Err(error) if is_busy(&error) && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                written => {
+                    let what = || format!("cannot write {}", self.0.display());
+                    return written
+                        .map_err(|error| Error::new(ErrorKind::Store, what()).with_source(error));
+                }
+            }
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
