@@ -24,8 +24,7 @@ impl Failure {
 
     /// Something is wrong with a text of the command line, at a place that can be pointed at.
     pub(crate) fn in_text(error: &runlore::Error) -> Self {
-        let source = std::error::Error::source(error);
-        let place = source.and_then(|source| source.downcast_ref::<SyntaxError>());
+        let place = error.get_ref().and_then(|cause| cause.downcast_ref::<SyntaxError>());
         match place {
             Some(place) => Failure::Pointed(error.to_string(), place.caret()),
             None => Failure::Message(error.to_string()),

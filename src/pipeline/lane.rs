@@ -316,7 +316,7 @@ impl Lane {
         stats::add(&stats::DROPPED, left);
         stats::WAITING.fetch_sub(left, Ordering::Relaxed);
         let lost = left + std::mem::take(&mut self.lost.0);
-        if left == 0 {
+        if lost == 0 {
             return Closed { spooled, result: closed };
         }
         let error = Error::new(ErrorKind::Store, format!("{lost} records were not stored"));

@@ -20,6 +20,7 @@ mod memory;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
 mod plain;
+mod private;
 mod reading;
 #[cfg(feature = "mongodb")]
 mod refused;
@@ -34,6 +35,9 @@ use std::path::{Path, PathBuf};
 
 pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
+pub(crate) use private::{create_private, private_folder, private_folders};
+#[cfg(feature = "events")]
+pub(crate) use private::{open_private, replace_private};
 pub use reading::SourceEntry;
 pub(crate) use reading::source;
 #[cfg(feature = "mongodb")]

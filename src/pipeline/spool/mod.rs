@@ -10,7 +10,7 @@ mod left;
 mod replay;
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,9 @@ pub(super) use replay::stand_still;
 pub use replay::{Replayed, Spooled, replay, spooled};
 
 use super::run::Lines;
-use super::session::create;
 use crate::record::{Id, redact};
 use crate::settings::{Durability, RecorderSettings};
-use crate::store::{RunInfo, Store, is_plain_folder};
+use crate::store::{RunInfo, Store, create_private, private_folders};
 
 /// The folder of all spools, inside the folder of a store.
 pub(super) const FOLDER: &str = ".spool";
@@ -188,16 +187,16 @@ impl Spool {
     }
 
     fn new_part(&mut self) -> io::Result<Part> {
-        make_folder(&self.folder)?;
+        private_folders(&self.folder)?;
         if self.lock.is_none() {
-            let lock = create(&left::lock_path(&self.folder, &self.id.to_string()))?;
+            let lock = create_private(&left::lock_path(&self.folder, &self.id.to_string()))?;
             // Where the file system has no locks, nobody else will take it for one of the past either.
             _ = lock.try_lock();
             self.lock = Some(lock);
         }
         self.made += 1;
         let path = left::part_path(&self.folder, &self.id.to_string(), self.made);
-        let mut file = create(&path)?;
+        let mut file = create_private(&path)?;
         let head = serde_json::to_vec(&self.head).unwrap_or_default();
         let head = [&frame::MAGIC[..], &frame::of(&head, 0)].concat();
         if let Err(error) = file.write_all(&head) {
@@ -254,19 +253,6 @@ impl Spool {
             // Only when it is empty.
             _ = fs::remove_dir(&self.folder);
         }
-    }
-}
-
-fn make_folder(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)?;
-    match is_plain_folder(path) {
-        true => Ok(()),
-        // Records must not be kept where nobody said.
-        false => Err(io::Error::other(format!("{} is not a folder", path.display()))),
     }
 }
 
