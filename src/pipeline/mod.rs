@@ -37,6 +37,7 @@ mod sink;
 mod site;
 mod spool;
 mod stats;
+mod task;
 mod thread;
 mod view;
 mod writer;

@@ -23,7 +23,7 @@ use super::notice::notice;
 use super::owner::Owner;
 use super::run::RunSpec;
 use super::site::{self, Site, SiteRecord};
-use super::{file_size, rings, spool, view::Task};
+use super::{file_size, rings, spool, task::Task};
 use crate::context::Number;
 use crate::file_system::{self, Treatment};
 use crate::identity::Identity;
