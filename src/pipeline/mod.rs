@@ -47,7 +47,7 @@ pub(crate) use config::settings;
 pub(crate) use exit::end_by_panic;
 pub(crate) use fork::generation;
 pub(crate) use notice::notice;
-pub(crate) use push::{count_dropped, push_add, push_end, push_start, queue};
+pub(crate) use push::{Queue, count_dropped, push_add, push_end, push_start, queue};
 pub use recorder::flush;
 pub(crate) use recorder::{close_run, note_workflow, open_run};
 pub(crate) use recover::recover_quietly;
