@@ -43,6 +43,7 @@ mod file;
 mod gpu;
 mod health;
 mod host_memory;
+mod line;
 mod phase;
 mod process_tree;
 mod recorder;
@@ -90,6 +91,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Device {
     /// This process on its machine, inside its container.
     Host,
+    /// This process alone: what is resident, and what the [counting allocator](crate::alloc) counts. A fraction of the cost, and no alerts
+    /// about the machine.
+    Process,
     /// All graphics processors that the program may use.
     Gpus,
     /// One of them.
@@ -164,8 +168,9 @@ impl Tracker {
         if !self.shared.is_of_this_process() {
             return;
         }
-        self.shared.lock().add(0, Said { metadata, ..Said::plain(kind, Some(0), context) });
-        self.shared.wake();
+        let mut core = self.shared.lock();
+        core.add(0, Said { metadata, ..Said::plain(kind, Some(0), context) });
+        self.shared.unlock(core);
     }
 
     /// Begins a phase; it ends when the guard is dropped. Phases of a thread are inside each other.

@@ -10,10 +10,12 @@ use serde_json::{Map, Value, json};
 use super::alerts::{Alert, Level};
 use super::collector::Collector;
 use super::core::Said;
+use super::entry::Entry;
+use super::line::Lines;
 use super::recorder::{FlightRecorder, Occasion};
 use super::shared::Shared;
 use crate::context::Watch;
-use crate::events::{SessionStatus, SinkWriter, TelemetryEvent};
+use crate::events::{SessionStatus, SinkOptions, SinkWriter, TelemetryEvent};
 use crate::pipeline::notice;
 use crate::record::Id;
 use crate::{Error, Result, alloc};
@@ -37,12 +39,19 @@ pub(super) type OnAlert = Box<dyn Fn(&Alert) + Send>;
 /// Called to give memory back.
 pub(super) type Cleanup = Box<dyn FnMut() + Send>;
 
+/// A sink, and how events become lines of it.
+pub(super) struct Sink {
+    pub(super) writer: SinkWriter,
+    pub(super) lines: Lines,
+    pub(super) options: SinkOptions,
+}
+
 pub(super) struct Sampler {
     pub(super) shared: Arc<Shared>,
     pub(super) interval: Duration,
     pub(super) collectors: Vec<Box<dyn Collector>>,
     pub(super) watch: Watch,
-    pub(super) sink: Option<SinkWriter>,
+    pub(super) sink: Option<Sink>,
     pub(super) outlets: Vec<Box<dyn Outlet>>,
     pub(super) on_alert: Vec<OnAlert>,
     pub(super) cleanup: Option<Cleanup>,
@@ -50,6 +59,8 @@ pub(super) struct Sampler {
     pub(super) cleaned: Option<Instant>,
     pub(super) dumped: Option<Instant>,
     pub(super) tasks: Vec<Id>,
+    /// Events that are written.
+    pub(super) entries: Vec<Entry>,
 }
 
 impl Sampler {
@@ -80,13 +91,19 @@ impl Sampler {
                 answered = asked;
             }
             let until_next = next.saturating_duration_since(Instant::now());
-            let until_flush = self.sink.as_ref().and_then(SinkWriter::due_in);
-            std::thread::park_timeout(until_flush.map_or(until_next, |due| due.min(until_next)));
+            std::thread::park_timeout(until_next.min(self.until_flush()));
         }
         drop(watcher);
         self.shared.lock().stop(SessionStatus::Completed);
         self.tell();
         self.close()
+    }
+
+    /// How long the sink can wait. Nobody tells of single events that it is to have: they are found in time.
+    fn until_flush(&self) -> Duration {
+        self.sink
+            .as_ref()
+            .map_or(Duration::MAX, |sink| sink.writer.due_in().unwrap_or(sink.options.flush_every))
     }
 
     /// When the next sample is due; those that it is too late for are missed, and counted.
@@ -180,18 +197,25 @@ impl Sampler {
         if self.sink.is_none() && self.outlets.is_empty() {
             return;
         }
-        let waiting = self.shared.lock().take_waiting();
-        for event in &waiting {
+        let session = {
+            let mut core = self.shared.lock();
+            core.swap_waiting(&mut self.entries);
+            Arc::clone(&core.session)
+        };
+        for entry in self.entries.drain(..) {
             if let Some(sink) = &mut self.sink
-                && sink.append(event).is_err()
+                && sink.lines.append(&entry, &mut sink.writer).is_err()
             {
                 self.shared.lock().not_written += 1;
             }
-            self.outlets.iter_mut().for_each(|outlet| outlet.take(event));
+            if !self.outlets.is_empty() {
+                let event = entry.to_event(&session);
+                self.outlets.iter_mut().for_each(|outlet| outlet.take(&event));
+            }
         }
         self.outlets.iter_mut().for_each(|outlet| outlet.tick());
         if let Some(sink) = &mut self.sink {
-            sink.flush_if_due();
+            sink.writer.flush_if_due();
             self.note_sink();
         }
     }
@@ -199,8 +223,13 @@ impl Sampler {
     /// Says in an event that the sink cannot be written, or can again.
     fn note_sink(&self) {
         let Some(sink) = &self.sink else { return };
-        let totals = sink.totals();
+        let totals = sink.writer.totals();
         let mut core = self.shared.lock();
+        if self.outlets.is_empty() {
+            // As many as the next flush is for.
+            core.worth_writing =
+                sink.options.flush_events.saturating_sub(sink.writer.waiting()).max(1);
+        }
         if core.sink.last_error != totals.last_error {
             let (kind, text) = match &totals.last_error {
                 Some(error) => ("sink_degraded", error.clone()),
@@ -224,7 +253,7 @@ impl Sampler {
                 let summary = self.shared.lock().summary();
                 (summary.status, summary.ended_at_ns.unwrap_or(summary.started_at_ns))
             };
-            match sink.close(status, ended) {
+            match sink.writer.close(status, ended) {
                 Ok(totals) => self.shared.lock().sink = totals,
                 Err(error) => {
                     self.shared.lock().sink.last_error = Some(error.to_string());
