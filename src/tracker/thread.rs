@@ -23,6 +23,9 @@ use crate::{Error, Result, alloc};
 /// Between two cleanups, and between two dumps that nobody asked for.
 const PAUSE: Duration = Duration::from_secs(30);
 
+/// Between two looks whether there is something for a sink, however soon that is to be flushed.
+const SHORTEST_LOOK: Duration = Duration::from_millis(10);
+
 /// Something that takes events as they come, beside a sink.
 pub(crate) trait Outlet: Send {
     fn take(&mut self, event: &TelemetryEvent);
@@ -101,9 +104,9 @@ impl Sampler {
 
     /// How long the sink can wait. Nobody tells of single events that it is to have: they are found in time.
     fn until_flush(&self) -> Duration {
-        self.sink
-            .as_ref()
-            .map_or(Duration::MAX, |sink| sink.writer.due_in().unwrap_or(sink.options.flush_every))
+        self.sink.as_ref().map_or(Duration::MAX, |sink| {
+            sink.writer.due_in().unwrap_or(sink.options.flush_every.max(SHORTEST_LOOK))
+        })
     }
 
     /// When the next sample is due; those that it is too late for are missed, and counted.
