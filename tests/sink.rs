@@ -7,6 +7,8 @@ use std::time::Duration;
 use runlore::events::{
     self, Problem, SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent,
 };
+#[cfg(target_os = "linux")]
+use runlore::tracker::Tracker;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -217,6 +219,64 @@ fn a_full_disk_is_survived_and_what_is_lost_is_counted() {
     assert_eq!(found.len() as u64 + totals.dropped_events, 101, "all are there or counted");
     assert_eq!((found[0], *found.last().unwrap()), (0, 100));
     assert!(events::load(folder.path()).unwrap().problems.is_empty(), "no line was torn");
+}
+
+/// A disk that is full in earnest, under a tracker; there is room again later.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_without_room_is_told_and_written_again_when_it_has_some() {
+    const TEST: &str = "sink::a_disk_without_room_is_told_and_written_again_when_it_has_some";
+    const FOLDER: &str = "RUNLORE_TEST_FOLDER";
+    if is_child(TEST) {
+        return on_a_small_disk(Path::new(&std::env::var(FOLDER).unwrap()));
+    }
+    let what = "a full disk under a sink (tmpfs)";
+    let Some(flags) = support::may_mount(what) else { return };
+    let folder = TempDir::new().unwrap();
+    let inner = child(TEST);
+    let mut outer = std::process::Command::new("unshare");
+    let script = r#"mount -t tmpfs -o size=1m tmpfs "$1" && shift && exec "$@""#;
+    outer.args([flags, "sh", "-c", script, "sh"]).arg(folder.path());
+    outer.arg(inner.get_program()).args(inner.get_args());
+    outer.env("RUNLORE_TEST_CHILD", TEST).env(FOLDER, folder.path());
+    expect_success(&support::finished_in_time(outer));
+    tried(what, "once; with room again after it was told");
+}
+
+#[cfg(target_os = "linux")]
+fn on_a_small_disk(disk: &Path) {
+    let tracker = Tracker::builder()
+        .interval(Duration::from_millis(5))
+        .sink_with(disk.join("sink"), SinkOptions { flush_events: 10, ..SinkOptions::default() })
+        .start()
+        .unwrap();
+    let ballast = disk.join("ballast");
+    fs::write(&ballast, vec![b'x'; 2 << 20]).unwrap_err();
+    let told = |kind: &str| {
+        let began = std::time::Instant::now();
+        loop {
+            let found = tracker.events().into_iter().find(|event| event.event_type == kind);
+            if let Some(event) = found {
+                return event.context.unwrap().to_string();
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", tracker.statistics());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let problem = told("sink_degraded");
+    assert!(problem.contains("cannot write") && problem.contains("No space left"), "{problem}");
+    assert_eq!(tracker.statistics().sink_last_error.as_ref(), Some(&problem));
+    fs::remove_file(ballast).unwrap();
+    told("sink_recovered");
+    let stopped = tracker.stop();
+    assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
+    let statistics = stopped.statistics;
+    assert_eq!((statistics.sink_last_error, statistics.sink_dropped_events), (None, 0));
+    let loaded = events::load(disk.join("sink")).unwrap();
+    assert!(loaded.problems.is_empty(), "no line was torn: {:?}", loaded.problems);
+    let events = &loaded.sessions[0].events;
+    assert_eq!(events.len() as u64, statistics.total_events, "what came meanwhile waited");
+    assert!(events.is_sorted_by_key(|event| event.timestamp_ns));
 }
 
 #[cfg(target_os = "linux")]

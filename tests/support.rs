@@ -138,6 +138,24 @@ pub(crate) fn tried(what: &str, how_much: impl std::fmt::Display) {
     println!("tried: {what} | {how_much}");
 }
 
+/// How `unshare` is told to make a place where a file system can be mounted that nobody else sees; none where it may not, which in CI
+/// is a failure.
+pub(crate) fn may_mount(what: &str) -> Option<&'static str> {
+    let may = |flags: &&str| {
+        let probe = tempfile::TempDir::new().unwrap();
+        let mut mount = Command::new("unshare");
+        mount.args([flags, "mount", "-t", "tmpfs", "tmpfs"]).arg(probe.path());
+        mount.output().is_ok_and(|output| output.status.success())
+    };
+    let flags = ["-m", "-rm"].into_iter().find(may);
+    if flags.is_none() {
+        let why = "a file system of its own cannot be mounted here";
+        skipped(what, why);
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{what}: {why}");
+    }
+    flags
+}
+
 /// Says why something was not tried.
 pub(crate) fn skipped(what: &str, why: &str) {
     println!("tried: {what} | SKIPPED: {why}");

@@ -458,6 +458,23 @@ fn a_scope_is_a_task_with_its_memory() {
     assert_eq!(file, report);
 }
 
+#[test]
+fn a_process_can_be_tracked_alone() {
+    use runlore::tracker::Device;
+
+    let tracker = Tracker::builder().interval(RARELY).device(Device::Process).start().unwrap();
+    tracker.sample_now();
+    let events = tracker.events();
+    let sample = events.iter().rfind(|event| event.event_type == "sample").unwrap();
+    assert!(sample.allocator_reserved_bytes.is_some_and(|bytes| bytes > 0), "{sample:?}");
+    assert_eq!(sample.metadata["rss_bytes"], sample.allocator_reserved_bytes.unwrap());
+    assert_eq!((sample.device_used_bytes, sample.device_total_bytes), (None, None));
+    assert!(!sample.metadata.contains_key("swap_total_bytes"), "{sample:?}");
+    let statistics = tracker.statistics();
+    assert!(!statistics.telemetry_partial, "nothing is missing that it should know");
+    assert_eq!(statistics.memory_capabilities["supports_device_used"], false);
+}
+
 /// On a machine that has none: a library answers as the vendor's does.
 #[cfg(all(target_os = "linux", feature = "nvidia", feature = "amd"))]
 #[test]

@@ -55,6 +55,7 @@ pub use shared::{Metadata, Text};
 pub use sink::{SinkOptions, SinkTotals, SinkWriter};
 pub use statistics::{Peak, Statistics};
 pub use write::Writer;
+pub(crate) use write::escape_line_ends;
 
 /// The guide's examples run.
 #[cfg(doctest)]

@@ -9,7 +9,7 @@ fn is_space(character: char) -> bool {
 }
 
 /// Whether nothing is left of a text without the blanks around it.
-pub(super) fn is_blank(text: &str) -> bool {
+pub(crate) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 

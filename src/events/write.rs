@@ -151,6 +151,13 @@ impl<W: Write> Writer<W> {
 pub(super) fn put_line(record: &InTarget<'_>, to: &mut Vec<u8>) -> serde_json::Result<()> {
     let start = to.len();
     serde_json::to_writer(&mut *to, record)?;
+    escape_line_ends(to, start);
+    to.push(b'\n');
+    Ok(())
+}
+
+/// Escapes in JSON, from `start` on, what some readers take for the end of a line.
+pub(crate) fn escape_line_ends(to: &mut Vec<u8>, start: usize) {
     // Of what is escaped, each begins so, and little else does.
     if to[start..].iter().any(|byte| matches!(byte, 0xC2 | 0xE2)) {
         let line = to.split_off(start);
@@ -170,8 +177,6 @@ pub(super) fn put_line(record: &InTarget<'_>, to: &mut Vec<u8>) -> serde_json::R
             rest = &rest[length..];
         }
     }
-    to.push(b'\n');
-    Ok(())
 }
 
 fn flushed<W: Write>(mut to: W) -> io::Result<W> {

@@ -38,7 +38,7 @@ pub(crate) use inputs::Scratch;
 pub use inputs::{Inputs, Outputs};
 pub use inspect::encode_tensor;
 pub(crate) use inspect::inspect;
-pub(crate) use open::{LeftTask, OpenTask};
+pub(crate) use open::{LeftTask, OpenTask, Waited};
 pub use outcome::levels as outcome_levels;
 pub use scope::{TaskBuilder, TaskGuard, fail, generated, task};
 pub(crate) use scope::{push_code, push_failure, push_named};
@@ -52,7 +52,7 @@ use meter::Meter;
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::{End, Ending, Start};
-use crate::pipeline::{count_dropped, generation, push_end, push_start, queue};
+use crate::pipeline::{Queue, count_dropped, generation, push_end, push_start, queue};
 use crate::record::Id;
 
 /// A task that was recorded to have begun.
@@ -89,7 +89,20 @@ impl Begun {
     ) -> Option<Self> {
         // A thread's first task makes its queue, which is no part of its duration.
         let queue = queue(context.workflow());
-        let monotonic_ns = clock::monotonic_ns();
+        Self::start_at(clock::monotonic_ns(), queue, context, site, items, meter, reserve)
+    }
+
+    /// Begins a task at a clock reading that somebody else needs too.
+    #[inline]
+    fn start_at(
+        monotonic_ns: u64,
+        queue: Queue,
+        context: Context,
+        site: u32,
+        items: &[u8],
+        meter: &mut Option<Box<Meter>>,
+        reserve: bool,
+    ) -> Option<Self> {
         let wall_ns = clock::wall_ns(monotonic_ns);
         let id = Id::at(wall_ns);
         let start = Start {

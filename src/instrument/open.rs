@@ -7,9 +7,9 @@ use super::panics::Since;
 use super::{Begun, error};
 use crate::clock;
 use crate::context::Context;
-use crate::pipeline::Site;
 use crate::pipeline::event::Ending;
-use crate::record::Id;
+use crate::pipeline::{Site, queue};
+use crate::record::{Id, Slot};
 use crate::telemetry::TelemetryChoice;
 
 /// A task that runs.
@@ -20,6 +20,20 @@ pub(crate) struct OpenTask {
     before: Option<Context>,
     meter: Option<Box<Meter>>,
     since: Since,
+}
+
+/// How long somebody waited before the task could begin, which its items tell.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waited {
+    /// Where they tell it.
+    pub(crate) at: Slot,
+    pub(crate) since_ns: u64,
+}
+
+impl Waited {
+    fn tell(self, items: &mut [u8], now_ns: u64) {
+        self.at.fill(items, now_ns.saturating_sub(self.since_ns));
+    }
 }
 
 /// A task that was left: its clock has stopped, its sensors are read.
@@ -38,12 +52,24 @@ impl OpenTask {
         context: Context,
         site: Option<&'static Site>,
         telemetry: TelemetryChoice,
-        mut items: Scratch,
+        items: &mut Scratch,
+        waited: Option<Waited>,
         is_attached: bool,
     ) -> Option<Self> {
+        // Sensors come between the wait and the task. Without them, one reading of the clock tells the end of the one and
+        // the beginning of the other.
+        let shares_clock = matches!(telemetry, TelemetryChoice::None);
+        if let Some(waited) = waited.filter(|_| !shares_clock) {
+            waited.tell(items, clock::monotonic_ns());
+        }
         let site = site.map_or(0, Site::number);
-        let mut meter = Meter::begin(&telemetry, context, &mut items);
-        let begun = Begun::start(context, site, &items, &mut meter, is_attached)?;
+        let queue = queue(context.workflow());
+        let mut meter = Meter::begin(&telemetry, context, items);
+        let now = clock::monotonic_ns();
+        if let Some(waited) = waited.filter(|_| shares_clock) {
+            waited.tell(items, now);
+        }
+        let begun = Begun::start_at(now, queue, context, site, items, &mut meter, is_attached)?;
         let before = is_attached.then(|| begun.inside().replace());
         if !is_attached && let Some(meter) = &mut meter {
             meter.pause();
@@ -75,12 +101,11 @@ impl OpenTask {
     }
 
     /// Leaves the task with what was added to it.
-    pub(crate) fn leave(mut self, items: Vec<u8>) -> LeftTask {
+    pub(crate) fn leave(mut self, mut items: Scratch) -> LeftTask {
         let ended_ns = clock::monotonic_ns();
         if let Some(before) = self.before {
             before.restore_after(self.begun.id);
         }
-        let mut items = Scratch::holding(items);
         let has_panicked = self.since.is_panicking();
         if has_panicked && let Some(message) = self.since.message() {
             error::push_panic_text(&mut items, &message);

@@ -284,7 +284,7 @@ pub struct ForwardPass {
 #[derive(Debug)]
 struct Running {
     task: OpenTask,
-    items: Vec<u8>,
+    items: Scratch,
     inspects: bool,
 }
 
@@ -303,9 +303,10 @@ impl ForwardPass {
                 let name = if is_single { "tensor" } else { &name };
                 push_named(&mut items, ItemKind::Used, name, |to| to.serialize(&facts));
             }
-            let items = Scratch::holding(items);
-            let task = OpenTask::begin(context, site, how.telemetry(), items, true)?;
-            Some(Box::new(Running { task, items: Vec::new(), inspects: how.inspects() }))
+            let mut items = Scratch::holding(items);
+            let task = OpenTask::begin(context, site, how.telemetry(), &mut items, None, true)?;
+            items.clear();
+            Some(Box::new(Running { task, items, inspects: how.inspects() }))
         });
         let (inside, models) = match of {
             Of::Model => (Inside::Model, before.models + 1),

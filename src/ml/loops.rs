@@ -11,9 +11,10 @@ use super::shared::{LoopEnd, Shared};
 use super::step::{Attached, Detached, Inner, Place, Running, Step};
 use crate::clock;
 use crate::context::Context;
-use crate::instrument::{OpenTask, Scratch, context_of_new_task, push_code};
+use crate::instrument::{OpenTask, Scratch, Waited, context_of_new_task, push_code};
 use crate::pipeline::event::{ItemKind, Key, Marks, push_item, push_text};
-use crate::record::{Encoder, Id, Limits};
+use crate::pipeline::queue;
+use crate::record::{Encoder, Id, Limits, Slot};
 use crate::settings::LoopMode;
 use crate::telemetry::TelemetryChoice;
 
@@ -73,11 +74,7 @@ impl Live {
     ) -> Option<Box<Inner>> {
         let inner = match &self.recorder {
             None => Inner::unrecorded::<P>(base),
-            Some(recorder) => {
-                let waits = recorder.kind != Kind::Epochs;
-                let waited_ns = waits.then(|| clock::monotonic_ns() - asked_ns);
-                recorder.begin::<P>(base, index, waited_ns, name)
-            }
+            Some(recorder) => recorder.begin::<P>(base, index, asked_ns, name),
         };
         match &self.bar {
             Some(bar) => Some(Inner::with_bar(inner, bar, base)),
@@ -90,9 +87,19 @@ impl Live {
 struct Recorder {
     kind: Kind,
     telemetry: TelemetryChoice,
-    /// What all of its records begin with.
+    /// What all of its records begin with, but for the numbers in it.
     prefix: Vec<u8>,
+    numbers: Numbers,
     shared: EndsWithLoop,
+}
+
+/// Where the beginning of a record has what differs from one iteration to the next.
+struct Numbers {
+    index: Slot,
+    /// The same under another name.
+    batch: Option<Slot>,
+    /// How long the loop waited for its item.
+    wait_ns: Option<Slot>,
 }
 
 /// A loop that is dropped before it was exhausted was left.
@@ -106,14 +113,23 @@ impl Drop for EndsWithLoop {
 
 impl Recorder {
     /// None for a loop that is not recorded.
-    fn new(kind: Kind, name: &str, code: &Location<'_>) -> Option<Self> {
+    fn new(kind: Kind, name: &str, base: Context, code: &Location<'_>) -> Option<Self> {
         let telemetry = kind.telemetry().filter(|_| !mode::is_left_out())?;
         let mut prefix = Vec::with_capacity(256);
         push_text(&mut prefix, ItemKind::Activity, &format!("{name}_iteration"));
         push_text(&mut prefix, ItemKind::Subtype, "iteration");
         push_text(&mut prefix, ItemKind::Group, Id::new().text(&mut [0; 36]));
         push_code(&mut prefix, code);
-        Some(Self { kind, telemetry, prefix, shared: EndsWithLoop(Arc::default()) })
+        let mut number = |kind, name| push_number(&mut prefix, kind, name);
+        let index = number(ItemKind::Used, "i");
+        let batch = (kind == Kind::Batches).then(|| number(ItemKind::Used, "batch"));
+        let wait_ns = (kind != Kind::Epochs).then(|| number(ItemKind::Metadata, "wait_ns"));
+        if wait_ns.is_some() && base.workflow() != 0 {
+            // A thread that has no queue yet makes it now: that is no part of the wait for the first item.
+            queue(base.workflow());
+        }
+        let numbers = Numbers { index, batch, wait_ns };
+        Some(Self { kind, telemetry, prefix, numbers, shared: EndsWithLoop(Arc::default()) })
     }
 
     /// Begins an iteration; `name` adds what it goes by. None where there is nothing to know of it.
@@ -121,7 +137,7 @@ impl Recorder {
         &self,
         base: Context,
         index: u64,
-        waited_ns: Option<u64>,
+        asked_ns: u64,
         name: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Box<Inner>> {
         if !index.is_multiple_of(self.kind.every()) {
@@ -131,18 +147,17 @@ impl Recorder {
         let Some(around) = around else { return Inner::unrecorded::<P>(base) };
         let mut items = Scratch::take();
         items.extend_from_slice(&self.prefix);
-        push_number(&mut items, ItemKind::Used, "i", index);
-        if self.kind == Kind::Batches {
-            push_number(&mut items, ItemKind::Used, "batch", index);
+        self.numbers.index.fill(&mut items, index);
+        if let Some(batch) = self.numbers.batch {
+            batch.fill(&mut items, index);
         }
         name(&mut items);
-        if let Some(waited_ns) = waited_ns {
-            push_number(&mut items, ItemKind::Metadata, "wait_ns", waited_ns);
-        }
-        match OpenTask::begin(around, None, self.telemetry, items, P::IS_ATTACHED) {
-            Some(task) => Some(Inner::recorded(Running::new(task, Arc::clone(&self.shared.0)))),
-            None => Inner::unrecorded::<P>(around),
-        }
+        let waited = self.numbers.wait_ns.map(|at| Waited { at, since_ns: asked_ns });
+        let begun =
+            OpenTask::begin(around, None, self.telemetry, &mut items, waited, P::IS_ATTACHED);
+        let Some(task) = begun else { return Inner::unrecorded::<P>(around) };
+        items.clear();
+        Some(Inner::recorded(Running::new(task, items, Arc::clone(&self.shared.0))))
     }
 }
 
@@ -155,11 +170,14 @@ fn around(base: Context) -> Option<Context> {
     Some(here.unwrap_or(base))
 }
 
-fn push_number(items: &mut Vec<u8>, kind: ItemKind, name: &str, number: u64) {
+/// Adds a number that is filled in later.
+fn push_number(items: &mut Vec<u8>, kind: ItemKind, name: &str) -> Slot {
+    let mut slot = None;
     push_item(items, kind, Key::Name(name), |items| {
-        Encoder::new(items, Limits::DEFAULT, false).u64(number);
+        slot = Some(Encoder::new(items, Limits::DEFAULT, false).slot());
         Marks::default()
     });
+    slot.expect("the number was pushed")
 }
 
 impl<I: Iterator, P: Place> Iterations<I, P> {
@@ -170,7 +188,7 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
         base: Context,
         code: &Location<'_>,
     ) -> Self {
-        let recorder = Recorder::new(kind, name, code);
+        let recorder = Recorder::new(kind, name, base, code);
         let live = recorder.map(|it| Box::new(Live { recorder: Some(it), bar: None }));
         Self { items, index: 0, base, live, _place: PhantomData }
     }

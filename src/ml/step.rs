@@ -11,7 +11,7 @@ use super::bar::Bar;
 use super::mode::LeftOut;
 use super::shared::Shared;
 use crate::context::{self, Context, FutureExt as _, Number};
-use crate::instrument::{Failure, LeftTask, OpenTask, push_failure, push_named};
+use crate::instrument::{Failure, LeftTask, OpenTask, Scratch, push_failure, push_named};
 use crate::pipeline::event::{Ending, ItemKind};
 use crate::record::Id;
 
@@ -72,7 +72,7 @@ pub(super) struct Inner {
 #[derive(Debug)]
 pub(super) struct Running {
     task: Mutex<OpenTask>,
-    items: Mutex<Vec<u8>>,
+    items: Mutex<Scratch>,
     shared: Arc<Shared>,
 }
 
@@ -117,8 +117,9 @@ impl Inner {
 }
 
 impl Running {
-    pub(super) fn new(task: OpenTask, shared: Arc<Shared>) -> Self {
-        Self { task: Mutex::new(task), items: Mutex::new(Vec::new()), shared }
+    /// One that has begun; `items` is room for what is added to it.
+    pub(super) fn new(task: OpenTask, items: Scratch, shared: Arc<Shared>) -> Self {
+        Self { task: Mutex::new(task), items: Mutex::new(items), shared }
     }
 
     /// Leaves the task; what is left of it, and of the loop.

@@ -172,28 +172,34 @@ pub(crate) enum ItemKind {
 }
 
 impl ItemKind {
+    /// All of them, in the order of their numbers, which begin with 1.
+    const ALL: [Self; 17] = [
+        Self::Used,
+        Self::Generated,
+        Self::Metadata,
+        Self::Tag,
+        Self::Subtype,
+        Self::Group,
+        Self::Activity,
+        Self::Code,
+        Self::ErrorType,
+        Self::ErrorMessage,
+        Self::Unavailable,
+        Self::Backtrace,
+        Self::TelemetryAtStart,
+        Self::TelemetryAtEnd,
+        Self::Measured,
+        Self::ChildUsage,
+        Self::Forgotten,
+    ];
+
     fn from_byte(byte: u8) -> Option<Self> {
-        [
-            Self::Used,
-            Self::Generated,
-            Self::Metadata,
-            Self::Tag,
-            Self::Subtype,
-            Self::Group,
-            Self::Activity,
-            Self::Code,
-            Self::ErrorType,
-            Self::ErrorMessage,
-            Self::Unavailable,
-            Self::Backtrace,
-            Self::TelemetryAtStart,
-            Self::TelemetryAtEnd,
-            Self::Measured,
-            Self::ChildUsage,
-            Self::Forgotten,
-        ]
-        .into_iter()
-        .find(|kind| *kind as u8 == byte)
+        Self::ALL.get(usize::from(byte).checked_sub(1)?).copied()
+    }
+
+    /// A bit of its own.
+    pub(crate) fn bit(self) -> u32 {
+        1 << self as u8
     }
 }
 
@@ -338,12 +344,26 @@ pub(crate) fn push_text(items: &mut Vec<u8>, kind: ItemKind, text: &str) {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'a> {
     pub(crate) kind: ItemKind,
-    pub(crate) key: Key<'a>,
     pub(crate) marks: Marks,
     pub(crate) payload: &'a [u8],
+    index: u16,
+    name: &'a [u8],
 }
 
 impl<'a> Item<'a> {
+    /// One that stands under a name.
+    pub(crate) fn named(kind: ItemKind, name: &'a str, payload: &'a [u8]) -> Self {
+        Self { kind, marks: Marks::default(), payload, index: NAMED, name: name.as_bytes() }
+    }
+
+    /// Under what it stands. Looked at when it is asked for: most walks are after something else.
+    pub(crate) fn key(&self) -> Key<'a> {
+        match self.index {
+            NAMED => Key::Name(std::str::from_utf8(self.name).unwrap_or_default()),
+            index => Key::Index(index),
+        }
+    }
+
     /// The payload of an item that is plain text.
     pub(crate) fn text(&self) -> &'a str {
         match std::str::from_utf8(self.payload) {
@@ -366,19 +386,15 @@ impl<'a> Iterator for Items<'a> {
         let (head, mut rest) = self.0.split_at_checked(8)?;
         let kind = ItemKind::from_byte(head[0])?;
         let length = u32_at(head, 2) as usize;
-        let key = match u16::from_le_bytes([head[6], head[7]]) {
-            NAMED => {
-                let (size, after) = rest.split_first_chunk::<2>()?;
-                let (name, after) =
-                    after.split_at_checked(usize::from(u16::from_le_bytes(*size)))?;
-                rest = after;
-                Key::Name(std::str::from_utf8(name).unwrap_or_default())
-            }
-            index => Key::Index(index),
-        };
+        let index = u16::from_le_bytes([head[6], head[7]]);
+        let mut name = &[][..];
+        if index == NAMED {
+            let (size, after) = rest.split_first_chunk::<2>()?;
+            (name, rest) = after.split_at_checked(usize::from(u16::from_le_bytes(*size)))?;
+        }
         let (payload, rest) = rest.split_at_checked(length)?;
         self.0 = rest;
-        Some(Item { kind, key, marks: Marks::from_byte(head[1]), payload })
+        Some(Item { kind, marks: Marks::from_byte(head[1]), payload, index, name })
     }
 }
 
@@ -426,10 +442,19 @@ mod tests {
         let items: Vec<_> = Items(items).collect();
         assert_eq!((items[0].kind, items[0].text()), (ItemKind::Subtype, "step"));
         assert_eq!(
-            (items[1].key, items[1].marks.cut, items[1].payload),
+            (items[1].key(), items[1].marks.cut, items[1].payload),
             (Key::Name("rows"), true, &[1][..])
         );
         assert_eq!(End::from_bytes(&bytes_of(&end.to_words())).unwrap().0, end);
+    }
+
+    #[test]
+    fn kinds_of_items_are_known_by_their_numbers() {
+        for kind in ItemKind::ALL {
+            assert_eq!(ItemKind::from_byte(kind as u8), Some(kind));
+        }
+        assert_eq!(ItemKind::from_byte(0), None);
+        assert_eq!(ItemKind::from_byte(ItemKind::ALL.len() as u8 + 1), None);
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod sink;
 mod site;
 mod spool;
 mod stats;
+mod task;
 mod thread;
 mod view;
 mod writer;
@@ -48,7 +49,7 @@ pub(crate) use fork::generation;
 #[cfg(all(unix, feature = "events", feature = "sqlite"))]
 pub(crate) use fork::watch as watch_forks;
 pub(crate) use notice::notice;
-pub(crate) use push::{count_dropped, push_add, push_end, push_start, queue};
+pub(crate) use push::{Queue, count_dropped, push_add, push_end, push_start, queue};
 pub use recorder::flush;
 pub(crate) use recorder::{close_run, note_workflow, open_run};
 pub(crate) use recover::recover_quietly;

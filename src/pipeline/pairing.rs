@@ -1,6 +1,5 @@
 //! Events become tasks: a START waits for its END, and what was added to it in between, from whichever ring that comes.
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,20 +10,17 @@ use std::time::Instant;
 use super::cursor::Events;
 use super::event::{End, Kind, Start, id_at};
 use super::notice::notice;
+use super::push;
 use super::recorder::Command;
 use super::resources::ProcessUse;
 use super::run::{Run, RunEnd};
 use super::site::Site;
 use super::stats::{self, Totals};
+use super::task::Task;
 use super::thread::Thread;
-use super::view::Task;
-use super::{push, shed};
 use crate::Result;
 use crate::context::Number;
 use crate::record::{Id, WorkflowObject};
-
-/// Bytes that a task may hold while it is open. When it has more, the oldest of what it gave goes.
-const MOST_ITEMS: usize = 256 << 10;
 
 /// Ids are random already.
 #[derive(Default)]
@@ -264,15 +260,8 @@ impl Pairing {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.extend_from_slice(items);
         let site = Site::of(start.site);
-        let task = Task {
-            start,
-            end: None,
-            items: buffer,
-            thread: Rc::clone(thread),
-            site,
-            process: OnceCell::new(),
-            by_children: Some(ProcessUse::default()),
-        };
+        let mut task = Task::begun(start, buffer, Rc::clone(thread), site);
+        task.by_children = Some(ProcessUse::default());
         self.open.insert(start.id, OpenTask { task, shown: false, kept: false, ending: false });
         Some(start.id)
     }
@@ -284,10 +273,7 @@ impl Pairing {
         let Some(open) = self.open.get_mut(&id) else {
             return self.runs.values_mut().any(|run| run.add_items(id, items));
         };
-        open.task.items.extend_from_slice(items);
-        if open.task.items.len() > MOST_ITEMS {
-            shed::forget_old(&mut open.task.items, MOST_ITEMS / 2);
-        }
+        open.task.add(items);
         // What was shown or kept of it is not all any more.
         open.shown = false;
         open.kept = false;
@@ -305,8 +291,7 @@ impl Pairing {
     fn end(&mut self, bytes: &[u8]) -> bool {
         let Some((end, items)) = End::from_bytes(bytes) else { return true };
         let Some(OpenTask { mut task, .. }) = self.open.remove(&end.id) else { return false };
-        task.end = Some(end);
-        task.items.extend_from_slice(items);
+        task.end(end, items);
         self.tell_parent(&task);
         if let Some(run) = self.runs.get_mut(&task.start.workflow) {
             run.add(task);

@@ -1,6 +1,5 @@
 //! Finishing the work of processes that died: what is left in their rings goes to their files, once.
 
-use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read};
@@ -14,7 +13,7 @@ use super::owner::Owner;
 use super::ring::DeadRing;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
-use super::view::Task;
+use super::task::Task;
 use super::{file_size, lock, notice};
 use crate::context::Number;
 use crate::file_system;
@@ -343,14 +342,8 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
             if kind == Kind::Start
                 && let Some((start, items)) = Start::from_bytes(bytes)
             {
-                tasks.entry(start.id).or_insert_with(|| Task {
-                    start,
-                    end: None,
-                    items: items.to_vec(),
-                    thread: Rc::clone(&thread),
-                    site: site(start.site),
-                    process: OnceCell::new(),
-                    by_children: None,
+                tasks.entry(start.id).or_insert_with(|| {
+                    Task::begun(start, items.to_vec(), Rc::clone(&thread), site(start.site))
                 });
             }
         });
@@ -363,15 +356,14 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
             ring.read(|_, kind, bytes| match kind {
                 Kind::Add if wanted == Kind::Add => {
                     if let Some(task) = id_at(bytes, 0).and_then(|id| tasks.get_mut(&id)) {
-                        task.items.extend_from_slice(&bytes[16..]);
+                        task.extend(&bytes[16..]);
                     }
                 }
                 Kind::End if wanted == Kind::End => {
                     if let Some((end, items)) = End::from_bytes(bytes)
                         && let Some(task) = tasks.get_mut(&end.id)
                     {
-                        task.end = Some(end);
-                        task.items.extend_from_slice(items);
+                        task.end(end, items);
                     }
                 }
                 _ => {}

@@ -4,7 +4,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::event::{ItemKind, Measured};
-use super::view::Task;
+use super::task::Task;
 use crate::telemetry::usage::ProcessUsage;
 use crate::telemetry::{Energy, EnergyUsed, Named};
 

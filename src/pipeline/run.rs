@@ -13,7 +13,8 @@ use super::recorder;
 use super::resources::Readings;
 use super::session;
 use super::stats::{self, Totals};
-use super::view::{Common, Layout, Task, TaskView};
+use super::task::Task;
+use super::view::{Common, Layout, TaskView};
 use crate::Result;
 use crate::clock;
 use crate::context::Number;
@@ -268,12 +269,8 @@ impl Run {
             lines.tasks.count(task.status());
             recorder::made_progress();
         }
-        for mut task in self.batch.drain(..) {
-            if spare.len() < SPARE && task.items.capacity() > 0 {
-                task.items.clear();
-                spare.push(task.items);
-            }
-        }
+        let room = SPARE.saturating_sub(spare.len());
+        spare.extend(self.batch.drain(..).filter_map(Task::into_buffer).take(room));
         if let Some(mut lines) = self.send(lines)
             && lines.bytes.capacity() <= MAX_KEPT
         {
@@ -417,7 +414,7 @@ impl Run {
         let found = self.batch.iter_mut().rev().find(|known| known.start.id == task);
         if let Some(task) = found {
             let status = task.status();
-            task.items.extend_from_slice(items);
+            task.extend(items);
             self.totals.recount(status, task.status());
             return true;
         }

@@ -33,7 +33,7 @@ impl<'a> From<Item<'a>> for Part<'a> {
 
 impl Part<'_> {
     fn length(&self) -> usize {
-        let name = match self.item.key {
+        let name = match self.item.key() {
             Key::Name(name) => 2 + name.len(),
             Key::Index(_) => 0,
         };
@@ -62,7 +62,7 @@ impl Part<'_> {
 fn written<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> Vec<u8> {
     let mut items = Vec::new();
     for Part { item, payload, marks } in parts {
-        push_item(&mut items, item.kind, item.key, |items| {
+        push_item(&mut items, item.kind, item.key(), |items| {
             items.extend_from_slice(&payload);
             marks
         });
@@ -72,12 +72,7 @@ fn written<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> Vec<u8> {
 
 /// A reason for what is missing.
 fn absence(what: &'static str) -> Part<'static> {
-    Part::from(Item {
-        kind: ItemKind::Unavailable,
-        key: Key::Name(what),
-        marks: Marks::default(),
-        payload: TOO_LARGE.as_bytes(),
-    })
+    Part::from(Item::named(ItemKind::Unavailable, what, TOO_LARGE.as_bytes()))
 }
 
 /// As much of an event's items as there is room for: telemetry goes first, its largest parts before the others, then the
@@ -129,13 +124,13 @@ pub(crate) fn forget_old(items: &mut Vec<u8>, room: usize) {
     let is_output = |item: &Item<'_>| item.kind == ItemKind::Generated;
     for (at, item) in Items(items).enumerate() {
         if is_output(&item) {
-            last.insert(item.key, at);
+            last.insert(item.key(), at);
         }
     }
     let mut parts = Vec::new();
     for (at, item) in Items(items).enumerate() {
         match item.kind {
-            ItemKind::Generated if last.get(&item.key) != Some(&at) => {}
+            ItemKind::Generated if last.get(&item.key()) != Some(&at) => {}
             ItemKind::Forgotten => forgotten = Forgotten::read(item.payload),
             ItemKind::ErrorMessage if messages == MOST_MESSAGES => forgotten.messages += 1,
             kind => {
@@ -191,7 +186,7 @@ mod tests {
     }
 
     fn names(items: &[u8]) -> Vec<String> {
-        let name = |item: Item<'_>| match item.key {
+        let name = |item: Item<'_>| match item.key() {
             Key::Name(name) => Some(name.to_owned()),
             Key::Index(_) => None,
         };

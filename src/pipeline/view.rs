@@ -1,158 +1,38 @@
 //! A paired START and END as a record, written field by field into any format.
 
-use std::cell::OnceCell;
-use std::collections::HashMap;
-use std::io::Read;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::rc::Rc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::event::{
-    End, Ending, Item, ItemKind, Items, Key, Marks, Measured, Start, bytes_of, u32_at, u64_at,
-};
+use super::event::{Ending, ItemKind, Key, Marks, Measured, u32_at};
 use super::json::{self, Object};
-use super::resources::{ProcessUse, Resources};
+use super::resources::Resources;
 use super::shed::Forgotten;
 use super::site::Site;
-use super::thread::Thread;
+use super::task::Task;
 use crate::clock;
 use crate::identity::Identity;
 use crate::record::{Notes, Status, ValueView, hash};
-use crate::telemetry::{Energy, EnergyUsed, Snapshot};
+use crate::telemetry::Snapshot;
 use crate::usage;
 
 /// Bytes of items beyond which the outputs of a task are not looked for one by one.
 const MANY_ITEMS: usize = 4 << 10;
-
-/// A task as the writer has it: open while `end` is missing.
-#[derive(Debug)]
-pub(super) struct Task {
-    pub(super) start: Start,
-    pub(super) end: Option<End>,
-    /// The items of START, of what was added, and of END, one after the other.
-    pub(super) items: Vec<u8>,
-    pub(super) thread: Rc<Thread>,
-    /// None for a task without the macro.
-    pub(super) site: Option<&'static Site>,
-    /// What changed in the process while it ran, once that was asked for.
-    pub(super) process: OnceCell<Option<ProcessUse>>,
-    /// What its children changed in the process; none where not all of them are known.
-    pub(super) by_children: Option<ProcessUse>,
-}
-
-impl Task {
-    /// Appends all that another process needs of a task that is open.
-    pub(super) fn spill(&self, to: &mut Vec<u8>) {
-        let name = self.thread.name.as_deref().unwrap_or_default().as_bytes();
-        let length = 8 + 8 + 1 + name.len() + Start::BYTES + self.items.len();
-        to.extend_from_slice(&(length as u64).to_le_bytes());
-        to.extend_from_slice(&self.thread.id.to_le_bytes());
-        to.push(name.len() as u8);
-        to.extend_from_slice(name);
-        to.extend_from_slice(&bytes_of(&self.start.to_words()));
-        to.extend_from_slice(&self.items);
-    }
-
-    /// Reads the next task that `spill` wrote, of at most `left` bytes; none where there is no whole one. `site` finds a
-    /// call site by its number.
-    pub(super) fn unspill(
-        from: &mut impl Read,
-        left: &mut u64,
-        site: impl FnOnce(u32) -> Option<&'static Site>,
-    ) -> Option<Self> {
-        let mut length = [0; 8];
-        from.read_exact(&mut length).ok()?;
-        let length = u64::from_le_bytes(length);
-        // Only what the file really has is made room for.
-        *left = left.checked_sub(length)?;
-        let mut own = vec![0; usize::try_from(length.checked_sub(8)?).ok()?];
-        from.read_exact(&mut own).ok()?;
-        let name_length = usize::from(*own.get(8)?);
-        let (name, event) = own.get(9..)?.split_at_checked(name_length)?;
-        let (start, items) = Start::from_bytes(event)?;
-        let thread = Rc::new(Thread::new(u64_at(&own, 0), name));
-        Some(Self {
-            start,
-            end: None,
-            items: items.to_vec(),
-            thread,
-            site: site(start.site),
-            process: OnceCell::new(),
-            by_children: None,
-        })
-    }
-
-    fn items(&self) -> Items<'_> {
-        Items(&self.items)
-    }
-
-    fn all(&self, kind: ItemKind) -> impl Iterator<Item = Item<'_>> {
-        self.items().filter(move |item| item.kind == kind)
-    }
-
-    fn text(&self, kind: ItemKind) -> Option<&str> {
-        self.all(kind).next().map(|item| item.text())
-    }
-
-    /// What it used; none for a task that was not measured, or is still open.
-    pub(super) fn measured(&self) -> Option<Measured> {
-        self.all(ItemKind::Measured).next().and_then(|item| Measured::read(item.payload))
-    }
-
-    /// What changed in the process and the machine while it ran.
-    pub(super) fn process_use(&self) -> Option<ProcessUse> {
-        *self.process.get_or_init(|| self.process_use_now())
-    }
-
-    fn process_use_now(&self) -> Option<ProcessUse> {
-        let counters = |kind| {
-            let item = self.all(kind).next()?;
-            Some(Snapshot(item.payload).process_usage().unwrap_or_default())
-        };
-        let before = counters(ItemKind::TelemetryAtStart)?;
-        let after = counters(ItemKind::TelemetryAtEnd)?;
-        let mut used = ProcessUse::between(&before, &after);
-        if let Some(Ok(energy)) = self.energy_use() {
-            used.microjoules = i64::try_from(energy.microjoules()).ok();
-        }
-        Some(used)
-    }
-
-    /// What the meters said when it began or ended.
-    pub(super) fn energy_at(&self, kind: ItemKind) -> Option<Energy> {
-        Snapshot(self.all(kind).next()?.payload).energy()
-    }
-
-    /// The energy that was used while it ran; why that is not known, and none where nobody asked.
-    pub(super) fn energy_use(&self) -> Option<Result<EnergyUsed, String>> {
-        let before = self.energy_at(ItemKind::TelemetryAtStart);
-        let after = self.energy_at(ItemKind::TelemetryAtEnd);
-        if before.is_none() && after.is_none() {
-            return None;
-        }
-        Some(after.unwrap_or_default().since(&before.unwrap_or_default()))
-    }
-
-    pub(super) fn status(&self) -> Status {
-        match self.end {
-            None => Status::Running,
-            Some(End { ending: Ending::Finished | Ending::Dropped, .. })
-                if self.text(ItemKind::ErrorMessage).is_none() =>
-            {
-                Status::Finished
-            }
-            Some(_) => Status::Error,
-        }
-    }
-}
 
 /// What the tasks of one run have in common, as fields of their records.
 #[derive(Debug)]
 pub(super) struct Common {
     workflow: String,
     process: String,
+    /// Places in the code that tasks by hand and loops name, each with its fields, the last one first: few of them make many
+    /// records.
+    places: RefCell<VecDeque<(Vec<u8>, String)>>,
 }
+
+/// Places that are kept.
+const MOST_PLACES: usize = 64;
 
 impl Common {
     pub(super) fn new(
@@ -180,7 +60,23 @@ impl Common {
                 }
                 job_id.iter().try_for_each(|job| record.field("job_id", job))
             }),
+            places: RefCell::default(),
         }
+    }
+
+    /// Adds the place in the code that a task without a site names.
+    fn add_place(&self, record: &mut Object<'_>, task: &Task) {
+        let place = task.all(ItemKind::Code).next().map_or(&[][..], |item| item.payload);
+        let mut places = self.places.borrow_mut();
+        match places.iter().position(|(known, _)| *known == place) {
+            Some(at) => places.swap(0, at),
+            None => {
+                places.truncate(MOST_PLACES - 1);
+                let fields = json::fields(|record| record.field("code", &Place(place)));
+                places.push_front((place.to_vec(), fields));
+            }
+        }
+        record.ready(&places[0].1);
     }
 }
 
@@ -302,17 +198,18 @@ impl<'a> TaskView<'a> {
         record.ready(&common.process);
         let thread = &task.thread;
         record.ready(thread.json.get_or_init(|| json::fields(|it| it.field("thread", &**thread))));
-        let code = || json::fields(|record| record.field("code", &Code { task, site: task.site }));
         match task.site {
-            Some(site) => record.ready(site.code.get_or_init(code)),
-            None => record.ready(&code()),
+            Some(site) => record.ready(
+                site.code.get_or_init(|| json::fields(|record| record.field("code", &Code(site)))),
+            ),
+            None => common.add_place(&mut record, task),
         }
         let hashes = Hashes::of(&values);
         if !hashes.is_empty() {
             record.field("hashes", &hashes)?;
         }
         for item in task.all(ItemKind::Unavailable) {
-            if let Key::Name(what) = item.key {
+            if let Key::Name(what) = item.key() {
                 notes.add(what.to_owned(), item.text().to_owned().into());
             }
         }
@@ -370,7 +267,7 @@ impl<'a> Values<'a> {
         let mut values = Self { used: Vec::new(), generated: Vec::new(), metadata: Vec::new() };
         let spec = task.site.map(|site| &site.spec);
         // Where each output is, in a task that may have thousands of them.
-        let mut outputs = (task.items.len() > MANY_ITEMS).then(HashMap::new);
+        let mut outputs = (task.items().0.len() > MANY_ITEMS).then(HashMap::new);
         for item in task.items() {
             let (entries, names) = match item.kind {
                 ItemKind::Used => (&mut values.used, spec.map(|spec| spec.used)),
@@ -378,7 +275,7 @@ impl<'a> Values<'a> {
                 ItemKind::Metadata => (&mut values.metadata, spec.map(|spec| spec.metadata)),
                 _ => continue,
             };
-            let name = match item.key {
+            let name = match item.key() {
                 Key::Name(name) => name,
                 Key::Index(index) => {
                     names.and_then(|names| names.get(usize::from(index))).unwrap_or(&"value")
@@ -536,30 +433,37 @@ impl Serialize for Failure<'_> {
     }
 }
 
-struct Code<'a> {
-    task: &'a Task,
-    site: Option<&'static Site>,
+/// Where an annotated function is.
+struct Code(&'static Site);
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let spec = &self.0.spec;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("crate", spec.crate_name)?;
+        map.serialize_entry("version", spec.crate_version)?;
+        map.serialize_entry("module", spec.module)?;
+        if let Some(function) = self.0.function() {
+            map.serialize_entry("function", function)?;
+        }
+        map.serialize_entry("file", spec.file)?;
+        map.serialize_entry("line", &spec.line)?;
+        map.serialize_entry("column", &spec.column)?;
+        if let Some(commit) = spec.commit {
+            map.serialize_entry("commit", commit)?;
+        }
+        map.end()
+    }
 }
 
-impl Serialize for Code<'_> {
+/// Where a task by hand or a loop is: line, column and file.
+struct Place<'a>(&'a [u8]);
+
+impl Serialize for Place<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if let Some(site) = self.site {
-            let spec = &site.spec;
-            map.serialize_entry("crate", spec.crate_name)?;
-            map.serialize_entry("version", spec.crate_version)?;
-            map.serialize_entry("module", spec.module)?;
-            if let Some(function) = site.function() {
-                map.serialize_entry("function", function)?;
-            }
-            map.serialize_entry("file", spec.file)?;
-            map.serialize_entry("line", &spec.line)?;
-            map.serialize_entry("column", &spec.column)?;
-            if let Some(commit) = spec.commit {
-                map.serialize_entry("commit", commit)?;
-            }
-        } else if let Some(item) = self.task.all(ItemKind::Code).next() {
-            let (place, file) = item.payload.split_at(item.payload.len().min(8));
+        if !self.0.is_empty() {
+            let (place, file) = self.0.split_at(self.0.len().min(8));
             map.serialize_entry("file", &String::from_utf8_lossy(file))?;
             map.serialize_entry("line", &u32_at(place, 0))?;
             map.serialize_entry("column", &u32_at(place, 4))?;

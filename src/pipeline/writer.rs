@@ -12,7 +12,7 @@ use super::pairing::{ById, OpenTask, Pairing};
 use super::recorder::{self, Command, made_progress};
 use super::run::{Run, RunEnd};
 use super::session::Home;
-use super::view::Task;
+use super::task::Task;
 use super::{push, rings, session, signal};
 use crate::clock;
 use crate::context::Number;

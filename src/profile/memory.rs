@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::telemetry::memory_now;
+use crate::telemetry::resident_now;
 use crate::{alloc, clock, current_task_id};
 
 /// Memory in use at one moment. What cannot be known is none.
@@ -28,7 +28,7 @@ impl Snapshot {
         Self {
             label: label.to_owned(),
             timestamp: clock::seconds(clock::wall_ns(clock::monotonic_ns())),
-            rss_bytes: memory_now().rss,
+            rss_bytes: resident_now(),
             allocated_bytes: alloc::is_installed().then(|| alloc::counts().live_bytes()),
             task_id: current_task_id().map(|id| id.to_string()),
         }

@@ -17,13 +17,27 @@ pub(crate) struct MemoryNow {
     pub(crate) pressure: Option<f64>,
 }
 
+/// All of it; the pressure, which changes slowly, only where it is wanted.
 #[cfg(target_os = "linux")]
-pub(crate) fn memory_now() -> MemoryNow {
-    super::linux::of_this_process().memory_now()
+pub(crate) fn memory_now(with_pressure: bool) -> MemoryNow {
+    super::linux::of_this_process().memory_now(with_pressure)
 }
 
+/// Resident memory of this process.
+#[cfg(target_os = "linux")]
+pub(crate) fn resident_now() -> Option<u64> {
+    super::linux::of_this_process().resident_now()
+}
+
+/// Resident memory of this process.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn memory_now() -> MemoryNow {
+pub(crate) fn resident_now() -> Option<u64> {
+    memory_now(false).rss
+}
+
+/// All of it that this system tells, to which the pressure does not belong.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn memory_now(_with_pressure: bool) -> MemoryNow {
     use super::{TelemetryCapture, TelemetryType, Types};
     use crate::once::Once;
 

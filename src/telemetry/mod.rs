@@ -40,7 +40,7 @@ pub use energy::EnergyUsed;
 pub use gpu::{GpuDevice, GpuInfo};
 pub use machine::MachineInfo;
 #[cfg(feature = "events")]
-pub(crate) use memory_now::{MemoryNow, memory_now};
+pub(crate) use memory_now::{MemoryNow, memory_now, resident_now};
 pub use parts::{
     Cpu, CpuTimes, Disk, DiskIo, DiskUsage, Energy, IoCounters, Memory, NetIo, Network, Process,
     ProcessMemory, ProcessTimes, Swap, Switches, Telemetry, VirtualMemory,

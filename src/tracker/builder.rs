@@ -10,10 +10,11 @@ use super::collector::{About, Collector};
 use super::core::Core;
 use super::entry::Session;
 use super::file::Wanted;
-use super::host_memory::Host;
+use super::host_memory::{Host, Process};
+use super::line::Lines;
 use super::recorder::FlightRecorder;
 use super::shared::Shared;
-use super::thread::{Cleanup, OnAlert, Outlet, Sampler};
+use super::thread::{Cleanup, OnAlert, Outlet, Sampler, Sink};
 use super::time::Clock;
 use super::{Device, Tracker, gpu};
 use crate::context::Watch;
@@ -183,7 +184,7 @@ impl TrackerBuilder {
         let mut collectors = self.named()?;
         collectors.append(&mut self.collectors);
         if collectors.is_empty() {
-            collectors.push(Box::new(Host));
+            collectors.push(Box::new(Host::default()));
         }
         let abouts: Vec<About> = collectors.iter().map(|collector| collector.about()).collect();
         let mut identity = match self.identity {
@@ -209,7 +210,11 @@ impl TrackerBuilder {
         core.has_recorder = has_recorder;
         let outputs: Vec<_> = self.outputs.into_iter().map(Wanted::open).collect::<Result<_>>()?;
         let sink = match self.sink {
-            Some((folder, options)) => Some(SinkWriter::open(folder, options, core.summary())?),
+            Some((folder, options)) => Some(Sink {
+                lines: Lines::new(Arc::clone(&core.session), options.target),
+                writer: SinkWriter::open(folder, options.clone(), core.summary())?,
+                options,
+            }),
             None => None,
         };
         // Only now that nothing else can be in the way, what was in the files goes.
@@ -233,6 +238,7 @@ impl TrackerBuilder {
             unfinished: None,
             refused: None,
             tasks: Vec::new(),
+            entries: Vec::new(),
         };
         let (ended, has_ended) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("runlore-tracker".to_owned());
@@ -277,7 +283,8 @@ impl TrackerBuilder {
         let mut found: Vec<Box<dyn Collector>> = Vec::new();
         for device in &self.devices {
             match device {
-                Device::Host => found.push(Box::new(Host)),
+                Device::Host => found.push(Box::new(Host::default())),
+                Device::Process => found.push(Box::new(Process)),
                 Device::Gpus => {
                     let gpus = gpu::all().map_err(|reason| no_gpus(&reason))?;
                     found.extend(gpus.into_iter().map(|gpu| Box::new(gpu) as Box<dyn Collector>));

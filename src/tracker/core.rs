@@ -22,7 +22,7 @@ const MOST_WAITING: usize = 10_000;
 
 #[derive(Debug)]
 pub(super) struct Core {
-    pub(super) session: Session,
+    pub(super) session: Arc<Session>,
     pub(super) clock: Clock,
     pub(super) devices: Vec<Device>,
     alerts: Option<Alerts>,
@@ -37,7 +37,9 @@ pub(super) struct Core {
     clock_steps: u64,
     pub(super) missed: u64,
     /// Events on their way to a sink, if there is one.
-    waiting: Option<Vec<TelemetryEvent>>,
+    waiting: Option<Vec<Entry>>,
+    /// How many of them are worth waking the tracker's thread for.
+    pub(super) worth_writing: usize,
     pub(super) not_written: u64,
     /// Alerts that callbacks are still to be told of.
     pub(super) told: Vec<Alert>,
@@ -66,7 +68,7 @@ impl Core {
         has_outlets: bool,
     ) -> Self {
         Self {
-            session,
+            session: Arc::new(session),
             clock,
             devices: devices.into_iter().map(Device::new).collect(),
             alerts,
@@ -81,6 +83,7 @@ impl Core {
             clock_steps: 0,
             missed: 0,
             waiting: has_outlets.then(Vec::new),
+            worth_writing: 1,
             not_written: 0,
             told: Vec::new(),
             phases: Phases::default(),
@@ -290,7 +293,7 @@ impl Core {
         self.total_events += 1;
         if let Some(waiting) = &mut self.waiting {
             if waiting.len() < MOST_WAITING {
-                waiting.push(entry.to_event(&self.session));
+                waiting.push(entry.clone());
             } else {
                 self.not_written += 1;
             }
@@ -298,9 +301,16 @@ impl Core {
         self.ring.push(entry);
     }
 
-    /// Events that are to be written, the oldest first.
-    pub(super) fn take_waiting(&mut self) -> Vec<TelemetryEvent> {
-        self.waiting.as_mut().map(std::mem::take).unwrap_or_default()
+    /// Hands out the events that are to be written, the oldest first, in exchange for room for more.
+    pub(super) fn swap_waiting(&mut self, empty: &mut Vec<Entry>) {
+        if let Some(waiting) = &mut self.waiting {
+            std::mem::swap(waiting, empty);
+        }
+    }
+
+    /// Whether so many events wait that somebody should write them now.
+    pub(super) fn wants_writing(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| waiting.len() >= self.worth_writing)
     }
 
     pub(super) fn events(&self) -> Vec<TelemetryEvent> {

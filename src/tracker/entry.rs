@@ -27,7 +27,7 @@ pub(super) struct Session {
 pub(super) struct DeviceFacts {
     pub(super) about: About,
     collector: String,
-    metadata: Map<String, Value>,
+    pub(super) metadata: Map<String, Value>,
 }
 
 impl DeviceFacts {
@@ -61,6 +61,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// By how much the allocator's memory has changed, where that can be known.
+    pub(super) fn change(&self) -> Option<i64> {
+        self.change.filter(|_| self.device.about.supported.allocated)
+    }
+
     pub(super) fn to_event(&self, session: &Session) -> TelemetryEvent {
         let Reading { allocated, reserved, active, inactive, used, free, total, host } =
             *self.reading;
@@ -97,7 +102,7 @@ impl Entry {
             allocator_reserved_bytes: reserved,
             allocator_active_bytes: active,
             allocator_inactive_bytes: inactive,
-            allocator_change_bytes: self.change.filter(|_| self.device.about.supported.allocated),
+            allocator_change_bytes: self.change(),
             device_used_bytes: used,
             device_free_bytes: free,
             device_total_bytes: total,

@@ -94,17 +94,28 @@ impl Health {
     }
 
     /// The six keys that every event has.
+    pub(super) const NAMES: [&str; 6] = [
+        "collector_health_status",
+        "telemetry_partial",
+        "collector_partial_fields",
+        "collector_last_error",
+        "collector_consecutive_failures",
+        "collector_next_retry_epoch_s",
+    ];
+
+    /// As events have it in their metadata.
     pub(super) fn put(&self, metadata: &mut Map<String, Value>) {
         let partial = self.status == DEGRADED;
         let retry = self.retry_at_ns.map(|at| at as f64 / 1e9);
-        for (name, value) in [
-            ("collector_health_status", json!(self.status)),
-            ("telemetry_partial", json!(partial)),
-            ("collector_partial_fields", json!(self.missing)),
-            ("collector_last_error", json!(self.last_error)),
-            ("collector_consecutive_failures", json!(self.failures)),
-            ("collector_next_retry_epoch_s", json!(retry)),
-        ] {
+        let values = [
+            json!(self.status),
+            json!(partial),
+            json!(self.missing),
+            json!(self.last_error),
+            json!(self.failures),
+            json!(retry),
+        ];
+        for (name, value) in Self::NAMES.into_iter().zip(values) {
             metadata.insert(name.to_owned(), value);
         }
     }

@@ -1,10 +1,12 @@
 //! The host as a device: the process on the machine, inside its container.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Map, Value};
 
 use super::collector::{About, Collector, Reading, Supported};
 use crate::alloc;
-use crate::telemetry::{MemoryNow, memory_now};
+use crate::telemetry::{MemoryNow, memory_now, resident_now};
 
 /// What the host has beside the counters of every device. What is not known is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -41,22 +43,40 @@ impl HostMemory {
         }
     }
 
+    /// The names that it has in the metadata of events.
+    pub(super) const NAMES: [&str; 7] = [
+        "rss_bytes",
+        "swap_used_bytes",
+        "swap_total_bytes",
+        "container_used_bytes",
+        "container_limit_bytes",
+        "processes",
+        Self::PRESSURE,
+    ];
+    pub(super) const PRESSURE: &str = "memory_pressure_percent";
+
+    /// All but the pressure, by name.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {
+        let numbers = [
+            self.rss,
+            self.swap_used,
+            self.swap_total,
+            self.container_used,
+            self.container_limit,
+            self.processes,
+        ];
+        Self::NAMES.into_iter().zip(numbers)
+    }
+
     /// As events have it in their metadata.
     pub(super) fn put(&self, metadata: &mut Map<String, Value>) {
-        for (name, number) in [
-            ("rss_bytes", self.rss),
-            ("swap_used_bytes", self.swap_used),
-            ("swap_total_bytes", self.swap_total),
-            ("container_used_bytes", self.container_used),
-            ("container_limit_bytes", self.container_limit),
-            ("processes", self.processes),
-        ] {
+        for (name, number) in self.numbers() {
             if let Some(number) = number {
                 metadata.insert(name.to_owned(), number.into());
             }
         }
         if let Some(pressure) = self.pressure {
-            metadata.insert("memory_pressure_percent".to_owned(), pressure.into());
+            metadata.insert(Self::PRESSURE.to_owned(), pressure.into());
         }
     }
 }
@@ -78,7 +98,13 @@ pub(super) fn reading_of(now: &MemoryNow, rss: Option<u64>, allocated: Option<u6
 
 /// This process on its machine.
 #[derive(Debug, Default)]
-pub(super) struct Host;
+pub(super) struct Host {
+    /// The pressure, and when it was read.
+    pressure: Option<(Instant, Option<f64>)>,
+}
+
+/// How long a pressure is good for: the kernel itself makes up a new one every two seconds.
+const PRESSURE_LASTS: Duration = Duration::from_secs(1);
 
 pub(super) fn about(source: &str) -> About {
     let supported = Supported {
@@ -94,21 +120,52 @@ pub(super) fn about(source: &str) -> About {
 
 impl Collector for Host {
     fn about(&self) -> About {
-        about(if alloc::is_installed() { "runlore.alloc" } else { "process" })
+        about(source())
     }
 
     fn collect(&mut self) -> Result<Reading, String> {
-        let now = memory_now();
+        let known = self.pressure.filter(|(at, _)| at.elapsed() < PRESSURE_LASTS);
+        let mut now = memory_now(known.is_none());
+        match known {
+            Some((_, pressure)) => now.pressure = pressure,
+            None => self.pressure = Some((Instant::now(), now.pressure)),
+        }
         if now.rss.is_none() && now.total.is_none() {
             return Err(
                 "this system tells neither the memory of the process nor its own".to_owned()
             );
         }
-        // What the allocator counts is exact; what is resident also holds code, stacks and what was not given back.
-        let allocated = alloc::is_installed().then(|| alloc::counts().live_bytes());
         if let Some(rss) = now.rss {
             crate::profile::note_resident(rss);
         }
-        Ok(reading_of(&now, now.rss, allocated))
+        Ok(reading_of(&now, now.rss, allocated()))
     }
+}
+
+/// This process, wherever it is.
+#[derive(Debug)]
+pub(super) struct Process;
+
+impl Collector for Process {
+    fn about(&self) -> About {
+        let supported = Supported { allocated: true, reserved: true, ..Supported::default() };
+        About { supported, ..about(source()) }
+    }
+
+    fn collect(&mut self) -> Result<Reading, String> {
+        let rss = resident_now().ok_or("this system does not tell the memory of the process")?;
+        crate::profile::note_resident(rss);
+        let host = HostMemory { rss: Some(rss), ..HostMemory::default() };
+        let (allocated, host) = (allocated().or(Some(rss)), Some(host));
+        Ok(Reading { allocated, reserved: Some(rss), host, ..Reading::default() })
+    }
+}
+
+fn source() -> &'static str {
+    if alloc::is_installed() { "runlore.alloc" } else { "process" }
+}
+
+/// What the allocator counts is exact; what is resident also holds code, stacks and what was not given back.
+fn allocated() -> Option<u64> {
+    alloc::is_installed().then(|| alloc::counts().live_bytes())
 }

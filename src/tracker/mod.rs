@@ -44,6 +44,7 @@ mod file;
 mod gpu;
 mod health;
 mod host_memory;
+mod line;
 mod phase;
 mod process_tree;
 mod recorder;
@@ -93,6 +94,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Device {
     /// This process on its machine, inside its container.
     Host,
+    /// This process alone: what is resident, and what the [counting allocator](crate::alloc) counts. A fraction of the cost, and no alerts
+    /// about the machine.
+    Process,
     /// All graphics processors that the program may use.
     Gpus,
     /// One of them.
@@ -167,8 +171,11 @@ impl Tracker {
         let kind = if event_type.trim().is_empty() { "event" } else { event_type };
         let metadata = without_secrets(metadata);
         let said = Said { metadata, ..Said::plain(scrub(kind), Some(0), scrub(context)) };
-        self.change(|core| core.add(0, said));
-        self.shared.wake();
+        if self.shared.is_of_this_process() {
+            let mut core = self.shared.lock();
+            core.add(0, said);
+            self.shared.unlock(core);
+        }
     }
 
     /// Begins a phase; it ends when the guard is dropped. Phases of a thread are inside each other.

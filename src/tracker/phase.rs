@@ -44,8 +44,7 @@ impl Phase {
             let scope = Scope { name: name.to_owned(), sequence, attributes };
             core.phases.open.entry(std::thread::current().id()).or_default().push(scope);
             core.add_phase("enter", sequence);
-            drop(core);
-            shared.wake();
+            shared.unlock(core);
         }
         Self { shared: Arc::clone(shared), sequence, _not_send: PhantomData }
     }
@@ -66,8 +65,7 @@ impl Drop for Phase {
                 core.phases.open.remove(&thread);
             }
         }
-        drop(core);
-        self.shared.wake();
+        self.shared.unlock(core);
     }
 }
 

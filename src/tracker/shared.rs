@@ -67,6 +67,15 @@ impl Shared {
         }
     }
 
+    /// Gives the lock back, and wakes the thread if enough events wait to be written.
+    pub(super) fn unlock(&self, core: MutexGuard<'_, Core>) {
+        let wants_writing = core.wants_writing();
+        drop(core);
+        if wants_writing {
+            self.wake();
+        }
+    }
+
     pub(super) fn set_thread(&self, thread: Thread) {
         _ = self.thread.set(thread);
     }

@@ -11,17 +11,22 @@ use serde_json::{Map, Value, json};
 use super::alerts::{Alert, AlertKind, Level};
 use super::collector::Collector;
 use super::core::Said;
+use super::entry::Entry;
+use super::line::Lines;
 use super::recorder::{FlightRecorder, Occasion};
 use super::shared::Shared;
 use crate::alloc::{self, Failed};
 use crate::context::Watch;
-use crate::events::{SessionStatus, SinkWriter, TelemetryEvent};
+use crate::events::{SessionStatus, SinkOptions, SinkWriter, TelemetryEvent};
 use crate::pipeline::notice;
 use crate::record::Id;
 use crate::{Error, ErrorKind, Result};
 
 /// Between two cleanups, and between two dumps that nobody asked for.
 const PAUSE: Duration = Duration::from_secs(30);
+
+/// Between two looks whether there is something for a sink, however soon that is to be flushed.
+const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
 /// Something that takes events as they come, beside a sink.
 pub(crate) trait Outlet: Send {
@@ -44,12 +49,19 @@ pub(super) type OnAlert = Box<dyn Fn(&Alert) + Send>;
 /// Called to give memory back.
 pub(super) type Cleanup = Box<dyn FnMut() + Send>;
 
+/// A sink, and how events become lines of it.
+pub(super) struct Sink {
+    pub(super) writer: SinkWriter,
+    pub(super) lines: Lines,
+    pub(super) options: SinkOptions,
+}
+
 pub(super) struct Sampler {
     pub(super) shared: Arc<Shared>,
     pub(super) interval: Duration,
     pub(super) collectors: Vec<Box<dyn Collector>>,
     pub(super) watch: Watch,
-    pub(super) sink: Option<SinkWriter>,
+    pub(super) sink: Option<Sink>,
     pub(super) outlets: Vec<Box<dyn Outlet>>,
     pub(super) on_alert: Vec<OnAlert>,
     pub(super) cleanup: Option<Cleanup>,
@@ -61,6 +73,8 @@ pub(super) struct Sampler {
     /// Why the first event that the sink refused is not in it, and how many are not.
     pub(super) refused: Option<(Error, u64)>,
     pub(super) tasks: Vec<Id>,
+    /// Events that are written.
+    pub(super) entries: Vec<Entry>,
 }
 
 impl Sampler {
@@ -92,15 +106,22 @@ impl Sampler {
                 answered = asked;
             }
             let until_next = next.saturating_duration_since(Instant::now());
-            let until_flush = self.sink.as_ref().and_then(SinkWriter::due_in);
             let others = self.outlets.iter().filter_map(|outlet| outlet.due_in());
-            std::thread::park_timeout(others.chain(until_flush).fold(until_next, Duration::min));
+            let due = others.chain([self.until_flush()]);
+            std::thread::park_timeout(due.fold(until_next, Duration::min));
         }
         drop(watcher);
         self.shared.lock().stop(SessionStatus::Completed);
         self.tell();
         self.finish_dump();
         self.close()
+    }
+
+    /// How long the sink can wait. Nobody tells of single events that it is to have: they are found in time.
+    fn until_flush(&self) -> Duration {
+        self.sink.as_ref().map_or(Duration::MAX, |sink| {
+            sink.writer.due_in().unwrap_or(sink.options.flush_every.max(SHORTEST_LOOK))
+        })
     }
 
     /// When the next sample is due; those that it is too late for are missed, and counted.
@@ -176,7 +197,7 @@ impl Sampler {
         self.write();
         if let Some(sink) = &mut self.sink {
             // Where it cannot be written, that is told with the next event.
-            _ = sink.flush();
+            _ = sink.writer.flush();
         }
     }
 
@@ -209,19 +230,26 @@ impl Sampler {
         if self.sink.is_none() && self.outlets.is_empty() {
             return;
         }
-        let waiting = self.shared.lock().take_waiting();
-        for event in &waiting {
+        let session = {
+            let mut core = self.shared.lock();
+            core.swap_waiting(&mut self.entries);
+            Arc::clone(&core.session)
+        };
+        for entry in self.entries.drain(..) {
             if let Some(sink) = &mut self.sink
-                && let Err(error) = sink.append(event)
+                && let Err(error) = sink.lines.append(&entry, &mut sink.writer)
             {
                 self.shared.lock().not_written += 1;
                 self.refused.get_or_insert((error, 0)).1 += 1;
             }
-            self.outlets.iter_mut().for_each(|outlet| outlet.take(event));
+            if !self.outlets.is_empty() {
+                let event = entry.to_event(&session);
+                self.outlets.iter_mut().for_each(|outlet| outlet.take(&event));
+            }
         }
         self.outlets.iter_mut().for_each(|outlet| outlet.tick());
         if let Some(sink) = &mut self.sink {
-            sink.flush_if_due();
+            sink.writer.flush_if_due();
             self.note_sink();
         }
     }
@@ -229,8 +257,13 @@ impl Sampler {
     /// Says in an event that the sink cannot be written, or can again.
     fn note_sink(&self) {
         let Some(sink) = &self.sink else { return };
-        let totals = sink.totals();
+        let totals = sink.writer.totals();
         let mut core = self.shared.lock();
+        if self.outlets.is_empty() {
+            // As many as the next flush is for.
+            core.worth_writing =
+                sink.options.flush_events.saturating_sub(sink.writer.waiting()).max(1);
+        }
         if core.sink.last_error != totals.last_error {
             let (kind, text) = match &totals.last_error {
                 Some(error) => ("sink_degraded", error.clone()),
@@ -261,7 +294,7 @@ impl Sampler {
                 let summary = self.shared.lock().summary();
                 (summary.status, summary.ended_at_ns.unwrap_or(summary.started_at_ns))
             };
-            match sink.close(status, ended) {
+            match sink.writer.close(status, ended) {
                 Ok(totals) => self.shared.lock().sink = totals,
                 Err(error) => {
                     self.shared.lock().sink.last_error = Some(error.to_string());

@@ -146,11 +146,32 @@ impl SinkWriter {
         put_line(&record, &mut self.buffer)
             .map_err(|error| Error::new(ErrorKind::Record, error.to_string()))?;
         self.lengths.push_back(self.buffer.len() - before);
+        self.make_room();
+        Ok(())
+    }
+
+    /// Takes an event that somebody else writes: one whole line of this session, in this schema. Whoever has more of them goes on with
+    /// those before [`flush_if_due`](Self::flush_if_due): what has come by then is written, and synced, at once.
+    pub(crate) fn append_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.buffer.len();
+        write(&mut self.buffer);
+        self.lengths.push_back(self.buffer.len() - before);
+        if self.buffer.len() > self.options.buffer_bytes / 2 {
+            self.make_room();
+        }
+    }
+
+    /// Flushes if it is time to, and drops the oldest where that did not help.
+    fn make_room(&mut self) {
         self.flush_if_due();
         if self.buffer.len() > self.options.buffer_bytes {
             self.drop_oldest();
         }
-        Ok(())
+    }
+
+    /// How many events wait for the next flush.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lengths.len()
     }
 
     /// Flushes if it is time to. To be called now and then where events are rare.
@@ -158,8 +179,7 @@ impl SinkWriter {
         let is_full = self.lengths.len() >= self.options.flush_events
             || self.buffer.len() > self.options.buffer_bytes / 2;
         let is_due = self.due_in().is_some_and(|due| due.is_zero());
-        let may_try = self.retry.is_none_or(|(at, _)| Instant::now() >= at);
-        if is_due || is_full && may_try {
+        if is_due || is_full && self.retry.is_none() {
             _ = self.flush();
         }
     }

@@ -15,7 +15,7 @@ use crate::pipeline::memory::Memory;
 use crate::pipeline::notice::notice;
 use crate::pipeline::owner::Owner;
 use crate::pipeline::site::{Site, SiteRecord};
-use crate::pipeline::view::Task;
+use crate::pipeline::task::Task;
 use crate::pipeline::{file_size, lock};
 use crate::record::Id;
 use crate::store::jsonl::{LIMIT, Line, Lines};

@@ -21,7 +21,7 @@ use super::memory::Memory;
 use super::notice::notice;
 use super::run::RunSpec;
 use super::site::{self, Site};
-use super::{file_size, rings, view::Task};
+use super::{file_size, rings, task::Task};
 use crate::context::Number;
 use crate::identity::Identity;
 use crate::settings::Durability;

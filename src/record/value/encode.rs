@@ -57,6 +57,21 @@ pub struct Encoder<'b> {
     whole: bool,
 }
 
+/// Where an integer stands in a buffer of values that is copied again and again, each time with another number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot(usize);
+
+impl Slot {
+    /// Puts a number there.
+    #[inline]
+    pub(crate) fn fill(self, buffer: &mut [u8], number: u64) {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        if let Some(place) = buffer.get_mut(self.0..self.0 + size_of::<i64>()) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+    }
+}
+
 impl<'b> Encoder<'b> {
     pub(crate) fn new(buffer: &'b mut Vec<u8>, limits: Limits, secret: bool) -> Self {
         let end = buffer.len() + limits.bytes as usize;
@@ -147,6 +162,12 @@ impl<'b> Encoder<'b> {
         let mut bytes = [tag::INT; 9];
         bytes[1..].copy_from_slice(&value.to_le_bytes());
         self.put(&bytes);
+    }
+
+    /// An integer that is filled in later.
+    pub(crate) fn slot(&mut self) -> Slot {
+        self.i64(0);
+        Slot(self.buffer.len() - size_of::<i64>())
     }
 
     /// An unsigned integer.

@@ -13,6 +13,7 @@ mod tag;
 mod text;
 mod view;
 
+pub(crate) use encode::Slot;
 pub use encode::{CaptureValue, Encoder};
 pub use limits::Limits;
 pub(crate) use slice::numeric_slice;

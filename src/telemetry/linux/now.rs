@@ -6,7 +6,13 @@ use crate::telemetry::memory_now::MemoryNow;
 use crate::telemetry::scan::Scan;
 
 impl Host {
-    pub(in crate::telemetry) fn memory_now(&self) -> MemoryNow {
+    pub(in crate::telemetry) fn resident_now(&self) -> Option<u64> {
+        _ = self.statm.check();
+        Scratch::with(|scratch| process::memory(self, &mut scratch.buffer).ok())
+            .map(|memory| memory.rss)
+    }
+
+    pub(in crate::telemetry) fn memory_now(&self, with_pressure: bool) -> MemoryNow {
         // Nothing else is looked at that would show if somebody has closed our files.
         _ = self.statm.check();
         Scratch::with(|scratch| {
@@ -22,7 +28,9 @@ impl Host {
                 now.swap_total = found.swap_total;
                 now.swap_free = found.swap_free;
             }
-            now.pressure = self.pressure.read(Shape::Whole, buffer, pressure).ok();
+            if with_pressure {
+                now.pressure = self.pressure.read(Shape::Whole, buffer, pressure).ok();
+            }
             if let Some(container) = self.container() {
                 // A file that somebody has closed is found again by reading all of them.
                 let all = |buffer: &mut Vec<u8>| container.numbers(buffer).memory.current;
@@ -64,14 +72,14 @@ mod tests {
                 "some avg10=12.34 avg60=1.00 avg300=0.10 total=5\nfull avg10=0.50 avg60=0 avg300=0 total=1\n",
             ),
         ]);
-        let now = Host::new(folder.path()).memory_now();
+        let now = Host::new(folder.path()).memory_now(true);
         assert_eq!((now.total, now.available), (Some(1_024_000), Some(409_600)));
         assert_eq!((now.swap_total, now.swap_free), (Some(51_200), Some(20_480)));
         assert_eq!(now.pressure, Some(12.34));
         assert_eq!((now.container_used, now.container_limit), (None, None));
         assert!(now.rss.is_some_and(|rss| rss >= 300 * 4096));
 
-        let nothing = Host::new(&folder.path().join("empty")).memory_now();
+        let nothing = Host::new(&folder.path().join("empty")).memory_now(true);
         assert_eq!(nothing, MemoryNow::default());
     }
 }

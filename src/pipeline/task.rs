@@ -1,0 +1,184 @@
+//! A task as the writer has it: a START, perhaps what was added to it, perhaps an END.
+
+use std::cell::OnceCell;
+use std::io::Read;
+use std::rc::Rc;
+
+use super::event::{End, Ending, Item, ItemKind, Items, Measured, Start, bytes_of, u64_at};
+use super::resources::ProcessUse;
+use super::shed;
+use super::site::Site;
+use super::thread::Thread;
+use crate::record::Status;
+use crate::telemetry::{Energy, EnergyUsed, Snapshot};
+
+/// Bytes that a task may hold while it is open. When it has more, the oldest of what it gave goes.
+const MOST_ITEMS: usize = 256 << 10;
+
+/// A task, open while `end` is missing.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) start: Start,
+    pub(super) end: Option<End>,
+    /// The items of START, of what was added, and of END, one after the other.
+    items: Vec<u8>,
+    /// A bit for each kind among them, once that was asked for: a task has few kinds, and is asked for all.
+    kinds: OnceCell<u32>,
+    pub(super) thread: Rc<Thread>,
+    /// None for a task without the macro.
+    pub(super) site: Option<&'static Site>,
+    /// What changed in the process while it ran, once that was asked for.
+    process: OnceCell<Option<ProcessUse>>,
+    /// What its children changed in the process; none where not all of them are known.
+    pub(super) by_children: Option<ProcessUse>,
+}
+
+impl Task {
+    /// A task that has begun with these items, and of whose children nothing is known.
+    pub(super) fn begun(
+        start: Start,
+        items: Vec<u8>,
+        thread: Rc<Thread>,
+        site: Option<&'static Site>,
+    ) -> Self {
+        Self {
+            start,
+            end: None,
+            items,
+            kinds: OnceCell::new(),
+            thread,
+            site,
+            process: OnceCell::new(),
+            by_children: None,
+        }
+    }
+
+    /// Adds to what is known of it, the oldest of what it gave goes where that becomes too much.
+    pub(super) fn add(&mut self, items: &[u8]) {
+        self.extend(items);
+        if self.items.len() > MOST_ITEMS {
+            shed::forget_old(&mut self.items, MOST_ITEMS / 2);
+        }
+    }
+
+    /// Adds to what is known of it, however much that is.
+    pub(super) fn extend(&mut self, items: &[u8]) {
+        self.items.extend_from_slice(items);
+        self.kinds.take();
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self, end: End, items: &[u8]) {
+        self.end = Some(end);
+        self.extend(items);
+    }
+
+    /// Its buffer, emptied, for another task; none where it has none.
+    pub(super) fn into_buffer(self) -> Option<Vec<u8>> {
+        let mut buffer = self.items;
+        buffer.clear();
+        (buffer.capacity() > 0).then_some(buffer)
+    }
+
+    /// Appends all that another process needs of a task that is open.
+    pub(super) fn spill(&self, to: &mut Vec<u8>) {
+        let name = self.thread.name.as_deref().unwrap_or_default().as_bytes();
+        let length = 8 + 8 + 1 + name.len() + Start::BYTES + self.items.len();
+        to.extend_from_slice(&(length as u64).to_le_bytes());
+        to.extend_from_slice(&self.thread.id.to_le_bytes());
+        to.push(name.len() as u8);
+        to.extend_from_slice(name);
+        to.extend_from_slice(&bytes_of(&self.start.to_words()));
+        to.extend_from_slice(&self.items);
+    }
+
+    /// Reads the next task that `spill` wrote, of at most `left` bytes; none where there is no whole one. `site` finds a
+    /// call site by its number.
+    pub(super) fn unspill(
+        from: &mut impl Read,
+        left: &mut u64,
+        site: impl FnOnce(u32) -> Option<&'static Site>,
+    ) -> Option<Self> {
+        let mut length = [0; 8];
+        from.read_exact(&mut length).ok()?;
+        let length = u64::from_le_bytes(length);
+        // Only what the file really has is made room for.
+        *left = left.checked_sub(length)?;
+        let mut own = vec![0; usize::try_from(length.checked_sub(8)?).ok()?];
+        from.read_exact(&mut own).ok()?;
+        let name_length = usize::from(*own.get(8)?);
+        let (name, event) = own.get(9..)?.split_at_checked(name_length)?;
+        let (start, items) = Start::from_bytes(event)?;
+        let thread = Rc::new(Thread::new(u64_at(&own, 0), name));
+        Some(Self::begun(start, items.to_vec(), thread, site(start.site)))
+    }
+
+    pub(super) fn items(&self) -> Items<'_> {
+        Items(&self.items)
+    }
+
+    fn has(&self, kind: ItemKind) -> bool {
+        let kinds = || self.items().fold(0, |kinds, item| kinds | item.kind.bit());
+        self.kinds.get_or_init(kinds) & kind.bit() != 0
+    }
+
+    pub(super) fn all(&self, kind: ItemKind) -> impl Iterator<Item = Item<'_>> {
+        let items = if self.has(kind) { self.items() } else { Items(&[]) };
+        items.filter(move |item| item.kind == kind)
+    }
+
+    pub(super) fn text(&self, kind: ItemKind) -> Option<&str> {
+        self.all(kind).next().map(|item| item.text())
+    }
+
+    /// What it used; none for a task that was not measured, or is still open.
+    pub(super) fn measured(&self) -> Option<Measured> {
+        self.all(ItemKind::Measured).next().and_then(|item| Measured::read(item.payload))
+    }
+
+    /// What changed in the process and the machine while it ran.
+    pub(super) fn process_use(&self) -> Option<ProcessUse> {
+        *self.process.get_or_init(|| self.process_use_now())
+    }
+
+    fn process_use_now(&self) -> Option<ProcessUse> {
+        let counters = |kind| {
+            let item = self.all(kind).next()?;
+            Some(Snapshot(item.payload).process_usage().unwrap_or_default())
+        };
+        let before = counters(ItemKind::TelemetryAtStart)?;
+        let after = counters(ItemKind::TelemetryAtEnd)?;
+        let mut used = ProcessUse::between(&before, &after);
+        if let Some(Ok(energy)) = self.energy_use() {
+            used.microjoules = i64::try_from(energy.microjoules()).ok();
+        }
+        Some(used)
+    }
+
+    /// What the meters said when it began or ended.
+    pub(super) fn energy_at(&self, kind: ItemKind) -> Option<Energy> {
+        Snapshot(self.all(kind).next()?.payload).energy()
+    }
+
+    /// The energy that was used while it ran; why that is not known, and none where nobody asked.
+    pub(super) fn energy_use(&self) -> Option<Result<EnergyUsed, String>> {
+        let before = self.energy_at(ItemKind::TelemetryAtStart);
+        let after = self.energy_at(ItemKind::TelemetryAtEnd);
+        if before.is_none() && after.is_none() {
+            return None;
+        }
+        Some(after.unwrap_or_default().since(&before.unwrap_or_default()))
+    }
+
+    pub(super) fn status(&self) -> Status {
+        match self.end {
+            None => Status::Running,
+            Some(End { ending: Ending::Finished | Ending::Dropped, .. })
+                if !self.has(ItemKind::ErrorMessage) =>
+            {
+                Status::Finished
+            }
+            Some(_) => Status::Error,
+        }
+    }
+}
