@@ -56,6 +56,19 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
+
+    /// What caused it. The error's own text ends with it, so that [`source`](std::error::Error::source) gives what
+    /// caused *that*: whoever prints a whole chain says nothing twice.
+    ///
+    /// ```
+    /// let error = runlore::store::jsonl::read("no/such/folder").err().unwrap();
+    /// let cause = error.get_ref().unwrap();
+    /// assert!(cause.is::<std::io::Error>());
+    /// assert!(error.to_string().ends_with(&cause.to_string()));
+    /// ```
+    pub fn get_ref(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.source.as_deref()
+    }
 }
 
 /// The same sentence: it is what a `main` that returns the error prints.
@@ -77,9 +90,6 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.source {
-            Some(source) => Some(source.as_ref()),
-            None => None,
-        }
+        self.source.as_ref()?.source()
     }
 }

@@ -51,7 +51,7 @@
 //! Links to the calling task need nothing on one thread and across `.await`. To another thread, pool, spawned future
 //! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
 //!
-//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, memory, or one of your own. A [`Provenance`] answers
+//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, MongoDB, memory, or one of your own. A [`Provenance`] answers
 //! questions about what is there, in the language of [`query`], and so does the program `runlore`. After the run, [`analyze`]
 //! tells where its time went and what went wrong.
 //!
@@ -67,6 +67,9 @@
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
 //! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
+//! * `mongodb`, `mongodb-srv`: records in MongoDB, in the module `store::mongodb`; with DNS seed lists.
+//! * `gpu`, or `nvidia` and `amd`: graphics processors in [`telemetry`]. The vendors' libraries are looked for when the
+//!   program runs.
 //! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and what [`analyze`] finds in them;
 //!   `runlore::tracker`, which samples memory into them; `runlore::profile`, what parts of a program do to memory; and
 //!   `runlore::emit`, metrics by hand.

@@ -63,6 +63,10 @@ fn a_leak_is_told_from_iterations_and_from_a_step() {
     assert!((slope - 5.0).abs() < 0.3, "{slope}");
     assert!(leak.what.contains("from 1.09 GiB to 1.82 GiB, by 4.99 MiB a second"), "{}", leak.what);
 
+    // A program that ends gives everything back, within a sample or two.
+    let ended = (0..200).map(|at| if at < 197 { 1000 + at * 20 } else { (199 - at) * 13 });
+    assert_eq!(kinds(&analyzed(allocated(ended))), [(Kind::LeakSuspect, Severity::Warning)]);
+
     let steady = (0..200).map(|at| 1000 + if at % 4 < 2 { 500 } else { 0 });
     assert_eq!(kinds(&analyzed(allocated(steady))), []);
     let one_step = (0..200).map(|at| if at < 90 { 1000 } else { 4000 });

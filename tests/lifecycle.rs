@@ -90,16 +90,18 @@ fn child_process() {
             run.finish().unwrap();
         }
         "a runtime dropped early" => {
-            #[telemetry_task]
-            async fn waits_for_ever() {
+            #[telemetry_task(skip(polled))]
+            async fn waits_for_ever(polled: std::sync::mpsc::Sender<()>) {
+                polled.send(()).unwrap();
                 std::future::pending::<()>().await;
             }
             let run = start();
             let runtime = tokio::runtime::Runtime::new().unwrap();
+            let (sender, polled) = std::sync::mpsc::channel();
             for _ in 0..10 {
-                runtime.spawn(runlore::FutureExt::in_current(waits_for_ever()));
+                runtime.spawn(runlore::FutureExt::in_current(waits_for_ever(sender.clone())));
             }
-            std::thread::sleep(Duration::from_millis(50));
+            polled.iter().take(10).for_each(drop);
             drop(runtime);
             run.finish().unwrap();
         }

@@ -1,5 +1,6 @@
 //! One module a behaviour.
 
+pub mod accepted;
 #[cfg(feature = "events")]
 mod analyze_events;
 #[cfg(feature = "events")]
@@ -21,6 +22,7 @@ mod energy;
 mod events_files;
 #[cfg(feature = "events")]
 mod events_records;
+mod features;
 mod flowcept_reads_us;
 mod fork_early;
 mod forward_passes;
@@ -33,7 +35,6 @@ mod jsonl_reading;
 mod killed;
 mod lifecycle;
 mod machine_info;
-mod macro_ui;
 mod method_names;
 mod module_order;
 #[cfg(all(unix, feature = "mongodb"))]

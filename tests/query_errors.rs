@@ -1,7 +1,5 @@
 //! What is said of queries that cannot be used: one sentence each, with what to do.
 
-use std::error::Error as _;
-
 use insta::assert_snapshot;
 use runlore::query::{Filter, Find, Pipeline, SyntaxError};
 
@@ -110,7 +108,7 @@ fn text_that_is_not_json_is_pointed_at() {
     let mut drawn = String::new();
     for text in texts {
         let error = Filter::parse(text).unwrap_err();
-        let place = error.source().unwrap().downcast_ref::<SyntaxError>().unwrap();
+        let place = error.get_ref().unwrap().downcast_ref::<SyntaxError>().unwrap();
         assert!(text.is_char_boundary(place.offset()) && place.offset() <= text.len());
         let before = &text[..place.offset()];
         assert_eq!(before.matches('\n').count() + 1, place.line(), "{text}");

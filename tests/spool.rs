@@ -109,6 +109,7 @@ fn works() {
     let stats = runlore::stats();
     let report = json!({
         "totals": finished.as_ref().ok(),
+        "problem": finished.as_ref().err().map(ToString::to_string),
         "written": stats.written,
         "dropped": stats.dropped,
         "spooled": stats.spooled,
@@ -335,6 +336,8 @@ fn a_full_spool_is_counted() {
         let told = report(command, TASKS);
         let dropped = told["dropped"].as_u64().unwrap();
         assert!(dropped > 0, "{policy}: {told}");
+        let problem = format!("{dropped} records were not stored");
+        assert!(told["problem"].as_str().unwrap().starts_with(&problem), "{policy}: {told}");
         let waiting = runlore::spooled(place.folder()).unwrap();
         assert!(waiting[0].bytes <= 64 << 10, "{policy}: {waiting:?}");
         fs::remove_file(place.gate()).unwrap();

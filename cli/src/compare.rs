@@ -2,15 +2,17 @@
 
 mod events;
 mod facts;
+mod values;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::Style;
-use runlore::query::{Change, Compared, Comparison, Figure, Limit};
+use runlore::query::{Change, Compared, Comparison, Figure, Limit, RunSummary};
 use serde_json::{Map, Value, json};
 
+use self::values::Values;
 use crate::columns::{Form, Rows};
 use crate::failure::say;
 use crate::out::{BOLD, DIM, PLAIN, RED, stdout};
@@ -87,6 +89,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let mut out = stdout();
     if args.form.is_table() {
         facts::write(&mut out, &before.workflow, &after.workflow)?;
+        let values = |run: &RunSummary| Values::of(&records, &run.workflow.workflow_id);
+        values::write(&mut out, &values(before)?, &values(after)?)?;
         write_whole(&mut out, &comparison)?;
         write_activities(&mut out, &comparison)?;
     } else {

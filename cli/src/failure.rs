@@ -24,8 +24,7 @@ impl Failure {
 
     /// Something is wrong with a text of the command line, at a place that can be pointed at.
     pub(crate) fn in_text(error: &runlore::Error) -> Self {
-        let source = std::error::Error::source(error);
-        let place = source.and_then(|source| source.downcast_ref::<SyntaxError>());
+        let place = error.get_ref().and_then(|cause| cause.downcast_ref::<SyntaxError>());
         match place {
             Some(place) => Failure::Pointed(error.to_string(), place.caret()),
             None => Failure::Message(error.to_string()),
@@ -87,10 +86,21 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
             let what = text.split("\n\n").next().unwrap_or(&text);
             let what = what.strip_prefix("error: ").unwrap_or(what);
             let words: Vec<&str> = what.split_whitespace().collect();
-            let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-            let hint = tip.unwrap_or("`runlore --help` tells more");
+            let mut tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+            // Hardly anybody who mistypes an option means a value that looks like one.
+            let tip = tips.find(|tip| !tip.starts_with("to pass"));
+            let hint =
+                tip.map_or_else(|| format!("`{} --help` tells more", asked(&text)), str::to_owned);
             say(&format!("{}; {hint}", words.join(" ")));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command that was mistyped, out of what clap says of its usage.
+fn asked(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: ")).unwrap_or("runlore");
+    let is_name = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let words: Vec<&str> = usage.split_whitespace().take_while(is_name).collect();
+    words.join(" ")
 }

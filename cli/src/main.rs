@@ -14,6 +14,7 @@ mod emit;
 mod events;
 mod failure;
 mod findings;
+mod hints;
 mod lineage;
 mod ls;
 mod machine;

@@ -88,7 +88,8 @@ pub(crate) fn short_ids<'a>(ids: &[&'a str]) -> Vec<&'a str> {
     if distinct(&short) == distinct(ids) { short } else { ids.to_vec() }
 }
 
-fn last_group(id: &str) -> &str {
+/// What is shown of an id: of a UUID the last group.
+pub(crate) fn last_group(id: &str) -> &str {
     let is_uuid = id.len() == 36
         && id.bytes().enumerate().all(|(at, byte)| match at {
             8 | 13 | 18 | 23 => byte == b'-',

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use runlore::Provenance;
 use runlore::provenance::Answer as _;
-use runlore::query::{Collection, Filter, Find, Pipeline};
+use runlore::query::{Collection, Filter, Find, Pipeline, field};
 use runlore::record::TaskObject;
 
 use crate::Done;
@@ -13,7 +13,8 @@ use crate::columns::{Form, Rows};
 use crate::failure::{Failure, say};
 use crate::out::stdout;
 use crate::store::Store;
-use crate::tasks;
+use crate::units::moment;
+use crate::{hints, tasks};
 
 /// How many rows a table has, unless more are asked for.
 const ROWS: u64 = 100;
@@ -23,6 +24,7 @@ const ROWS: u64 = 100;
 #[command(after_help = "\
 Examples:
   runlore query '{\"status\": \"ERROR\"}' --sort -started_at --limit 20
+  runlore query --since 2h --fields activity_id,duration_ns --sort -duration_ns
   runlore query '{\"used.lr\": {\"$gte\": 0.1}}' --fields activity_id,used.lr,generated.loss --csv
   runlore query '[{\"$group\": {\"_id\": \"$activity_id\", \"mean\": {\"$avg\": \"$duration_ns\"}}}]'
   runlore query --of workflows --fields name,status,totals.dropped
@@ -36,6 +38,14 @@ pub(crate) struct Args {
     /// What is asked for
     #[arg(long, value_enum, default_value_t = Of::Tasks)]
     of: Of,
+
+    /// Only what began since then: how long ago, such as 2h or 3d, or a date such as "2026-11-16 18:45"
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<f64>,
+
+    /// Only what began before then
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<f64>,
 
     /// The order: a field, from the greatest down with a `-` before it; several behind each other
     #[arg(long, value_name = "FIELD", value_delimiter = ',', allow_hyphen_values = true)]
@@ -75,9 +85,17 @@ impl From<Of> for Collection {
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let text = args.query.as_deref().unwrap_or("{}");
     if text.trim_start().starts_with('[') {
+        if args.since.or(args.until).is_some() {
+            return Err(Failure::new(
+                "--since and --until go with a filter: a pipeline has $match",
+            ));
+        }
         return aggregate(args, text, store);
     }
-    let filter = Filter::parse(text).map_err(|error| Failure::in_text(&error))?;
+    let asked = Filter::parse(text).map_err(|error| Failure::in_text(&error))?;
+    let since = args.since.map(|moment| field("started_at").gte(moment));
+    let until = args.until.map(|moment| field("started_at").lt(moment));
+    let filter = [since, until].into_iter().flatten().fold(asked, Filter::and);
     let records = store.open()?;
     let limit = args.limit.unwrap_or(if args.form.is_table() { ROWS } else { 0 });
     // One more than is shown, to know whether there are more.
@@ -86,13 +104,17 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     for field in &args.sort {
         find = find.sort(field);
     }
-    let is_cut = if args.fields.is_empty() && args.form.is_table() && args.of == Of::Tasks {
+    let (count, is_cut) = if args.fields.is_empty() && args.form.is_table() && args.of == Of::Tasks
+    {
         write_tasks(&records, &find.fields(tasks::ROW), limit)?
     } else {
         let is_whole = args.fields.is_empty() && args.form.is_json();
         let find = if is_whole { find } else { find.fields(columns(args)) };
         write_documents(args, &records, &find, limit)?
     };
+    if count == 0 || !args.sort.is_empty() || !args.fields.is_empty() {
+        hint(args, text, count, &records)?;
+    }
     if is_cut && args.limit.is_none() {
         say(&format!("these are the first {limit}; `--limit 0` shows all"));
     }
@@ -100,8 +122,24 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes tasks as `runlore tasks` does; whether there are more.
-fn write_tasks(records: &Provenance, find: &Find, limit: u64) -> Result<bool, Failure> {
+/// Says what may be wrong with a question that was understood.
+fn hint(args: &Args, text: &str, count: usize, records: &Provenance) -> Result<(), Failure> {
+    let filter = serde_json::from_str(text).unwrap_or_default();
+    if let Some(told) = hints::bare_operator(&filter).filter(|_| count == 0) {
+        say(&told);
+        return Ok(());
+    }
+    let mut asked = if count == 0 { hints::asked(&filter) } else { Vec::new() };
+    asked.extend(args.sort.iter().map(|field| field.trim_start_matches('-').to_owned()));
+    asked.extend(args.fields.iter().cloned());
+    if let Some(told) = hints::unknown_field(records, args.of.into(), &asked)? {
+        say(&told);
+    }
+    Ok(())
+}
+
+/// Writes tasks as `runlore tasks` does; how many, and whether there are more.
+fn write_tasks(records: &Provenance, find: &Find, limit: u64) -> Result<(usize, bool), Failure> {
     let found = records.find(Collection::Tasks, find)?;
     let mut found =
         found.map(|task| TaskObject::from_document(task?)).collect::<runlore::Result<Vec<_>>>()?;
@@ -112,26 +150,28 @@ fn write_tasks(records: &Provenance, find: &Find, limit: u64) -> Result<bool, Fa
     let mut out = stdout();
     tasks::write_table(&mut out, &found)?;
     out.flush()?;
-    Ok(is_cut)
+    Ok((found.len(), is_cut))
 }
 
-/// Writes fields of documents; whether there are more.
+/// Writes fields of documents; how many, and whether there are more.
 fn write_documents(
     args: &Args,
     records: &Provenance,
     find: &Find,
     limit: u64,
-) -> Result<bool, Failure> {
+) -> Result<(usize, bool), Failure> {
     let mut out = stdout();
     let mut rows = Rows::new(&mut out, args.form, columns(args))?;
     let mut found = records.find(args.of.into(), find)?;
     let most = if limit == 0 { usize::MAX } else { limit as usize };
+    let mut count = 0;
     for document in found.by_ref().take(most) {
         rows.add(document?)?;
+        count += 1;
     }
     rows.finish()?;
     out.flush()?;
-    Ok(found.next().is_some())
+    Ok((count, found.next().is_some()))
 }
 
 /// The fields that are shown.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use runlore::query::{Filter, RunSummary, field};
 
 use crate::failure::Failure;
+use crate::out::last_group;
 use crate::store::Store;
 
 /// The fewest characters of an id that may stand for it.
@@ -13,11 +14,12 @@ const FEWEST: usize = 4;
 /// How many candidates an ambiguous id is answered with.
 const LISTED: usize = 5;
 
-/// Whether `given` may stand for `id`: all of it, or its beginning or end. The end too, because ids begin
-/// with the time and so begin alike.
+/// Whether `given` may stand for `id`: all of it, its beginning or end, or the beginning of what is shown of it, which is its
+/// end: ids begin with the time, and so begin alike.
 pub(crate) fn stands_for(given: &str, id: &str) -> bool {
     given == id
-        || (given.chars().count() >= FEWEST && (id.starts_with(given) || id.ends_with(given)))
+        || (given.chars().count() >= FEWEST
+            && (id.starts_with(given) || id.ends_with(given) || last_group(id).starts_with(given)))
 }
 
 /// The run that is meant: by id, by name (the newest of it), by a part of the id; without an argument the
@@ -78,7 +80,8 @@ pub(crate) fn by_id(name: &str, given: &str) -> Filter {
     }
     let literal = literal(given);
     let start = field(name).regex(&format!("^{literal}"));
-    let end = field(name).regex(&format!("{literal}$"));
+    // The end, or the beginning of a UUID's last group.
+    let end = field(name).regex(&format!("(-{literal}[0-9a-f]*|{literal})$"));
     match (start, end) {
         (Ok(start), Ok(end)) => exact.or(start).or(end),
         // No text is too long to be looked for as it is.

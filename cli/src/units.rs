@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
 pub(crate) use runlore::query::text::thousands as count;
 use runlore::query::text::{human_bytes, human_duration, rounded};
 use runlore::record::JoulesObject;
@@ -122,11 +125,42 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "give seconds, or a time such as 500ms, 10s or 5min".to_owned())
 }
 
+/// A moment as an option takes it, in Unix seconds: so long ago (`90s`, `2h`, `3d`), or a local date with or without a time.
+pub(crate) fn moment(text: &str) -> Result<f64, String> {
+    let now = Timestamp::now();
+    let seconds = |moment: Timestamp| moment.as_microsecond() as f64 / 1e6;
+    let days = text.strip_suffix('d').and_then(|days| days.parse::<u32>().ok());
+    let ago = days.map(|days| Duration::from_secs(86400) * days).or_else(|| time(text).ok());
+    if let Some(moment) = ago.and_then(|ago| now.checked_sub(ago).ok()) {
+        return Ok(seconds(moment));
+    }
+    let date = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(DateTime::from));
+    let moment = date.and_then(|date| date.to_zoned(TimeZone::system()));
+    let moment = moment.map(|moment| moment.timestamp()).or_else(|_| text.parse::<Timestamp>());
+    moment.map(seconds).map_err(|_| {
+        "give how long ago, such as 30min, 2h or 3d, or a date such as 2026-11-16 or 2026-11-16 18:45".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn moments_are_times_ago_or_dates() {
+        let now = Timestamp::now().as_second() as f64;
+        for (text, ago) in [("90s", 90.0), ("2h", 7200.0), ("3d", 259_200.0)] {
+            assert!((now - ago - moment(text).unwrap()).abs() < 60.0, "{text}");
+        }
+        let date = moment("2026-11-16").unwrap();
+        assert!((moment("2026-11-16 18:45").unwrap() - date - 67_500.0).abs() < 7201.0);
+        assert_eq!(moment("2026-11-16T18:45:00Z"), Ok(1_794_854_700.0));
+        for wrong in ["", "yesterday", "2026-13-01", "2h ago", "-1h"] {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn times_are_seconds_unless_they_say_otherwise() {

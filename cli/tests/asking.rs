@@ -219,3 +219,40 @@ fn a_store_that_is_none_is_told_in_one_sentence() {
     insta::assert_snapshot!(all);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is made");
 }
+
+#[test]
+fn a_question_that_finds_nothing_says_what_may_be_wrong_with_it() {
+    let asked: [&[&str]; 6] = [
+        &["query", r#"{"statuss": "ERROR"}"#],
+        &["query", r#"{"used.lr": {"gt": 1}}"#],
+        &["query", "--sort", "-durationns", "--limit", "1"],
+        &["query", "--fields", "activity_id,nothing_like_it", "--limit", "1"],
+        &["query", "--since", "yesterday"],
+        &["query", "--since", "1h"],
+    ];
+    let all: Vec<String> =
+        asked.iter().map(|args| format!("{}\n{}", args.join(" "), told_of_both(args))).collect();
+    insta::assert_snapshot!(all.join("\n\n"));
+}
+
+#[test]
+fn two_runs_differ_in_what_went_in_and_came_out() {
+    let folder = TempDir::new().unwrap();
+    let lines = |run: &str, rate: f64, loss: f64| {
+        format!(
+            r#"{{"type":"workflow","workflow_id":"{run}","name":"{run}","status":"FINISHED","started_at":1.0,"ended_at":2.0}}
+{{"type":"task","task_id":"{run}-1","workflow_id":"{run}","activity_id":"step","started_at":1.1,"used":{{"lr":{rate},"n":1,"name":"sgd"}},"generated":{{"loss":9.5}}}}
+{{"type":"task","task_id":"{run}-2","workflow_id":"{run}","activity_id":"step","started_at":1.2,"used":{{"lr":{rate},"n":2,"name":"sgd"}},"generated":{{"loss":{loss}}}}}
+"#
+        )
+    };
+    let text = lines("good", 0.5, 0.25) + &lines("bad", 0.125, 0.75);
+    std::fs::write(folder.path().join("runs.jsonl"), text).unwrap();
+    let told =
+        told_by(runlore().arg("--store").arg(folder.path()).args(["compare", "good", "bad"]));
+    let differs: Vec<&str> = told.lines().filter(|line| line.starts_with("differs")).collect();
+    assert_eq!(
+        differs,
+        ["differs step generated.loss, at last: 0.25 → 0.75", "differs step used.lr: 0.5 → 0.125"]
+    );
+}

@@ -28,7 +28,7 @@ fn every_help_has_an_example() {
 fn a_mistake_is_one_sentence_and_exit_code_1() {
     insta::assert_snapshot!(told(["ls", "--nope"]), @r#"
     --- stderr
-    runlore: unexpected argument '--nope' found; `runlore --help` tells more
+    runlore: unexpected argument '--nope' found; `runlore ls --help` tells more
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told(["show"]), @r#"

@@ -225,7 +225,8 @@ impl<'a> Plan<'a> {
         let parameters = self.function.parameters.iter().rev();
         let held = parameters.filter(|parameter| self.is_held(parameter, body));
         let held = held.map(|Parameter { ident, cfg, .. }| {
-            quote_spanned!(Span::mixed_site()=> #(#cfg)* let _ = &#ident;)
+            let allow = label(ident).starts_with('_').then(allow_underscore);
+            quote_spanned!(Span::mixed_site()=> #(#cfg)* #allow let _ = &#ident;)
         });
         // It is the first of the parameters.
         let receiver = match self.function.sig.receiver() {
@@ -354,12 +355,14 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Reading `_x` is what recording it means, but clippy would blame the user for it.
     fn allow(&self) -> Option<TokenStream> {
-        let hidden = self.used.iter().any(|value| value.name.starts_with('_'));
-        hidden
-            .then(|| quote_spanned!(Span::mixed_site()=> #[allow(clippy::used_underscore_binding)]))
+        self.used.iter().any(|value| value.name.starts_with('_')).then(allow_underscore)
     }
+}
+
+/// Reading `_x` is what recording it means, but clippy would blame the user for it.
+fn allow_underscore() -> TokenStream {
+    quote_spanned!(Span::mixed_site()=> #[allow(clippy::used_underscore_binding)])
 }
 
 impl Value {

@@ -1,6 +1,8 @@
 //! Memory outside of the allocator that collective operations took: for a moment, on several ranks at once, with a word that
 //! says so.
 
+use std::collections::BTreeSet;
+
 use super::finding::{Finding, Severity, Window};
 use super::kind::Kind;
 use super::math::Robust;
@@ -43,11 +45,6 @@ impl Episode<'_> {
         let on_shared = |at: u64| at.saturating_add_signed(self.offset.saturating_neg());
         (on_shared(self.window.start_ns), on_shared(self.window.end_ns))
     }
-
-    fn is_beside(&self, other: &Self) -> bool {
-        let ((start, end), (other_start, other_end)) = (self.aligned(), other.aligned());
-        start <= other_end.saturating_add(AROUND_NS) && other_start <= end.saturating_add(AROUND_NS)
-    }
 }
 
 /// Looks at the series of one job.
@@ -63,19 +60,33 @@ pub(super) fn find(
         episodes.extend(episodes_of(one, offset.copied().unwrap_or(0)));
     }
     let expected = series.iter().map(|one| one.world_size).max().unwrap_or(1).max(1);
-    episodes
-        .iter()
-        .filter_map(|episode| {
-            let mut ranks: Vec<u64> = episodes
-                .iter()
-                .filter(|other| episode.is_beside(other))
-                .map(Episode::rank)
-                .collect();
-            ranks.sort_unstable();
-            ranks.dedup();
-            told(episode, ranks.len() as u64, expected, thresholds)
-        })
-        .collect()
+    let ranks = ranks_beside(&episodes);
+    let both = episodes.iter().zip(ranks);
+    both.filter_map(|(episode, ranks)| told(episode, ranks, expected, thresholds)).collect()
+}
+
+/// On how many ranks something stands out at the time of each episode.
+///
+/// Episodes of a rank lie apart, so that those around one are found by their beginning and their end: a job of many ranks has
+/// more episodes than could be compared with each other.
+fn ranks_beside(episodes: &[Episode<'_>]) -> Vec<u64> {
+    let mut by_series: Vec<(u64, Vec<(u64, u64)>)> = Vec::new();
+    for same in episodes.chunk_by(|one, next| std::ptr::eq(one.series, next.series)) {
+        by_series.push((same[0].rank(), same.iter().map(Episode::aligned).collect()));
+    }
+    let beside = |(start, end): (u64, u64)| {
+        let around = start.saturating_sub(AROUND_NS)..=end.saturating_add(AROUND_NS);
+        let ranks: BTreeSet<u64> = by_series
+            .iter()
+            .filter(|(_, windows)| {
+                let first = windows.partition_point(|(_, end)| end < around.start());
+                windows.get(first).is_some_and(|(start, _)| start <= around.end())
+            })
+            .map(|(rank, _)| *rank)
+            .collect();
+        ranks.len() as u64
+    };
+    episodes.iter().map(Episode::aligned).map(beside).collect()
 }
 
 fn episodes_of(series: &Series, offset: i64) -> Vec<Episode<'_>> {

@@ -119,8 +119,9 @@ fn fragmentation(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
 
 /// Memory whose lowest points rise: what iterations take and give back does not count.
 fn leak(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
-    let told: Vec<(&Sample, f64)> =
+    let mut told: Vec<(&Sample, f64)> =
         series.samples.iter().filter_map(|sample| Some((sample, sample.held()? as f64))).collect();
+    told.truncate(before_the_end(&told));
     if told.len() < PARTS * FEWEST {
         return None;
     }
@@ -168,6 +169,13 @@ fn leak(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
         finding = finding.with("until_full_ns", nanoseconds);
     }
     Some(finding.at(&series.place, window(begin, end)))
+}
+
+/// Up to where a program was at work: one that ends gives everything back, which says nothing of what it did before.
+fn before_the_end(told: &[(&Sample, f64)]) -> usize {
+    let last_part = told.len() * (PARTS - 1) / PARTS;
+    let fell = |at: &usize| told[*at].1 < told[*at - 1].1 / 2.0;
+    (last_part.max(1)..told.len()).find(fell).unwrap_or(told.len())
 }
 
 /// How much is handed out and taken back in a second, in terms of what is held on average.

@@ -56,8 +56,9 @@ impl AsyncTask {
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         self.site = Some(site);
+        let number = site.number();
         *self.meter = Meter::begin(&site.spec.telemetry, context, &mut scratch);
-        self.begun = Begun::start(context, site.number(), &scratch, &mut self.meter, false);
+        self.begun = Begun::start(context, number, &scratch, &mut self.meter, false);
     }
 
     /// Begins the task with what was copied when the future was made.
@@ -67,8 +68,8 @@ impl AsyncTask {
         let Some(context) = context_of_new_task() else { return };
         self.site = Some(captured.site);
         let mut items = Scratch::holding(captured.items);
-        *self.meter = Meter::begin(&captured.site.spec.telemetry, context, &mut items);
         let site = captured.site.number();
+        *self.meter = Meter::begin(&captured.site.spec.telemetry, context, &mut items);
         self.begun = Begun::start(context, site, &items, &mut self.meter, false);
     }
 

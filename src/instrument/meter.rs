@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::context::handed::{self, Sums};
 use crate::once::Once;
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
+use crate::pipeline::queue;
 use crate::pipeline::{generation, settings};
 use crate::record::Id;
 use crate::telemetry::{GpuInfo, TelemetryCapture, TelemetryChoice, TelemetryType, Types, part_of};
@@ -120,7 +121,8 @@ pub(super) fn gpu_info(patience: Duration) -> Option<Result<GpuInfo, String>> {
 }
 
 impl Meter {
-    /// Reads the sensors for a task that is about to begin, into its items; none for one that is not measured.
+    /// Reads the sensors for a task that is about to begin, into its items; none for one that is not measured. What is done
+    /// from here on is counted as the task's: its call site has its number by now.
     #[inline]
     pub(super) fn begin(
         choice: &TelemetryChoice,
@@ -143,6 +145,8 @@ impl Meter {
             return None;
         }
         forget_after_fork();
+        // A thread's first task makes its queue: work that is not the task's.
+        _ = queue(context.workflow());
         items.fetch();
         let before = used_within_another();
         let start_ns = capture(types, ItemKind::TelemetryAtStart, items);

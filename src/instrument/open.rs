@@ -41,8 +41,8 @@ impl OpenTask {
         mut items: Scratch,
         is_attached: bool,
     ) -> Option<Self> {
-        let mut meter = Meter::begin(&telemetry, context, &mut items);
         let site = site.map_or(0, Site::number);
+        let mut meter = Meter::begin(&telemetry, context, &mut items);
         let begun = Begun::start(context, site, &items, &mut meter, is_attached)?;
         let before = is_attached.then(|| begun.inside().replace());
         if !is_attached && let Some(meter) = &mut meter {

@@ -37,8 +37,9 @@ impl TaskSlot {
         let Some(context) = context_of_new_task() else { return };
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
+        let number = site.number();
         let mut meter = Meter::begin(&site.spec.telemetry, context, &mut scratch);
-        if let Some(begun) = Begun::start(context, site.number(), &scratch, &mut meter, true) {
+        if let Some(begun) = Begun::start(context, number, &scratch, &mut meter, true) {
             self.begun.write((begun, begun.inside().replace(), site));
             self.meter.write(ManuallyDrop::new(meter));
             self.armed = true;

@@ -11,7 +11,6 @@ use super::run::Lines;
 use super::session::{RunEntry, StoreOfRun};
 use super::spool::{Head, Refused, Spool};
 use super::view::{Common, Task};
-use crate::clock;
 use crate::record::{Status, WorkflowObject};
 use crate::store::jsonl::{JsonlStore, Mended};
 use crate::store::{self, Batch, RunInfo, Store};
@@ -158,7 +157,7 @@ impl Left<'_> {
             lines.push_task(task, &common);
         }
         if !has_end && let Some(workflow) = &run.workflow {
-            lines.push_workflow(&lost_workflow(workflow, tasks));
+            lines.push_workflow(&lost_workflow(workflow));
         }
         lines
     }
@@ -188,18 +187,10 @@ fn is_empty_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() == 0)
 }
 
-/// The last record of a workflow whose process died: nobody knows how it would have ended.
-fn lost_workflow(workflow: &WorkflowObject, tasks: &[&Task]) -> WorkflowObject {
-    let last = tasks.iter().map(|task| match task.end {
-        Some(end) => {
-            let duration = end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
-            task.start.wall_ns.saturating_add(duration)
-        }
-        None => task.start.wall_ns,
-    });
+/// The last record of a workflow whose process died: nobody knows how it would have ended, or when it did.
+fn lost_workflow(workflow: &WorkflowObject) -> WorkflowObject {
     let mut lost = workflow.clone();
     lost.status = Some(Status::Unknown);
-    lost.ended_at = last.max().map(clock::seconds).or(lost.started_at);
-    lost.stderr = Some("the process ended without a word; its tasks were recovered".to_owned());
+    lost.stderr = Some("the process was killed or crashed; its tasks were recovered".to_owned());
     lost
 }

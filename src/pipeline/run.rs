@@ -13,13 +13,13 @@ use super::recorder;
 use super::resources::Readings;
 use super::session;
 use super::stats::{self, Totals};
-use super::view::{Common, Task, TaskView};
+use super::view::{Common, Layout, Task, TaskView};
 use crate::Result;
 use crate::clock;
 use crate::context::Number;
 use crate::identity::Identity;
 use crate::record::{ErrorObject, Id, Status, WorkflowObject};
-use crate::store::{Batch, RunInfo, Store};
+use crate::store::{Batch, Captures, RunInfo, Store};
 
 /// Buffers kept for further tasks.
 const SPARE: usize = 512;
@@ -70,6 +70,8 @@ pub(super) struct Run {
     started: (u64, u64),
     batch: Vec<Task>,
     batch_since: Option<Instant>,
+    /// Whether a store asks for the captures of tasks.
+    wants_captures: bool,
     /// The room of the last batch, for the next: fresh memory costs more than what is written into it.
     lines: Lines,
     totals: Totals,
@@ -96,6 +98,8 @@ pub(super) struct Lines {
     pub(super) ends: Vec<usize>,
     /// For each record the part of the bytes that a store's columns are never found in; none where that is not known.
     inner: Vec<Range<usize>>,
+    /// The captures of the tasks, where a store asks for them.
+    captures: Option<Captures>,
     /// The tasks among them.
     pub(super) tasks: Totals,
 }
@@ -106,13 +110,15 @@ impl Lines {
         self.bytes.clear();
         self.ends.clear();
         self.inner.clear();
+        self.captures.iter_mut().for_each(Captures::clear);
         self.tasks = Totals::default();
     }
 
     pub(super) fn push_workflow(&mut self, workflow: &WorkflowObject) {
         self.push(|bytes| {
             serde_json::to_writer(&mut *bytes, workflow)?;
-            Ok(bytes.len()..bytes.len())
+            let end = bytes.len()..bytes.len();
+            Ok(Layout { inner: end.clone(), captures: end, captured: [None; 2] })
         });
     }
 
@@ -122,13 +128,16 @@ impl Lines {
 
     /// Nothing in a record can fail to be JSON; should it, the others must not suffer.
     #[inline]
-    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<Range<usize>>) {
+    fn push<'t>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<Layout<'t>>) {
         let start = self.bytes.len();
         let problem = match catch_unwind(AssertUnwindSafe(|| write(&mut self.bytes))) {
-            Ok(Ok(inner)) => {
+            Ok(Ok(layout)) => {
                 self.bytes.push(b'\n');
                 self.ends.push(self.bytes.len());
-                self.inner.push(inner);
+                self.inner.push(layout.inner);
+                if let Some(captures) = &mut self.captures {
+                    captures.push(layout.captures, layout.captured);
+                }
                 return;
             }
             Ok(Err(error)) => error.to_string(),
@@ -143,7 +152,7 @@ impl Lines {
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
         let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
         let ends = ends.map(|(at, _)| at + 1).collect();
-        Self { bytes, ends, inner: Vec::new(), tasks: Totals::default() }
+        Self { bytes, ends, ..Self::default() }
     }
 
     /// Those of the lines that are wanted.
@@ -163,7 +172,16 @@ impl Lines {
     }
 
     pub(super) fn batch(&self) -> Batch<'_> {
-        Batch::new(&self.bytes, &self.ends).with_inner(&self.inner)
+        let batch = Batch::new(&self.bytes, &self.ends).with_inner(&self.inner);
+        match &self.captures {
+            Some(captures) => batch.with_captures(captures),
+            None => batch,
+        }
+    }
+
+    /// How many bytes of memory they hold.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.len() + self.captures.as_ref().map_or(0, Captures::bytes)
     }
 }
 
@@ -177,6 +195,7 @@ impl Run {
             Identity::of_process(),
         );
         let info = RunInfo::new(spec.workflow_id, spec.name, std::process::id(), settings());
+        let wants_captures = spec.stores.iter().any(|store| store.wants_captures());
         let lanes = spec.stores.into_iter().map(|store| Lane::new(spec.number, store, &info));
         let mut run = Self {
             number: spec.number,
@@ -187,6 +206,7 @@ impl Run {
             started: (spec.monotonic_ns, spec.wall_ns),
             batch: Vec::new(),
             batch_since: None,
+            wants_captures,
             lines: Lines::default(),
             totals: Totals::default(),
             readings: Readings::default(),
@@ -240,6 +260,9 @@ impl Run {
             return;
         }
         let mut lines = std::mem::take(&mut self.lines);
+        if self.wants_captures {
+            lines.captures.get_or_insert_default();
+        }
         for task in &self.batch {
             lines.push_task(task, &self.common);
             lines.tasks.count(task.status());

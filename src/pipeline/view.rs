@@ -190,9 +190,19 @@ pub(super) struct TaskView<'a> {
     pub(super) common: &'a Common,
 }
 
-impl TaskView<'_> {
-    /// Appends the record as JSON. Says which part of it holds what was measured: the rest is an object too.
-    pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<Range<usize>> {
+/// Where in a record's text its parts are.
+pub(super) struct Layout<'a> {
+    /// What was measured: the rest is an object too.
+    pub(super) inner: Range<usize>,
+    /// The captures, with which that begins.
+    pub(super) captures: Range<usize>,
+    /// Those that stand there.
+    pub(super) captured: [Option<&'a [u8]>; 2],
+}
+
+impl<'a> TaskView<'a> {
+    /// Appends the record as JSON.
+    pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<Layout<'a>> {
         let (task, common) = (self.task, self.common);
         let site = task.site.map(|site| &site.spec);
         let notes = Notes::default();
@@ -250,16 +260,19 @@ impl TaskView<'_> {
             }
         }
         let inner = record.length();
-        for (name, kind) in [
+        let captured = [
             ("telemetry_at_start", ItemKind::TelemetryAtStart),
             ("telemetry_at_end", ItemKind::TelemetryAtEnd),
-        ] {
-            if let Some(item) = task.all(kind).next()
-                && !record.written(name, |to| Snapshot(item.payload).write_json(to))
-            {
+        ]
+        .map(|(name, kind)| {
+            let bytes = task.all(kind).next()?.payload;
+            let is_written = record.written(name, |to| Snapshot(bytes).write_json(to));
+            if !is_written {
                 notes.add(name.to_owned(), "it was damaged on its way to the store".into());
             }
-        }
+            is_written.then_some(bytes)
+        });
+        let captures = inner..record.length();
         let measured = task.measured();
         if let Some(measured) = measured {
             let Measured { start_ns, end_ns, nested_ns, is_counted, .. } = measured;
@@ -322,7 +335,7 @@ impl TaskView<'_> {
             record.field("unavailable", &Pairs(&notes))?;
         }
         record.end();
-        Ok(inner)
+        Ok(Layout { inner, captures, captured })
     }
 }
 

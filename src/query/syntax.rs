@@ -190,16 +190,15 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Where a text stops being JSON. It is the [source](std::error::Error::source) of the [`Error`] that parsing returns.
+/// Where a text stops being JSON. It is what an [`Error`] of parsing [was caused by](Error::get_ref).
 ///
 /// ```
-/// use std::error::Error;
 /// use runlore::query::{Filter, SyntaxError};
 ///
 /// let error = Filter::parse(r#"{"status": ERROR}"#).unwrap_err();
 /// assert_eq!(error.to_string(), "the filter is not JSON: a value is expected at line 1, column 12");
 ///
-/// let place = error.source().unwrap().downcast_ref::<SyntaxError>().unwrap();
+/// let place = error.get_ref().unwrap().downcast_ref::<SyntaxError>().unwrap();
 /// assert_eq!(place.offset(), 11);
 /// assert_eq!(place.caret(), "\
 /// {\"status\": ERROR}

@@ -14,6 +14,7 @@
 //! # Ok::<(), runlore::Error>(())
 //! ```
 
+mod batch;
 mod join;
 pub mod jsonl;
 mod memory;
@@ -30,9 +31,12 @@ pub mod sqlite;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub use batch::Batch;
+pub(crate) use batch::Captures;
+#[cfg(feature = "mongodb")]
+pub(crate) use batch::{Captured, CapturedRecord};
 pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
 pub(crate) use private::{create_private, private_folder, private_folders};
@@ -128,6 +132,12 @@ pub trait Store: Send {
         false
     }
 
+    /// Whether its batches are to carry the captures of measured tasks as the bytes that they are before they become JSON
+    /// ([`Batch::captures`]): for a store that makes something else of them. Keeping them costs a little.
+    fn wants_captures(&self) -> bool {
+        false
+    }
+
     /// Which of these records are missing from the store, by their place. Asked before records are written that an earlier
     /// process may have written already. A store that writes a record by its id, however often, need not look: all are.
     fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
@@ -157,68 +167,6 @@ pub struct Known {
     pub running: HashSet<String>,
     /// Whether it says how the workflow ended.
     pub has_end: bool,
-}
-
-/// Records on their way into a store.
-#[derive(Debug, Clone, Copy)]
-pub struct Batch<'a> {
-    lines: &'a [u8],
-    ends: &'a [usize],
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only SQLite has columns"))]
-    inner: &'a [Range<usize>],
-}
-
-impl<'a> Batch<'a> {
-    /// `lines` holds JSON texts, each ended by a line feed; `ends` says where each of them ends.
-    pub(crate) fn new(lines: &'a [u8], ends: &'a [usize]) -> Self {
-        Self { lines, ends, inner: &[] }
-    }
-
-    /// For each record, a part of `lines` that is fields of it which no store looks for.
-    pub(crate) fn with_inner(self, inner: &'a [Range<usize>]) -> Self {
-        Self { inner, ..self }
-    }
-
-    /// The records as lines of JSON, the last one ended too.
-    pub fn json_lines(&self) -> &'a [u8] {
-        self.lines
-    }
-
-    /// Each record as JSON text.
-    pub fn records(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let (lines, ends) = (self.lines, self.ends);
-        (0..ends.len()).map(move |index| {
-            let start = if index == 0 { 0 } else { ends[index - 1] };
-            std::str::from_utf8(&lines[start..ends[index] - 1]).unwrap_or_default()
-        })
-    }
-
-    /// Each record as JSON text, not checked again to be text, and its outline: the record without fields that no store looks
-    /// for, in two parts.
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn outlined(&self) -> impl Iterator<Item = (&'a [u8], [&'a str; 2])> + use<'a> {
-        let Self { lines, ends, inner } = *self;
-        let text = move |part: Range<usize>| std::str::from_utf8(&lines[part]).unwrap_or_default();
-        (0..ends.len()).map(move |index| {
-            let start = if index == 0 { 0 } else { ends[index - 1] };
-            let end = ends[index] - 1;
-            let outline = match inner.get(index) {
-                Some(inner) => [text(start..inner.start), text(inner.end..end)],
-                None => [text(start..end), ""],
-            };
-            (&lines[start..end], outline)
-        })
-    }
-
-    /// How many records there are.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
 }
 
 /// What a store may know of the run it is opened for.

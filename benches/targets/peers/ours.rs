@@ -16,7 +16,12 @@ impl Store for Nowhere {
 
 /// Starts to record, and to throw the records away at the end.
 pub(crate) fn to_nowhere() -> WorkflowRun {
-    start(StoreChoice::custom(Nowhere))
+    to(Nowhere)
+}
+
+/// Starts to record into a store of the bench's own.
+pub(crate) fn to(store: impl Store + 'static) -> WorkflowRun {
+    start(StoreChoice::custom(store))
 }
 
 /// Starts to record into files of the working directory.

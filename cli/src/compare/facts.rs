@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::out::{BOLD, DIM, local_time};
 
 /// How much of a value is shown.
-const LENGTH: usize = 60;
+pub(super) const LENGTH: usize = 60;
 
 /// Parts of a run's record of which a difference explains something.
 const EXPLAIN: [&str; 9] = [

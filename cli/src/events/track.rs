@@ -31,7 +31,7 @@ Examples:
   runlore events track --sink sink/ -- python train.py
   runlore events track --gpus --interval 0.5 --warning 85 --critical 97
 
-It ends after the duration, with the command, or with Ctrl-C. The exit code is the command's own where there is one;
+It ends after the duration, with the command or the process, or with Ctrl-C. The exit code is the command's own where there is one;
 128 + N where signal N ended it, 127 where it was not found, 126 where it could not be executed.")]
 pub(crate) struct Args {
     /// End after this time: seconds, or such as 5min
@@ -119,6 +119,9 @@ pub(crate) fn run(args: &Args) -> Done {
     if args.command.is_empty() {
         #[cfg(unix)]
         crate::signals::note_interrupts();
+        if let Some(pid) = args.pid.filter(|pid| !is_alive(*pid)) {
+            return Err(Failure::new(format!("there is no process {pid}")));
+        }
         let builder = match args.pid {
             Some(pid) => builder.collector(ProcessTree::of(pid)),
             None => builder.device(Device::Host),
@@ -126,7 +129,10 @@ pub(crate) fn run(args: &Args) -> Done {
         let tracker = args.with_gpus(builder).start()?;
         let mut live = Live::new(&told, io::stderr().is_terminal());
         let began = Instant::now();
-        while !is_interrupted() && args.duration.is_none_or(|most| began.elapsed() < most) {
+        while !is_interrupted()
+            && args.duration.is_none_or(|most| began.elapsed() < most)
+            && args.pid.is_none_or(is_alive)
+        {
             live.show(&tracker);
             let left = args.duration.map(|most| most.saturating_sub(began.elapsed()));
             std::thread::sleep(left.unwrap_or(STEP).min(STEP));
@@ -150,6 +156,11 @@ pub(crate) fn run(args: &Args) -> Done {
     // Standard output is the command's own.
     args.tell(&stopped, &mut anstream::stderr())?;
     Ok(ExitCode::from(code))
+}
+
+/// Whether there is such a process; true where the system does not tell.
+fn is_alive(pid: u32) -> bool {
+    cfg!(not(target_os = "linux")) || std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// Bytes that a spool may hold.

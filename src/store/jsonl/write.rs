@@ -257,7 +257,8 @@ impl LineFile {
 }
 
 fn is_taken(error: &Error) -> bool {
-    std::error::Error::source(error)
+    error
+        .get_ref()
         .and_then(|source| source.downcast_ref::<io::Error>())
         .is_some_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
 }

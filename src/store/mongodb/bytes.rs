@@ -60,6 +60,7 @@ struct Element {
 }
 
 /// The first bytes of a key as a number that compares like them.
+#[inline]
 pub(super) fn head_of(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(first) => u64::from_be_bytes(*first),
@@ -90,6 +91,11 @@ impl Writer {
     pub(super) fn close(&mut self, open: Open) {
         self.sort(open);
         self.elements.truncate(open.first);
+        self.end(open.start);
+    }
+
+    /// Ends an array, or a document of elements that came sorted.
+    pub(super) fn close_sorted(&mut self, open: Open) {
         self.end(open.start);
     }
 
@@ -153,17 +159,30 @@ impl Writer {
         at
     }
 
-    /// The same for a key that may be anything: a NUL would be its end.
-    pub(super) fn any_element(&mut self, key: &str) -> usize {
+    /// The same for a key that has no NUL in it.
+    pub(super) fn known_element(&mut self, key: &str) -> usize {
+        let at = self.sorted_element(key);
+        self.elements.push(Element { start: at, key: key.len(), head: head_of(key.as_bytes()) });
+        at
+    }
+
+    /// The same where the elements come sorted, each once.
+    #[inline(always)]
+    pub(super) fn sorted_element(&mut self, key: &str) -> usize {
         let at = self.bytes.len();
         self.bytes.push(0);
-        self.bytes.extend(key.bytes().filter(|byte| *byte != 0));
-        let length = self.bytes.len() - at - 1;
+        self.bytes.extend_from_slice(key.as_bytes());
         self.bytes.push(0);
-        self.is_lossy |= length < key.len();
-        let head = head_of(&self.bytes[at + 1..at + 1 + length]);
-        self.elements.push(Element { start: at, key: length, head });
         at
+    }
+
+    /// The same for a key that may be anything: a NUL would be its end.
+    pub(super) fn any_element(&mut self, key: &str) -> usize {
+        if !key.contains('\0') {
+            return self.known_element(key);
+        }
+        self.is_lossy = true;
+        self.known_element(&key.replace('\0', ""))
     }
 
     /// Forgets what a document has had so far.

@@ -127,7 +127,7 @@ mod tests {
 
     fn there_and_back(record: &Value) -> Value {
         let label = Label::new(ObjectId::from_bytes([1; 12]));
-        let encoded = Encoder::default().encode(&record.to_string(), &label).unwrap();
+        let encoded = Encoder::default().encode(&*record.to_string(), &label).unwrap();
         Stored::of(&encoded.document).unwrap().json
     }
 

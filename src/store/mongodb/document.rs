@@ -2,8 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::bytes::{Writer, kind};
+use super::bytes::{Open, Writer, kind};
+use super::capture::Capture;
 use super::scan::Scanner;
+use crate::store::{Captured, CapturedRecord};
+use crate::telemetry::Snapshot;
 use crate::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -141,13 +144,21 @@ impl Encoder {
     /// # Errors
     ///
     /// Where the text is not a JSON object.
-    pub(super) fn encode(&mut self, text: &str, label: &Label<'_>) -> Result<Encoded> {
-        self.writer.clear();
-        self.own.clear();
-        self.seen = Seen::default();
-        let open = self.writer.open();
-        self.fields(text, label.is_sealed).ok_or_else(|| not_an_object(text))?;
-        self.add(text, label);
+    pub(super) fn encode<'r>(
+        &mut self,
+        record: impl Into<CapturedRecord<'r>>,
+        label: &Label<'_>,
+    ) -> Result<Encoded> {
+        let record = record.into();
+        let captured = record.captured().filter(|_| !label.is_sealed);
+        let open = match captured.and_then(|captured| self.of_captured(&captured)) {
+            Some(open) => open,
+            None => {
+                let text = record.text();
+                self.of_text(text, label.is_sealed).ok_or_else(|| not_an_object(text))?
+            }
+        };
+        self.add(record, label);
         self.writer.close(open);
         let seen = std::mem::take(&mut self.seen);
         let document = RawDocumentBuf::from_bytes(std::mem::take(&mut self.writer.bytes))
@@ -163,24 +174,74 @@ impl Encoder {
         })
     }
 
+    fn begin(&mut self) -> Open {
+        self.writer.clear();
+        self.own.clear();
+        self.seen = Seen::default();
+        self.writer.open()
+    }
+
     /// Writes the fields of a record; none where it is not a JSON object.
-    fn fields(&mut self, text: &str, is_sealed: bool) -> Option<()> {
+    fn of_text(&mut self, text: &str, is_sealed: bool) -> Option<Open> {
+        let open = self.begin();
         let mut scanner = Scanner::new(text);
         scanner.open()?;
-        let mut is_first = true;
-        while let Some(at) = scanner.key(&mut self.writer, is_first)? {
+        let is_closed = self.fields(&mut scanner, true, is_sealed)?;
+        scanner.end()?;
+        (is_closed && self.has_length()).then_some(open)
+    }
+
+    /// The same for a record that was taken apart; none where that makes no sense, and only its text tells what it is.
+    pub(super) fn of_captured(&mut self, captured: &Captured<'_>) -> Option<Open> {
+        let open = self.begin();
+        let Captured { outline: [before, after], captures: [at_start, at_end] } = *captured;
+        let mut before = Scanner::new(before);
+        before.open()?;
+        let is_closed = self.fields(&mut before, true, false)?;
+        (!is_closed).then_some(())?;
+        for (name, capture) in [("telemetry_at_start", at_start), ("telemetry_at_end", at_end)] {
+            if let Some(capture) = capture {
+                self.capture(name, capture)?;
+            }
+        }
+        let mut after = Scanner::inside(after, 1);
+        let is_closed = self.fields(&mut after, false, false)?;
+        after.end()?;
+        (is_closed && self.has_length()).then_some(open)
+    }
+
+    /// Writes the fields of a record up to its end or that of the text; tells whether it was the record's.
+    fn fields(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        is_first: bool,
+        is_sealed: bool,
+    ) -> Option<bool> {
+        let mut is_first = is_first;
+        while !scanner.is_at_end() {
+            let Some(at) = scanner.key(&mut self.writer, is_first)? else { return Some(true) };
             let kind = scanner.value(&mut self.writer)?;
             self.writer.bytes[at] = kind;
             self.field(at, kind, is_sealed);
             is_first = false;
         }
-        // Lengths in BSON have a sign.
-        (self.writer.bytes.len() <= i32::MAX as usize).then_some(())?;
-        scanner.end()
+        Some(false)
+    }
+
+    fn capture(&mut self, name: &str, capture: Snapshot<'_>) -> Option<()> {
+        let at = self.writer.known_element(name);
+        capture.tell(&mut Capture::new(&mut self.writer, at))?;
+        self.field(at, kind::DOCUMENT, false);
+        Some(())
+    }
+
+    /// Lengths in BSON have a sign.
+    fn has_length(&self) -> bool {
+        self.writer.bytes.len() <= i32::MAX as usize
     }
 
     /// Adds what the record does not have by itself.
-    fn add(&mut self, text: &str, label: &Label<'_>) {
+    fn add(&mut self, record: CapturedRecord<'_>, label: &Label<'_>) {
         let Self { writer, own, ours, seen } = self;
         // Whatever stands in place of an id, the record is known by its text.
         let odd_id = seen.id().filter(|id| !id.is_text).map(|id| &*id.text);
@@ -191,7 +252,7 @@ impl Encoder {
             put_texts(ours, "hashes", &seen.hashes);
         }
         if is_odd {
-            ours.put_text("json", text);
+            ours.put_text("json", record.text());
         }
         ours.put_document("own", own);
         if !is_odd {
@@ -345,18 +406,6 @@ fn not_an_object(text: &str) -> Error {
         Err(cause) => error.with_source(cause),
         Ok(_) => error,
     }
-}
-
-/// The document of a record: for comparing what that costs.
-#[doc(hidden)]
-pub fn encode_for_measuring(records: &[&str]) -> usize {
-    let mut encoder = Encoder::default();
-    let mut bytes = 0;
-    for record in records {
-        let label = Label::new(ObjectId::from_bytes([0; 12]));
-        bytes += encoder.encode(record, &label).map_or(0, |it| it.document.as_bytes().len());
-    }
-    bytes
 }
 
 #[cfg(test)]

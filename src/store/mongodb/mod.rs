@@ -19,6 +19,7 @@
 
 mod ask;
 mod bytes;
+mod capture;
 mod collections;
 mod condition;
 mod connection;
@@ -41,7 +42,7 @@ pub use read::MongodbSource;
 pub use write::{FOLDER, MongodbStore};
 
 #[doc(hidden)]
-pub use document::encode_for_measuring;
+pub use write::Documents;
 
 inventory::submit! {
     StoreEntry::new("mongodb", |uri, run| Ok(Box::new(MongodbStore::open(uri, run)?)))

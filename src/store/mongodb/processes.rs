@@ -101,7 +101,7 @@ impl Putting<'_> {
                     unique_id: None,
                     is_sealed: false,
                 };
-                let document = self.fitting(&text, &label)?.document;
+                let document = self.documents.fitting(&text, &label)?.document;
                 let replaced = self.replace_in(Collections::workflows, &joined, document)?;
                 Ok(match self.settled(replaced, &text)? {
                     true => Attempt::Done,
@@ -109,8 +109,8 @@ impl Putting<'_> {
                 })
             }
             None => {
-                let label = Label::new(self.ids.next());
-                let document = self.fitting(&text, &label)?.document;
+                let label = Label::new(self.documents.next_id());
+                let document = self.documents.fitting(&text, &label)?.document;
                 let into = self.collections().workflows();
                 let there = self.insert_new(into, vec![(document, &text)])?;
                 Ok(there.map_or(Attempt::Done, Attempt::InVain))

@@ -11,13 +11,13 @@ use mongodb::options::InsertManyOptions;
 use super::collections::Collections;
 use super::connection::Connection;
 use super::decode::Stored;
-use super::document::{Encoded, Encoder, Label, REVISION, now};
+use super::document::{Encoded, Label, REVISION, now};
 use super::problem::{DUPLICATE, code, explain, is_of_document, is_passing, scrubbed};
 use super::shrink;
-use super::write::Ids;
+use super::write::Documents;
 use crate::record::TaskObject;
 use crate::store::join::join_task;
-use crate::store::{Refused, refuse};
+use crate::store::{CapturedRecord, Refused, refuse};
 use crate::{Error, ErrorKind, Result};
 
 /// How long one command may take: a server that is slow is given time, and one that hangs is not waited for.
@@ -34,14 +34,27 @@ const IDS: usize = 1000;
 /// What is needed to put records into their collections.
 pub(super) struct Putting<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) encoder: &'a mut Encoder,
-    pub(super) ids: &'a mut Ids,
+    pub(super) documents: &'a mut Documents,
 }
 
-/// A task on its way, and its text.
+/// A task on its way, and what it was made of.
 pub(super) struct Task<'a> {
     pub(super) encoded: Encoded,
-    pub(super) text: std::borrow::Cow<'a, str>,
+    pub(super) record: TaskRecord<'a>,
+}
+
+pub(super) enum TaskRecord<'a> {
+    AsGiven(CapturedRecord<'a>),
+    Anew(String),
+}
+
+impl TaskRecord<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Self::AsGiven(record) => record.text(),
+            Self::Anew(text) => text,
+        }
+    }
 }
 
 /// Why one document of several was not inserted.
@@ -61,9 +74,9 @@ impl Putting<'_> {
         if tasks.is_empty() {
             return Ok(());
         }
-        let (documents, texts): (Vec<_>, Vec<_>) = tasks
+        let (documents, records): (Vec<_>, Vec<_>) = tasks
             .into_iter()
-            .map(|task| (task.encoded.document, (task.encoded.id, task.text)))
+            .map(|task| (task.encoded.document, (task.encoded.id, task.record)))
             .unzip();
         let mut failed = Vec::new();
         let mut documents = documents.into_iter().peekable();
@@ -78,39 +91,19 @@ impl Putting<'_> {
         let (known, refused): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|failed| failed.code == DUPLICATE);
         for failed in refused {
-            let (id, text) = &texts[failed.index];
-            self.put_sealed(id, text, &failed.why)?;
+            let (id, record) = &records[failed.index];
+            self.put_sealed(id, record.text(), &failed.why)?;
         }
-        let known: Vec<_> = known.iter().map(|failed| &texts[failed.index]).collect();
+        let known: Vec<_> = known.iter().map(|failed| &records[failed.index]).collect();
         let ids: Vec<&str> = known.iter().map(|(id, _)| &**id).collect();
         let mut stored = self.stored(&ids)?;
-        for (id, text) in known {
+        for (id, record) in known {
             let before = stored.remove(id);
-            if let Some(now) = self.join(id, text, before)? {
+            if let Some(now) = self.join(id, record.text(), before)? {
                 stored.insert(id.clone(), now);
             }
         }
         Ok(())
-    }
-
-    /// The document of a record that fits, whatever has to be left out of it.
-    pub(super) fn fitting(&mut self, text: &str, label: &Label<'_>) -> Result<Encoded> {
-        let encoded = self.encoder.encode(text, label)?;
-        if encoded.document.as_bytes().len() <= shrink::LARGEST {
-            return Ok(encoded);
-        }
-        let mut record = serde_json::from_str(text).map_err(not_json)?;
-        let mut bytes = shrink::LARGEST / 2;
-        loop {
-            shrink::to(&mut record, bytes);
-            let text = serde_json::to_string(&record).map_err(not_json)?;
-            let encoded = self.encoder.encode(&text, label)?;
-            // The last one keeps a dozen fields only.
-            if encoded.document.as_bytes().len() <= shrink::LARGEST || bytes == 0 {
-                return Ok(encoded);
-            }
-            bytes /= 4;
-        }
     }
 
     /// Inserts documents, each by itself; tells which of them were not, and why.
@@ -249,9 +242,9 @@ impl Putting<'_> {
 
     /// Inserts a task under an id; where there is one by now, what the server says of it.
     fn insert_as(&mut self, text: &str, unique: &str, is_copy: bool) -> Result<Option<String>> {
-        let mut label = Label::new(self.ids.next());
+        let mut label = Label::new(self.documents.next_id());
         label.unique_id = is_copy.then_some(unique);
-        let document = self.fitting(text, &label)?.document;
+        let document = self.documents.fitting(text, &label)?.document;
         let failed = self.insert(self.collections().tasks(), vec![document])?;
         match failed.into_iter().next() {
             None => Ok(None),
@@ -280,7 +273,7 @@ impl Putting<'_> {
                 unique_id: unique,
                 is_sealed,
             };
-            let document = self.fitting(&text, &label)?.document;
+            let document = self.documents.fitting(&text, &label)?.document;
             let replaced = self.replace_in(Collections::tasks, known, document)?;
             match replaced {
                 Ok(false) => return Ok(None),
@@ -319,8 +312,8 @@ impl Putting<'_> {
 
     /// Stores what the server does not take as it is: its core, and its text.
     fn put_sealed(&mut self, id: &str, text: &str, why: &str) -> Result<()> {
-        let label = Label { is_sealed: true, ..Label::new(self.ids.next()) };
-        let document = self.fitting(text, &label)?.document;
+        let label = Label { is_sealed: true, ..Label::new(self.documents.next_id()) };
+        let document = self.documents.fitting(text, &label)?.document;
         let failed = self.insert(self.collections().tasks(), vec![document])?;
         match failed.first() {
             None => Ok(()),

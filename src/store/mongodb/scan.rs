@@ -20,7 +20,17 @@ pub(super) struct Scanner<'t> {
 
 impl<'t> Scanner<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, at: 0, depth: 0 }
+        Self::inside(text, 0)
+    }
+
+    /// Of a text that has so many objects and arrays open around it.
+    pub(super) fn inside(text: &'t str, depth: usize) -> Self {
+        Self { text, at: 0, depth }
+    }
+
+    /// Whether everything was read.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at == self.text.len()
     }
 
     fn peek(&self) -> Option<u8> {

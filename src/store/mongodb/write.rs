@@ -1,21 +1,21 @@
 //! Writing: new tasks in one go, and whatever is written again changes nothing.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use mongodb::bson::RawDocumentBuf;
 use mongodb::bson::oid::ObjectId;
 
 use super::collections::Collections;
 use super::connection::{Connection, Link};
-use super::document::{Encoder, Label};
+use super::document::{Encoded, Encoder, Label};
 use super::place::Place;
 use super::problem::{code, explain};
-use super::put::{Putting, Task, not_json};
-use super::{indexes, processes};
+use super::put::{Putting, Task, TaskRecord, not_json};
+use super::{indexes, processes, shrink};
 use crate::record::Record;
-use crate::store::{Batch, RunInfo, Store};
+use crate::store::{Batch, CapturedRecord, RunInfo, Store};
 use crate::{Error, ErrorKind, Result};
 
 /// How long making indexes may take: on a large collection that is long.
@@ -26,7 +26,7 @@ pub const FOLDER: &str = "mongodb";
 
 /// Ids of documents, in the order in which they are made, to the millisecond also among several stores.
 #[derive(Debug)]
-pub(super) struct Ids {
+struct Ids {
     /// Of this store alone: a forked child must not make the same ones.
     unique: [u8; 3],
     count: u32,
@@ -44,13 +44,70 @@ impl Ids {
         Self { unique, count: 0 }
     }
 
-    pub(super) fn next(&mut self) -> ObjectId {
+    fn next(&mut self) -> ObjectId {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.count = self.count.wrapping_add(1);
         let [_, count @ ..] = self.count.to_be_bytes();
         let [high, low] = (since.subsec_millis() as u16).to_be_bytes();
         let [a, b, c] = self.unique;
         ObjectId::from_parts(since.as_secs() as u32, [high, low, a, b, c], count)
+    }
+}
+
+/// Makes documents of records, one batch after the other.
+#[derive(Debug)]
+pub struct Documents {
+    encoder: Encoder,
+    ids: Ids,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Self { encoder: Encoder::default(), ids: Ids::new() }
+    }
+}
+
+impl Documents {
+    /// The documents of the tasks of a batch: what it costs to make them can be compared.
+    ///
+    /// # Errors
+    ///
+    /// Where a record is none.
+    pub fn of(&mut self, batch: &Batch<'_>) -> Result<Vec<RawDocumentBuf>> {
+        let mut documents = Vec::with_capacity(batch.len());
+        for record in batch.captured() {
+            if let Sorted::Task(task) = self.sort_out(record)? {
+                documents.push(task.encoded.document);
+            }
+        }
+        Ok(documents)
+    }
+
+    pub(super) fn next_id(&mut self) -> ObjectId {
+        self.ids.next()
+    }
+
+    pub(super) fn fitting(&mut self, text: &str, label: &Label<'_>) -> Result<Encoded> {
+        shrink::fitting(&mut self.encoder, text, label)
+    }
+
+    fn sort_out<'a>(&mut self, record: CapturedRecord<'a>) -> Result<Sorted<'a>> {
+        let label = Label::new(self.next_id());
+        let encoded = shrink::fitting(&mut self.encoder, record, &label)?;
+        if encoded.is_task && encoded.is_as_written {
+            return Ok(Sorted::Task(Task { encoded, record: TaskRecord::AsGiven(record) }));
+        }
+        // As every reader would see it: without nulls, with its type and its id.
+        let json = serde_json::from_str(record.text()).map_err(not_json)?;
+        Ok(match Record::from_json(json)? {
+            Record::Task(task) => {
+                let text = serde_json::to_string(&task).map_err(not_json)?;
+                let encoded = self.fitting(&text, &label)?;
+                Sorted::Task(Task { encoded, record: TaskRecord::Anew(text) })
+            }
+            Record::Workflow(workflow) => Sorted::Workflow(workflow),
+            Record::Other(map) => Sorted::Other(serde_json::Value::Object(map).to_string()),
+        })
     }
 }
 
@@ -61,8 +118,7 @@ pub struct MongodbStore {
     link: Link,
     /// Where queues and spool are kept: not beside files of JSON lines, which would be taken for the same store.
     folder: Option<PathBuf>,
-    encoder: Encoder,
-    ids: Ids,
+    documents: Documents,
     has_indexes: bool,
 }
 
@@ -84,8 +140,7 @@ impl MongodbStore {
         Ok(Self {
             link: Link::new(place),
             folder: std::path::absolute(databases.jsonl.path.join(FOLDER)).ok(),
-            encoder: Encoder::default(),
-            ids: Ids::new(),
+            documents: Documents::default(),
             has_indexes: false,
         })
     }
@@ -117,16 +172,15 @@ impl Store for MongodbStore {
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
         let connection = self.link.get()?;
         self.make_indexes(&connection)?;
-        let (encoder, ids) = (&mut self.encoder, &mut self.ids);
-        let mut putting = Putting { connection: &connection, encoder, ids };
+        let mut putting = Putting { connection: &connection, documents: &mut self.documents };
         let mut tasks = Vec::new();
         let (mut workflows, mut others) = (Vec::new(), Vec::new());
-        for record in batch.records() {
-            match sort_out(&mut putting, record) {
+        for record in batch.captured() {
+            match putting.documents.sort_out(record) {
                 Ok(Sorted::Task(task)) => tasks.push(task),
                 Ok(Sorted::Workflow(workflow)) => workflows.push(workflow),
-                Ok(Sorted::Other(text)) => others.push((processes::other(&text)?, record)),
-                Err(error) => putting.refused(record, &error.to_string())?,
+                Ok(Sorted::Other(text)) => others.push((processes::other(&text)?, record.text())),
+                Err(error) => putting.refused(record.text(), &error.to_string())?,
             }
         }
         putting.tasks(tasks)?;
@@ -156,6 +210,10 @@ impl Store for MongodbStore {
         true
     }
 
+    fn wants_captures(&self) -> bool {
+        true
+    }
+
     fn uri(&self) -> Option<String> {
         Some(self.link.place().uri().to_owned())
     }
@@ -166,23 +224,4 @@ enum Sorted<'a> {
     Task(Task<'a>),
     Workflow(Box<crate::record::WorkflowObject>),
     Other(String),
-}
-
-fn sort_out<'a>(putting: &mut Putting<'_>, record: &'a str) -> Result<Sorted<'a>> {
-    let label = Label::new(putting.ids.next());
-    let encoded = putting.fitting(record, &label)?;
-    if encoded.is_task && encoded.is_as_written {
-        return Ok(Sorted::Task(Task { encoded, text: Cow::Borrowed(record) }));
-    }
-    // As every reader would see it: without nulls, with its type and its id.
-    let json = serde_json::from_str(record).map_err(not_json)?;
-    Ok(match Record::from_json(json)? {
-        Record::Task(task) => {
-            let text = serde_json::to_string(&task).map_err(not_json)?;
-            let encoded = putting.fitting(&text, &label)?;
-            Sorted::Task(Task { encoded, text: Cow::Owned(text) })
-        }
-        Record::Workflow(workflow) => Sorted::Workflow(workflow),
-        Record::Other(map) => Sorted::Other(serde_json::Value::Object(map).to_string()),
-    })
 }

@@ -47,6 +47,5 @@ pub(super) fn is_unopenable(error: &Error) -> bool {
 }
 
 fn code(error: &Error) -> Option<ErrorCode> {
-    let source = std::error::Error::source(error)?;
-    source.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()
+    error.get_ref()?.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()
 }

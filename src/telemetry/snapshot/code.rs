@@ -1,7 +1,6 @@
-//! How each kind of field is written, read, and turned into JSON text.
+//! How each kind of field is written, read, and told to others: as JSON, or in any other [`Form`].
 //!
-//! A part (`part!`) names the code of each of its fields; everything else follows from that, so that what is written, what
-//! is read and what JSON says cannot differ.
+//! A part ([`part!`](super::part)) names the code of each of its fields; everything else follows from that.
 
 use std::marker::PhantomData;
 
@@ -9,29 +8,45 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::bytes::{OpenList, Reader, put_bytes, put_float, put_integer};
-use super::json;
+use super::form::Form;
 use super::named::Named;
 
 /// One way to write a value. Every value has at least one byte.
 pub(in crate::telemetry) trait Code {
     /// What it stands for.
     type Value;
+    /// A value that was passed over, and can still be told.
+    type Seen<'a>;
 
     fn put(value: &Self::Value, out: &mut Vec<u8>);
     fn take(from: &mut Reader<'_>) -> Option<Self::Value>;
-    /// Appends the JSON text of the value that comes.
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()>;
+    /// Passes over the value that comes, and remembers what is needed to tell it.
+    fn see<'a>(from: &mut Reader<'a>) -> Option<Self::Seen<'a>>;
+    /// Tells a value that was passed over.
+    fn tell<F: Form>(seen: &Self::Seen<'_>, to: &mut F) -> Option<()>;
 
-    /// Passes over the value that comes.
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        Self::take(from).map(drop)
+    /// Whether there is nothing to tell in an object.
+    fn is_absent(_: &Self::Seen<'_>) -> bool {
+        false
     }
 
-    /// Appends an entry of an object, unless there is no value. The key ends with `":`.
+    /// Tells the value that comes.
     #[inline]
-    fn entry(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        json::key(key, out);
-        Self::json(from, out)
+    fn pass<F: Form>(from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+        Self::tell(&Self::see(from)?, to)
+    }
+
+    /// Passes over the value that comes.
+    #[inline]
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        Self::see(from).map(drop)
+    }
+
+    /// Tells the value that comes as an entry of an object, unless there is none. The key is as [`Form::key`] takes it.
+    #[inline]
+    fn entry<F: Form>(key: &'static str, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+        to.key(key);
+        Self::pass(from, to)
     }
 }
 
@@ -41,6 +56,7 @@ pub(in crate::telemetry) struct Integer;
 
 impl Code for Integer {
     type Value = u64;
+    type Seen<'a> = u64;
 
     fn put(value: &u64, out: &mut Vec<u8>) {
         put_integer(*value, out);
@@ -50,8 +66,14 @@ impl Code for Integer {
         from.integer()
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        json::integer(from.integer()?, out);
+    #[inline]
+    fn see(from: &mut Reader<'_>) -> Option<u64> {
+        from.integer()
+    }
+
+    #[inline]
+    fn tell<F: Form>(seen: &u64, to: &mut F) -> Option<()> {
+        to.integer(*seen);
         Some(())
     }
 }
@@ -78,6 +100,7 @@ impl<const DIGITS: u32> Decimal<DIGITS> {
 
 impl<const DIGITS: u32> Code for Decimal<DIGITS> {
     type Value = f64;
+    type Seen<'a> = u64;
 
     fn put(value: &f64, out: &mut Vec<u8>) {
         put_integer(Self::whole(*value), out);
@@ -87,13 +110,15 @@ impl<const DIGITS: u32> Code for Decimal<DIGITS> {
         Some(from.integer()? as f64 / Self::UNIT as f64)
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        json::decimal::<DIGITS>(from.integer()?, out);
-        Some(())
+    #[inline]
+    fn see(from: &mut Reader<'_>) -> Option<u64> {
+        from.integer()
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.integer().map(drop)
+    #[inline]
+    fn tell<F: Form>(seen: &u64, to: &mut F) -> Option<()> {
+        to.decimal::<DIGITS>(*seen);
+        Some(())
     }
 }
 
@@ -103,6 +128,7 @@ pub(in crate::telemetry) struct Float;
 
 impl Code for Float {
     type Value = f64;
+    type Seen<'a> = f64;
 
     fn put(value: &f64, out: &mut Vec<u8>) {
         put_float(*value, out);
@@ -112,8 +138,15 @@ impl Code for Float {
         from.float()
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        json::by_serde(&from.float()?, out)
+    #[inline]
+    fn see(from: &mut Reader<'_>) -> Option<f64> {
+        from.float()
+    }
+
+    #[inline]
+    fn tell<F: Form>(seen: &f64, to: &mut F) -> Option<()> {
+        to.float(*seen);
+        Some(())
     }
 }
 
@@ -123,6 +156,7 @@ pub(in crate::telemetry) struct Text;
 
 impl Code for Text {
     type Value = String;
+    type Seen<'a> = &'a [u8];
 
     fn put(value: &String, out: &mut Vec<u8>) {
         put_bytes(value.as_bytes(), out);
@@ -132,12 +166,13 @@ impl Code for Text {
         Some(String::from_utf8_lossy(from.bytes()?).into_owned())
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        json::text(from.bytes()?, out)
+    fn see<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
+        from.bytes()
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.bytes().map(drop)
+    fn tell<F: Form>(seen: &&[u8], to: &mut F) -> Option<()> {
+        to.text(seen);
+        Some(())
     }
 }
 
@@ -147,6 +182,7 @@ pub(in crate::telemetry) struct Json<T>(PhantomData<T>);
 
 impl<T: Serialize + DeserializeOwned> Code for Json<T> {
     type Value = T;
+    type Seen<'a> = &'a [u8];
 
     fn put(value: &T, out: &mut Vec<u8>) {
         put_bytes(&serde_json::to_vec(value).unwrap_or_default(), out);
@@ -156,13 +192,14 @@ impl<T: Serialize + DeserializeOwned> Code for Json<T> {
         serde_json::from_slice(from.bytes()?).ok()
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        // Read and written again, because damaged bytes must not become a damaged line.
-        json::by_serde(&Self::take(from)?, out)
+    fn see<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
+        from.bytes()
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.bytes().map(drop)
+    fn tell<F: Form>(seen: &&[u8], to: &mut F) -> Option<()> {
+        // Read and written again, because damaged bytes must not become a damaged line.
+        let value: T = serde_json::from_slice(seen).ok()?;
+        to.any(&value)
     }
 }
 
@@ -172,6 +209,7 @@ pub(in crate::telemetry) struct Maybe<C>(PhantomData<C>);
 
 impl<C: Code> Code for Maybe<C> {
     type Value = Option<C::Value>;
+    type Seen<'a> = Option<C::Seen<'a>>;
 
     fn put(value: &Option<C::Value>, out: &mut Vec<u8>) {
         out.push(u8::from(value.is_some()));
@@ -188,13 +226,28 @@ impl<C: Code> Code for Maybe<C> {
         }
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+    #[inline]
+    fn see<'a>(from: &mut Reader<'a>) -> Option<Option<C::Seen<'a>>> {
         match from.byte()? {
-            0 => out.extend_from_slice(b"null"),
-            1 => C::json(from, out)?,
-            _ => return None,
+            0 => Some(None),
+            1 => C::see(from).map(Some),
+            _ => None,
         }
-        Some(())
+    }
+
+    #[inline]
+    fn tell<F: Form>(seen: &Option<C::Seen<'_>>, to: &mut F) -> Option<()> {
+        match seen {
+            Some(seen) => C::tell(seen, to),
+            None => {
+                to.null();
+                Some(())
+            }
+        }
+    }
+
+    fn is_absent(seen: &Option<C::Seen<'_>>) -> bool {
+        seen.as_ref().is_none_or(C::is_absent)
     }
 
     fn skip(from: &mut Reader<'_>) -> Option<()> {
@@ -206,10 +259,10 @@ impl<C: Code> Code for Maybe<C> {
     }
 
     #[inline]
-    fn entry(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+    fn entry<F: Form>(key: &'static str, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
         match from.byte()? {
             0 => Some(()),
-            1 => C::entry(key, from, out),
+            1 => C::entry(key, from, to),
             _ => None,
         }
     }
@@ -221,6 +274,7 @@ pub(in crate::telemetry) struct List<C>(PhantomData<C>);
 
 impl<C: Code> Code for List<C> {
     type Value = Vec<C::Value>;
+    type Seen<'a> = Items<'a>;
 
     fn put(values: &Vec<C::Value>, out: &mut Vec<u8>) {
         let mut list = OpenList::begin(out);
@@ -235,20 +289,46 @@ impl<C: Code> Code for List<C> {
         (0..from.count()?).map(|_| C::take(from)).collect()
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        out.push(b'[');
-        for at in 0..from.count()? {
-            if at > 0 {
-                out.push(b',');
-            }
-            C::json(from, out)?;
-        }
-        out.push(b']');
-        Some(())
+    fn see<'a>(from: &mut Reader<'a>) -> Option<Items<'a>> {
+        Items::see(from, C::skip)
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        (0..from.count()?).try_for_each(|_| C::skip(from))
+    fn tell<F: Form>(seen: &Items<'_>, to: &mut F) -> Option<()> {
+        let mut items = seen.items.clone();
+        Self::list(seen.count, &mut items, to)
+    }
+
+    fn pass<F: Form>(from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+        let count = from.count()?;
+        Self::list(count, from, to)
+    }
+}
+
+impl<C: Code> List<C> {
+    fn list<F: Form>(count: usize, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+        let open = to.open_list();
+        for index in 0..count {
+            to.item(index);
+            C::pass(from, to)?;
+        }
+        to.close_list(open);
+        Some(())
+    }
+}
+
+/// Items that were passed over.
+#[derive(Debug)]
+pub(in crate::telemetry) struct Items<'a> {
+    count: usize,
+    items: Reader<'a>,
+}
+
+impl<'a> Items<'a> {
+    fn see(from: &mut Reader<'a>, skip: impl Fn(&mut Reader<'a>) -> Option<()>) -> Option<Self> {
+        let count = from.count()?;
+        let items = from.clone();
+        (0..count).try_for_each(|_| skip(from))?;
+        Some(Self { count, items })
     }
 }
 
@@ -258,6 +338,7 @@ pub(in crate::telemetry) struct ByName<C>(PhantomData<C>);
 
 impl<C: Code> Code for ByName<C> {
     type Value = Named<C::Value>;
+    type Seen<'a> = Items<'a>;
 
     fn put(values: &Named<C::Value>, out: &mut Vec<u8>) {
         let mut list = OpenList::begin(out);
@@ -273,41 +354,43 @@ impl<C: Code> Code for ByName<C> {
         (0..from.count()?).map(|_| Some((Text::take(from)?, C::take(from)?))).collect()
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        let count = from.count()?;
-        Self::object(count, from, out)
-    }
-
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        (0..from.count()?).try_for_each(|_| {
+    fn see<'a>(from: &mut Reader<'a>) -> Option<Items<'a>> {
+        Items::see(from, |from| {
             Text::skip(from)?;
             C::skip(from)
         })
     }
+
+    fn tell<F: Form>(seen: &Items<'_>, to: &mut F) -> Option<()> {
+        let mut items = seen.items.clone();
+        Self::object(seen.count, &mut items, to)
+    }
+
+    fn pass<F: Form>(from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+        let count = from.count()?;
+        Self::object(count, from, to)
+    }
 }
 
 impl<C: Code> ByName<C> {
-    fn object(count: usize, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        out.push(b'{');
-        for at in 0..count {
-            if at > 0 {
-                out.push(b',');
-            }
-            Text::json(from, out)?;
-            out.push(b':');
-            C::json(from, out)?;
+    fn object<F: Form>(count: usize, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+        let open = to.open_names();
+        for _ in 0..count {
+            to.name(from.bytes()?);
+            C::pass(from, to)?;
         }
-        out.push(b'}');
+        to.close_names(open);
         Some(())
     }
 }
 
-/// Texts by name, left out of JSON where there are none.
+/// Texts by name, left out where there are none.
 #[derive(Debug)]
 pub(in crate::telemetry) struct Reasons;
 
 impl Code for Reasons {
     type Value = Named<String>;
+    type Seen<'a> = Items<'a>;
 
     fn put(values: &Named<String>, out: &mut Vec<u8>) {
         ByName::<Text>::put(values, out);
@@ -317,17 +400,25 @@ impl Code for Reasons {
         ByName::<Text>::take(from)
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        ByName::<Text>::json(from, out)
+    fn see<'a>(from: &mut Reader<'a>) -> Option<Items<'a>> {
+        ByName::<Text>::see(from)
     }
 
-    fn entry(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+    fn tell<F: Form>(seen: &Items<'_>, to: &mut F) -> Option<()> {
+        ByName::<Text>::tell(seen, to)
+    }
+
+    fn is_absent(seen: &Items<'_>) -> bool {
+        seen.count == 0
+    }
+
+    fn entry<F: Form>(key: &'static str, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
         let count = from.count()?;
         if count == 0 {
             return Some(());
         }
-        json::key(key, out);
-        ByName::<Text>::object(count, from, out)
+        to.key(key);
+        ByName::<Text>::object(count, from, to)
     }
 }
 
@@ -344,88 +435,5 @@ impl Absent for f64 {}
 impl<T> Absent for Option<T> {
     fn is_absent(&self) -> bool {
         self.is_none()
-    }
-}
-
-/// Declares a part: its type, how it is written, read, and turned into JSON. A field says what it is to its users and,
-/// after `as`, how it is written.
-macro_rules! part {
-    (
-        $(#[$meta:meta])*
-        pub struct $name:ident {
-            $($(#[$field_meta:meta])* pub $field:ident: $type:ty as $code:ty,)*
-        }
-    ) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-        #[serde(default)]
-        #[non_exhaustive]
-        pub struct $name {
-            $(
-                $(#[$field_meta])*
-                #[serde(skip_serializing_if = "crate::telemetry::snapshot::Absent::is_absent")]
-                pub $field: $type,
-            )*
-        }
-
-        impl $crate::telemetry::snapshot::Absent for $name {}
-
-        impl $name {
-            /// Passes over the fields before this one.
-            #[allow(dead_code, reason = "few parts need it")]
-            pub(in crate::telemetry) fn skip_to(
-                field: &str,
-                from: &mut $crate::telemetry::snapshot::Reader<'_>,
-            ) -> Option<()> {
-                $(
-                    if field == stringify!($field) {
-                        return Some(());
-                    }
-                    <$code as $crate::telemetry::snapshot::Code>::skip(from)?;
-                )*
-                None
-            }
-        }
-
-        impl $crate::telemetry::snapshot::Code for $name {
-            type Value = Self;
-
-            fn put(value: &Self, out: &mut Vec<u8>) {
-                $(<$code as $crate::telemetry::snapshot::Code>::put(&value.$field, out);)*
-            }
-
-            fn take(from: &mut $crate::telemetry::snapshot::Reader<'_>) -> Option<Self> {
-                Some(Self { $($field: <$code as $crate::telemetry::snapshot::Code>::take(from)?,)* })
-            }
-
-            fn skip(from: &mut $crate::telemetry::snapshot::Reader<'_>) -> Option<()> {
-                $(<$code as $crate::telemetry::snapshot::Code>::skip(from)?;)*
-                Some(())
-            }
-
-            fn json(
-                from: &mut $crate::telemetry::snapshot::Reader<'_>,
-                out: &mut Vec<u8>,
-            ) -> Option<()> {
-                out.push(b'{');
-                $({
-                    const KEY: &str =
-                        $crate::telemetry::snapshot::key_of(concat!(stringify!($field), "\":"));
-                    <$code as $crate::telemetry::snapshot::Code>::entry(KEY, from, out)?;
-                })*
-                out.push(b'}');
-                Some(())
-            }
-        }
-    };
-}
-
-pub(in crate::telemetry) use part;
-
-/// A field's name without the mark that lets it be a keyword.
-pub(in crate::telemetry) const fn key_of(name: &'static str) -> &'static str {
-    match name.as_bytes() {
-        [b'r', b'#', ..] => name.split_at(2).1,
-        _ => name,
     }
 }

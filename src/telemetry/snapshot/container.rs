@@ -7,83 +7,54 @@ use serde::de::IntoDeserializer;
 use serde::de::value::Error;
 
 use super::bytes::{Reader, put_bytes, put_integer};
-use super::code::{ByName, Code, Float, Integer, Maybe, Reasons, Text};
-use super::{json, key_of};
+use super::code::{Code, Float, Integer, Maybe, Reasons, Text};
+use super::form::Form;
+use super::part::coded;
+#[cfg(target_os = "linux")]
+use crate::telemetry::container::ContainerNumbers;
 use crate::telemetry::container::{
-    Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,
+    Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerPids,
 };
 
-impl Code for Container {
-    type Value = Self;
-
-    fn put(value: &Self, out: &mut Vec<u8>) {
-        let Self { memory, cpu, pids, .. } = *value;
-        put_container(&ContainerNumbers { memory, cpu, pids }, &Description::of(value), out);
-    }
-
-    fn take(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Self {
-            version: u8::try_from(from.integer()?).ok()?,
-            path: Text::take(from)?,
-            kind: kind(from.bytes()?)?,
-            memory: ContainerMemory::take(from)?,
-            cpu: ContainerCpu::take(from)?,
-            pids: ContainerPids::take(from)?,
-            cpuset: Maybe::<Text>::take(from)?,
-            unavailable: {
-                let reasons = ByName::<Text>::take(from)?;
-                reasons.iter().map(|(name, why)| (name.to_owned(), why.clone())).collect()
-            },
-        })
-    }
-
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        out.extend_from_slice(b"{\"version\":");
-        json::integer(u8::try_from(from.integer()?).ok()?.into(), out);
-        Text::entry("path\":", from, out)?;
-        json::key("kind\":", out);
-        let name = from.bytes()?;
-        kind(name)?;
-        json::text(name, out)?;
-        ContainerMemory::entry("memory\":", from, out)?;
-        ContainerCpu::entry("cpu\":", from, out)?;
-        ContainerPids::entry("pids\":", from, out)?;
-        Maybe::<Text>::entry("cpuset\":", from, out)?;
-        Reasons::entry("unavailable\":", from, out)?;
-        out.push(b'}');
-        Some(())
-    }
-}
+coded!(Container {
+    version: Version,
+    path: Text,
+    kind: Kind,
+    memory: ContainerMemory,
+    cpu: ContainerCpu,
+    pids: ContainerPids,
+    cpuset: Maybe<Text>,
+    unavailable: SortedReasons,
+});
 
 /// What a container is, as it stands before and after its numbers.
+#[cfg(target_os = "linux")]
 #[derive(Debug, Default)]
 pub(in crate::telemetry) struct Description {
     before: Vec<u8>,
     after: Vec<u8>,
 }
 
+#[cfg(target_os = "linux")]
 impl Description {
     pub(in crate::telemetry) fn of(container: &Container) -> Self {
         let mut before = Vec::new();
-        put_integer(u64::from(container.version), &mut before);
+        Version::put(&container.version, &mut before);
         Text::put(&container.path, &mut before);
-        let kind = serde_json::to_value(container.kind).unwrap_or_default();
-        put_bytes(kind.as_str().unwrap_or_default().as_bytes(), &mut before);
+        Kind::put(&container.kind, &mut before);
         let mut after = Vec::new();
         Maybe::<Text>::put(&container.cpuset, &mut after);
-        let reasons: &BTreeMap<_, _> = &container.unavailable;
-        let reasons = reasons.iter().map(|(name, why)| (name.clone(), why.clone()));
-        ByName::<Text>::put(&reasons.collect(), &mut after);
+        SortedReasons::put(&container.unavailable, &mut after);
         Self { before, after }
     }
 
-    #[cfg(target_os = "linux")]
     pub(in crate::telemetry) fn is_empty(&self) -> bool {
         self.before.is_empty()
     }
 }
 
 /// Writes a container of which the description is known.
+#[cfg(target_os = "linux")]
 pub(in crate::telemetry) fn put_container(
     numbers: &ContainerNumbers,
     description: &Description,
@@ -96,10 +67,96 @@ pub(in crate::telemetry) fn put_container(
     out.extend_from_slice(&description.after);
 }
 
+/// The version of the interface that it is read through.
+struct Version;
+
+impl Code for Version {
+    type Value = u8;
+    type Seen<'a> = u8;
+
+    fn put(value: &u8, out: &mut Vec<u8>) {
+        put_integer(u64::from(*value), out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<u8> {
+        u8::try_from(from.integer()?).ok()
+    }
+
+    fn see(from: &mut Reader<'_>) -> Option<u8> {
+        Self::take(from)
+    }
+
+    fn tell<F: Form>(seen: &u8, to: &mut F) -> Option<()> {
+        to.integer(u64::from(*seen));
+        Some(())
+    }
+}
+
+/// What kind of container it is, by its name.
+struct Kind;
+
+impl Code for Kind {
+    type Value = ContainerKind;
+    type Seen<'a> = &'a [u8];
+
+    fn put(value: &ContainerKind, out: &mut Vec<u8>) {
+        let kind = serde_json::to_value(value).unwrap_or_default();
+        put_bytes(kind.as_str().unwrap_or_default().as_bytes(), out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<ContainerKind> {
+        kind(from.bytes()?)
+    }
+
+    fn see<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
+        from.bytes()
+    }
+
+    fn tell<F: Form>(seen: &&[u8], to: &mut F) -> Option<()> {
+        kind(seen)?;
+        to.text(seen);
+        Some(())
+    }
+}
+
 fn kind(name: &[u8]) -> Option<ContainerKind> {
     let name: serde::de::value::StrDeserializer<'_, Error> =
         str::from_utf8(name).ok()?.into_deserializer();
     ContainerKind::deserialize(name).ok()
+}
+
+/// As [`Reasons`], in a map that sorts them.
+struct SortedReasons;
+
+impl Code for SortedReasons {
+    type Value = BTreeMap<String, String>;
+    type Seen<'a> = <Reasons as Code>::Seen<'a>;
+
+    fn put(value: &BTreeMap<String, String>, out: &mut Vec<u8>) {
+        let reasons = value.iter().map(|(name, why)| (name.clone(), why.clone()));
+        Reasons::put(&reasons.collect(), out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<BTreeMap<String, String>> {
+        let reasons = Reasons::take(from)?;
+        Some(reasons.iter().map(|(name, why)| (name.to_owned(), why.clone())).collect())
+    }
+
+    fn see<'a>(from: &mut Reader<'a>) -> Option<Self::Seen<'a>> {
+        Reasons::see(from)
+    }
+
+    fn tell<F: Form>(seen: &Self::Seen<'_>, to: &mut F) -> Option<()> {
+        Reasons::tell(seen, to)
+    }
+
+    fn is_absent(seen: &Self::Seen<'_>) -> bool {
+        Reasons::is_absent(seen)
+    }
+
+    fn entry<F: Form>(key: &'static str, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+        Reasons::entry(key, from, to)
+    }
 }
 
 /// Yes or no.
@@ -107,6 +164,7 @@ struct Bool;
 
 impl Code for Bool {
     type Value = bool;
+    type Seen<'a> = bool;
 
     fn put(value: &bool, out: &mut Vec<u8>) {
         out.push(u8::from(*value));
@@ -120,56 +178,39 @@ impl Code for Bool {
         }
     }
 
-    fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        out.extend_from_slice(if Self::take(from)? { b"true" } else { b"false" });
+    fn see(from: &mut Reader<'_>) -> Option<bool> {
+        Self::take(from)
+    }
+
+    fn tell<F: Form>(seen: &bool, to: &mut F) -> Option<()> {
+        to.boolean(*seen);
         Some(())
     }
 }
 
-/// The codes of fields that are declared elsewhere, all of which may be missing; in the order of their declaration.
-macro_rules! coded {
-    ($name:ident { $($field:ident: $code:ty),* $(,)? }) => {
-        impl Code for $name {
-            type Value = Self;
-
-            fn put(value: &Self, out: &mut Vec<u8>) {
-                $(Maybe::<$code>::put(&value.$field, out);)*
-            }
-
-            fn take(from: &mut Reader<'_>) -> Option<Self> {
-                Some(Self { $($field: Maybe::<$code>::take(from)?,)* })
-            }
-
-            fn json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-                out.push(b'{');
-                $(Maybe::<$code>::entry(key_of(concat!(stringify!($field), "\":")), from, out)?;)*
-                out.push(b'}');
-                Some(())
-            }
-        }
-    };
-}
-
 coded!(ContainerMemory {
-    current: Integer,
-    max: Integer,
-    high: Integer,
-    peak: Integer,
-    oom_kills: Integer,
-    limit_is_host: Bool,
+    current: Maybe<Integer>,
+    max: Maybe<Integer>,
+    high: Maybe<Integer>,
+    peak: Maybe<Integer>,
+    oom_kills: Maybe<Integer>,
+    limit_is_host: Maybe<Bool>,
 });
 
 coded!(ContainerCpu {
-    quota_us: Integer,
-    period_us: Integer,
-    quota_cpus: Float,
-    throttled_periods: Integer,
-    periods: Integer,
-    throttled_us: Integer,
-    usage_us: Integer,
+    quota_us: Maybe<Integer>,
+    period_us: Maybe<Integer>,
+    quota_cpus: Maybe<Float>,
+    throttled_periods: Maybe<Integer>,
+    periods: Maybe<Integer>,
+    throttled_us: Maybe<Integer>,
+    usage_us: Maybe<Integer>,
 });
 
-coded!(ContainerPids { current: Integer, max: Integer });
+coded!(ContainerPids {
+    current: Maybe<Integer>,
+    max: Maybe<Integer>,
+});
 
 #[cfg(test)]
 mod tests {
@@ -185,7 +226,7 @@ mod tests {
         Container::put(&container, &mut bytes);
         assert_eq!(Container::take(&mut Reader::new(&bytes)), Some(container.clone()));
         let mut json = Vec::new();
-        Container::json(&mut Reader::new(&bytes), &mut json).unwrap();
+        Container::pass(&mut Reader::new(&bytes), &mut json).unwrap();
         assert_eq!(json, serde_json::to_vec(&container).unwrap());
         for cut in 0..bytes.len() {
             assert_eq!(Container::take(&mut Reader::new(&bytes[..cut])), None);

@@ -2,28 +2,116 @@
 
 use serde::Serialize;
 
-/// Begins an entry of an object: what separates it from the one before, and its key, which ends with `":`.
+use super::form::Form;
+
+/// JSON, appended.
+impl Form for Vec<u8> {
+    const IS_SORTED: bool = false;
+
+    type Open = ();
+
+    #[inline]
+    fn open(&mut self) {
+        self.push(b'{');
+    }
+
+    #[inline]
+    fn key(&mut self, key: &'static str) {
+        separate(self);
+        self.push(b'"');
+        self.extend_from_slice(key.as_bytes());
+    }
+
+    #[inline]
+    fn close(&mut self, (): ()) {
+        self.push(b'}');
+    }
+
+    #[inline]
+    fn open_names(&mut self) {
+        self.push(b'{');
+    }
+
+    #[inline]
+    fn name(&mut self, name: &[u8]) {
+        separate(self);
+        text(name, self);
+        self.push(b':');
+    }
+
+    #[inline]
+    fn close_names(&mut self, (): ()) {
+        self.push(b'}');
+    }
+
+    #[inline]
+    fn open_list(&mut self) {
+        self.push(b'[');
+    }
+
+    #[inline]
+    fn item(&mut self, index: usize) {
+        if index > 0 {
+            self.push(b',');
+        }
+    }
+
+    #[inline]
+    fn close_list(&mut self, (): ()) {
+        self.push(b']');
+    }
+
+    #[inline]
+    fn integer(&mut self, value: u64) {
+        integer(value, self);
+    }
+
+    #[inline]
+    fn decimal<const DIGITS: u32>(&mut self, value: u64) {
+        decimal::<DIGITS>(value, self);
+    }
+
+    fn float(&mut self, value: f64) {
+        _ = by_serde(&value, self);
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        text(bytes, self);
+    }
+
+    fn boolean(&mut self, value: bool) {
+        self.extend_from_slice(if value { b"true" } else { b"false" });
+    }
+
+    fn null(&mut self) {
+        self.extend_from_slice(b"null");
+    }
+
+    fn any<T: Serialize>(&mut self, value: &T) -> Option<()> {
+        by_serde(value, self)
+    }
+}
+
+/// What stands between two entries of an object.
 #[inline]
-pub(super) fn key(key: &str, out: &mut Vec<u8>) {
+fn separate(out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
         out.push(b',');
     }
-    out.push(b'"');
-    out.extend_from_slice(key.as_bytes());
 }
 
-pub(super) fn by_serde(value: &impl Serialize, out: &mut Vec<u8>) -> Option<()> {
+fn by_serde(value: &impl Serialize, out: &mut Vec<u8>) -> Option<()> {
     serde_json::to_writer(out, value).ok()
 }
 
-pub(super) fn text(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+fn text(bytes: &[u8], out: &mut Vec<u8>) {
     if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
         out.push(b'"');
         out.extend_from_slice(bytes);
         out.push(b'"');
-        return Some(());
+        return;
     }
-    by_serde(&String::from_utf8_lossy(bytes), out)
+    _ = by_serde(&String::from_utf8_lossy(bytes), out);
 }
 
 /// The digits of a number, at the end of the array.
@@ -48,7 +136,7 @@ fn digits(mut value: u64, to: &mut [u8; 20]) -> usize {
 }
 
 #[inline]
-pub(super) fn integer(value: u64, out: &mut Vec<u8>) {
+fn integer(value: u64, out: &mut Vec<u8>) {
     let mut text = [0; 20];
     let start = digits(value, &mut text);
     out.extend_from_slice(&text[start..]);
@@ -59,7 +147,7 @@ pub(super) fn integer(value: u64, out: &mut Vec<u8>) {
 /// Up to fifteen digits a decimal number and the float next to it stand for each other, so that the shortest text for that
 /// float is the number itself. Very small ones are left to `serde_json`, which writes them with an exponent.
 #[inline]
-pub(super) fn decimal<const DIGITS: u32>(value: u64, out: &mut Vec<u8>) {
+fn decimal<const DIGITS: u32>(value: u64, out: &mut Vec<u8>) {
     let unit = 10_u64.pow(DIGITS);
     let smallest = unit / 10_000;
     if value >= 1_000_000_000_000_000 || (value < smallest && value > 0) {
@@ -107,7 +195,7 @@ mod tests {
         #[test]
         fn texts_are_written_as_serde_json_does(text: Vec<u8>) {
             let mut ours = Vec::new();
-            super::text(&text, &mut ours).unwrap();
+            super::text(&text, &mut ours);
             let theirs = serde_json::to_string(&String::from_utf8_lossy(&text)).unwrap();
             prop_assert_eq!(String::from_utf8(ours).unwrap(), theirs);
         }

@@ -9,19 +9,23 @@
 mod bytes;
 mod code;
 mod container;
+mod form;
 mod json;
 mod named;
+mod part;
 
 pub(super) use bytes::Reader;
 #[cfg(target_os = "linux")]
 pub(super) use bytes::{OpenList, put_bytes, put_float, put_integer};
 pub(super) use code::{
     Absent, ByName, Code, Float, Hundredths, Integer, Json, List, Maybe, Millionths, Reasons,
-    Tenths, Text, key_of, part,
+    Tenths, Text,
 };
 #[cfg(target_os = "linux")]
 pub(super) use container::{Description, put_container};
+pub(crate) use form::Form;
 pub use named::Named;
+pub(super) use part::{coded, index_of, key_of, order, part};
 
 use serde::{Serialize, Serializer};
 
@@ -67,14 +71,18 @@ impl Snapshot<'_> {
     /// Appends the JSON of the structure, without making one; appends nothing and says so where the bytes are damaged.
     pub fn write_json(&self, out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        let written = self.body().and_then(|mut from| {
-            Telemetry::json(&mut from, out)?;
-            from.is_at_end().then_some(())
-        });
-        if written.is_none() {
+        let is_written = self.tell(out).is_some();
+        if !is_written {
             out.truncate(start);
         }
-        written.is_some()
+        is_written
+    }
+
+    /// Tells the structure, without making one; none where the bytes are damaged, and then a part of it may have been told.
+    pub(crate) fn tell<F: Form>(&self, to: &mut F) -> Option<()> {
+        let mut from = self.body()?;
+        Telemetry::pass(&mut from, to)?;
+        from.is_at_end().then_some(())
     }
 
     /// The same without its largest part, with the reason for that; none where no part is left. What tasks used is told
@@ -172,4 +180,4 @@ pub(super) fn put(types: Types, telemetry: &Telemetry, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

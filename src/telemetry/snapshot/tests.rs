@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::telemetry::container::Container;
 use crate::telemetry::parts::{
     Cpu, CpuTimes, Disk, DiskIo, Energy, Memory, NetIo, Network, Process, ProcessMemory, Swap,
 };
@@ -90,6 +91,36 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn container()(
+        path in ".{0,12}",
+        current in maybe(),
+        limit_is_host in proptest::option::of(any::<bool>()),
+        quota_cpus in proptest::option::of(0.0_f64..100.0),
+        max in maybe(),
+        cpuset in proptest::option::of("[0-9,-]{1,5}"),
+        reasons in proptest::collection::btree_map("[a-z.]{1,9}", ".*", 0..3),
+    ) -> Container {
+        let json = serde_json::json!({
+            "version": 2, "path": path, "kind": "docker",
+            "memory": {"current": current, "limit_is_host": limit_is_host},
+            "cpu": {"quota_cpus": quota_cpus, "usage_us": current}, "pids": {"max": max},
+            "cpuset": cpuset, "unavailable": reasons,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+}
+
+/// The bytes of any capture.
+#[cfg(feature = "mongodb")]
+pub(crate) fn snapshots() -> impl Strategy<Value = Vec<u8>> {
+    telemetry().prop_map(|telemetry| {
+        let mut bytes = Vec::new();
+        put(Types::host(), &telemetry, &mut bytes);
+        bytes
+    })
+}
+
+prop_compose! {
     fn telemetry()(
         cpu in proptest::option::of(cpu()),
         disk in proptest::option::of(disk()),
@@ -98,6 +129,7 @@ prop_compose! {
         sin in maybe(),
         reasons in proptest::collection::vec(("[a-z.]{1,9}", ".*"), 0..3),
         gpu: bool,
+        container in proptest::option::of(container()),
     ) -> Telemetry {
         let io = NetIo { bytes_sent, dropin: sin, ..NetIo::default() };
         let swap = Swap { sin, total: bytes_sent, ..Swap::default() };
@@ -112,7 +144,7 @@ prop_compose! {
             process,
             gpu: gpu.then(|| [("gpu_0", serde_json::json!({"used": sin, "name": "a\"b"}))].into_iter().collect()),
             energy: sin.map(|_| Energy { joules: [("rapl:package-0", 262_143.328_85)].into_iter().collect() }),
-            container: None,
+            container,
             unavailable: reasons.into_iter().collect(),
         }
     }

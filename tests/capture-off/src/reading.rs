@@ -60,7 +60,6 @@ fn records_are_made_and_compared() {
 #[test]
 fn queries_are_asked() {
     use runlore::query::{Filter, Find, Pipeline, SyntaxError, field};
-    use std::error::Error as _;
 
     let both = field("a").gt(1).and(field("tags").all(["x"])).and(field("b").exists(false));
     let either = field("a").is_in([1, 2]).or(field("t").regex_with("^x", "i").unwrap());
@@ -81,7 +80,7 @@ fn queries_are_asked() {
     let pipeline: Pipeline = r#"[{"$count": "n"}]"#.parse().unwrap();
     assert_eq!(pipeline.apply([document]).next(), Some(json!({"n": 1})));
     let error = Filter::parse("{").unwrap_err();
-    assert_eq!(error.source().unwrap().downcast_ref::<SyntaxError>().unwrap().column(), 2);
+    assert_eq!(error.get_ref().unwrap().downcast_ref::<SyntaxError>().unwrap().column(), 2);
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! What the tasks of two runs were given, and what they came to.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use runlore::Provenance;
+use runlore::query::text::printable;
+use runlore::query::{Collection, Find};
+use serde_json::Value;
+
+use super::facts::LENGTH;
+use crate::out::DIM;
+use crate::select;
+
+/// How many differences are shown.
+const SHOWN: usize = 20;
+
+/// What an activity says under one name.
+#[derive(Debug, Default)]
+struct Said {
+    /// What all of its tasks say; none where they do not say the same.
+    always: Option<Value>,
+    is_known: bool,
+    /// What the last of them says, and when that began.
+    last: Option<(f64, Value)>,
+}
+
+impl Said {
+    fn add(&mut self, started: f64, value: &Value) {
+        if !self.is_known {
+            (self.is_known, self.always) = (true, Some(value.clone()));
+        } else if self.always.as_ref() != Some(value) {
+            self.always = None;
+        }
+        if self.last.as_ref().is_none_or(|(last, _)| started >= *last) {
+            self.last = Some((started, value.clone()));
+        }
+    }
+}
+
+/// What a run's activities were given and came to, by activity and name.
+pub(super) struct Values(BTreeMap<(String, String), Said>);
+
+impl Values {
+    /// Looks at every task of a run.
+    pub(super) fn of(records: &Provenance, workflow_id: &str) -> runlore::Result<Self> {
+        let find = Find::new().filter(select::of_run(workflow_id)).fields([
+            "activity_id",
+            "started_at",
+            "used",
+            "generated",
+        ]);
+        let mut said: BTreeMap<(String, String), Said> = BTreeMap::new();
+        for task in records.find(Collection::Tasks, &find)? {
+            let task = task?;
+            let Some(activity) = task["activity_id"].as_str() else { continue };
+            let started = task["started_at"].as_f64().unwrap_or_default();
+            for side in ["used", "generated"] {
+                for (name, value) in task[side].as_object().into_iter().flatten() {
+                    if is_comparable(side, value) {
+                        let key = (activity.to_owned(), format!("{side}.{name}"));
+                        said.entry(key).or_default().add(started, value);
+                    }
+                }
+            }
+        }
+        Ok(Self(said))
+    }
+}
+
+/// Single values that went in, and numbers that came out: what else comes out differs from run to run.
+fn is_comparable(side: &str, value: &Value) -> bool {
+    match value {
+        Value::Number(_) => true,
+        Value::Bool(_) | Value::String(_) => side == "used",
+        _ => false,
+    }
+}
+
+/// Writes what went in always in one run and otherwise in the other, and where what came out ended elsewhere.
+pub(super) fn write(out: &mut impl Write, before: &Values, after: &Values) -> io::Result<()> {
+    let mut differences = Vec::new();
+    for ((activity, name), one) in &before.0 {
+        let Some(other) = after.0.get(&(activity.clone(), name.clone())) else { continue };
+        let (mark, pair) = match (&one.always, &other.always) {
+            (Some(one), Some(other)) => ("", (one, other)),
+            _ if name.starts_with("used.") => continue,
+            _ => match (&one.last, &other.last) {
+                (Some((_, one)), Some((_, other))) => (", at last", (one, other)),
+                _ => continue,
+            },
+        };
+        if pair.0 != pair.1 {
+            differences.push((activity, name, mark, pair));
+        }
+    }
+    for (activity, name, mark, (one, other)) in differences.iter().take(SHOWN) {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let (one, other) = (text(one), text(other));
+        let (one, other) = (printable(&one).at_most(LENGTH), printable(&other).at_most(LENGTH));
+        let (activity, name) = (printable(activity), printable(name));
+        writeln!(out, "{DIM}differs{DIM:#} {activity} {name}{mark}: {one} → {other}")?;
+    }
+    if differences.len() > SHOWN {
+        writeln!(out, "{DIM}and {} more{DIM:#}", differences.len() - SHOWN)?;
+    }
+    if differences.is_empty() { Ok(()) } else { writeln!(out) }
+}

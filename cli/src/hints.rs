@@ -1,0 +1,92 @@
+//! What may be wrong with a question that was understood, and found nothing.
+
+use std::collections::BTreeSet;
+
+use runlore::Provenance;
+use runlore::query::text::nearest;
+use runlore::query::{Collection, Find};
+use serde_json::Value;
+
+/// How many records are looked at for the names of their fields.
+const LOOKED_AT: u64 = 200;
+
+/// Fields that are asked for and that no record has, of those which are looked at: a sentence about the first of them.
+pub(crate) fn unknown_field(
+    records: &Provenance,
+    of: Collection,
+    asked: &[String],
+) -> runlore::Result<Option<String>> {
+    let mut known = BTreeSet::new();
+    for document in records.find(of, &Find::new().limit(LOOKED_AT))? {
+        names(&document?, "", 2, &mut known);
+    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let is_known = |path: &str| {
+        let end = path.match_indices('.').nth(1).map_or(path.len(), |(at, _)| at);
+        known.is_empty() || known.contains(&&path[..end])
+    };
+    Ok(asked.iter().find(|path| !is_known(path)).map(|path| match nearest(path, &known) {
+        Some(near) => format!("no record has the field `{path}`: did you mean `{near}`?"),
+        None => format!(
+            "no record has the field `{path}`; `runlore show ID --json` shows what there is"
+        ),
+    }))
+}
+
+/// The paths to what a document holds, so many levels down.
+fn names(value: &Value, path: &str, levels: usize, found: &mut BTreeSet<String>) {
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        if levels > 1 {
+            names(value, &path, levels - 1, found);
+        }
+        found.insert(path);
+    }
+}
+
+/// The fields that a filter asks for.
+pub(crate) fn asked(filter: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, value) in filter.as_object().into_iter().flatten() {
+        match value {
+            Value::Array(parts) if name.starts_with('$') => {
+                found.extend(parts.iter().flat_map(asked));
+            }
+            _ if name.starts_with('$') => {}
+            _ => found.push(name.clone()),
+        }
+    }
+    found
+}
+
+/// An operator without its dollar sign, which makes a value of it.
+pub(crate) fn bare_operator(filter: &Value) -> Option<String> {
+    const NAMES: [&str; 11] =
+        ["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "exists", "regex", "not"];
+    filter.as_object().into_iter().flatten().find_map(|(field, value)| match value {
+        Value::Array(parts) if field.starts_with('$') => parts.iter().find_map(bare_operator),
+        Value::Object(inner) => {
+            let name = inner.keys().next().filter(|name| NAMES.contains(&name.as_str()))?;
+            Some(format!("`{name}` is taken for a part of `{field}`: the operator is `${name}`"))
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_filter_asks_for_is_found_inside_others() {
+        let filter = json!({"a.b": 1, "$or": [{"c": {"$gt": 1}}, {"$and": [{"d": 2}]}]});
+        let mut found = asked(&filter);
+        found.sort();
+        assert_eq!(found, ["a.b", "c", "d"]);
+        assert_eq!(bare_operator(&filter), None);
+        let told = bare_operator(&json!({"$and": [{"used.lr": {"gt": 1}}]})).unwrap();
+        assert_eq!(told, "`gt` is taken for a part of `used.lr`: the operator is `$gt`");
+    }
+}

@@ -1,0 +1,109 @@
+//! What the log of a session says, a line each.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+
+use crate::context::Number;
+use crate::identity::Identity;
+use crate::pipeline::owner::Owner;
+use crate::pipeline::site::SiteRecord;
+use crate::pipeline::spool;
+use crate::record::WorkflowObject;
+use crate::store::{Store, is_recovered};
+
+/// The form of the files; a reader leaves others alone.
+pub(in crate::pipeline) const FORMAT: u32 = 2;
+
+/// A line of the log.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::pipeline) enum Entry {
+    /// The first line.
+    Session {
+        format: u32,
+        #[serde(flatten)]
+        owner: Owner,
+    },
+    Run(RunEntry),
+    /// The file that the records of a run go to.
+    File {
+        run: Number,
+        path: PathBuf,
+    },
+    /// A run whose last record is stored.
+    Ended {
+        run: Number,
+    },
+    Site {
+        number: u32,
+        site: SiteRecord,
+    },
+}
+
+/// What a line of the log is about.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum About {
+    Run { number: Number },
+    File { run: Number },
+    Ended { run: Number },
+    Session(IgnoredAny),
+    Site(IgnoredAny),
+}
+
+impl About {
+    /// Whether it is about one of these runs, or about all.
+    pub(super) fn is_of(&self, runs: &HashSet<Number>) -> bool {
+        match self {
+            Self::Run { number: run } | Self::File { run } | Self::Ended { run } => {
+                runs.contains(run)
+            }
+            Self::Session(_) | Self::Site(_) => true,
+        }
+    }
+}
+
+/// A run, as far as another process needs it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::pipeline) struct RunEntry {
+    pub(in crate::pipeline) number: Number,
+    pub(in crate::pipeline) workflow_id: String,
+    pub(in crate::pipeline) campaign_id: String,
+    pub(in crate::pipeline) hostname: String,
+    pub(in crate::pipeline) name: String,
+    #[serde(default)]
+    pub(in crate::pipeline) identity: Identity,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::pipeline) workflow: Option<Box<WorkflowObject>>,
+    /// Its stores; none: files of JSON lines in this folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::pipeline) stores: Vec<StoreOfRun>,
+}
+
+/// A store of a run.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::pipeline) enum StoreOfRun {
+    /// Files of JSON lines in this folder.
+    Files,
+    /// A store in this folder, by its URI.
+    Here(String),
+    /// One somewhere else, as spools name it.
+    Elsewhere(String),
+}
+
+impl StoreOfRun {
+    pub(super) fn of(store: &dyn Store, folder: &Path) -> Option<Self> {
+        let uri = store.uri()?;
+        // The queue of a store on another machine is here, and its records are not.
+        let is_here = store.folder() == Some(folder) && !store.is_remote();
+        Some(match is_here {
+            true if is_recovered(&uri) => Self::Here(uri),
+            true => Self::Files,
+            false => Self::Elsewhere(spool::label(&uri)),
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! What a process leaves on disk while it records, so that another can finish its work if it dies.
+//!
+//! A folder `.rings/<id>/` beside the records holds the rings (`ring-N`, mapped into memory), a log of the runs and
+//! call sites that the events in them speak of (`log.jsonl`), the STARTs of tasks that have been open for longer than
+//! their ring could wait (`open`), and a lock that lives as long as the process (`lock`). It goes when the process
+//! ends well. A process has one for each folder that it records into, and a thread one ring in each that it works for.
+
+mod folder;
+mod log;
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(super) use folder::{DONE, FOLDER, LOCK, LOG, OPEN, Session, discard};
+pub(super) use log::{Entry, FORMAT, RunEntry, StoreOfRun};
+
+use super::config::settings;
+use super::memory::Memory;
+use super::notice::notice;
+use super::run::RunSpec;
+use super::site::{self, Site};
+use super::{file_size, rings, view::Task};
+use crate::context::Number;
+use crate::identity::Identity;
+use crate::settings::Durability;
+use crate::store::Store;
+
+/// A session by its number in this process. A number is never used again.
+pub(super) type Home = u32;
+
+/// Where the runs are at home that have no session: their queues end with the process.
+pub(super) const NO_HOME: Home = 0;
+
+/// Sessions without a run that are kept for the next: to make one costs more than a short run.
+const MOST_IDLE: usize = 4;
+
+/// Sessions in all: each has files open, of which a process may not have many.
+const MOST: usize = 64;
+
+/// The sessions of this process. Of those without a run, the first has been so for longest.
+static SESSIONS: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+
+fn sessions() -> MutexGuard<'static, Vec<Session>> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn of_run(sessions: &mut [Session], run: Number) -> Option<&mut Session> {
+    sessions.iter_mut().find(|session| session.runs.contains(&run))
+}
+
+/// The homes of the runs that were asked for last: a run's number above, its home below. A thread that works for several
+/// runs in turn looks them up here, without a lock.
+static HOMES: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+
+fn place_of(run: Number) -> &'static AtomicU64 {
+    &HOMES[run as usize % HOMES.len()]
+}
+
+fn remember(run: Number, home: Home) {
+    place_of(run).store(u64::from(run) << 32 | u64::from(home), Ordering::Relaxed);
+}
+
+/// The session that the events of a run go to.
+pub(super) fn home_of(run: Number) -> Home {
+    let entry = place_of(run).load(Ordering::Relaxed);
+    if (entry >> 32) as Number == run {
+        return entry as Home;
+    }
+    let home = of_run(&mut sessions(), run).map_or(NO_HOME, |session| session.home);
+    remember(run, home);
+    home
+}
+
+/// Sees to it that what is recorded for a run outlives the process, if its store has a folder.
+pub(super) fn admit(run: &RunSpec) {
+    let mut home = NO_HOME;
+    if let Some((first, store)) = keeper(&run.stores)
+        && settings().recorder.durability != Durability::Memory
+    {
+        // The sites first: whoever registers one locks in this order, too.
+        site::with_registered(|sites| {
+            home = file_size::without_signal(|| admit_with(run, (first, store), sites));
+        });
+    }
+    remember(run.number, home);
+}
+
+/// The store that says where the queue is kept, and its folder.
+fn keeper(stores: &[Box<dyn Store>]) -> Option<(usize, &Path)> {
+    stores.iter().enumerate().find_map(|(at, store)| Some((at, store.folder()?)))
+}
+
+fn admit_with(run: &RunSpec, (first, store): (usize, &Path), sites: &[&'static Site]) -> Home {
+    let mut sessions = sessions();
+    let session = match session_for(&mut sessions, store, sites) {
+        Ok(session) => session,
+        Err(error) => {
+            notice(&format!(
+                "the queue cannot be kept in {}: {error}; if this process is killed, its last records are lost \
+                 (`recorder.durability: memory` accepts that)",
+                store.display()
+            ));
+            return NO_HOME;
+        }
+    };
+    session.runs.insert(run.number);
+    let others = run.stores.iter().enumerate().filter(|(at, _)| *at != first);
+    let others = others.filter_map(|(_, other)| StoreOfRun::of(&**other, store));
+    let first = StoreOfRun::of(&*run.stores[first], store).unwrap_or(StoreOfRun::Files);
+    session.write(&Entry::Run(RunEntry {
+        number: run.number,
+        workflow_id: run.workflow_id.clone(),
+        campaign_id: run.campaign_id.clone(),
+        hostname: run.hostname.clone(),
+        name: run.name.clone(),
+        identity: Identity::of_process().clone(),
+        workflow: run.workflow.clone(),
+        stores: [first].into_iter().chain(others).collect(),
+    }));
+    session.home
+}
+
+/// The session in the folder of a store, made if need be.
+fn session_for<'s>(
+    sessions: &'s mut Vec<Session>,
+    store: &Path,
+    sites: &[&'static Site],
+) -> io::Result<&'s mut Session> {
+    // The process may go to another folder.
+    let store = std::path::absolute(store)?;
+    let is_it = |session: &Session| session.store == store && session.folder.exists();
+    let known = sessions.iter().position(is_it);
+    let at = known.unwrap_or(sessions.len());
+    if known.is_none() {
+        if sessions.len() == MOST {
+            return Err(io::Error::other(format!("there are queues in {MOST} folders already")));
+        }
+        let mut session = Session::create(store)?;
+        // Sites known by now must be in its log.
+        for (index, site) in sites.iter().enumerate() {
+            session.log_site(index as u32 + 1, site);
+        }
+        sessions.push(session);
+    }
+    Ok(&mut sessions[at])
+}
+
+/// Notes that a run is stored to its end: only tasks that outlive it are left to be recovered.
+pub(super) fn note_end(run: Number) {
+    if let Some(session) = of_run(&mut sessions(), run) {
+        session.write(&Entry::Ended { run });
+    }
+}
+
+/// Nothing of a run is left to be recorded. A session that has been without a run for longest may go.
+pub(super) fn forget_run(run: Number) {
+    let mut sessions = sessions();
+    let Some(at) = sessions.iter().position(|session| session.runs.contains(&run)) else { return };
+    sessions[at].leave(run);
+    if !sessions[at].runs.is_empty() {
+        return;
+    }
+    let session = sessions.remove(at);
+    sessions.push(session);
+    let is_idle = |session: &&Session| session.runs.is_empty();
+    if sessions.iter().filter(is_idle).count() <= MOST_IDLE {
+        return;
+    }
+    let Some(first) = sessions.iter().position(|session| is_idle(&session)) else { return };
+    let session = sessions.remove(first);
+    rings::abandon(session.home);
+    // Nobody needs to wait until its files are gone.
+    drop(sessions);
+    session.remove();
+}
+
+/// Notes the file that a run's records go to.
+pub(super) fn note_file(run: Number, path: &Path) {
+    if let Some(session) = of_run(&mut sessions(), run) {
+        if !session.folder.exists() {
+            notice(&format!(
+                "{} was deleted: if this process is killed, its last records are lost",
+                session.folder.display()
+            ));
+        }
+        session.write(&Entry::File { run, path: path.to_owned() });
+    }
+}
+
+/// Notes a site before its first event.
+pub(super) fn note_site(number: u32, site: &'static Site) {
+    let mut sessions = sessions();
+    if !sessions.is_empty() {
+        file_size::without_signal(|| {
+            sessions.iter_mut().for_each(|session| session.log_site(number, site));
+        });
+    }
+}
+
+/// Makes a ring at home in a session, in memory that outlives the process if that can be had; none where the session has
+/// gone. It has not before the ring is made.
+pub(super) fn with_ring_memory<R>(
+    home: Home,
+    length: usize,
+    make: impl FnOnce(Option<Memory>) -> R,
+) -> Option<R> {
+    if home == NO_HOME {
+        return Some(make(None));
+    }
+    let mut sessions = sessions();
+    let session = sessions.iter_mut().find(|session| session.home == home)?;
+    let memory = session.ring_memory(length);
+    Some(make(memory))
+}
+
+/// Keeps the beginnings of tasks whose ring needs its room; how many bytes they have.
+pub(super) fn keep_open<'t>(home: Home, tasks: impl Iterator<Item = &'t Task>) -> usize {
+    let mut sessions = sessions();
+    let session = sessions.iter_mut().find(|session| session.home == home);
+    session.map_or(0, |session| session.keep_open(tasks))
+}
+
+/// Keeps the beginnings of these tasks and of no others; how many bytes they have.
+pub(super) fn keep_only(tasks: &[&Task]) -> usize {
+    let mut length = 0;
+    for session in sessions().iter_mut().filter(|session| session.open.is_some()) {
+        let of_session = |task: &&Task| session.runs.contains(&task.start.workflow);
+        let bytes = folder::spilled(tasks.iter().copied().filter(of_session));
+        length += bytes.len();
+        session.keep_only(&bytes);
+    }
+    length
+}
+
+/// Forgets the beginnings that were kept: none of their tasks is open any more.
+pub(super) fn forget_open() {
+    sessions().iter_mut().for_each(Session::forget_open);
+}
+
+/// The process ends well, and nothing is left to be recovered.
+pub(super) fn remove_all() {
+    // While the process ends another thread may hold the lock for ever.
+    let Ok(mut sessions) = SESSIONS.try_lock() else { return };
+    sessions.drain(..).for_each(Session::remove);
+}
+
+/// Whether a session of this id is this process's own.
+pub(super) fn is_own(id: &str) -> bool {
+    sessions().iter().any(|session| session.id.to_string() == id)
+}
+
+/// The sessions, locked while the process forks.
+#[cfg(unix)]
+pub(super) type Held = MutexGuard<'static, Vec<Session>>;
+
+#[cfg(unix)]
+pub(super) fn hold() -> Held {
+    sessions()
+}
+
+/// In a forked child: the sessions are the parent's. Their files stay open, so that their locks are not touched.
+#[cfg(unix)]
+pub(super) fn disown() {
+    std::mem::forget(std::mem::take(&mut *sessions()));
+}
