@@ -34,14 +34,15 @@ impl Identity {
     }
 
     fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let number = |name: &str| variable(name)?.trim().parse().ok();
+        let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
         let mut identity = Self::default();
         for [rank, local_rank, world_size] in LAUNCHERS {
             if let (Some(own), Some(size)) = (number(rank), number(world_size))
-                && own < size
+                && let local = number(local_rank).unwrap_or(own)
+                && own.max(local) < size
             {
                 identity.rank = Some(own);
-                identity.local_rank = number(local_rank).or(Some(own));
+                identity.local_rank = Some(local);
                 identity.world_size = Some(size);
                 break;
             }
@@ -84,5 +85,7 @@ mod tests {
         assert_eq!(identity(&[("WORLD_SIZE", "4")]), Identity::default());
         assert_eq!(identity(&[("RANK", "4"), ("WORLD_SIZE", "4")]), Identity::default());
         assert_eq!(identity(&[("RANK", "x"), ("WORLD_SIZE", "4")]), Identity::default());
+        let local = [("RANK", "1"), ("LOCAL_RANK", "9"), ("WORLD_SIZE", "4")];
+        assert_eq!(identity(&local), Identity::default());
     }
 }

@@ -129,10 +129,11 @@ fn a_session_whose_writer_has_gone_is_interrupted_for_whoever_reads_it() {
     for number in 0..5 {
         sink.append(&event("dead", number)).unwrap();
     }
-    // As if it was killed: nothing is flushed or closed. The fifth was in memory only, and half of it on disk.
     drop(sink);
+    // As if it was killed: nothing is closed. The fifth was in memory only, and half of it on disk.
     let segment = folder.path().join("segment-000001.jsonl");
-    let mut text = fs::read_to_string(&segment).unwrap();
+    let whole = fs::read_to_string(&segment).unwrap();
+    let mut text: String = whole.split_inclusive('\n').take(4).collect();
     text.push_str("{\"schema_version\": 4, \"sess");
     fs::write(&segment, &text).unwrap();
 
@@ -279,6 +280,9 @@ fn a_writer_that_is_killed_loses_no_more_than_what_was_not_flushed() {
                 .and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
         };
         while read().is_none() {
+            if let Some(status) = process.try_wait().unwrap() {
+                panic!("it ended before it was killed: {status}");
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_micros(random.below(20_000) as u64));
@@ -304,6 +308,20 @@ fn a_writer_that_is_killed_loses_no_more_than_what_was_not_flushed() {
     tried("a sink's writer killed", format!("{all} times, {flushed_in_all} events flushed"));
 }
 
+/// In `Drop`, since whoever leaves by `?` or a panic never comes to `close`.
+#[test]
+fn a_writer_that_is_dropped_writes_what_waits() {
+    let folder = TempDir::new().unwrap();
+    let mut sink = open(folder.path(), SinkOptions::default(), "s");
+    for number in 0..3 {
+        sink.append(&event("s", number)).unwrap();
+    }
+    drop(sink);
+    assert_eq!(numbers(folder.path(), "s"), [0, 1, 2]);
+    let loaded = events::load(folder.path()).unwrap();
+    assert_eq!(loaded.sessions[0].summary.status, SessionStatus::Interrupted);
+}
+
 #[test]
 fn nobody_leads_a_writer_out_of_its_folder() {
     let folder = TempDir::new().unwrap();
@@ -311,14 +329,81 @@ fn nobody_leads_a_writer_out_of_its_folder() {
     fs::write(&outside, "precious").unwrap();
     let sink = folder.path().join("sink");
     fs::create_dir(&sink).unwrap();
-    let manifest =
-        r#"{"segments": [{"filename": "../outside.jsonl", "closed": false}], "sessions": 3}"#;
+    let notes = sink.join("notes.txt");
+    fs::write(&notes, "a line\nand no more").unwrap();
+    let manifest = r#"{"format": "stormlog.append_only_telemetry_sink", "sessions": 3, "segments": [
+        {"filename": "../outside.jsonl", "closed": false},
+        {"filename": "segment-/../../outside.jsonl", "closed": false},
+        {"filename": "notes.txt", "closed": false},
+        {"filename": "manifest.json", "closed": true}]}"#;
     fs::write(sink.join("manifest.json"), manifest).unwrap();
     #[cfg(unix)]
     std::os::unix::fs::symlink(&outside, sink.join("segment-000009.jsonl")).unwrap();
+    // Of all segments only the last two are kept.
+    let options =
+        SinkOptions { flush_events: 1, segment_events: 1, keep_files: 2, ..SinkOptions::default() };
+    let mut writer = open(&sink, options, "s");
+    for number in 1..=4 {
+        writer.append(&event("s", number)).unwrap();
+    }
+    writer.close(SessionStatus::Completed, 1).unwrap();
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(&notes).unwrap(), "a line\nand no more");
+    assert_eq!(numbers(&sink, "s"), [3, 4]);
+}
+
+#[test]
+fn a_folder_with_the_manifest_of_something_else_is_refused_and_left_as_it_is() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("manifest.json");
+    let bundle =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stormlog/v043/diag/manifest.json");
+    let bundle = fs::read_to_string(bundle).unwrap();
+    let others = [&*bundle, r#"{"format": "of another tool"}"#, r#"["a list"]"#, "no JSON", ""];
+    for text in others {
+        fs::write(&path, text).unwrap();
+        let summary = SessionSummary::of(&event("s", 0));
+        let refused = SinkWriter::open(folder.path(), SinkOptions::default(), summary);
+        let expected = format!(
+            "the manifest.json in {} is not that of a sink: give the sink a folder of its own",
+            folder.path().display()
+        );
+        assert_eq!(refused.unwrap_err().to_string(), expected, "{text}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else was made");
+    }
+    // Segments tell that it is a sink whose manifest was damaged.
+    fs::write(folder.path().join("segment-000001.jsonl"), "").unwrap();
+    open(folder.path(), SinkOptions::default(), "s").close(SessionStatus::Completed, 1).unwrap();
+}
+
+/// A link could lead anywhere, and whoever opens a pipe waits for the other end.
+#[cfg(unix)]
+#[test]
+fn links_and_pipes_are_neither_followed_nor_waited_for() {
+    const TEST: &str = "sink::links_and_pipes_are_neither_followed_nor_waited_for";
+    if !is_child(TEST) {
+        return expect_success(&crate::support::finished_in_time(child(TEST)));
+    }
+    let folder = TempDir::new().unwrap();
+    let outside = folder.path().join("outside");
+    fs::write(&outside, "precious").unwrap();
+    let sink = folder.path().join("sink");
+    fs::create_dir(&sink).unwrap();
+    std::os::unix::fs::symlink(&outside, sink.join("rollups.tmp")).unwrap();
+    let pipe = sink.join("manifest.tmp");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut writer = open(&sink, SinkOptions::default(), "s");
     writer.append(&event("s", 1)).unwrap();
     writer.close(SessionStatus::Completed, 1).unwrap();
-    assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
     assert_eq!(numbers(&sink, "s"), [1]);
+    assert!(sink.join("rollups.json").symlink_metadata().unwrap().is_file());
+
+    let lock = sink.join("writer.lock");
+    fs::remove_file(&lock).unwrap();
+    std::os::unix::fs::symlink(&outside, &lock).unwrap();
+    let summary = SessionSummary::of(&event("s", 0));
+    let refused = SinkWriter::open(&sink, SinkOptions::default(), summary).unwrap_err();
+    assert!(refused.to_string().ends_with("writer.lock is not a plain file"), "{refused}");
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
 }

@@ -1,19 +1,21 @@
 //! The tracker at work: its own thread, sinks, alerts, phases, tasks, and what it says where it cannot begin.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use runlore::events::{self, Schema, SessionStatus, TelemetryEvent};
+use runlore::events::{self, Identity, Schema, SessionStatus, TelemetryEvent};
 use runlore::profile::Profiler;
 use runlore::task;
 use runlore::tracker::{
     About, AlertKind, Alerts, Collector, FlightRecorder, Level, Reading, Supported, Tracker,
 };
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{record, the};
+use crate::support::{child, expect_success, finished_in_time, is_child, record, the};
 
 /// A device that says what the test says.
 #[derive(Clone, Default)]
@@ -26,8 +28,7 @@ impl Collector for Scripted {
     fn about(&self) -> About {
         let supported =
             Supported { allocated: true, used: true, total: true, ..Supported::default() };
-        let (backend, source) = ("cuda".to_owned(), "scripted".to_owned());
-        About { device_id: 3, backend, source, supported }
+        About::new(3, "cuda", "scripted", supported)
     }
 
     fn collect(&mut self) -> Result<Reading, String> {
@@ -233,6 +234,12 @@ fn what_cannot_be_is_told_in_one_sentence() {
             .contains("90 and 80 percent")
     );
     assert!(refused(Tracker::builder().job(" ")).contains("a job cannot be called"));
+    assert!(refused(Tracker::builder().session("")).contains("a session cannot be called"));
+    let third = Identity { rank: 3, ..Identity::default() };
+    assert_eq!(
+        refused(Tracker::builder().identity(third)),
+        "a process of rank 3 and local rank 0 cannot be one of 1: both must be below `world_size`"
+    );
     let folder = TempDir::new().unwrap();
     let tracker = Tracker::builder().sink(folder.path()).start().unwrap();
     assert!(refused(Tracker::builder().sink(folder.path())).contains("another tracker writes to"));
@@ -242,18 +249,154 @@ fn what_cannot_be_is_told_in_one_sentence() {
     assert!(refused(Tracker::builder().sink(&file)).contains("cannot write to the sink"));
 }
 
+/// Everything below a folder, as one text.
+fn all_in(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        text += &if path.is_dir() { all_in(&path) } else { fs::read_to_string(&path).unwrap() };
+    }
+    text
+}
+
+#[test]
+fn secrets_are_in_no_event_file_or_dump() {
+    let folder = TempDir::new().unwrap();
+    let device = Scripted::default();
+    let tracker = Tracker::builder()
+        .interval(RARELY)
+        .collector(device.clone())
+        .sink(folder.path().join("sink"))
+        .output(folder.path().join("events.jsonl"), None, Schema::V4)
+        .flight_recorder(FlightRecorder::new(folder.path().join("dumps")))
+        .start()
+        .unwrap();
+    tracker.set_context("with password=hunter2");
+    tracker.set_metadata("api_key", "hunter2");
+    tracker.set_metadata("store", json!({"url": "pg://ann:hunter2@host/db", "token": ["hunter2"]}));
+    tracker.sample_now();
+    tracker.event("login token=hunter2", "at https://h/?token=hunter2", [("password", "hunter2")]);
+    drop(tracker.phase_with("fetch secret=hunter2", [("authorization", "Bearer hunter2")]));
+    *device.broken.lock().unwrap() = Some("cannot ask pg://ann:hunter2@host".to_owned());
+    tracker.sample_now();
+    assert!(tracker.failed(&std::io::Error::other("out of memory, password=hunter2")));
+    let seen = format!("{:?}{:?}", tracker.events(), tracker.statistics());
+    let stopped = tracker.stop();
+    assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
+    assert!(stopped.statistics.last_oom_dump_path.is_some());
+    for text in [seen, all_in(folder.path())] {
+        assert!(text.contains("[redacted]") && text.contains("ann"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn an_event_that_is_none_is_told_at_the_end_and_costs_only_itself() {
+    let folder = TempDir::new().unwrap();
+    let tracker = Tracker::builder()
+        .interval(RARELY)
+        .collector(Scripted::default())
+        .sink(folder.path().join("sink"))
+        .flight_recorder(FlightRecorder::new(folder.path().join("dumps")))
+        .start()
+        .unwrap();
+    tracker.event("good", "before", [("number", 1)]);
+    // What every event says of its device cannot be anything.
+    tracker.event("bad", "it", [("memory_capabilities", "none of yours")]);
+    tracker.event("good", "after", [("number", 2)]);
+    assert!(tracker.failed(&std::io::Error::other("out of memory")));
+    let stopped = tracker.stop();
+    let problem = stopped.problem.unwrap().to_string();
+    assert_eq!(
+        problem,
+        "1 event is not in the sink: metadata.memory_capabilities must be an object"
+    );
+    assert_eq!(stopped.statistics.sink_dropped_events, 1);
+    let dump = PathBuf::from(stopped.statistics.last_oom_dump_path.unwrap());
+    for sink in [folder.path().join("sink"), dump.clone()] {
+        let loaded = events::load(&sink).unwrap();
+        let found = kinds(&loaded.sessions[0].events);
+        assert_eq!(found.iter().filter(|kind| **kind == "good").count(), 2, "{found:?}");
+        assert!(!found.contains(&"bad"), "{found:?}");
+    }
+    let flight: serde_json::Value =
+        serde_json::from_slice(&fs::read(dump.join("flight.json")).unwrap()).unwrap();
+    assert_eq!(flight["refused_event_count"], 1);
+}
+
+#[test]
+fn a_file_is_begun_when_the_tracker_is_and_soon_has_what_was_seen() {
+    let folder = TempDir::new().unwrap();
+    let (file, sink) = (folder.path().join("events.jsonl"), folder.path().join("sink"));
+    let begun = || Tracker::builder().interval(RARELY).output(&file, None, Schema::V4);
+    fs::write(&file, "precious").unwrap();
+    fs::write(&sink, "in the way").unwrap();
+    for impossible in [begun().session(" "), begun().sink(&sink)] {
+        impossible.start().unwrap_err();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    }
+    let tracker = begun().start().unwrap();
+    let began = Instant::now();
+    while !fs::read_to_string(&file).unwrap().ends_with('\n') {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is in the file");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let loaded = events::load(&file).unwrap();
+    assert_eq!(loaded.sessions[0].events[0].event_type, "start");
+    assert!(tracker.stop().problem.is_none());
+}
+
+#[test]
+fn events_have_the_rank_that_tasks_have() {
+    const TEST: &str = "tracker::events_have_the_rank_that_tasks_have";
+    if !is_child(TEST) {
+        let mut command = child(TEST);
+        // The first launcher says what cannot be.
+        command.env("RANK", "x").env("WORLD_SIZE", "4");
+        command.env("SLURM_PROCID", "5").env("SLURM_LOCALID", "2").env("SLURM_NTASKS", "6");
+        command.env_remove("OMPI_COMM_WORLD_RANK");
+        return expect_success(&finished_in_time(command));
+    }
+    let store = record(|| {
+        let tracker = Tracker::builder().interval(RARELY).start().unwrap();
+        let identity = tracker.events()[0].identity();
+        assert_eq!((identity.rank, identity.local_rank, identity.world_size), (5, 2, 6));
+        task("inside").run(|| ());
+    });
+    assert_eq!(the(&store, "inside").rank, Some(5));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_forked_child_leaves_its_parents_tracker_alone() {
     let folder = TempDir::new().unwrap();
-    let tracker = Tracker::builder().interval(RARELY).sink(folder.path()).start().unwrap();
+    let tracker = Tracker::builder()
+        .interval(RARELY)
+        .collector(Scripted::default())
+        .sink(folder.path())
+        .start()
+        .unwrap();
     tracker.sample_now();
     let status = fork_and(|| {
         tracker.sample_now();
-        drop(tracker);
+        tracker.set_context("of the child");
+        tracker.clear_context();
+        tracker.set_metadata("of", "the child");
+        tracker.event("child", "of the child", [("number", 1)]);
+        drop(tracker.phase("of the child"));
+        assert!(tracker.failed(&std::io::Error::other("out of memory")));
+        let seen = tracker.events().len();
+        let stopped = tracker.stop();
+        assert!(stopped.problem.is_none());
+        assert_eq!(seen as u64, stopped.statistics.total_events);
     });
-    // In the parent the tracker is still there: the closure ran in the child only.
     assert_eq!(status, 0);
+    // The parent's has ended with the closure, which ran in the child only.
+    let loaded = events::load(folder.path()).unwrap();
+    assert_eq!(loaded.sessions[0].summary.status, SessionStatus::Completed);
+    let mut found = kinds(&loaded.sessions[0].events);
+    found.dedup();
+    assert_eq!(found, ["start", "sample", "stop"]);
 }
 
 /// Runs a closure in a forked child, and waits for that; its exit code. The parent forgets what the closure holds.
@@ -265,9 +408,9 @@ fn fork_and(work: impl FnOnce()) -> i32 {
     if child == 0 {
         // SAFETY: plain calls.
         unsafe { libc::alarm(20) };
-        work();
+        let is_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_ok();
         // SAFETY: as above.
-        unsafe { libc::_exit(0) };
+        unsafe { libc::_exit(i32::from(!is_well)) };
     }
     drop(work);
     let mut status = 0;
@@ -276,8 +419,13 @@ fn fork_and(work: impl FnOnce()) -> i32 {
     if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
 }
 
+/// In a process of its own: what others free meanwhile would be taken off what it holds.
 #[test]
 fn a_scope_is_a_task_with_its_memory() {
+    const TEST: &str = "tracker::a_scope_is_a_task_with_its_memory";
+    if !is_child(TEST) {
+        return expect_success(&finished_in_time(child(TEST)));
+    }
     let profiler = Profiler::new();
     let inside = profiler.clone();
     let store = record(move || {

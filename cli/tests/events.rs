@@ -144,7 +144,7 @@ fn runlore_events(path: &Path) -> Vec<runlore::events::TelemetryEvent> {
 #[test]
 fn an_interrupt_ends_tracking_well() {
     let folder = tempfile::tempdir().unwrap();
-    let process = runlore()
+    let mut process = runlore()
         .args(["events", "track", "--interval", "0.01", "--sink"])
         .arg(folder.path())
         .stdout(std::process::Stdio::piped())
@@ -153,6 +153,9 @@ fn an_interrupt_ends_tracking_well() {
         .unwrap();
     let manifest = folder.path().join("manifest.json");
     while !manifest.exists() {
+        if let Some(status) = process.try_wait().unwrap() {
+            panic!("it ended before it was interrupted: {status}");
+        }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     std::thread::sleep(std::time::Duration::from_millis(100));
@@ -178,6 +181,7 @@ fn what_cannot_be_tracked_is_told_in_one_sentence() {
         (vec!["--interval", "1000000000"], "give 1 ms to 24 h"),
         (vec!["--duration", "soon"], "give seconds, or a time such as"),
         (vec!["--warning", "99", "--critical", "90"], "99 and 90 percent"),
+        (vec!["--no-alert", "jump,noise"], "invalid value 'noise'"),
         (vec!["--sink", file], "cannot write to the sink"),
         (vec!["--output", file], "name it *.json, *.jsonl or *.csv"),
         (vec!["--push", "nowhere"], "is no URL that events can be sent to"),

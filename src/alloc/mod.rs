@@ -22,6 +22,7 @@
 //! their `resources`.
 
 mod counts;
+#[cfg(feature = "events")]
 mod failure;
 mod slots;
 
@@ -29,9 +30,15 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 pub use counts::{Counts, ThreadCounts};
 #[cfg(feature = "events")]
-pub(crate) use failure::Watcher;
+pub(crate) use failure::{Failed, Watcher};
 pub(crate) use slots::PeakScope;
 pub use slots::{counts, is_installed, thread_counts};
+
+/// Without events nobody waits for it.
+#[cfg(not(feature = "events"))]
+mod failure {
+    pub(super) fn note(_: usize) {}
+}
 
 /// Counts what is allocated by the allocator inside it.
 #[derive(Debug, Default, Clone, Copy)]

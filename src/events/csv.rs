@@ -222,6 +222,10 @@ impl<W: Write> RowWriter<W> {
         self.rows.write_record(fields).map_err(cannot_read)
     }
 
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.rows.flush()
+    }
+
     pub(super) fn into_inner(self) -> io::Result<W> {
         self.rows.into_inner().map_err(csv::IntoInnerError::into_error)
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::fields::{given, integer, text, unsigned};
 use super::invalid::{Invalid, Reason};
 use super::python;
-use crate::identity::{JOBS, LAUNCHERS};
+use crate::identity::{self, JOBS, LAUNCHERS};
 
 /// Which process of which job: what every event carries.
 ///
@@ -73,6 +73,18 @@ impl Identity {
     /// Where the environment says something that cannot be.
     pub fn of_process() -> Result<Self, Invalid> {
         Self::from_maps(&Map::new(), &Map::new(), |name| std::env::var(name).ok())
+    }
+
+    /// The same as tasks tell it: a launcher that says what cannot be counts as none.
+    pub(crate) fn as_tasks_tell() -> Self {
+        let found = identity::Identity::of_process();
+        let rank = found.rank.unwrap_or(0);
+        Self {
+            job_id: found.job_id.clone(),
+            rank,
+            local_rank: found.local_rank.unwrap_or(rank),
+            world_size: found.world_size.unwrap_or(1),
+        }
     }
 
     pub(super) fn from_maps(

@@ -50,19 +50,23 @@ impl Writer<BufWriter<File>> {
     /// Where the name does not tell a format, or the file cannot be made.
     pub fn create(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
         let path = path.as_ref();
-        let format = Format::of_name(path).filter(|_| {
-            let packed = path.extension().is_some_and(|kind| kind == "gz" || kind == "zst");
-            !packed
-        });
-        let Some(format) = format else {
-            let what = "name it *.json, *.jsonl or *.csv; that is how its format is chosen";
-            let path = path.display();
-            return Err(Error::new(ErrorKind::Store, format!("cannot write {path}: {what}")));
-        };
+        let format = Format::to_write(path)?;
         let file = File::create(path).map_err(|error| {
             Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
         })?;
         Self::new(BufWriter::with_capacity(256 * 1024, file), format, target)
+    }
+}
+
+impl Format {
+    /// The format that the name of a file to be written tells.
+    pub(crate) fn to_write(path: &Path) -> Result<Self> {
+        let is_packed = path.extension().is_some_and(|kind| kind == "gz" || kind == "zst");
+        Self::of_name(path).filter(|_| !is_packed).ok_or_else(|| {
+            let what = "name it *.json, *.jsonl or *.csv; that is how its format is chosen";
+            let path = path.display();
+            Error::new(ErrorKind::Store, format!("cannot write {path}: {what}"))
+        })
     }
 }
 
@@ -112,6 +116,19 @@ impl<W: Write> Writer<W> {
         written.map_err(cannot_write)?;
         self.count += 1;
         Ok(())
+    }
+
+    /// Hands on what waits in memory. A file of JSON lines or CSV is then whole.
+    ///
+    /// # Errors
+    ///
+    /// Where nothing can be written.
+    pub fn flush(&mut self) -> Result<()> {
+        let flushed = match &mut self.to {
+            To::Csv(rows) => rows.flush(),
+            To::Json(to) | To::Lines(to) => to.flush(),
+        };
+        flushed.map_err(cannot_write)
     }
 
     /// Writes the end. Without it the file may not be whole.

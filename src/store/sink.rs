@@ -13,7 +13,8 @@ const BATCH: usize = 1000;
 /// Bytes that are written at once.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Writes records to a store, a thousand at a time.
+/// Writes records to a store, a thousand at a time. One that is dropped before it is [finished](Self::finish) writes what it
+/// has, if it can.
 ///
 /// ```
 /// use runlore::record::Record;
@@ -31,6 +32,10 @@ pub struct Sink {
     lines: Vec<u8>,
     ends: Vec<usize>,
     written: u64,
+    /// Whether whoever added the records knows what became of them.
+    is_told: bool,
+    /// The process that writes: a forked child has nothing of its own here.
+    pid: u32,
 }
 
 impl std::fmt::Debug for Sink {
@@ -66,7 +71,8 @@ impl Sink {
         });
         let info = RunInfo::new(workflow_id.to_owned(), name.to_owned(), pid, settings);
         let store = to.into().open(&info)?;
-        Ok(Self { store, lines: Vec::new(), ends: Vec::new(), written: 0 })
+        let pid = std::process::id();
+        Ok(Self { store, lines: Vec::new(), ends: Vec::new(), written: 0, is_told: false, pid })
     }
 
     /// Adds a record; now and then, what was added is written.
@@ -83,6 +89,7 @@ impl Sink {
         }
         self.lines.push(b'\n');
         self.ends.push(self.lines.len());
+        self.is_told = false;
         if self.ends.len() >= BATCH || self.lines.len() >= BATCH_BYTES {
             return self.write();
         }
@@ -90,6 +97,7 @@ impl Sink {
     }
 
     fn write(&mut self) -> Result<()> {
+        self.is_told = true;
         let batch = Batch::new(&self.lines, &self.ends);
         self.store.prepare(self.lines.len() as u64)?;
         self.store.write(&batch)?;
@@ -105,11 +113,41 @@ impl Sink {
     ///
     /// Where the store cannot be written to.
     pub fn finish(mut self) -> Result<u64> {
+        self.is_told = true;
         if !self.ends.is_empty() {
             self.write()?;
         }
         self.store.sync()?;
         self.store.close()?;
         Ok(self.written)
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if !self.is_told && !self.ends.is_empty() && self.pid == std::process::id() {
+            _ = self.write().and_then(|()| self.store.close());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::MemoryStore;
+
+    #[test]
+    fn what_was_added_is_written_when_the_sink_is_dropped() {
+        let store = MemoryStore::new();
+        let mut sink = Sink::open(store.clone(), "import").unwrap();
+        for number in 0..3 {
+            let record = Record::from_json(json!({"task_id": format!("t{number}")})).unwrap();
+            sink.add(&record).unwrap();
+        }
+        assert_eq!(store.tasks().len(), 0, "it waits for more");
+        drop(sink);
+        assert_eq!(store.tasks().len(), 3);
     }
 }

@@ -14,17 +14,19 @@ pub(super) type Thresholds = (f64, f64);
 /// [`hysteresis`](Self::hysteresis); and never more often than the [`rate`](Self::rate).
 ///
 /// ```
-/// use runlore::tracker::Alerts;
+/// use runlore::tracker::{AlertKind, Alerts};
 ///
 /// let alerts = Alerts::default()
 ///     .memory(80.0, 95.0) // percent of the device, the machine or the container's limit
 ///     .resident(4 << 30, 6 << 30) // bytes of the process
-///     .pressure(10.0, 40.0); // percent of the time in which something waits for memory
+///     .pressure(10.0, 40.0) // percent of the time in which something waits for memory
+///     .without(AlertKind::Jump); // however much is allocated at once
+/// let swap_only = Alerts::none().swap(50.0, 90.0);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alerts {
-    pub(super) memory: Thresholds,
-    pub(super) container: Thresholds,
+    pub(super) memory: Option<Thresholds>,
+    pub(super) container: Option<Thresholds>,
     pub(super) resident: Option<Thresholds>,
     pub(super) swap: Option<Thresholds>,
     pub(super) pressure: Option<Thresholds>,
@@ -37,8 +39,8 @@ pub struct Alerts {
 impl Default for Alerts {
     fn default() -> Self {
         Self {
-            memory: (80.0, 95.0),
-            container: (80.0, 95.0),
+            memory: Some((80.0, 95.0)),
+            container: Some((80.0, 95.0)),
             resident: None,
             swap: Some((80.0, 95.0)),
             pressure: Some((10.0, 40.0)),
@@ -51,11 +53,41 @@ impl Default for Alerts {
 }
 
 impl Alerts {
+    /// Watches nothing: what is to be watched is added.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            memory: None,
+            container: None,
+            swap: None,
+            pressure: None,
+            jump: None,
+            fragmentation: None,
+            ..Self::default()
+        }
+    }
+
+    /// Does not watch this. What [has failed](AlertKind::Failure) is told in any case.
+    #[must_use]
+    pub fn without(mut self, kind: AlertKind) -> Self {
+        match kind {
+            AlertKind::Memory => self.memory = None,
+            AlertKind::Container => self.container = None,
+            AlertKind::Resident => self.resident = None,
+            AlertKind::Swap => self.swap = None,
+            AlertKind::Pressure => self.pressure = None,
+            AlertKind::Jump => self.jump = None,
+            AlertKind::Fragmentation => self.fragmentation = None,
+            AlertKind::Failure => {}
+        }
+        self
+    }
+
     /// Percent of a device's memory, of the machine's and of the container's limit [default: 80 and 95].
     #[must_use]
     pub fn memory(mut self, warning: f64, critical: f64) -> Self {
-        self.memory = (warning, critical);
-        self.container = (warning, critical);
+        self.memory = Some((warning, critical));
+        self.container = Some((warning, critical));
         self
     }
 
@@ -110,8 +142,7 @@ impl Alerts {
 
     /// What is wrong with them, in a sentence.
     pub(super) fn problem(&self) -> Option<String> {
-        let percents =
-            [("memory", Some(self.memory)), ("swap", self.swap), ("pressure", self.pressure)];
+        let percents = [("memory", self.memory), ("swap", self.swap), ("pressure", self.pressure)];
         for (name, thresholds) in percents {
             let Some((warning, critical)) = thresholds else { continue };
             if !(warning > 0.0 && warning <= critical && critical <= 100.0) {

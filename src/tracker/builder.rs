@@ -1,6 +1,6 @@
 //! How a tracker is to be, before it begins.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::alerts::{Alert, Alerts};
 use super::collector::{About, Collector};
 use super::core::Core;
 use super::entry::Session;
-use super::file::Output;
+use super::file::Wanted;
 use super::host_memory::Host;
 use super::recorder::FlightRecorder;
 use super::shared::Shared;
@@ -27,6 +27,7 @@ pub struct TrackerBuilder {
     devices: Vec<Device>,
     collectors: Vec<Box<dyn Collector>>,
     sink: Option<(PathBuf, SinkOptions)>,
+    outputs: Vec<Wanted>,
     outlets: Vec<Box<dyn Outlet>>,
     alerts: Option<Alerts>,
     on_alert: Vec<OnAlert>,
@@ -56,6 +57,7 @@ impl TrackerBuilder {
             devices: Vec::new(),
             collectors: Vec::new(),
             sink: None,
+            outputs: Vec::new(),
             outlets: Vec::new(),
             alerts: Some(Alerts::default()),
             on_alert: Vec::new(),
@@ -97,18 +99,16 @@ impl TrackerBuilder {
         self
     }
 
-    /// Writes all events into a new file as they come, in the format that its name tells or, if one is given, in that.
-    ///
-    /// # Errors
-    ///
-    /// Where the file cannot be made, or its name tells no format.
+    /// Writes all events into a new file as they come, in the format that its name tells or, if one is given, in that. They are
+    /// in the file after two seconds at the latest.
     pub fn output(
-        self,
-        path: impl AsRef<Path>,
+        mut self,
+        path: impl Into<PathBuf>,
         format: Option<Format>,
         target: impl Into<Target>,
-    ) -> Result<Self> {
-        Ok(self.outlet(Output::create(path.as_ref(), format, target.into())?))
+    ) -> Self {
+        self.outputs.push(Wanted { path: path.into(), format, target: target.into() });
+        self
     }
 
     /// Hands all events to this too.
@@ -175,8 +175,9 @@ impl TrackerBuilder {
     ///
     /// # Errors
     ///
-    /// Where the interval or the alerts make no sense, a device is not there, or the sink cannot be written or has another
-    /// writer. Later nothing fails: what goes wrong is told by events and statistics.
+    /// Where the interval, the alerts, the session or the identity make no sense, a device is not there, a file cannot be made,
+    /// or the sink cannot be written or has another writer. Later nothing fails: what goes wrong is told by events, statistics
+    /// and [`Stopped::problem`](super::Stopped::problem).
     pub fn start(mut self) -> Result<Tracker> {
         self.check()?;
         let mut collectors = self.named()?;
@@ -187,9 +188,10 @@ impl TrackerBuilder {
         let abouts: Vec<About> = collectors.iter().map(|collector| collector.about()).collect();
         let mut identity = match self.identity {
             Some(identity) => identity,
-            None => Identity::of_process().unwrap_or_default(),
+            None => Identity::as_tasks_tell(),
         };
         identity.job_id = self.job.or(identity.job_id);
+        check_identity(&identity)?;
         clock::anchor();
         let clock = Clock::system();
         let session = Session {
@@ -200,14 +202,20 @@ impl TrackerBuilder {
             interval_ms: u64::try_from(self.interval.as_millis()).unwrap_or(u64::MAX),
             started_ns: clock.now(),
         };
-        let has_outlets = self.sink.is_some() || !self.outlets.is_empty();
+        let has_outlets =
+            self.sink.is_some() || !self.outputs.is_empty() || !self.outlets.is_empty();
         let mut core = Core::new(session, clock, abouts, self.alerts, self.history, has_outlets);
         let has_recorder = self.recorder.is_some();
         core.has_recorder = has_recorder;
+        let outputs: Vec<_> = self.outputs.into_iter().map(Wanted::open).collect::<Result<_>>()?;
         let sink = match self.sink {
             Some((folder, options)) => Some(SinkWriter::open(folder, options, core.summary())?),
             None => None,
         };
+        // Only now that nothing else can be in the way, what was in the files goes.
+        for output in outputs {
+            self.outlets.push(Box::new(output.begin()?));
+        }
         core.start();
         let shared = Arc::new(Shared::new(core));
         let sampler = Sampler {
@@ -222,6 +230,8 @@ impl TrackerBuilder {
             recorder: self.recorder,
             cleaned: None,
             dumped: None,
+            unfinished: None,
+            refused: None,
             tasks: Vec::new(),
         };
         let (ended, has_ended) = mpsc::sync_channel(1);
@@ -251,9 +261,9 @@ impl TrackerBuilder {
                 "a tracker that keeps no events tells nothing: keep at least one".to_owned(),
             );
         }
-        if let Some(job) = self.job.as_ref().filter(|job| job.trim().is_empty()) {
+        if let Some(session) = self.session.as_ref().filter(|session| session.trim().is_empty()) {
             return wrong(format!(
-                "a job cannot be called {job:?}: give it a name, or leave it out"
+                "a session cannot be called {session:?}: give it a name, or leave it out"
             ));
         }
         match self.alerts.as_ref().and_then(Alerts::problem) {
@@ -284,6 +294,22 @@ impl TrackerBuilder {
         }
         Ok(found)
     }
+}
+
+/// With an identity that cannot be no event would be one.
+fn check_identity(identity: &Identity) -> Result<()> {
+    let Identity { job_id, rank, local_rank, world_size } = identity;
+    let wrong = |what: String| Err(Error::new(ErrorKind::Settings, what));
+    if let Some(job) = job_id.as_ref().filter(|job| job.trim().is_empty()) {
+        return wrong(format!("a job cannot be called {job:?}: give it a name, or leave it out"));
+    }
+    if rank.max(local_rank) >= world_size {
+        return wrong(format!(
+            "a process of rank {rank} and local rank {local_rank} cannot be one of {world_size}: both must be below \
+             `world_size`"
+        ));
+    }
+    Ok(())
 }
 
 fn no_gpus(reason: &str) -> Error {

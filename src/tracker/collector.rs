@@ -39,7 +39,8 @@ pub struct Supported {
 }
 
 /// What a collector reads, and how it calls itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct About {
     /// The device: 0 and up for graphics processors, -1 for the host.
     pub device_id: i64,
@@ -62,7 +63,7 @@ pub struct About {
 /// impl Collector for Pool {
 ///     fn about(&self) -> About {
 ///         let supported = Supported { allocated: true, total: true, ..Supported::default() };
-///         About { device_id: 7, backend: "pool".to_owned(), source: "pool.stats".to_owned(), supported }
+///         About::new(7, "pool", "pool.stats", supported)
 ///     }
 ///
 ///     fn collect(&mut self) -> Result<Reading, String> {
@@ -88,6 +89,16 @@ pub trait Collector: Send {
 }
 
 impl About {
+    /// A device by its number, its backend, what its counters are read from, and which of them there are.
+    pub fn new(
+        device_id: i64,
+        backend: impl Into<String>,
+        source: impl Into<String>,
+        supported: Supported,
+    ) -> Self {
+        Self { device_id, backend: backend.into(), source: source.into(), supported }
+    }
+
     /// The name that events have: `runlore.cpu_tracker`.
     pub(super) fn collector(&self) -> String {
         format!("runlore.{}_tracker", self.backend)

@@ -15,7 +15,7 @@ use super::statistics::TrackerStatistics;
 use super::time::Clock;
 use super::words::bytes;
 use crate::events::{SessionStatus, SessionSummary, SinkTotals, TelemetryEvent};
-use crate::record::Id;
+use crate::record::{Id, scrub};
 
 /// Events that wait to be written, at the most: more means that nobody writes.
 const MOST_WAITING: usize = 10_000;
@@ -228,9 +228,10 @@ impl Core {
     }
 
     fn failed(&mut self, device: usize, error: &str, now: u64) {
-        if self.devices[device].fail(error.to_owned(), now) == Change::Worse {
+        let error = scrub(error);
+        if self.devices[device].fail(error.clone(), now) == Change::Worse {
             let text = "Collector unavailable; telemetry paused until recovery.";
-            self.degraded(device, text, error);
+            self.degraded(device, text, &error);
         }
     }
 
@@ -326,7 +327,15 @@ impl Core {
 
     /// The sums of a device; none where there is no such device.
     pub(super) fn statistics(&self, device: usize) -> Option<TrackerStatistics> {
-        let known = self.devices.get(device)?;
+        self.devices.get(device).map(|known| self.statistics_of(known))
+    }
+
+    /// Those of the first, which a tracker always has.
+    pub(super) fn first_statistics(&self) -> TrackerStatistics {
+        self.statistics_of(&self.devices[0])
+    }
+
+    fn statistics_of(&self, known: &Device) -> TrackerStatistics {
         let now = self.ended_ns.unwrap_or_else(|| self.clock.now());
         let seconds = |ns: u64| ns as f64 / 1e9;
         let duration = seconds(now.saturating_sub(self.session.started_ns));
@@ -335,7 +344,7 @@ impl Core {
         let last = &*known.last;
         let used = last.used.or(last.allocated);
         let utilization = used.zip(known.total.filter(|total| *total > 0));
-        Some(TrackerStatistics {
+        TrackerStatistics {
             peak_memory: known.peak,
             peak_device_used: known.peak_used,
             total_allocations: known.allocations,
@@ -390,7 +399,7 @@ impl Core {
             sink_dropped_events: self.sink.dropped_events + self.not_written,
             sink_last_error: self.sink.last_error.clone(),
             clock_steps: self.clock_steps,
-        })
+        }
     }
 }
 

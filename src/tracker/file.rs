@@ -1,38 +1,76 @@
 //! All events of a tracker in one file, as they come.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::thread::Outlet;
 use crate::events::{Format, Target, TelemetryEvent, Writer};
 use crate::{Error, ErrorKind, Result};
 
+/// What was written is in the file after this time at the latest.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// A file that is asked for.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) path: PathBuf,
+    pub(super) format: Option<Format>,
+    pub(super) target: Target,
+}
+
+/// A file that can be written. What is in it stays until it is begun.
+pub(super) struct Opened {
+    wanted: Wanted,
+    format: Format,
+    file: File,
+}
+
 /// A file that is written; none once that has failed.
 pub(super) struct Output {
     writer: Option<Writer<BufWriter<File>>>,
+    /// When the first event came that is not in the file yet.
+    unflushed: Option<Instant>,
     /// Why events are missing, and how many.
     problem: Option<(Error, u64)>,
 }
 
-impl Output {
-    pub(super) fn create(path: &Path, format: Option<Format>, target: Target) -> Result<Self> {
-        let writer = match format {
-            Some(format) => {
-                let file = File::create(path).map_err(|error| {
-                    Error::new(
-                        ErrorKind::Store,
-                        format!("cannot write {}: {error}", path.display()),
-                    )
-                })?;
-                Writer::new(BufWriter::new(file), format, target)?
-            }
-            None => Writer::create(path, target)?,
+impl Wanted {
+    pub(super) fn open(self) -> Result<Opened> {
+        let format = match self.format {
+            Some(format) => format,
+            None => Format::to_write(&self.path)?,
         };
-        Ok(Self { writer: Some(writer), problem: None })
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path);
+        let file = file.map_err(|error| cannot_write(&self.path, &error))?;
+        Ok(Opened { wanted: self, format, file })
     }
+}
 
+impl Opened {
+    pub(super) fn begin(self) -> Result<Output> {
+        let Self { wanted, format, file } = self;
+        let failed = |error: io::Error| cannot_write(&wanted.path, &error);
+        // A terminal or a pipe has no length.
+        if file.metadata().map_err(failed)?.is_file() {
+            file.set_len(0).map_err(failed)?;
+        }
+        let writer =
+            Writer::new(BufWriter::with_capacity(256 * 1024, file), format, wanted.target)?;
+        Ok(Output { writer: Some(writer), unflushed: None, problem: None })
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Error {
+    Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
+}
+
+impl Output {
     fn note(&mut self, error: Error) {
+        if error.kind() == ErrorKind::Store {
+            self.writer = None;
+        }
         let count = self.problem.as_ref().map_or(0, |(_, count)| *count);
         self.problem = Some((error, count + 1));
     }
@@ -40,21 +78,30 @@ impl Output {
 
 impl Outlet for Output {
     fn take(&mut self, event: &TelemetryEvent) {
-        if let Some(writer) = &mut self.writer
-            && let Err(error) = writer.write(event)
-        {
-            if error.kind() == ErrorKind::Store {
-                self.writer = None;
+        let Some(writer) = &mut self.writer else {
+            if let Some((_, count)) = &mut self.problem {
+                *count += 1;
             }
-            self.note(error);
-        } else if self.writer.is_none()
-            && let Some((_, count)) = &mut self.problem
-        {
-            *count += 1;
+            return;
+        };
+        match writer.write(event) {
+            Ok(()) => _ = self.unflushed.get_or_insert_with(Instant::now),
+            Err(error) => self.note(error),
         }
     }
 
-    fn tick(&mut self) {}
+    fn due_in(&self) -> Option<Duration> {
+        self.unflushed.map(|since| FLUSH.saturating_sub(since.elapsed()))
+    }
+
+    fn tick(&mut self) {
+        if self.due_in().is_some_and(|due| due.is_zero()) {
+            self.unflushed = None;
+            if let Some(Err(error)) = self.writer.as_mut().map(Writer::flush) {
+                self.note(error);
+            }
+        }
+    }
 
     fn close(mut self: Box<Self>) -> Result<()> {
         if let Some(Err(error)) = self.writer.take().map(Writer::finish) {

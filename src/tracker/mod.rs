@@ -29,9 +29,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The thread that samples is the tracker's own; a forked child does not have it, and adds nothing. Events have the [format](crate::events) of Stormlog's, and its names; those of a
-//! sample are in its order: a change of health, a peak, an allocation or deallocation, alerts, the sample. Each carries the
-//! open task, so that events and tasks join. The guide is `docs/tracker.md`.
+//! The thread that samples is the tracker's own; a forked child does not have it, adds nothing, and sees what there was.
+//! Events have the [format](crate::events) of Stormlog's, and its names; those of a sample are in its order: a change of
+//! health, a peak, an allocation or deallocation, alerts, the sample. Each carries the open task, so that events and tasks
+//! join. The guide is `docs/tracker.md`.
 
 mod alerts;
 mod builder;
@@ -78,6 +79,8 @@ pub use timeline::Timeline;
 
 use self::core::Said;
 use crate::events::{SessionStatus, SessionSummary, Target, TelemetryEvent, Writer};
+use crate::record::redact::hidden;
+use crate::record::scrub;
 use crate::{Error, ErrorKind, Result};
 use shared::Shared;
 
@@ -123,15 +126,17 @@ impl Tracker {
 
     /// Says what the program is about from here on: samples have it as their context.
     pub fn set_context(&self, context: &str) {
-        self.shared.lock().set_context(Some(context));
+        let context = scrub(context);
+        self.change(|core| core.set_context(Some(&context)));
     }
 
     /// Takes that back.
     pub fn clear_context(&self) {
-        self.shared.lock().set_context(None);
+        self.change(|core| core.set_context(None));
     }
 
-    /// Adds a value to the metadata of all events from here on; null takes it back.
+    /// Adds a value to the metadata of all events from here on; null takes it back. As everywhere, text under a name such as
+    /// `api_key` and passwords in URLs are hidden.
     ///
     /// ```
     /// # let tracker = runlore::tracker::Tracker::builder().start()?;
@@ -141,7 +146,8 @@ impl Tracker {
     /// # Ok::<(), runlore::Error>(())
     /// ```
     pub fn set_metadata(&self, name: &str, value: impl Into<Value>) {
-        self.shared.lock().set_metadata(name, value.into());
+        let value = hidden(name, value.into());
+        self.change(|core| core.set_metadata(name, value));
     }
 
     /// Adds an event of your own, about the first device as it was last sampled.
@@ -152,19 +158,16 @@ impl Tracker {
     /// # assert_eq!(tracker.events().last().unwrap().metadata["path"], "epoch-3.bin");
     /// # Ok::<(), runlore::Error>(())
     /// ```
-    pub fn event<V: Into<Value>>(
+    pub fn event<N: AsRef<str>, V: Into<Value>>(
         &self,
         event_type: &str,
         context: &str,
-        metadata: impl IntoIterator<Item = (&'static str, V)>,
+        metadata: impl IntoIterator<Item = (N, V)>,
     ) {
-        let kind = if event_type.trim().is_empty() { "event" } else { event_type }.to_owned();
-        let metadata = metadata.into_iter().map(|(name, value)| (name.to_owned(), value.into()));
-        let metadata = metadata.collect();
-        if !self.shared.is_of_this_process() {
-            return;
-        }
-        self.shared.lock().add(0, Said { metadata, ..Said::plain(kind, Some(0), context) });
+        let kind = if event_type.trim().is_empty() { "event" } else { event_type };
+        let metadata = without_secrets(metadata);
+        let said = Said { metadata, ..Said::plain(scrub(kind), Some(0), scrub(context)) };
+        self.change(|core| core.add(0, said));
         self.shared.wake();
     }
 
@@ -174,8 +177,21 @@ impl Tracker {
     }
 
     /// The same, with attributes.
-    pub fn phase_with(&self, name: &str, attributes: Map<String, Value>) -> Phase {
-        Phase::begin(&self.shared, name, attributes)
+    ///
+    /// ```
+    /// # let tracker = runlore::tracker::Tracker::builder().start()?;
+    /// let phase = tracker.phase_with("load", [("rows", 10_000)]);
+    /// # drop(phase);
+    /// # let events = tracker.events();
+    /// # assert_eq!(events.last().unwrap().metadata["phase_scope"]["attributes"]["rows"], 10_000);
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn phase_with<N: AsRef<str>, V: Into<Value>>(
+        &self,
+        name: &str,
+        attributes: impl IntoIterator<Item = (N, V)>,
+    ) -> Phase {
+        Phase::begin(&self.shared, &scrub(name), without_secrets(attributes))
     }
 
     /// Samples now, and waits until that is done.
@@ -200,27 +216,27 @@ impl Tracker {
         let Some(sign) = recorder::classify(&message) else { return false };
         let mut metadata = Map::new();
         metadata.insert("oom_reason".to_owned(), format!("message_pattern:{sign}").into());
-        metadata.insert("exception_message".to_owned(), crate::record::scrub(&message).into());
-        self.shared.lock().failure(format!("OOM detected (message_pattern:{sign})"), metadata);
+        metadata.insert("exception_message".to_owned(), scrub(&message).into());
+        let text = format!("OOM detected (message_pattern:{sign})");
+        self.change(|core| core.failure(text, metadata));
         self.shared.wake();
         true
     }
 
     /// The last events, oldest first.
     pub fn events(&self) -> Vec<TelemetryEvent> {
-        self.shared.lock().events()
+        self.shared.look().map(|core| core.events()).unwrap_or_default()
     }
 
     /// What was seen so far, of the first device.
     pub fn statistics(&self) -> TrackerStatistics {
-        let core = self.shared.lock();
-        // There is always a first.
-        core.statistics(0).unwrap_or_else(|| unreachable!("a tracker has a device"))
+        let seen = self.shared.look().map(|core| core.first_statistics());
+        seen.unwrap_or_else(|| self.shared.begun.statistics.clone())
     }
 
     /// What was seen so far of a device, by its number; none where it is not sampled.
     pub fn statistics_of(&self, device_id: i64) -> Option<TrackerStatistics> {
-        let core = self.shared.lock();
+        let core = self.shared.look()?;
         let place = core.devices.iter().position(|device| device.id() == device_id)?;
         core.statistics(place)
     }
@@ -236,7 +252,8 @@ impl Tracker {
 
     /// The session.
     pub fn session(&self) -> SessionSummary {
-        self.shared.lock().summary()
+        let session = self.shared.look().map(|core| core.summary());
+        session.unwrap_or_else(|| self.shared.begun.session.clone())
     }
 
     /// Writes the last events to a file, in the format that its name tells: `.json`, `.jsonl` or `.csv`.
@@ -259,10 +276,19 @@ impl Tracker {
         Stopped { statistics: self.statistics(), session: self.session(), problem }
     }
 
+    /// Changes what is known, unless this is a forked child: the tracker is its parent's.
+    fn change(&self, change: impl FnOnce(&mut self::core::Core)) {
+        if self.shared.is_of_this_process() {
+            change(&mut self.shared.lock());
+        }
+    }
+
     fn end(&mut self, status: SessionStatus) -> Result<()> {
         let Some(has_ended) = self.has_ended.take() else { return Ok(()) };
         if !self.shared.is_of_this_process() {
-            // A forked child does not have the thread; the sink is its parent's.
+            // A forked child does not have the thread; the sink is its parent's. Nor does it close the channel, in which the
+            // thread may have held a lock.
+            std::mem::forget(has_ended);
             return Ok(());
         }
         self.shared.lock().stop(status);
@@ -280,6 +306,17 @@ impl Tracker {
             Err(Error::new(ErrorKind::Pipeline, what))
         })
     }
+}
+
+/// Values by name, as they may leave the caller's side.
+fn without_secrets<N: AsRef<str>, V: Into<Value>>(
+    values: impl IntoIterator<Item = (N, V)>,
+) -> Map<String, Value> {
+    let clean = |(name, value): (N, V)| {
+        let name = name.as_ref();
+        (name.to_owned(), hidden(name, value.into()))
+    };
+    values.into_iter().map(clean).collect()
 }
 
 /// As [`stop`](Tracker::stop); in a panic the session is interrupted.

@@ -58,7 +58,7 @@ impl FlightRecorder {
         self
     }
 
-    /// Writes a dump; its folder.
+    /// Writes a dump, all but what the machine is; its folder.
     pub(super) fn dump(
         &mut self,
         occasion: &Occasion<'_>,
@@ -81,9 +81,8 @@ impl FlightRecorder {
             ..SinkOptions::default()
         };
         let mut sink = SinkWriter::open(&folder, options, session)?;
-        for event in events {
-            sink.append(event)?;
-        }
+        // One that is no event costs itself, not the others.
+        let refused = events.iter().filter(|event| sink.append(event).is_err()).count();
         let ended =
             events.last().map_or(0, |event| i64::try_from(event.timestamp_ns).unwrap_or(i64::MAX));
         sink.close(SessionStatus::Incomplete, ended)?;
@@ -93,15 +92,20 @@ impl FlightRecorder {
         let flight = json!({
             "reason": occasion.reason,
             "details": occasion.details,
-            "captured_event_count": events.len(),
+            "captured_event_count": events.len() - refused,
+            "refused_event_count": refused,
             "statistics": statistics,
         });
         write(&folder.join(MARK), &flight).map_err(failed)?;
-        // What the machine is takes longest to find out, and is missed least.
-        let machine = MachineInfo::capture(&Settings::default().telemetry_capture);
-        write(&folder.join("environment.json"), &json!(machine)).map_err(failed)?;
-        self.prune(&folder);
         Ok(folder)
+    }
+
+    /// Adds what the machine is, which takes longest to find out and is missed least, and deletes the oldest dumps.
+    pub(super) fn finish(&self, folder: &Path) -> io::Result<()> {
+        let machine = MachineInfo::capture(&Settings::default().telemetry_capture);
+        let written = write(&folder.join("environment.json"), &json!(machine));
+        self.prune(folder);
+        written
     }
 
     /// Deletes the oldest dumps. Only folders that hold nothing but a dump are touched.

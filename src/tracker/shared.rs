@@ -1,11 +1,13 @@
 //! What a tracker's thread and its users have in common.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::Thread;
 use std::time::Duration;
 
 use super::core::Core;
+use super::statistics::TrackerStatistics;
+use crate::events::SessionSummary;
 
 /// How long somebody waits for a sample that was asked for: a collector may hang.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -15,6 +17,7 @@ pub(super) struct Shared {
     /// The process that has the thread: a forked child does not.
     pid: u32,
     core: Mutex<Core>,
+    pub(super) begun: Begun,
     thread: OnceLock<Thread>,
     pub(super) is_stopping: AtomicBool,
     /// Rounds that were asked for, and how many of them were done.
@@ -23,10 +26,18 @@ pub(super) struct Shared {
     is_done: Condvar,
 }
 
+/// What was known at the beginning: all that a forked child may have.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) session: SessionSummary,
+    pub(super) statistics: TrackerStatistics,
+}
+
 impl Shared {
     pub(super) fn new(core: Core) -> Self {
         Self {
             pid: std::process::id(),
+            begun: Begun { session: core.summary(), statistics: core.first_statistics() },
             core: Mutex::new(core),
             thread: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
@@ -42,6 +53,18 @@ impl Shared {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known, to look at. In a forked child none, if the thread that it does not have was just changing it.
+    pub(super) fn look(&self) -> Option<MutexGuard<'_, Core>> {
+        if self.is_of_this_process() {
+            return Some(self.lock());
+        }
+        match self.core.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Ok(guard) => Some(guard),
+        }
     }
 
     pub(super) fn set_thread(&self, thread: Thread) {

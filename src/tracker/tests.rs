@@ -48,7 +48,7 @@ fn cuda() -> About {
         free: true,
         total: true,
     };
-    About { device_id: 0, backend: "cuda".to_owned(), source: "scripted".to_owned(), supported }
+    About::new(0, "cuda", "scripted", supported)
 }
 
 fn kinds(core: &Core) -> Vec<String> {
@@ -253,4 +253,49 @@ fn a_clock_that_is_set_back_is_told_and_time_goes_on() {
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].metadata["clock_step_seconds"], -600.0);
     assert_eq!(core.statistics(0).unwrap().clock_steps, 1);
+}
+
+/// The worst moment: the thread is just changing what the tracker knows, and the child has that lock for ever.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+#[test]
+fn a_child_that_is_forked_while_the_thread_is_busy_waits_for_nothing() {
+    let tracker = Tracker::builder().interval(Duration::from_secs(3600)).start().unwrap();
+    let shared = Arc::clone(&tracker.shared);
+    let (is_held, held) = std::sync::mpsc::channel();
+    let (release, is_released) = std::sync::mpsc::channel::<()>();
+    let busy = std::thread::spawn(move || {
+        let core = shared.lock();
+        is_held.send(()).unwrap();
+        is_released.recv().unwrap();
+        drop(core);
+    });
+    held.recv().unwrap();
+    // SAFETY: the child makes a few calls and ends; an alarm ends it if one of them hangs.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a plain call.
+        unsafe { libc::alarm(20) };
+        let session = tracker.shared.begun.session.session_id.clone();
+        tracker.set_context("of the child");
+        tracker.clear_context();
+        tracker.set_metadata("of", "the child");
+        tracker.event("child", "of the child", [("number", 1)]);
+        drop(tracker.phase("of the child"));
+        tracker.sample_now();
+        tracker.failed(&std::io::Error::other("out of memory"));
+        let sees_nothing = tracker.events().is_empty()
+            && tracker.timeline(Duration::from_secs(1)).timestamps.is_empty()
+            && tracker.statistics_of(-1).is_none()
+            && tracker.session().session_id == session;
+        let is_well = sees_nothing && tracker.stop().session.session_id == session;
+        // SAFETY: a plain call.
+        unsafe { libc::_exit(i32::from(!is_well)) };
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid and the child is ours.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    release.send(()).unwrap();
+    busy.join().unwrap();
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
 }

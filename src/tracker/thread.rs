@@ -1,22 +1,24 @@
 //! The thread that samples: it reads, writes and calls back, so that nobody else waits for that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::alerts::{Alert, Level};
+use super::alerts::{Alert, AlertKind, Level};
 use super::collector::Collector;
 use super::core::Said;
 use super::recorder::{FlightRecorder, Occasion};
 use super::shared::Shared;
+use crate::alloc::{self, Failed};
 use crate::context::Watch;
 use crate::events::{SessionStatus, SinkWriter, TelemetryEvent};
 use crate::pipeline::notice;
 use crate::record::Id;
-use crate::{Error, Result, alloc};
+use crate::{Error, ErrorKind, Result};
 
 /// Between two cleanups, and between two dumps that nobody asked for.
 const PAUSE: Duration = Duration::from_secs(30);
@@ -24,6 +26,11 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// Something that takes events as they come, beside a sink.
 pub(crate) trait Outlet: Send {
     fn take(&mut self, event: &TelemetryEvent);
+
+    /// How long until it wants to be called by [`tick`](Self::tick), where that matters.
+    fn due_in(&self) -> Option<Duration> {
+        None
+    }
 
     /// Called at least each time that a sample is taken.
     fn tick(&mut self);
@@ -49,13 +56,17 @@ pub(super) struct Sampler {
     pub(super) recorder: Option<FlightRecorder>,
     pub(super) cleaned: Option<Instant>,
     pub(super) dumped: Option<Instant>,
+    /// A dump that is to be finished once nobody waits for it.
+    pub(super) unfinished: Option<PathBuf>,
+    /// Why the first event that the sink refused is not in it, and how many are not.
+    pub(super) refused: Option<(Error, u64)>,
     pub(super) tasks: Vec<Id>,
 }
 
 impl Sampler {
     /// Samples until it is stopped. Then what is left is written.
     pub(super) fn run(mut self) -> Result<()> {
-        let mut watcher = self.recorder.is_some().then(alloc::Watcher::new);
+        let watcher = self.recorder.is_some().then(alloc::Watcher::new);
         let mut next = Instant::now();
         let mut answered = 0;
         while !self.shared.is_stopping.load(Ordering::Acquire) {
@@ -67,13 +78,14 @@ impl Sampler {
                     next = self.after(next, now);
                 }
             }
-            if let Some(watcher) = &mut watcher
-                && let Some(size) = watcher.failed()
+            if let Some(watcher) = &watcher
+                && let Some(failed) = watcher.failed()
             {
-                self.allocation_failed(size);
+                self.allocation_failed(failed);
                 watcher.answer();
             }
             self.tell();
+            self.finish_dump();
             self.write();
             if asked > answered {
                 self.shared.answer(asked);
@@ -81,11 +93,13 @@ impl Sampler {
             }
             let until_next = next.saturating_duration_since(Instant::now());
             let until_flush = self.sink.as_ref().and_then(SinkWriter::due_in);
-            std::thread::park_timeout(until_flush.map_or(until_next, |due| due.min(until_next)));
+            let others = self.outlets.iter().filter_map(|outlet| outlet.due_in());
+            std::thread::park_timeout(others.chain(until_flush).fold(until_next, Duration::min));
         }
         drop(watcher);
         self.shared.lock().stop(SessionStatus::Completed);
         self.tell();
+        self.finish_dump();
         self.close()
     }
 
@@ -147,16 +161,23 @@ impl Sampler {
         self.shared.lock().add(0, said);
     }
 
-    fn allocation_failed(&mut self, size: u64) {
+    /// Writes down that allocations have failed, the last of them of this size. The program may end over it at once: what its
+    /// events are is written first, and callbacks wait.
+    fn allocation_failed(&mut self, failed: Failed) {
+        let Failed { size, count } = failed;
         let mut metadata = Map::new();
         metadata.insert("oom_reason".to_owned(), "allocation_failed".into());
         metadata.insert("requested_bytes".to_owned(), size.into());
+        metadata.insert("failed_allocations".to_owned(), count.into());
         let message = format!("OOM detected (an allocation of {size} bytes failed)");
-        self.shared.lock().failure(message, metadata);
-        // The program may end over it at once: nothing is put off.
-        self.dumped = None;
-        self.tell();
+        let details = json!({"level": Level::Error, "kind": AlertKind::Failure, "value": size});
+        self.shared.lock().failure(message.clone(), metadata);
+        self.dump(&Occasion { reason: &message, details });
         self.write();
+        if let Some(sink) = &mut self.sink {
+            // Where it cannot be written, that is told with the next event.
+            _ = sink.flush();
+        }
     }
 
     fn dump(&mut self, occasion: &Occasion<'_>) {
@@ -164,14 +185,22 @@ impl Sampler {
         self.dumped = Some(Instant::now());
         let (events, session, statistics) = {
             let core = self.shared.lock();
-            (core.events(), core.summary(), core.statistics(0))
+            (core.events(), core.summary(), core.first_statistics())
         };
-        let Some(statistics) = statistics else { return };
-        let dumped = recorder.dump(occasion, &events, session, &statistics);
-        let mut core = self.shared.lock();
-        match dumped {
-            Ok(folder) => core.last_dump = Some(folder.display().to_string()),
+        match recorder.dump(occasion, &events, session, &statistics) {
+            Ok(folder) => {
+                self.shared.lock().last_dump = Some(folder.display().to_string());
+                self.unfinished = Some(folder);
+            }
             Err(error) => notice(&format!("the last events cannot be dumped: {error}")),
+        }
+    }
+
+    fn finish_dump(&mut self) {
+        if let (Some(recorder), Some(folder)) = (&self.recorder, self.unfinished.take())
+            && let Err(error) = recorder.finish(&folder)
+        {
+            notice(&format!("a dump lacks what the machine is: {error}"));
         }
     }
 
@@ -183,9 +212,10 @@ impl Sampler {
         let waiting = self.shared.lock().take_waiting();
         for event in &waiting {
             if let Some(sink) = &mut self.sink
-                && sink.append(event).is_err()
+                && let Err(error) = sink.append(event)
             {
                 self.shared.lock().not_written += 1;
+                self.refused.get_or_insert((error, 0)).1 += 1;
             }
             self.outlets.iter_mut().for_each(|outlet| outlet.take(event));
         }
@@ -219,6 +249,13 @@ impl Sampler {
     fn close(mut self) -> Result<()> {
         self.write();
         let mut problems: Vec<Error> = Vec::new();
+        if let Some((error, count)) = self.refused.take() {
+            let what = match count {
+                1 => format!("1 event is not in the sink: {error}"),
+                count => format!("{count} events are not in the sink, the first because: {error}"),
+            };
+            problems.push(Error::new(ErrorKind::Record, what));
+        }
         if let Some(sink) = self.sink.take() {
             let (status, ended) = {
                 let summary = self.shared.lock().summary();

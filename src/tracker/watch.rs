@@ -16,6 +16,9 @@ pub(super) struct Found {
     pub(super) suppressed: u64,
 }
 
+/// What an alert may be about, its value and its thresholds.
+type Watched = (AlertKind, Option<f64>, Option<Thresholds>);
+
 /// What is remembered of one device.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
@@ -41,99 +44,62 @@ impl Watch {
         change: Option<i64>,
         now_ns: u64,
     ) -> Vec<Found> {
-        let mut found = Vec::new();
         self.total = reading.total.or(self.total);
-        let share = |part: Option<u64>, whole: Option<u64>| {
-            let whole = whole.filter(|whole| *whole > 0)?;
-            Some(part? as f64 / whole as f64 * 100.0)
-        };
-        let usage = share(reading.used.or(reading.allocated), self.total);
-        self.level(
-            alerts,
-            AlertKind::Memory,
-            usage,
-            Some(alerts.memory),
-            &mut found,
-            |level, value| {
-                format!("{}: Memory usage at {}", level.as_str().to_uppercase(), percent(value))
-            },
-        );
-        if let Some(host) = &reading.host {
-            let container = share(host.container_used, host.container_limit);
-            let thresholds = Some(alerts.container);
-            self.level(
-                alerts,
-                AlertKind::Container,
-                container,
-                thresholds,
-                &mut found,
-                |_, value| {
-                    format!("The container uses {} of the memory it may use", percent(value))
-                },
-            );
-            let rss = host.rss.map(|rss| rss as f64);
-            self.level(
-                alerts,
-                AlertKind::Resident,
-                rss,
-                alerts.resident,
-                &mut found,
-                |_, value| format!("Resident memory at {}", bytes(value as u64)),
-            );
-            let swap = share(host.swap_used, host.swap_total);
-            self.level(alerts, AlertKind::Swap, swap, alerts.swap, &mut found, |_, value| {
-                format!("Swap usage at {}", percent(value))
-            });
-            let pressure = host.pressure;
-            self.level(
-                alerts,
-                AlertKind::Pressure,
-                pressure,
-                alerts.pressure,
-                &mut found,
-                |_, value| {
-                    format!("Something waited for memory in {} of the last 10 s", percent(value))
-                },
-            );
-        }
+        let mut found: Vec<Found> = self
+            .values(alerts, reading)
+            .into_iter()
+            .filter_map(|(kind, value, thresholds)| {
+                self.risen(alerts.hysteresis, kind, value?, thresholds?)
+            })
+            .collect();
         if let (Some(jump), Some(change)) = (alerts.jump, change)
             && u64::try_from(change).is_ok_and(|change| change > jump)
         {
-            let message = format!("Large allocation detected: {}", bytes(change.unsigned_abs()));
-            found.push(Found::new(AlertKind::Jump, Level::Warning, change as f64, message));
+            found.push(Found::new(AlertKind::Jump, Level::Warning, change as f64));
+            found.sort_by_key(|alert| alert.kind);
         }
-        let fragmentation =
-            share(reading.inactive, reading.reserved).map(|percent| percent / 100.0);
-        let thresholds = alerts.fragmentation.map(|part| (part, f64::INFINITY));
-        self.level(
-            alerts,
-            AlertKind::Fragmentation,
-            fragmentation,
-            thresholds,
-            &mut found,
-            |_, part| format!("High fragmentation: {}", percent(part * 100.0)),
-        );
         found.retain_mut(|alert| self.may_tell(alerts, alert, now_ns));
         found
     }
 
-    /// Adds an alert if a value has risen to a level. One that is not known is as it was.
-    fn level(
+    /// What is watched, with its thresholds; a value that is not known is none.
+    fn values(&self, alerts: &Alerts, reading: &Reading) -> [Watched; 6] {
+        let share = |part: Option<u64>, whole: Option<u64>| {
+            let whole = whole.filter(|whole| *whole > 0)?;
+            Some(part? as f64 / whole as f64)
+        };
+        let percent = |part, whole| share(part, whole).map(|share| share * 100.0);
+        let host = reading.host.unwrap_or_default();
+        let used = reading.used.or(reading.allocated);
+        let fragmented = alerts.fragmentation.map(|part| (part, f64::INFINITY));
+        [
+            (AlertKind::Memory, percent(used, self.total), alerts.memory),
+            (
+                AlertKind::Container,
+                percent(host.container_used, host.container_limit),
+                alerts.container,
+            ),
+            (AlertKind::Resident, host.rss.map(|rss| rss as f64), alerts.resident),
+            (AlertKind::Swap, percent(host.swap_used, host.swap_total), alerts.swap),
+            (AlertKind::Pressure, host.pressure, alerts.pressure),
+            (AlertKind::Fragmentation, share(reading.inactive, reading.reserved), fragmented),
+        ]
+    }
+
+    /// An alert, if a value has risen to a level.
+    fn risen(
         &mut self,
-        alerts: &Alerts,
+        hysteresis: f64,
         kind: AlertKind,
-        value: Option<f64>,
-        thresholds: Option<Thresholds>,
-        found: &mut Vec<Found>,
-        message: impl FnOnce(Level, f64) -> String,
-    ) {
-        let (Some(value), Some((warning, critical))) = (value, thresholds) else { return };
+        value: f64,
+        (warning, critical): Thresholds,
+    ) -> Option<Found> {
         let before = self.levels.get(&kind).copied();
         let risen = [(critical, Level::Critical), (warning, Level::Warning)]
             .into_iter()
             .find(|(threshold, level)| {
                 let is_at = before.is_some_and(|before| before >= *level);
-                let held = threshold * (1.0 - alerts.hysteresis);
+                let held = threshold * (1.0 - hysteresis);
                 value >= *threshold || is_at && value >= held
             })
             .map(|(_, level)| level);
@@ -141,9 +107,8 @@ impl Watch {
             Some(level) => _ = self.levels.insert(kind, level),
             None => _ = self.levels.remove(&kind),
         }
-        if let Some(level) = risen.filter(|level| before.is_none_or(|before| *level > before)) {
-            found.push(Found::new(kind, level, value, message(level, value)));
-        }
+        let is_new = |level: &Level| before.is_none_or(|before| *level > before);
+        risen.filter(is_new).map(|level| Found::new(kind, level, value))
     }
 
     /// Whether the rate allows an alert; one that it does not is counted.
@@ -170,8 +135,8 @@ impl Watch {
 }
 
 impl Found {
-    fn new(kind: AlertKind, level: Level, value: f64, message: String) -> Self {
-        Self { kind, level, value, message, suppressed: 0 }
+    fn new(kind: AlertKind, level: Level, value: f64) -> Self {
+        Self { kind, level, value, message: message(kind, level, value), suppressed: 0 }
     }
 
     /// The name of the value in the event's metadata.
@@ -183,6 +148,25 @@ impl Found {
             AlertKind::Pressure => "memory_pressure_percent",
             _ => "usage_percent",
         }
+    }
+}
+
+fn message(kind: AlertKind, level: Level, value: f64) -> String {
+    match kind {
+        AlertKind::Memory => {
+            format!("{}: Memory usage at {}", level.as_str().to_uppercase(), percent(value))
+        }
+        AlertKind::Container => {
+            format!("The container uses {} of the memory it may use", percent(value))
+        }
+        AlertKind::Resident => format!("Resident memory at {}", bytes(value as u64)),
+        AlertKind::Swap => format!("Swap usage at {}", percent(value)),
+        AlertKind::Pressure => {
+            format!("Something waited for memory in {} of the last 10 s", percent(value))
+        }
+        AlertKind::Jump => format!("Large allocation detected: {}", bytes(value as u64)),
+        AlertKind::Fragmentation => format!("High fragmentation: {}", percent(value * 100.0)),
+        AlertKind::Failure => "Something failed for want of memory".to_owned(),
     }
 }
 
@@ -258,6 +242,48 @@ mod tests {
             (AlertKind::Pressure, Level::Critical),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_not_to_be_watched_is_not() {
+        let host = HostMemory {
+            rss: Some(5 << 30),
+            swap_used: Some(90),
+            swap_total: Some(100),
+            container_used: Some(97),
+            container_limit: Some(100),
+            pressure: Some(50.0),
+            processes: None,
+        };
+        let reading = Reading {
+            used: Some(99),
+            total: Some(100),
+            inactive: Some(9),
+            reserved: Some(10),
+            host: Some(host),
+            ..Reading::default()
+        };
+        let kinds = |alerts: &Alerts| -> Vec<AlertKind> {
+            let found = Watch::default().judge(alerts, &reading, Some(1 << 30), 0);
+            found.into_iter().map(|alert| alert.kind).collect()
+        };
+        let all = Alerts::default().resident(4 << 30, 6 << 30);
+        let told = [
+            AlertKind::Memory,
+            AlertKind::Container,
+            AlertKind::Resident,
+            AlertKind::Swap,
+            AlertKind::Pressure,
+            AlertKind::Jump,
+            AlertKind::Fragmentation,
+        ];
+        assert_eq!(kinds(&all), told);
+        for kind in told {
+            let others: Vec<_> = told.into_iter().filter(|other| *other != kind).collect();
+            assert_eq!(kinds(&all.clone().without(kind)), others);
+        }
+        assert_eq!(kinds(&Alerts::none()), []);
+        assert_eq!(kinds(&Alerts::none().jump(1)), [AlertKind::Jump]);
     }
 
     #[test]

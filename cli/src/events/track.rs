@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use runlore::events::{Format, Schema};
 use runlore::push::Pusher;
 use runlore::tracker::{
-    Alert, Alerts, Device, FlightRecorder, ProcessTree, Stopped, Tracker, TrackerBuilder,
-    TrackerStatistics,
+    Alert, AlertKind, Alerts, Device, FlightRecorder, ProcessTree, Stopped, Tracker,
+    TrackerBuilder, TrackerStatistics,
 };
 
 use super::convert::schema;
@@ -86,6 +86,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MIB")]
     resident: Option<u64>,
 
+    /// Do not warn of this: memory, container, swap, pressure, jump or fragmentation; several with commas
+    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true)]
+    no_alert: Vec<Unwatched>,
+
     /// Track the graphics processors too
     #[arg(long)]
     gpus: bool,
@@ -105,6 +109,30 @@ pub(crate) struct Args {
     /// The command with its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// What need not be warned of.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Unwatched {
+    Memory,
+    Container,
+    Swap,
+    Pressure,
+    Jump,
+    Fragmentation,
+}
+
+impl From<Unwatched> for AlertKind {
+    fn from(unwatched: Unwatched) -> Self {
+        match unwatched {
+            Unwatched::Memory => Self::Memory,
+            Unwatched::Container => Self::Container,
+            Unwatched::Swap => Self::Swap,
+            Unwatched::Pressure => Self::Pressure,
+            Unwatched::Jump => Self::Jump,
+            Unwatched::Fragmentation => Self::Fragmentation,
+        }
+    }
 }
 
 /// A time that is not nothing.
@@ -176,6 +204,9 @@ impl Args {
             let warning = mib.saturating_mul(1 << 20);
             alerts = alerts.resident(warning, warning.saturating_add(warning / 4));
         }
+        for kind in &self.no_alert {
+            alerts = alerts.without((*kind).into());
+        }
         let mut builder = Tracker::builder().interval(self.interval).alerts(alerts);
         if let Some(job) = &self.job {
             builder = builder.job(job);
@@ -195,7 +226,7 @@ impl Args {
         }
         if let Some(path) = &self.output {
             let target = runlore::events::Target::from(self.schema).lossy();
-            builder = builder.output(path, self.format.map(Format::from), target)?;
+            builder = builder.output(path, self.format.map(Format::from), target);
         }
         Ok(builder)
     }

@@ -13,8 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Takes the lock of a folder; none where somebody else has it.
 pub(super) fn take(folder: &Path) -> io::Result<Option<File>> {
-    let path = folder.join(NAME);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let file = open(&folder.join(NAME))?;
     let until = Instant::now() + PATIENCE;
     loop {
         match file.try_lock() {
@@ -26,6 +25,21 @@ pub(super) fn take(folder: &Path) -> io::Result<Option<File>> {
             Err(TryLockError::Error(error)) if is_unsupported(&error) => return Ok(Some(file)),
             Err(TryLockError::Error(error)) => return Err(error),
         }
+    }
+}
+
+/// Opens the file, which is made if need be: a plain one, for a link could lead elsewhere.
+fn open(path: &Path) -> io::Result<File> {
+    let is = |error: &io::Error, kind| error.kind() == kind;
+    match open_plain(path, true) {
+        Err(error) if is(&error, io::ErrorKind::NotFound) => {
+            match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
+                // Somebody else was faster.
+                Err(error) if is(&error, io::ErrorKind::AlreadyExists) => open_plain(path, true),
+                made => made,
+            }
+        }
+        opened => opened,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The list of a sink's sessions and segments.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -11,6 +11,8 @@ use super::MANIFEST;
 use crate::events::SessionSummary;
 use crate::store::open_plain;
 
+/// What tells a sink's manifest from others.
+pub(super) const FORMAT: &str = "stormlog.append_only_telemetry_sink";
 /// The longest manifest that is read.
 const LIMIT: u64 = 64 * 1024 * 1024;
 
@@ -35,8 +37,7 @@ pub(super) struct Manifest<'a> {
 
 impl<'a> Manifest<'a> {
     pub(super) fn of(sessions: &'a [SessionSummary], segments: &'a [Segment]) -> Self {
-        let format = "stormlog.append_only_telemetry_sink";
-        Self { schema_version: 2, format, sessions, segments }
+        Self { schema_version: 2, format: FORMAT, sessions, segments }
     }
 
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
@@ -47,7 +48,12 @@ impl<'a> Manifest<'a> {
 /// Puts a file into a folder as a whole: whoever reads sees the one before or this one.
 pub(super) fn replace(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let part = folder.join(format!("{}.tmp", name.trim_end_matches(".json")));
-    let mut file = File::create(&part)?;
+    // What is there may be a link that leads elsewhere, or a pipe that nobody reads.
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&part)?;
     file.write_all(text)?;
     file.sync_all()?;
     fs::rename(&part, folder.join(name))?;

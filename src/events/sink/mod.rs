@@ -131,7 +131,7 @@ impl Sink {
 
 /// Whether a name is that of a segment.
 fn is_segment(name: &str) -> bool {
-    name.starts_with("segment-") && name.ends_with(".jsonl")
+    name.starts_with("segment-") && name.ends_with(".jsonl") && is_file_name(name)
 }
 
 /// Whether a name is that of a file in the folder itself.

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::manifest::{self, Segment};
-use super::{MANIFEST, is_file_name, is_segment};
+use super::{MANIFEST, is_segment};
 use crate::events::{Options, SessionStatus, SessionSummary, TelemetryEvent};
 use crate::store::open_plain;
 
@@ -17,6 +17,27 @@ pub(super) struct Left {
     pub(super) segments: Vec<Segment>,
     /// The highest number of a segment.
     pub(super) last_number: u64,
+}
+
+/// Why a folder cannot be a sink: its manifest is somebody else's, and would be overwritten.
+pub(super) fn stranger(folder: &Path) -> Option<String> {
+    let is_another = match manifest::read(&folder.join(MANIFEST)) {
+        Ok(None) => false,
+        Ok(Some(manifest)) => manifest["format"] != manifest::FORMAT,
+        // The segments of a sink tell what its manifest would.
+        Err(_) => !has_segments(folder),
+    };
+    is_another.then(|| {
+        let folder = folder.display();
+        format!(
+            "the {MANIFEST} in {folder} is not that of a sink: give the sink a folder of its own"
+        )
+    })
+}
+
+fn has_segments(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| is_segment(&entry.file_name().to_string_lossy()))
 }
 
 /// Takes over a folder: half lines at the end of segments are cut off, and sessions that run no more are interrupted.
@@ -32,7 +53,8 @@ pub(super) fn take_over(folder: &Path) -> io::Result<Left> {
         .collect();
     let mut listed = BTreeMap::new();
     for segment in items("segments") {
-        let Some(name) = segment["filename"].as_str().filter(|name| is_file_name(name)) else {
+        // Whatever else it lists belongs to somebody else, and is neither cut nor deleted.
+        let Some(name) = segment["filename"].as_str().filter(|name| is_segment(name)) else {
             continue;
         };
         let segment = Segment {

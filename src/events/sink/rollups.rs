@@ -145,9 +145,9 @@ fn is_failure(event: &TelemetryEvent) -> bool {
 /// What of a device's memory no allocator tells of, over time.
 #[derive(Debug, Default)]
 struct Gap {
-    first: Option<(u64, i64)>,
-    latest: Option<(u64, i64)>,
-    peak: Option<i64>,
+    first: Option<(u64, i128)>,
+    latest: Option<(u64, i128)>,
+    peak: Option<i128>,
 }
 
 #[derive(Debug, Default)]
@@ -221,7 +221,7 @@ impl Session {
         if let (Some(used), Some(reserved)) =
             (event.device_used_bytes, event.allocator_reserved_bytes)
         {
-            let gap = used as i64 - reserved as i64;
+            let gap = i128::from(used) - i128::from(reserved);
             rank.gap.first.get_or_insert((now, gap));
             rank.gap.latest = Some((now, gap));
             rank.gap.peak = rank.gap.peak.max(Some(gap));
@@ -299,13 +299,20 @@ impl Rank {
             "first_timestamp_ns": self.sums.first_ns,
             "last_timestamp_ns": self.sums.last_ns,
             "counters": self.sums.counters,
-            "hidden_gap_first_bytes": first.map(|(_, gap)| gap),
-            "hidden_gap_latest_bytes": latest.map(|(_, gap)| gap),
-            "hidden_gap_peak_bytes": peak,
-            "hidden_gap_delta_bytes": delta,
+            "hidden_gap_first_bytes": first.map(|(_, gap)| number(gap)),
+            "hidden_gap_latest_bytes": latest.map(|(_, gap)| number(gap)),
+            "hidden_gap_peak_bytes": peak.map(number),
+            "hidden_gap_delta_bytes": delta.map(number),
             "hidden_gap_drift_bytes_per_second": drift,
         })
     }
+}
+
+/// A whole number as JSON has it; beyond 64 bits, the nearest float.
+fn number(whole: i128) -> Value {
+    let signed = i64::try_from(whole).map(Value::from);
+    let unsigned = || u64::try_from(whole).map(Value::from);
+    signed.or_else(|_| unsigned()).unwrap_or_else(|_| Value::from(whole as f64))
 }
 
 #[cfg(test)]
@@ -313,6 +320,25 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn counters_of_any_size_add_up() {
+        let mut session = Session::new(0);
+        for (at, used, reserved) in [(1, u64::MAX, 0), (2, 1 << 63, 1), (3, 0, u64::MAX)] {
+            let event = TelemetryEvent {
+                timestamp_ns: at,
+                device_used_bytes: Some(used),
+                allocator_reserved_bytes: Some(reserved),
+                ..TelemetryEvent::default()
+            };
+            session.add(&event, 1);
+        }
+        let told = session.ranks[&0].told(0);
+        assert_eq!(told["hidden_gap_first_bytes"], u64::MAX);
+        assert_eq!(told["hidden_gap_peak_bytes"], u64::MAX);
+        assert_eq!(told["hidden_gap_latest_bytes"], -(2_f64.powi(64)), "as near as JSON has it");
+        assert_eq!(told["hidden_gap_delta_bytes"], -(2_f64.powi(65)));
+    }
 
     #[test]
     fn they_are_those_that_stormlog_makes_of_its_sink() {

@@ -23,7 +23,8 @@ const MOST_EMPTY_SESSIONS: usize = 256;
 /// Writes the events of one session into a folder: segments that follow each other, with a manifest that lists them.
 ///
 /// There is one writer at a time. What one before left without an end is closed first. While the folder cannot be written,
-/// events wait in memory up to a limit and are tried again later and later; what is dropped is counted.
+/// events wait in memory up to a limit and are tried again later and later; what is dropped is counted. One that is dropped without
+/// [`close`](Self::close) writes what waits, if it can; its session is then found interrupted.
 ///
 /// ```
 /// # use runlore::events::{self, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent};
@@ -56,6 +57,8 @@ pub struct SinkWriter {
     manifest_is_due: bool,
     retry: Option<(Instant, Duration)>,
     totals: SinkTotals,
+    /// The process that writes: what waits is written by it, not again by a forked child.
+    pid: u32,
 }
 
 /// What a sink has written, and what it has not.
@@ -87,7 +90,8 @@ impl SinkWriter {
     ///
     /// # Errors
     ///
-    /// Where the options make no sense, the folder cannot be written, or somebody else writes to it.
+    /// Where the options make no sense, the folder cannot be written, its manifest is not that of a sink, or somebody else
+    /// writes to it.
     pub fn open(
         folder: impl AsRef<Path>,
         options: SinkOptions,
@@ -97,6 +101,9 @@ impl SinkWriter {
         let folder = folder.as_ref().to_owned();
         let failed = |error: io::Error| cannot_write(&folder, &error);
         fs::create_dir_all(&folder).map_err(failed)?;
+        if let Some(problem) = recover::stranger(&folder) {
+            return Err(Error::new(ErrorKind::Store, problem));
+        }
         let lock = locked(&folder)?;
         let left = recover::take_over(&folder).map_err(failed)?;
         let mut others = left.sessions;
@@ -115,6 +122,7 @@ impl SinkWriter {
             manifest_is_due: true,
             retry: None,
             totals: SinkTotals::default(),
+            pid: std::process::id(),
             folder,
         };
         let begun = writer.next_segment().and_then(|()| writer.write_manifest());
@@ -378,6 +386,7 @@ impl SinkWriter {
         let flushed = self.flush();
         let lost = self.lengths.len();
         self.totals.dropped_events += lost as u64;
+        self.lengths.clear();
         self.session.status = status;
         self.session.ended_at_ns = Some(ended_at_ns);
         self.close_segment();
@@ -398,6 +407,14 @@ impl SinkWriter {
             written.map_err(|error| cannot_write(&self.folder, &error))?;
         }
         Ok(self.totals())
+    }
+}
+
+impl Drop for SinkWriter {
+    fn drop(&mut self) {
+        if !self.lengths.is_empty() && self.pid == std::process::id() {
+            _ = self.flush();
+        }
     }
 }
 

@@ -6,7 +6,8 @@
 mod tests {
     use std::fs;
     use std::hint::black_box;
-    use std::time::Duration;
+    use std::path::PathBuf;
+    use std::time::{Duration, Instant};
 
     use runlore::alloc::{self, CountingAllocator};
     use runlore::profile::Profiler;
@@ -116,8 +117,18 @@ mod tests {
         tracker.event("mark", "before it", [("step", 1)]);
         let mut too_much = Vec::<u8>::new();
         assert!(too_much.try_reserve_exact(1 << 55).is_err());
-        // Whoever could not allocate was held up until this was written.
-        let dump = fs::read_dir(folder.path()).unwrap().flatten().next().unwrap().path();
+        // Whoever could not allocate was held up until this was written, or for two seconds, which a busy disk may need.
+        let began = Instant::now();
+        let dump = loop {
+            if let Some(dump) = tracker.statistics().last_oom_dump_path {
+                break PathBuf::from(dump);
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "there is no dump");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        for _ in 0..3 {
+            assert!(too_much.try_reserve_exact(1 << 55).is_err());
+        }
         let loaded = events::load(&dump).unwrap();
         let events = &loaded.sessions[0].events;
         assert!(events.iter().any(|event| event.event_type == "mark"));
@@ -127,5 +138,8 @@ mod tests {
             serde_json::from_slice(&fs::read(dump.join("flight.json")).unwrap()).unwrap();
         assert_eq!(flight["details"]["kind"], "failure");
         assert!(tracker.stop().statistics.alert_count >= 1);
+        assert!(dump.join("environment.json").exists());
+        let dumps = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(dumps, 1, "a program that goes on without is not dumped again and again");
     }
 }
