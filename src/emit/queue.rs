@@ -17,7 +17,7 @@ use crate::pipeline::notice;
 use crate::{Error, ErrorKind, Result};
 
 /// Records that may wait.
-pub(super) const MOST: usize = 10_000;
+const MOST: usize = 10_000;
 /// How long the last handle waits for what is not written.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -58,17 +58,15 @@ impl Queue {
             };
             let sent = writer.records.try_send((record, outcome));
             writer.waiting.fetch_add(u64::from(sent.is_ok()), Ordering::Relaxed);
-            sent
+            sent.map_err(|refused| matches!(refused, TrySendError::Full(_)))
         });
         let why = match sent {
             Ok(()) => return Ok(()),
-            Err(TrySendError::Full(_)) => {
+            Err(is_full) if is_full => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 format!("a record is dropped: {MOST} others wait to be written")
             }
-            Err(TrySendError::Disconnected(_)) => {
-                "nothing is emitted: its thread could not be started".to_owned()
-            }
+            Err(_) => "nothing is emitted: its thread could not be started".to_owned(),
         };
         Err(Error::new(ErrorKind::Pipeline, why))
     }

@@ -40,7 +40,7 @@ pub(crate) use batch::{Captured, CapturedRecord};
 pub use memory::MemoryStore;
 pub(crate) use plain::{is_plain_folder, open_plain};
 pub(crate) use private::{create_private, private_folder, private_folders};
-#[cfg(feature = "events")]
+#[cfg(feature = "push")]
 pub(crate) use private::{open_private, replace_private};
 pub use reading::SourceEntry;
 pub(crate) use reading::source;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::plain::is_plain_folder;
-#[cfg(feature = "events")]
+#[cfg(feature = "push")]
 use super::plain::open_plain;
 
 /// Makes a file that must not be there yet.
@@ -18,7 +18,7 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// Makes a file in place of what has its name: of a link, the link goes and not what it leads to.
-#[cfg(feature = "events")]
+#[cfg(feature = "push")]
 pub(crate) fn replace_private(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -28,7 +28,7 @@ pub(crate) fn replace_private(path: &Path) -> io::Result<File> {
 
 /// Opens a plain file to read and write, as it is; one that is not there is made. For locks, which must not be replaced while
 /// somebody holds them.
-#[cfg(feature = "events")]
+#[cfg(feature = "push")]
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     // Others may make it, or take it away, in between.
     let mut made = Err(io::ErrorKind::NotFound.into());
@@ -73,7 +73,7 @@ fn builder() -> DirBuilder {
     builder
 }
 
-#[cfg(all(test, unix, feature = "events"))]
+#[cfg(all(test, unix, feature = "push"))]
 mod tests {
     use std::fs;
     use std::io::Write as _;
