@@ -90,6 +90,7 @@ const WRONG: &[(&str, &str)] = &[
         "something to fill in",
         "experiment:\n  user: ${USER}\ntelemetry_capture:\n  gpu: ['${metrics}']",
     ),
+    ("a metric over two lines", "telemetry_capture:\n  gpu: [\"a\\nb\"]"),
     ("a section to fill in", "telemetry_capture: ${telemetry}"),
     ("an empty file", ""),
     ("only comments", "# telemetry_capture:\n#   cpu: no\n"),

@@ -1,6 +1,7 @@
 //! The metrics that `telemetry_capture.gpu` may name.
 
 use super::nearest::{listed, suggestion};
+use super::node::quoted;
 use super::types::GpuVendor;
 
 /// A metric of graphics processors, as `telemetry_capture.gpu` names it.
@@ -123,7 +124,7 @@ impl GpuVendor {
             near if near.starts_with("did") => format!("{near} Valid are {}", listed(&valid)),
             _ => format!("valid are {}", listed(&valid)),
         };
-        Some(format!("{whose} no metric `{name}`: {more}"))
+        Some(format!("{whose} no metric {}: {more}", quoted(name, "of this name")))
     }
 }
 
