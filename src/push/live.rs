@@ -33,6 +33,7 @@ pub(super) struct Live {
     keeper: Option<JoinHandle<()>>,
     state: Arc<State>,
     url: String,
+    process: u32,
 }
 
 /// What the keeper is told.
@@ -85,12 +86,16 @@ impl Live {
             notice(&format!("events are not sent to {url}: {why}"));
             state.error(why);
         }
-        Self { queue: Some(queue), keeper: keeper.ok(), state, url }
+        let process = std::process::id();
+        Self { queue: Some(queue), keeper: keeper.ok(), state, url, process }
     }
 
     fn end(&mut self) {
-        if let Some(queue) = self.queue.take() {
-            _ = queue.send(Message::End);
+        match self.queue.take() {
+            // A forked child has not the threads, and would wait for them.
+            queue if self.process != std::process::id() => std::mem::forget(queue),
+            Some(queue) => _ = queue.send(Message::End),
+            None => {}
         }
     }
 }

@@ -113,6 +113,7 @@ impl TrackerBuilder {
     }
 
     /// Hands all events to this too.
+    #[cfg(feature = "push")]
     pub(crate) fn outlet(mut self, outlet: impl Outlet + 'static) -> Self {
         self.outlets.push(Box::new(outlet));
         self
