@@ -95,6 +95,18 @@ pub fn rounded(number: f64) -> String {
     }
 }
 
+/// The name that was probably meant by a word that is none of them.
+///
+/// ```
+/// use runlore::query::text::nearest;
+///
+/// assert_eq!(nearest("trian", &["evaluate", "train"]), Some("train"));
+/// assert_eq!(nearest("x", &["evaluate", "train"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+    crate::settings::nearest::nearest(word, names)
+}
+
 /// A string made safe to print on one line of a terminal: control characters, line breaks and marks that
 /// turn the direction of writing come out as escapes.
 pub fn printable(text: &str) -> Printable<'_> {
