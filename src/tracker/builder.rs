@@ -184,7 +184,7 @@ impl TrackerBuilder {
         let mut collectors = self.named()?;
         collectors.append(&mut self.collectors);
         if collectors.is_empty() {
-            collectors.push(Box::new(Host));
+            collectors.push(Box::new(Host::new()));
         }
         let abouts: Vec<About> = collectors.iter().map(|collector| collector.about()).collect();
         let mut identity = match self.identity {
@@ -269,7 +269,7 @@ impl TrackerBuilder {
         let mut found: Vec<Box<dyn Collector>> = Vec::new();
         for device in &self.devices {
             match device {
-                Device::Host => found.push(Box::new(Host)),
+                Device::Host => found.push(Box::new(Host::new())),
                 Device::Gpus => {
                     let gpus = gpu::all().map_err(|reason| no_gpus(&reason))?;
                     found.extend(gpus.into_iter().map(|gpu| Box::new(gpu) as Box<dyn Collector>));

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::activity::Meter;
 use super::collector::{About, Collector, Reading, Supported};
 use crate::alloc;
 use crate::telemetry::{MemoryNow, memory_now};
@@ -77,8 +78,16 @@ pub(super) fn reading_of(now: &MemoryNow, rss: Option<u64>, allocated: Option<u6
 }
 
 /// This process on its machine.
-#[derive(Debug, Default)]
-pub(super) struct Host;
+#[derive(Debug)]
+pub(super) struct Host {
+    meter: Meter,
+}
+
+impl Host {
+    pub(super) fn new() -> Self {
+        Self { meter: Meter::of_this_process() }
+    }
+}
 
 pub(super) fn about(source: &str) -> About {
     let supported = Supported {
@@ -109,6 +118,7 @@ impl Collector for Host {
         if let Some(rss) = now.rss {
             crate::profile::note_resident(rss);
         }
-        Ok(reading_of(&now, now.rss, allocated))
+        let activity = self.meter.read(|| None);
+        Ok(Reading { activity, ..reading_of(&now, now.rss, allocated) })
     }
 }
