@@ -14,7 +14,7 @@ for (const kind of ['error', 'warn']) console[kind] = (...told) => problems.push
 </script>";
 
 /// The worst contrast of any text that is seen, and what text that is.
-pub(crate) const CONTRAST: &str = "
+const CONTRAST: &str = "
 function numbers(colour) { return (colour.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number); }
 function light(colour) {
   const [r, g, b] = numbers(colour).slice(0, 3).map((part) => {
@@ -78,6 +78,54 @@ fn program() -> Option<PathBuf> {
     std::env::split_paths(&path)
         .flat_map(|folder| names.map(|name| folder.join(name)))
         .find(|program| program.is_file())
+}
+
+/// Opens a page in light, in dark and on a phone, of this height: every text can be read, and nothing makes it scroll sideways.
+pub(crate) fn can_be_read(html: &str, page: &str, height: u32) {
+    for view in [View::LIGHT, View::DARK, View::PHONE] {
+        let view = View { size: (view.size.0, height), ..view };
+        let script = format!(
+            "{CONTRAST}
+            const closed = [...document.querySelectorAll('details')].filter((one) => !one.open);
+            closed.forEach((one) => {{ one.open = true; }});
+            const page = document.documentElement;
+            const found = {{
+              contrast: contrast(), wide: page.scrollWidth - page.clientWidth,
+              paper: getComputedStyle(document.body).backgroundColor,
+            }};
+            closed.forEach((one) => {{ one.open = false; }});
+            return found;"
+        );
+        let found = look(html, page, view, &script);
+        let (ratio, text) = (found["contrast"][0].as_f64().unwrap(), &found["contrast"][1]);
+        assert!(ratio >= 4.5, "{page}, {}: {ratio} of {text}", view.name);
+        assert_eq!(found["wide"], 0, "{page}, {}: it must not scroll sideways", view.name);
+        let paper = if view.is_dark { "rgb(17, 22, 31)" } else { "rgb(255, 255, 255)" };
+        assert_eq!(found["paper"], Value::from(paper), "{page}, {}", view.name);
+    }
+}
+
+/// How long a page takes until it can be used, in milliseconds: of a few openings the fastest, because the machine may be busy
+/// with something else.
+pub(crate) fn milliseconds_until_ready(html: &str) -> f64 {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    let told = "<script>requestAnimationFrame(() => setTimeout(() => { document.title = 'ready after ' + performance.now(); }));</script></body>";
+    std::fs::write(&file, html.replacen("</body>", told, 1)).unwrap();
+    let opened = || {
+        let seen = Command::new(program().unwrap())
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--timeout=10000", "--dump-dom"])
+            .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+            .arg(format!("file://{}", file.display()))
+            .output()
+            .unwrap();
+        let dom = String::from_utf8_lossy(&seen.stdout).into_owned();
+        assert!(dom.contains("data-ready=\"true\""), "the script has not run to its end");
+        let number =
+            dom.split_once("<title>ready after ").and_then(|(_, rest)| rest.split_once('<'));
+        number.and_then(|(number, _)| number.parse::<f64>().ok()).unwrap_or(f64::INFINITY)
+    };
+    (0..3).map(|_| opened()).fold(f64::INFINITY, f64::min)
 }
 
 /// Opens a page, keeps how it looks under the target folder, and returns what the script, the body of a function, returns.

@@ -70,6 +70,8 @@ mod query_laws;
 mod random_trees;
 mod record_round_trip;
 #[cfg(feature = "report")]
+mod report_pages;
+#[cfg(feature = "report")]
 mod report_run;
 #[cfg(feature = "report")]
 mod report_timeline;

@@ -6,7 +6,7 @@ use runlore::Provenance;
 use runlore::report::RunReport;
 use serde_json::{Value, json};
 
-use crate::browser::{self, CONTRAST, View};
+use crate::browser::{self, View};
 
 const HOSTILE: &str =
     "</script><script>problems.push('out')</script><img src=x onerror=problems.push('out')>\"'&|";
@@ -173,22 +173,118 @@ fn a_page_can_be_read_in_light_and_dark_and_on_a_phone() {
     if !browser::is_there() {
         return;
     }
-    let html = report(300).to_html().replace(&escaped(HOSTILE), "…");
-    for view in [View::LIGHT, View::DARK, View::PHONE] {
-        let view = View { size: (view.size.0, 2400), ..view };
-        let script = format!(
-            "{CONTRAST}
-            document.querySelectorAll('details').forEach((one) => {{ one.open = true; }});
-            const page = document.documentElement;
-            const found = {{ contrast: contrast(), wide: page.scrollWidth - page.clientWidth }};
-            document.querySelectorAll('details').forEach((one) => {{ one.open = one.closest('.tree') !== null; }});
-            return found;"
-        );
-        let found = browser::look(&html, "run-colours", view, &script);
-        let (ratio, text) = (found["contrast"][0].as_f64().unwrap(), &found["contrast"][1]);
-        assert!(ratio >= 4.5, "{}: {ratio} of {text}", view.name);
-        assert_eq!(found["wide"], 0, "{}: it must not scroll sideways", view.name);
+    for (batches, page) in [(3, "run-small"), (300, "run-colours")] {
+        let html = report(batches).to_html().replace(&escaped(HOSTILE), "…");
+        browser::can_be_read(&html, page, 2400);
     }
+}
+
+/// A run that ended by an error, with tasks that had not ended by then.
+#[test]
+fn a_page_of_a_failed_run_says_so_first() {
+    if !browser::is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut lines = String::new();
+    let mut add = |record: Value| writeln!(lines, "{record}").unwrap();
+    let names = ["fetch", "parse", "train", "evaluate"];
+    for (at, name) in names.into_iter().enumerate() {
+        let began = 1_755_600_000.0 + at as f64 * 2.0;
+        let mut task = json!({"type": "task", "task_id": format!("t{at}"), "workflow_id": RUN, "activity_id": name,
+            "started_at": began, "status": "FINISHED", "ended_at": began + 1.9, "duration_ns": 1_900_000_000_u64,
+            "used": {"path": format!("data/{name}.csv")}, "hostname": "node1"});
+        if name == "train" {
+            task["status"] = "ERROR".into();
+            task["error"] = json!({"type": "OutOfMemory", "message": "cannot allocate 12 GiB", "kind": "error",
+                "chain": ["cannot allocate 12 GiB", "the device has 8 GiB"]});
+        }
+        if name == "evaluate" {
+            task["status"] = "RUNNING".into();
+            for gone in ["ended_at", "duration_ns"] {
+                task.as_object_mut().unwrap().remove(gone);
+            }
+        }
+        add(task);
+    }
+    add(
+        json!({"type": "workflow", "workflow_id": RUN, "name": "train", "status": "ERROR", "started_at": 1_755_600_000.0,
+        "ended_at": 1_755_600_008.0, "hostname": "node1", "user": "ada", "stderr": "cannot allocate 12 GiB"}),
+    );
+    std::fs::write(folder.path().join("run.jsonl"), lines).unwrap();
+    let report = RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap();
+    browser::can_be_read(&report.to_html(), "run-failed", 1800);
+    let found = browser::look(
+        &report.to_html(),
+        "run-failed",
+        View::LIGHT,
+        "return { head: document.querySelector('main').textContent.slice(0, 700), failed: document.querySelectorAll('rect.bar.failed').length };",
+    );
+    assert!(found["head"].as_str().unwrap().contains("cannot allocate 12 GiB"), "{found}");
+    assert!(found["failed"].as_u64().unwrap() >= 1, "{found}");
+}
+
+/// A hundred thousand tasks in two levels, with telemetry.
+fn many() -> String {
+    let mut lines = String::new();
+    for task in 0..100_000_u64 {
+        let (batch, step) = (task / 10, task % 10);
+        let began = 1_755_600_000.0 + batch as f64 * 0.1 + step as f64 * 0.009;
+        let (parent, name, took) = match step {
+            0 => (String::new(), "batch", 95_000_000),
+            _ => (
+                format!("\"parent_task_id\":\"t{}\",", batch * 10),
+                "step",
+                8_000_000 + task % 977 * 1000,
+            ),
+        };
+        let status = if task % 4999 == 77 { "ERROR" } else { "FINISHED" };
+        writeln!(
+            lines,
+            "{{\"type\":\"task\",\"task_id\":\"t{task}\",{parent}\"workflow_id\":\"{RUN}\",\"activity_id\":\"{name}\",\
+             \"started_at\":{began:.6},\"ended_at\":{:.6},\"duration_ns\":{took},\"status\":\"{status}\",\
+             \"hostname\":\"node1\",\"pid\":7,\"telemetry_at_end\":{{\"cpu\":{{\"percent_all\":{}}},\
+             \"process\":{{\"memory\":{{\"rss\":{}}}}}}}}}",
+            began + took as f64 / 1e9,
+            task % 97,
+            100_000_000 + task * 1000,
+        )
+        .unwrap();
+    }
+    lines
+}
+
+#[test]
+fn a_page_of_a_hundred_thousand_tasks_can_be_used_within_a_second() {
+    if !browser::is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("run.jsonl"), many()).unwrap();
+    let report = RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap();
+    assert_eq!(report.tasks.tasks, 100_000);
+    assert!(!report.findings.is_empty(), "a run of any size is analysed");
+    let html = report.to_html();
+    assert!(html.len() <= 5_000_000, "{} bytes", html.len());
+    let ready = browser::milliseconds_until_ready(&html);
+    eprintln!("a page of 100,000 tasks: {} bytes, ready after {ready:.0} ms", html.len());
+    assert!(ready <= 1000.0, "{ready} ms");
+    browser::can_be_read(&html, "run-large", 2400);
+    let found = browser::look(
+        &html,
+        "run-large",
+        View::LIGHT,
+        "const svg = document.querySelector('.live svg');
+        const before = svg.dataset.bars;
+        [...document.querySelectorAll('button')].find((one) => one.textContent === '+').click();
+        return { before, zoomed: svg.dataset.to - svg.dataset.from, density: document.querySelectorAll('path.density').length };",
+    );
+    assert_eq!(
+        found["before"].as_str().map(|it| it.parse::<u64>().unwrap() > 500),
+        Some(true),
+        "{found}"
+    );
+    assert_eq!(found["density"], 1, "{found}");
 }
 
 /// The text as it stands in a page.

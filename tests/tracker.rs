@@ -504,6 +504,8 @@ fn graphics_processors_are_devices_of_their_own() {
         let devices: std::collections::BTreeSet<i64> =
             events.iter().map(|event| event.device_id).collect();
         assert!(devices.contains(&-1) && devices.contains(&0), "{devices:?}");
+        let tells = |event: &TelemetryEvent| event.metadata.contains_key("temperature_celsius");
+        assert!(events.iter().any(|event| event.device_id == 0 && tells(event)), "{events:?}");
         assert!(events.iter().all(|event| event.to_record(Schema::V4).is_ok()));
         let none = Tracker::builder().device(Device::Gpu(77)).start().unwrap_err();
         assert!(none.to_string().contains("none has the number 77"), "{none}");

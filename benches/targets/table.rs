@@ -97,7 +97,8 @@ fn number(value: Option<f64>, unit: Unit) -> String {
     match unit {
         Unit::Nanoseconds if value.abs() < 100.0 => format!("{value:.1} ns"),
         Unit::Nanoseconds if value.abs() < 10_000.0 => format!("{value:.0} ns"),
-        Unit::Nanoseconds => format!("{:.1} µs", value / 1000.0),
+        Unit::Nanoseconds if value.abs() < 1e8 => format!("{:.1} µs", value / 1000.0),
+        Unit::Nanoseconds => format!("{:.2} s", value / 1e9),
         Unit::Mebibytes => format!("{value:.2} MiB"),
         Unit::PerSecond => format!("{:.1} k/s", value / 1000.0),
         Unit::Count => format!("{value:.0}"),

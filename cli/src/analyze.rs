@@ -47,11 +47,18 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     }
     let (fail_on, thresholds) = (args.asked.fail_on()?, args.asked.thresholds()?);
     let records = store.open()?;
-    let runs = store.runs(&records)?;
+    let runs = store.listed(&records)?;
     let run = select::run(&runs, args.run.as_deref(), store)?;
-    let report = runlore::analyze::run(&records, &run.workflow.workflow_id, &thresholds)?;
+    let id = &run.workflow.workflow_id;
+    let report = runlore::analyze::run_among(&records, &runs, id, &thresholds)?;
     store.tell(&records);
     let failed = fail_on.count(&report.findings);
+    #[cfg(feature = "report")]
+    if args.asked.is_page() {
+        let mut page = runlore::report::RunReport::among(&records, &runs, id)?;
+        page.findings = report.findings;
+        return args.asked.answer_page(&page.to_html(), failed);
+    }
     let json = || serde_json::to_value(&report).unwrap_or_default();
     args.asked.answer(json, failed, |out| write_text(out, &report))
 }

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let limits: Vec<Limit> =
         args.fail_on.iter().map(|limit| limit.parse()).collect::<Result<_, _>>()?;
     let records = store.open()?;
-    let runs = store.runs(&records)?;
+    let runs = store.listed(&records)?;
     let before = select::run(&runs, Some(before), store)?;
     let after = select::run(&runs, Some(after), store)?;
     let comparison = Comparison::new(

@@ -1,28 +1,26 @@
 //! Findings, for people: worst first, each with its evidence and what to try.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use runlore::analyze::{FailOn, Finding, Severity, Thresholds};
-use runlore::query::text::{printable, rounded};
+use runlore::query::text::printable;
 use serde_json::Value;
 
 use crate::Done;
 use crate::failure::Failure;
-use crate::out::{BOLD, DIM, RED, local_time, stdout};
-use crate::units::{bytes, change, counted, nanoseconds, percent};
+use crate::out::{BOLD, DIM, RED, local_time, stdout, write_file};
+use crate::units::{counted, nanoseconds, percent};
 
 /// What every analysis can be asked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Asked {
-    /// How the report is written
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: ReportFormat,
+    /// How the report is written [default: what the name of the file says, else text]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<ReportFormat>,
 
     /// Write the report to a file instead
     #[arg(long, short, value_name = "FILE")]
@@ -41,6 +39,9 @@ pub(crate) struct Asked {
 enum ReportFormat {
     Text,
     Json,
+    /// One file for a browser, with everything in it
+    #[cfg(feature = "report")]
+    Html,
 }
 
 impl Asked {
@@ -56,6 +57,29 @@ impl Asked {
         Ok(thresholds)
     }
 
+    fn format(&self) -> ReportFormat {
+        let ending = self.output.as_ref().and_then(|path| path.extension()?.to_str());
+        self.format.unwrap_or(match ending {
+            Some("json") => ReportFormat::Json,
+            #[cfg(feature = "report")]
+            Some("html" | "htm") => ReportFormat::Html,
+            _ => ReportFormat::Text,
+        })
+    }
+
+    /// Whether a page is wanted.
+    #[cfg(feature = "report")]
+    pub(crate) fn is_page(&self) -> bool {
+        self.format() == ReportFormat::Html
+    }
+
+    /// Writes a page; the exit code says whether any finding makes the command fail.
+    #[cfg(feature = "report")]
+    pub(crate) fn answer_page(&self, page: &str, failed: usize) -> Done {
+        self.write(|out| out.write_all(page.as_bytes()))?;
+        Ok(exit_code(failed))
+    }
+
     /// Writes a report as it is wanted; the exit code says whether any finding makes the command fail.
     pub(crate) fn answer(
         &self,
@@ -63,39 +87,35 @@ impl Asked {
         failed: usize,
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Done {
-        let exit_code: u8 = if failed > 0 { 2 } else { 0 };
-        self.write(|out| match self.format {
-            ReportFormat::Text => text(out),
+        self.write(|out| match self.format() {
             ReportFormat::Json => {
                 let mut json = json();
                 json["failed"] = failed.into();
-                json["exit_code"] = exit_code.into();
+                json["exit_code"] = if failed > 0 { 2 } else { 0 }.into();
                 serde_json::to_writer_pretty(&mut *out, &json)?;
                 writeln!(out)
             }
+            _ => text(out),
         })?;
-        Ok(ExitCode::from(exit_code))
+        Ok(exit_code(failed))
     }
 
-    /// Writes a report to where it is wanted.
+    /// Writes a report to where it is wanted: whole, or not at all.
     fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let Some(path) = &self.output else {
             let mut out = stdout();
             write(&mut out)?;
             return Ok(out.flush()?);
         };
-        let written = || {
-            // A file has no colours.
-            let mut out = BufWriter::new(AutoStream::never(File::create(path)?));
-            write(&mut out)?;
-            out.flush()
-        };
-        written().map_err(|error: io::Error| cannot_write(path, &error))
+        // A file has no colours.
+        let mut out = AutoStream::never(Vec::new());
+        write(&mut out)?;
+        write_file(path, &out.into_inner())
     }
 }
 
-pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("cannot write {}: {error}", path.display()))
+fn exit_code(failed: usize) -> ExitCode {
+    ExitCode::from(if failed > 0 { 2 } else { 0 })
 }
 
 /// `3 findings: 1 critical, 2 warnings`
@@ -154,8 +174,9 @@ pub(crate) fn write(out: &mut (impl Write + ?Sized), findings: &[Finding]) -> io
             };
             writeln!(out, "  {DIM}when{DIM:#}  {from}{length}")?;
         }
+        let evidence = finding.evidence_in_words(|at_ns| local_time(at_ns as f64 / 1e9));
         let evidence: Vec<String> =
-            finding.evidence.iter().map(|(name, value)| shown(name, value)).collect();
+            evidence.into_iter().map(|(name, told)| format!("{name} {told}")).collect();
         if !evidence.is_empty() {
             writeln!(out, "  {DIM}seen{DIM:#}  {}", printable(&evidence.join(", ")))?;
         }
@@ -165,35 +186,6 @@ pub(crate) fn write(out: &mut (impl Write + ?Sized), findings: &[Finding]) -> io
         }
     }
     Ok(())
-}
-
-/// A piece of evidence in the unit that its name tells.
-fn shown(name: &str, value: &Value) -> String {
-    let words = |name: &str| name.replace('_', " ");
-    if let Some(number) = value.as_f64() {
-        let ends = ["_timestamp_ns", "_bytes_per_sec", "_bytes", "_ns", "_ratio", "_count"];
-        let end = ends.into_iter().find(|end| name.ends_with(end)).unwrap_or_default();
-        let text = match end {
-            "_timestamp_ns" => local_time(number / 1e9),
-            "_bytes_per_sec" => format!("{}/s", change(number as i64)),
-            "_bytes" if number < 0.0 => change(number as i64),
-            "_bytes" => bytes(number as u64),
-            "_ns" => nanoseconds(number.max(0.0) as u64),
-            "_ratio" => percent(number * 100.0),
-            _ => rounded(number),
-        };
-        return format!("{} {text}", words(&name[..name.len() - end.len()]));
-    }
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let texts =
-                items.iter().map(|item| item.as_str().map_or(item.to_string(), str::to_owned));
-            texts.collect::<Vec<_>>().join(" ")
-        }
-        other => other.to_string(),
-    };
-    format!("{} {text}", words(name))
 }
 
 /// What the findings are judged by, as a table.

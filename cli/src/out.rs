@@ -1,8 +1,7 @@
 //! Standard output: colours on a terminal only, local times, short ids.
 
 use std::fmt::{self, Display};
-use std::io::{BufWriter, StdoutLock};
-#[cfg(feature = "report")]
+use std::io::{self, BufWriter, StdoutLock};
 use std::path::Path;
 
 use anstream::AutoStream;
@@ -11,6 +10,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use runlore::query::{Part, Style};
 use runlore::record::Status;
+
+use crate::failure::Failure;
 
 pub(crate) const BOLD: Paint = Paint::new().bold();
 pub(crate) const DIM: Paint = Paint::new().dimmed();
@@ -23,16 +24,26 @@ pub(crate) fn stdout() -> BufWriter<AutoStream<StdoutLock<'static>>> {
     BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
 }
 
-/// Writes a whole file, or nothing: whoever looks at it meanwhile sees the one before.
-#[cfg(feature = "report")]
-pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), crate::failure::Failure> {
+/// Writes a whole file, or nothing: whoever looks at it meanwhile sees the one before. What is no file, such as
+/// `/dev/stdout`, is written to as it is.
+pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    // A link stays one.
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_special = std::fs::metadata(&target).is_ok_and(|it| !it.is_file() && !it.is_dir());
+    let written = match is_special {
+        true => std::fs::write(&target, content),
+        false => replace(&target, content),
+    };
+    written.map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+}
+
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     let beside = Path::new(&beside);
-    std::fs::write(beside, content).and_then(|()| std::fs::rename(beside, path)).map_err(|error| {
+    std::fs::write(beside, content).and_then(|()| std::fs::rename(beside, path)).inspect_err(|_| {
         // What could not be written is of no use.
-        let _ = std::fs::remove_file(beside);
-        crate::failure::Failure::new(format!("cannot write {}: {error}", path.display()))
+        _ = std::fs::remove_file(beside);
     })
 }
 

@@ -5,15 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use runlore::analyze::{self, Thresholds};
 use runlore::report::RunReport;
 
 use crate::out::{stdout, write_file};
 use crate::store::Store;
 use crate::{Done, select};
-
-/// Up to how many tasks a run is analysed, too.
-const ANALYSED: u64 = 20_000;
 
 /// Write all of a run into one file that opens anywhere
 #[derive(Debug, clap::Args)]
@@ -58,20 +54,10 @@ impl Args {
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let records = store.open()?;
-    let runs = store.runs(&records)?;
+    let runs = store.listed(&records)?;
     let run = select::run(&runs, args.run.as_deref(), store)?;
     let id = &run.workflow.workflow_id;
-    let mut report = RunReport::among(&records, &runs, id)?;
-    // A run without tasks has nothing to analyse, and is told all the same.
-    match report.tasks.tasks {
-        0 => {}
-        1..=ANALYSED => {
-            report.findings = analyze::run(&records, id, &Thresholds::default())?.findings;
-        }
-        _ => report.notes.push(format!(
-            "a run of this size is analysed apart, because that reads it again: `runlore analyze {id}`"
-        )),
-    }
+    let report = RunReport::among(&records, &runs, id)?;
     store.tell(&records);
     let mut text = match args.format() {
         Format::Html => report.to_html(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use runlore::query::text::{nearest, printable};
 use runlore::query::{Filter, RunSummary, field};
 
 use crate::failure::Failure;
@@ -50,10 +51,20 @@ pub(crate) fn run<'a>(
         runs.iter().filter(|run| stands_for(given, &run.workflow.workflow_id)).collect();
     match found[..] {
         [run] => Ok(run),
-        [] => Err(Failure::new(format!(
-            "no run in {} has the id or name {given:?}; `runlore ls` lists them",
-            store.display()
-        ))),
+        [] => {
+            let mut names: Vec<&str> =
+                runs.iter().filter_map(|run| run.workflow.name.as_deref()).collect();
+            names.sort_unstable();
+            names.dedup();
+            let meant = match nearest(given, &names) {
+                Some(name) => format!("did you mean `{}`? ", printable(name)),
+                None => String::new(),
+            };
+            Err(Failure::new(format!(
+                "no run in {} has the id or name {given:?}; {meant}`runlore ls` lists them",
+                store.display()
+            )))
+        }
         _ => {
             let all = found.iter().map(|run| {
                 let workflow = &run.workflow;

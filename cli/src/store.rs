@@ -11,6 +11,7 @@ use runlore::query::RunSummary;
 use runlore::settings::Settings;
 
 use crate::failure::{Failure, say};
+use crate::units::counted;
 
 /// How many problems are told one by one.
 const TOLD: usize = 3;
@@ -105,7 +106,19 @@ impl Store {
 
     /// The runs, oldest first: at least one.
     pub(crate) fn runs(&self, records: &Provenance) -> Result<Vec<RunSummary>, Failure> {
-        let runs = records.runs()?;
+        self.some(records, records.runs()?)
+    }
+
+    /// The same for whoever does not need their tasks counted.
+    pub(crate) fn listed(&self, records: &Provenance) -> Result<Vec<RunSummary>, Failure> {
+        self.some(records, records.list_runs()?)
+    }
+
+    fn some(
+        &self,
+        records: &Provenance,
+        runs: Vec<RunSummary>,
+    ) -> Result<Vec<RunSummary>, Failure> {
         self.tell(records);
         if runs.is_empty() {
             return Err(nothing(&format!("there is no record in {}", self.display())));
@@ -122,7 +135,8 @@ impl Store {
             say(problem);
         }
         if problems.len() > TOLD {
-            say(&format!("{} more problems like these", problems.len() - TOLD));
+            let more = (problems.len() - TOLD) as u64;
+            say(&format!("{} like these", counted(more, "more problem", "more problems")));
         }
     }
 }

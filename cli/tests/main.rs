@@ -10,6 +10,7 @@ mod mongodb;
 #[cfg(unix)]
 mod recipes;
 mod recording;
+mod refusing;
 mod replaying;
 #[cfg(feature = "report")]
 mod reporting;

@@ -7,10 +7,10 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 
-/// The part of the guide about CI.
-fn guide() -> String {
+/// The part of a guide about CI.
+fn guide(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let text = fs::read_to_string(root.join("docs/analyze.md")).unwrap();
+    let text = fs::read_to_string(root.join("docs").join(name)).unwrap();
     let (_, from) = text.split_once("## In CI").unwrap();
     from.split("\n## ").next().unwrap().to_owned()
 }
@@ -43,16 +43,22 @@ fn workplace(growing: u64) -> TempDir {
     };
     fs::write(path("good.jsonl"), events(0)).unwrap();
     fs::write(path("artifacts/run.jsonl"), events(growing)).unwrap();
-    let mut records = String::from(
-        "{\"type\":\"workflow\",\"workflow_id\":\"w\",\"name\":\"train\",\"started_at\":0.0,\"ended_at\":60.0}\n",
-    );
-    for at in 0..20_u64 {
-        let task = json!({
-            "type": "task", "task_id": format!("t{at}"), "workflow_id": "w", "activity_id": "step",
-            "subtype": "iteration", "status": "FINISHED", "started_at": at as f64 * 3.0, "duration_ns": 2_000_000_000_u64,
-            "custom_metadata": {"wait_ns": growing * 50_000_000},
-        });
-        records += &format!("{task}\n");
+    // Of two runs the second is the one in question.
+    let mut records = String::new();
+    for (run, name, growing, began) in [("g", "good", 0, 0), ("w", "train", growing, 1000)] {
+        let length = 60 + growing;
+        records += &format!(
+            "{{\"type\":\"workflow\",\"workflow_id\":\"{run}\",\"name\":\"{name}\",\"started_at\":{began}.0,\"ended_at\":{}.0}}\n",
+            began + length
+        );
+        for at in 0..20_u64 {
+            let task = json!({
+                "type": "task", "task_id": format!("{run}{at}"), "workflow_id": run, "activity_id": "step",
+                "subtype": "iteration", "status": "FINISHED", "started_at": (began + at * 3) as f64,
+                "duration_ns": 2_000_000_000_u64, "custom_metadata": {"wait_ns": growing * 50_000_000},
+            });
+            records += &format!("{task}\n");
+        }
     }
     fs::write(path("records/run.jsonl"), records).unwrap();
     folder
@@ -74,7 +80,7 @@ fn exit_code(script: &str, folder: &Path) -> i32 {
 
 #[test]
 fn every_recipe_passes_a_good_run_and_fails_a_bad_one() {
-    let guide = guide();
+    let guide = guide("analyze.md");
     let recipes = blocks(&guide, "sh");
     let [risk, regression, room, tasks] = recipes[..] else { panic!("{} recipes", recipes.len()) };
     let (good, bad) = (workplace(0), workplace(50));
@@ -92,7 +98,7 @@ fn every_recipe_passes_a_good_run_and_fails_a_bad_one() {
 
 #[test]
 fn every_step_of_a_job_is_a_command_that_works() {
-    let guide = guide();
+    let guide = guide("analyze.md");
     let steps: Vec<&str> = blocks(&guide, "yaml")[0]
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- run: "))
@@ -105,4 +111,44 @@ fn every_step_of_a_job_is_a_command_that_works() {
     assert_eq!(exit_code(steps[0], bad.path()), 2);
     assert_eq!(exit_code(steps[1], bad.path()), 0);
     assert!(bad.path().join("findings.json").exists() && bad.path().join("analysis.txt").exists());
+}
+
+#[test]
+#[cfg(feature = "report")]
+fn every_recipe_for_reports_keeps_one_and_fails_a_bad_run() {
+    let guide = guide("report.md");
+    let recipes = blocks(&guide, "sh");
+    let [keep, regression, risk] = recipes[..] else { panic!("{} recipes", recipes.len()) };
+    let (good, bad) = (workplace(0), workplace(50));
+    for (recipe, on_bad, left) in [
+        (keep, 0, &["report.html", "summary.md"][..]),
+        (regression, 2, &["report.html", "comparison.txt"]),
+        (risk, 2, &["memory.html"]),
+    ] {
+        assert_eq!(exit_code(recipe, good.path()), 0, "{recipe}");
+        assert_eq!(exit_code(recipe, bad.path()), on_bad, "{recipe}");
+        for name in left {
+            let kept = bad.path().join(name);
+            assert!(fs::metadata(&kept).unwrap().len() > 0, "{recipe} leaves {name}");
+            fs::remove_file(kept).unwrap();
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "report")]
+fn every_step_of_a_job_with_reports_is_a_command_that_works() {
+    let guide = guide("report.md");
+    let yaml = blocks(&guide, "yaml")[0];
+    let steps: Vec<&str> =
+        yaml.lines().filter_map(|line| line.trim().strip_prefix("- run: ")).collect();
+    let (good, bad) = (workplace(0), workplace(200));
+    assert_eq!(steps.len(), 4);
+    for (step, on_bad) in steps.into_iter().zip([0, 0, 2, 2]) {
+        assert_eq!(exit_code(step, good.path()), 0, "{step}");
+        assert_eq!(exit_code(step, bad.path()), on_bad, "{step}");
+    }
+    for name in ["report.html", "memory.html"] {
+        assert!(yaml.contains(name) && bad.path().join(name).exists(), "{name}");
+    }
 }

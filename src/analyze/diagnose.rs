@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::diagnosis::{DiagnosticSummary, HostMemory, RiskFlags};
 use super::finding::{Finding, Place};
+use super::series::Timelines;
 use super::thresholds::Thresholds;
+use crate::events::TelemetryEvent;
 use crate::record::{Id, scrub_arguments};
 use crate::settings::{Search, TelemetrySettings};
 use crate::telemetry::{GpuInfo, MachineInfo, Telemetry, TelemetryCapture, memory_now};
@@ -66,6 +68,8 @@ pub struct Diagnosed {
     session_id: String,
     started: Timestamp,
     ended: Timestamp,
+    /// Files that the bundle gets too.
+    attached: Vec<(String, String)>,
 }
 
 /// One reading of what is summed up.
@@ -115,6 +119,7 @@ impl Diagnose {
             session_id,
             started,
             ended: Timestamp::now(),
+            attached: Vec::new(),
         }
     }
 }
@@ -270,6 +275,35 @@ impl Diagnosed {
         if self.is_risk() { 2 } else { 0 }
     }
 
+    /// What was read, as any file of events would give it.
+    pub fn timelines(&self) -> Timelines {
+        let event = |looked: &Looked| TelemetryEvent {
+            timestamp_ns: (looked.seconds * 1e9) as u64,
+            session_id: self.session_id.as_str().into(),
+            host: host::name().into(),
+            device_id: self.device_id,
+            device_used_bytes: Some(looked.used),
+            device_total_bytes: Some(looked.total),
+            ..TelemetryEvent::default()
+        };
+        self.samples.iter().map(event).collect()
+    }
+
+    /// Puts another file into the bundle, under a plain name. With the feature `report`, `to_html` makes one for people.
+    pub fn attach(&mut self, name: &str, content: impl Into<String>) {
+        self.attached.push((name.to_owned(), content.into()));
+    }
+
+    /// The machine and its devices, as the bundle has them in `environment.json`.
+    pub fn environment(&self) -> &Value {
+        &self.environment
+    }
+
+    /// The name of the machine.
+    pub fn host(&self) -> String {
+        host::name()
+    }
+
     /// Writes the bundle into a folder, or where there is one already, into a new one inside it; returns where it is. Secrets
     /// in the command line are hidden.
     ///
@@ -305,13 +339,21 @@ impl Diagnosed {
             ("findings.json", json!(self.findings)),
         ];
         let mut names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        names.extend(self.attached.iter().map(|(name, _)| &**name));
         names.push("manifest.json");
         let manifest = self.manifest(&names, &hidden.join(" "));
-        for (name, value) in files.into_iter().chain([("manifest.json", manifest)]) {
+        let json = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+        let write = |name: &str, text: &str| {
             let path = folder.join(name);
-            let text = serde_json::to_string_pretty(&value).unwrap_or_default() + "\n";
-            fs::write(&path, text).map_err(|error| failed(&path, &error))?;
+            fs::write(&path, text).map_err(|error| failed(&path, &error))
+        };
+        for (name, value) in &files {
+            write(name, &json(value))?;
         }
+        for (name, text) in &self.attached {
+            write(name, text)?;
+        }
+        write("manifest.json", &json(&manifest))?;
         Ok(folder)
     }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::kind::Kind;
+use super::text;
 
 /// Something worth looking at: what it is, where, how sure that is, and what to try.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,6 +111,25 @@ impl fmt::Display for Severity {
 }
 
 impl Finding {
+    /// The evidence for people: names and numbers in words. Moments, in Unix nanoseconds, are told by whoever knows in which
+    /// time zone.
+    ///
+    /// ```
+    /// use runlore::analyze::Finding;
+    ///
+    /// let finding: Finding = serde_json::from_str(
+    ///     r#"{"kind": "oom", "severity": "critical", "confidence": 1.0, "what": "memory ran out", "where": {},
+    ///     "evidence": {"free_bytes": 1536, "used_ratio": 0.98}, "try": []}"#,
+    /// )?;
+    /// let told = finding.evidence_in_words(|at_ns| at_ns.to_string());
+    /// assert_eq!(told[0], ("free".to_owned(), "1.5 KiB".to_owned()));
+    /// assert_eq!(told[1], ("used".to_owned(), "98.0 %".to_owned()));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn evidence_in_words(&self, moment: impl Fn(u64) -> String) -> Vec<(String, String)> {
+        self.evidence.iter().map(|(name, value)| text::evidence(name, value, &moment)).collect()
+    }
+
     pub(super) fn new(kind: Kind, severity: Severity, confidence: f64, what: String) -> Self {
         let confidence = if confidence.is_finite() { confidence.clamp(0.0, 1.0) } else { 0.0 };
         Self {

@@ -40,6 +40,10 @@ mod fail_on;
 mod finding;
 #[cfg(feature = "events")]
 mod gap;
+#[cfg(feature = "events")]
+mod gauge;
+#[cfg(feature = "events")]
+mod host;
 mod kind;
 #[cfg(feature = "events")]
 mod marks;
@@ -64,6 +68,8 @@ pub use diagnose::{Diagnose, Diagnosed};
 pub use diagnosis::{DiagnosticSummary, HostMemory, RiskFlags};
 pub use fail_on::FailOn;
 pub use finding::{Finding, Place, Severity, Window};
+#[cfg(feature = "events")]
+pub use gauge::{Gauge, GaugeSeries};
 pub use kind::Kind;
 #[cfg(feature = "events")]
 pub use ranks::{Confidence, CrossRank, Suspect};
@@ -73,7 +79,9 @@ pub use reference::{Reference, ReferenceChange, ReferenceFigure, ReferenceLimit}
 pub use report::{EventReport, SeriesSummary};
 #[cfg(feature = "events")]
 pub use series::{Collector, Mark, MarkKind, Sample, Series, Timelines};
-pub use tasks::{ActivityTime, CriticalPath, Parallelism, PathStep, RunReport, run};
+pub use tasks::{ActivityTime, CriticalPath, Parallelism, PathStep, RunReport, run, run_among};
+#[cfg(feature = "report")]
+pub(crate) use tasks::{Earlier, TaskRows, tasks_of, with_started};
 pub use thresholds::Thresholds;
 
 /// The guide's examples run.

@@ -10,7 +10,7 @@ use super::math::{Line, mean_and_deviation, median};
 use super::ranks::CrossRank;
 use super::series::{MarkKind, Sample, Series, Timelines};
 use super::thresholds::Thresholds;
-use super::{collective, gap, memory, ranks};
+use super::{collective, gap, host, memory, ranks};
 
 /// What was found in events.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -143,6 +143,7 @@ impl Timelines {
                 }
             }
             report.findings.extend(memory::find(series, thresholds));
+            report.findings.extend(host::find(series, thresholds));
             let degraded = series.marks_of(MarkKind::Degraded).count();
             if degraded > 0 {
                 let times =

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::finding::{Place, Severity, Window};
+use super::gauge::{self, Gauge, GaugeSeries};
 use crate::events::TelemetryEvent;
 
 /// What a collector counted at one moment. What it did not know is none.
@@ -72,6 +73,9 @@ pub struct Series {
     pub samples: Vec<Sample>,
     /// What was told beside them.
     pub marks: Vec<Mark>,
+    /// What was read beside memory, where a tracker did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gauges: Vec<GaugeSeries>,
 }
 
 impl Series {
@@ -79,6 +83,12 @@ impl Series {
     pub fn window(&self) -> Option<Window> {
         let (first, last) = (self.samples.first()?, self.samples.last()?);
         Some(Window { start_ns: first.timestamp_ns, end_ns: last.timestamp_ns })
+    }
+
+    /// What was read of something beside memory; none where nothing was.
+    pub fn gauge(&self, gauge: Gauge) -> Option<&[(u64, f64)]> {
+        let found = self.gauges.iter().find(|known| known.gauge == gauge)?;
+        Some(&found.points)
     }
 
     /// Whether it is a device of its own. Of the processor, what is in use is the whole machine's: what an allocator does
@@ -104,6 +114,11 @@ impl Series {
         self.samples.dedup();
         self.marks.sort_by_key(|mark| mark.timestamp_ns);
         self.marks.dedup();
+        for gauge in &mut self.gauges {
+            gauge.points.sort_by_key(|point| point.0);
+            gauge.points.dedup();
+        }
+        self.gauges.sort_by_key(|gauge| gauge.gauge);
     }
 }
 
@@ -177,9 +192,11 @@ impl Collector {
             world_size: event.world_size,
             samples: Vec::new(),
             marks: Vec::new(),
+            gauges: Vec::new(),
         });
         series.world_size = series.world_size.max(event.world_size);
         if event.event_type == "sample" {
+            gauge::add(&mut series.gauges, event);
             series.samples.push(Sample {
                 timestamp_ns: event.timestamp_ns,
                 allocated: event.allocator_allocated_bytes,

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 #[cfg(feature = "events")]
 use super::series::Sample;
-use crate::query::text::{human_bytes, human_duration};
+use crate::query::text::{human_bytes, human_duration, rounded};
 
 /// Bytes, perhaps below nought.
 pub(super) fn bytes(bytes: f64) -> String {
@@ -29,6 +31,36 @@ pub(super) fn percent(ratio: f64) -> String {
 
 pub(super) fn duration(nanoseconds: u64) -> String {
     human_duration(Duration::from_nanos(nanoseconds))
+}
+
+/// A piece of evidence in words, and in the unit that the end of its name tells: `max gap`, `1.2 GiB`. Moments are told by
+/// whoever knows in which time zone.
+pub(super) fn evidence(
+    name: &str,
+    value: &Value,
+    moment: &dyn Fn(u64) -> String,
+) -> (String, String) {
+    let words = |name: &str| name.replace('_', " ");
+    if let Some(number) = value.as_f64() {
+        let ends = ["_timestamp_ns", "_bytes_per_sec", "_bytes", "_ns", "_ratio", "_count"];
+        let end = ends.into_iter().find(|end| name.ends_with(end)).unwrap_or_default();
+        let sign = if number > 0.0 { "+" } else { "" };
+        let text = match end {
+            "_timestamp_ns" => moment(value.as_u64().unwrap_or_default()),
+            "_bytes_per_sec" => format!("{sign}{}/s", bytes(number)),
+            "_bytes" => bytes(number),
+            "_ns" => duration(number.max(0.0) as u64),
+            "_ratio" => format!("{:.1} %", number * 100.0),
+            _ => rounded(number),
+        };
+        return (words(&name[..name.len() - end.len()]), text);
+    }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let told = match value {
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(" "),
+        other => text(other),
+    };
+    (words(name), told)
 }
 
 /// How long after a sample the device is full at this rate, in nanoseconds and in words; none where that is not known or

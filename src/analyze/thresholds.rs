@@ -150,6 +150,8 @@ thresholds! {
     data_ratio: f64 = 0.1;
     /// The share of readings in which a graphics processor is throttled.
     throttled_ratio: f64 = 0.1;
+    /// The share of the time in which something waits for memory.
+    pressure_ratio: f64 = 0.1;
     /// The share of the processors' time that waits for disks.
     iowait_ratio: f64 = 0.1;
 }

@@ -50,8 +50,8 @@ pub use lineage::{Lineage, Subject, ValueLineage};
 pub use series::{Point, TimeSeries};
 
 use crate::query::{
-    Collection, Filter, Find, Measured, Pipeline, RunSummary, SUMMARISED, Source, Summary, Tree,
-    field,
+    Collection, Filter, Find, Measured, Pipeline, RunSummary, Runs, SUMMARISED, Source, Summary,
+    Tree, field,
 };
 use crate::record::{TaskObject, WorkflowObject};
 use crate::{Error, ErrorKind, Result, store};
@@ -142,7 +142,16 @@ impl Provenance {
 
     /// The runs with their tasks counted, oldest first.
     pub fn runs(&self) -> Result<Vec<RunSummary>> {
-        let found = self.source.runs()?;
+        self.found(self.source.runs()?)
+    }
+
+    /// The runs, oldest first, whose tasks need not be counted: for whoever looks for one of them, as reading all tasks takes its
+    /// time.
+    pub fn list_runs(&self) -> Result<Vec<RunSummary>> {
+        self.found(self.source.listed()?)
+    }
+
+    fn found(&self, found: Runs) -> Result<Vec<RunSummary>> {
         for problem in found.problems {
             self.sound::<()>(Err(problem)).transpose()?;
         }

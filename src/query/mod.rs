@@ -51,6 +51,7 @@ mod syntax;
 pub mod text;
 mod trace;
 mod tree;
+pub(crate) mod wanted;
 
 #[cfg(feature = "events")]
 pub(crate) use compare::Allowed;

@@ -41,6 +41,17 @@ pub(crate) struct CountedRuns {
 }
 
 impl CountedRuns {
+    /// What is looked at of each task.
+    pub(crate) const FIELDS: [&str; 7] = [
+        "type",
+        "task_id",
+        "workflow_id",
+        "status",
+        "started_at",
+        "resources.cpu_ns",
+        "resources.child",
+    ];
+
     pub(crate) fn add(&mut self, record: Result<Record>) {
         match record {
             Ok(Record::Task(task)) => self.run_of(&task).count_task(&task),
@@ -50,9 +61,17 @@ impl CountedRuns {
         }
     }
 
+    /// Notes that a run has a task, without counting it.
+    pub(crate) fn list(&mut self, workflow_id: &str, started_at: Option<f64>) {
+        self.run(workflow_id).began(started_at);
+    }
+
     /// The run that a task belongs to.
     pub(crate) fn run_of(&mut self, task: &TaskObject) -> &mut RunSummary {
-        let workflow_id = task.workflow_id.as_deref().unwrap_or_default();
+        self.run(task.workflow_id.as_deref().unwrap_or_default())
+    }
+
+    fn run(&mut self, workflow_id: &str) -> &mut RunSummary {
         if !self.by_workflow.contains_key(workflow_id) {
             let workflow =
                 WorkflowObject { workflow_id: workflow_id.to_owned(), ..WorkflowObject::default() };
@@ -84,7 +103,7 @@ impl CountedRuns {
 impl RunSummary {
     /// Counts a task of which nothing was known.
     pub(crate) fn count_task(&mut self, task: &TaskObject) {
-        self.began(task);
+        self.began(task.started_at);
         self.tasks += 1;
         self.count_status(task.status, u64::wrapping_add);
         if let Some(cpu) = task.own_cpu() {
@@ -93,8 +112,8 @@ impl RunSummary {
     }
 
     /// A run that only tasks tell of began with the first of them.
-    pub(crate) fn began(&mut self, task: &TaskObject) {
-        if let Some(start) = task.started_at {
+    pub(crate) fn began(&mut self, started_at: Option<f64>) {
+        if let Some(start) = started_at {
             let first = self.workflow.started_at.get_or_insert(start);
             *first = first.min(start);
         }

@@ -32,7 +32,7 @@ impl Collection {
     /// The documents among all records: for stores that do not keep them apart.
     pub fn documents<'a>(self, records: Records<'a>) -> Documents<'a> {
         Box::new(records.filter_map(move |record| match record {
-            Ok(record) => self.has(&record).then(|| Ok(record.to_json())),
+            Ok(record) => self.has(&record).then(|| Ok(record.into_json())),
             Err(problem) => Some(Err(problem)),
         }))
     }
@@ -136,6 +136,16 @@ pub trait Source: Send + Sync {
         }
         // The first is the task itself.
         Ok(found.split_off(found.len().min(1)))
+    }
+
+    /// The runs, oldest first, without their tasks counted: what a store knows without looking at all of them. What is wrong
+    /// with a record need not be told.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn listed(&self) -> Result<Runs> {
+        self.runs()
     }
 
     /// The runs with their tasks counted, oldest first.

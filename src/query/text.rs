@@ -12,8 +12,6 @@
 use std::fmt::{self, Display, Write};
 use std::time::Duration;
 
-use crate::settings::nearest;
-
 /// A duration as people say it: `830 ns`, `1.24 ms`, `2.0 s`, `3 min 5 s`.
 pub fn human_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
@@ -36,17 +34,6 @@ pub fn human_duration(duration: Duration) -> String {
             }
         }
     }
-}
-
-/// The name that a mistyped word was probably meant to be, if one is near enough.
-///
-/// ```
-/// use runlore::query::text::nearest;
-/// assert_eq!(nearest("statuss", &["status", "started_at"]), Some("status"));
-/// assert_eq!(nearest("loss", &["status", "started_at"]), None);
-/// ```
-pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
-    nearest::nearest(word, names)
 }
 
 /// `nanos` in units of `unit`, to three digits, without zeros at the end.
@@ -106,6 +93,18 @@ pub fn rounded(number: f64) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
     }
+}
+
+/// The name that was probably meant by a word that is none of them.
+///
+/// ```
+/// use runlore::query::text::nearest;
+///
+/// assert_eq!(nearest("trian", &["evaluate", "train"]), Some("train"));
+/// assert_eq!(nearest("x", &["evaluate", "train"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+    crate::settings::nearest::nearest(word, names)
 }
 
 /// A string made safe to print on one line of a terminal: control characters, line breaks and marks that

@@ -28,6 +28,11 @@ pub(super) trait Field: Sized + PartialEq + Serialize {
     fn has_json(&self) -> bool {
         true
     }
+
+    /// The JSON that writing it gives.
+    fn into_json(self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
 }
 
 /// Puts `value` into the field `name`; what does not fit goes to `extra`.
@@ -56,19 +61,41 @@ pub(super) fn write<T: Field, M: SerializeMap>(
     value: Option<&T>,
     extra: &Map<String, Value>,
 ) -> Result<(), M::Error> {
-    if let Some(original) = extra.get(name).filter(|original| !original.is_null()) {
-        let read = match T::take(original.clone()) {
-            Taken::Exact(read) | Taken::Near(read, _) => Some(read),
-            Taken::Not(_) => None,
-        };
-        if read.as_ref() == value {
-            return out.serialize_entry(name, original);
-        }
+    if let Some(original) = original_of(name, value, extra) {
+        return out.serialize_entry(name, original);
     }
     match value {
         Some(value) if value.has_json() => out.serialize_entry(name, value),
         _ => Ok(()),
     }
+}
+
+/// The same into an object: nothing is copied.
+pub(super) fn put<T: Field>(
+    out: &mut Map<String, Value>,
+    name: &'static str,
+    value: Option<T>,
+    extra: &mut Map<String, Value>,
+) {
+    let json = match original_of(name, value.as_ref(), extra) {
+        Some(_) => extra.get_mut(name).map(Value::take),
+        None => value.filter(T::has_json).map(T::into_json),
+    };
+    out.extend(json.map(|json| (name.to_owned(), json)));
+}
+
+/// What `extra` kept of a field, if it still reads as what the field holds.
+fn original_of<'a, T: Field>(
+    name: &str,
+    value: Option<&T>,
+    extra: &'a Map<String, Value>,
+) -> Option<&'a Value> {
+    let original = extra.get(name).filter(|original| !original.is_null())?;
+    let read = match T::take(original.clone()) {
+        Taken::Exact(read) | Taken::Near(read, _) => Some(read),
+        Taken::Not(_) => None,
+    };
+    (read.as_ref() == value).then_some(original)
 }
 
 impl Field for String {
@@ -79,6 +106,10 @@ impl Field for String {
             Value::Number(number) => Taken::Near(number.to_string(), Value::Number(number)),
             other => Taken::Not(other),
         }
+    }
+
+    fn into_json(self) -> Value {
+        Value::String(self)
     }
 }
 
@@ -130,6 +161,10 @@ impl Field for Value {
     fn take(value: Value) -> Taken<Self> {
         Taken::Exact(value)
     }
+
+    fn into_json(self) -> Value {
+        self
+    }
 }
 
 impl Field for Map<String, Value> {
@@ -138,6 +173,10 @@ impl Field for Map<String, Value> {
             Value::Object(map) => Taken::Exact(map),
             other => Taken::Not(other),
         }
+    }
+
+    fn into_json(self) -> Value {
+        Value::Object(self)
     }
 }
 
@@ -230,6 +269,25 @@ macro_rules! record {
                     }
                 }
                 record
+            }
+
+            /// The record as JSON, as writing it gives; nothing is copied.
+            pub(super) fn into_json(self) -> ::serde_json::Value {
+                let mut extra = self.extra;
+                let mut out = ::serde_json::Map::new();
+                out.insert("type".to_owned(), $kind.into());
+                let id = $crate::record::fill::original_id(stringify!($id), &self.$id, &extra);
+                let id = id.cloned().unwrap_or_else(|| self.$id.into());
+                out.insert(stringify!($id).to_owned(), id);
+                $($crate::record::field::put(
+                    &mut out, stringify!($field), self.$field, &mut extra,
+                );)*
+                for (name, value) in extra {
+                    if !value.is_null() && !Self::FIELDS.contains(&name.as_str()) {
+                        out.insert(name, value);
+                    }
+                }
+                out.into()
             }
 
             /// Takes every field that is not set here from `other`.

@@ -28,12 +28,20 @@ pub(super) fn write_id<M: SerializeMap>(
     id: &str,
     extra: &Map<String, Value>,
 ) -> Result<(), M::Error> {
-    match extra.get(name) {
-        Some(original) if !original.is_string() && original.to_string().as_str() == id => {
-            out.serialize_entry(name, original)
-        }
-        _ => out.serialize_entry(name, id),
+    match original_id(name, id, extra) {
+        Some(original) => out.serialize_entry(name, original),
+        None => out.serialize_entry(name, id),
     }
+}
+
+/// The original of an id that was not text.
+pub(super) fn original_id<'a>(
+    name: &str,
+    id: &str,
+    extra: &'a Map<String, Value>,
+) -> Option<&'a Value> {
+    let original = extra.get(name).filter(|original| !original.is_string())?;
+    (original.to_string() == id).then_some(original)
 }
 
 fn made_from(map: &Map<String, Value>, kind: &str, line: u64) -> String {

@@ -107,6 +107,15 @@ impl Record {
         serde_json::to_value(self).unwrap_or_default()
     }
 
+    /// The same, of a record that nobody needs any more: nothing is copied.
+    pub(crate) fn into_json(self) -> Value {
+        match self {
+            Record::Task(task) => task.into_json(),
+            Record::Workflow(workflow) => workflow.into_json(),
+            Record::Other(map) => Value::Object(map),
+        }
+    }
+
     /// The task, if it is one.
     pub fn as_task(&self) -> Option<&TaskObject> {
         match self {

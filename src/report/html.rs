@@ -5,6 +5,8 @@ use super::axis;
 use super::data;
 use super::picture::{Line, Panel, Picture};
 use super::svg::{Markup, escape};
+use super::timeline;
+use crate::query::text::thousands;
 
 const SCRIPT: &str = include_str!("page/page.js");
 const STYLE: &str = include_str!("page/page.css");
@@ -28,6 +30,48 @@ pub(super) fn page(title: &str, body: &str) -> String {
     )
 }
 
+/// A few facts at the head of a page, each with its name.
+pub(super) fn facts(to: &mut Markup, facts: &[(&str, String)]) {
+    to.open("dl", &[("class", &"facts")]);
+    for (name, value) in facts {
+        to.open("div", &[]);
+        to.element("dt", &[], name);
+        to.element("dd", &[], value);
+        to.close("div");
+    }
+    to.close("dl");
+}
+
+/// A table that scrolls where it is too wide. Below headings that begin with `>` are numbers; the first cell of a row names it.
+/// A column with nothing in it is left out.
+pub(super) fn table(to: &mut Markup, headings: &[&str], rows: &[Vec<String>]) {
+    let is_empty = |at: usize| rows.iter().all(|row| row.get(at).is_none_or(String::is_empty));
+    let columns: Vec<usize> = (0..headings.len()).filter(|&at| at == 0 || !is_empty(at)).collect();
+    to.raw("<div class=\"scroll\"><table><thead><tr>");
+    for heading in columns.iter().map(|&at| headings[at]) {
+        match heading.strip_prefix('>') {
+            Some(heading) => {
+                to.element("th", &[("scope", &"col"), ("class", &"number")], heading);
+            }
+            None => to.element("th", &[("scope", &"col")], heading),
+        }
+    }
+    to.raw("</tr></thead><tbody>");
+    for row in rows {
+        to.open("tr", &[]);
+        for &at in &columns {
+            let cell = row.get(at).map_or("", String::as_str);
+            match (at, headings[at].starts_with('>')) {
+                (0, _) => to.element("th", &[("scope", &"row")], cell),
+                (_, true) => to.element("td", &[("class", &"number")], cell),
+                (_, false) => to.element("td", &[], cell),
+            }
+        }
+        to.close("tr");
+    }
+    to.raw("</tbody></table></div>");
+}
+
 /// A picture within a page.
 pub(super) fn figure(to: &mut Markup, picture: &Picture) {
     to.open("figure", &[("class", &"chart"), ("aria-label", &picture.title)]);
@@ -47,42 +91,26 @@ pub(super) fn numbers(to: &mut Markup, picture: &Picture) {
     }
     to.open("details", &[]);
     to.element("summary", &[], "The curves as numbers");
-    to.open("div", &[("class", &"scroll")]);
-    to.open("table", &[]);
-    to.raw("<thead><tr>");
-    for heading in ["", "curve"] {
-        to.element("th", &[("scope", &"col")], heading);
-    }
-    for heading in ["samples", "least", "mean", "greatest", "last"] {
-        to.element("th", &[("scope", &"col"), ("class", &"number")], heading);
-    }
-    to.raw("</tr></thead><tbody>");
-    for panel in &picture.panels {
-        for line in &panel.lines {
-            row(to, panel, line);
-        }
-    }
-    to.raw("</tbody></table></div></details>");
-}
-
-fn row(to: &mut Markup, panel: &Panel, line: &Line) {
-    let values = || line.points.iter().map(|point| point.value);
-    let count = line.points.len();
-    let label = |value: f64| axis::label(value, panel.unit);
-    to.open("tr", &[]);
-    to.element("td", &[], &panel.title);
-    to.element("th", &[("scope", &"row")], &line.name);
-    let told = [
-        count.to_string(),
-        label(values().fold(f64::INFINITY, f64::min)),
-        label(values().sum::<f64>() / count.max(1) as f64),
-        label(values().fold(f64::NEG_INFINITY, f64::max)),
-        label(line.points.last().map_or(0.0, |point| point.value)),
-    ];
-    for text in told {
-        to.element("td", &[("class", &"number")], text);
-    }
-    to.close("tr");
+    let of = |panel: &Panel, line: &Line| {
+        let values = || line.points.iter().map(|point| point.value);
+        let count = line.points.len();
+        let label = |value: f64| axis::label(value, panel.unit);
+        vec![
+            panel.title.clone(),
+            line.name.clone(),
+            thousands(count as u64),
+            label(values().fold(f64::INFINITY, f64::min)),
+            label(values().sum::<f64>() / count.max(1) as f64),
+            label(values().fold(f64::NEG_INFINITY, f64::max)),
+            label(line.points.last().map_or(0.0, |point| point.value)),
+        ]
+    };
+    let panels = picture.panels.iter();
+    let rows: Vec<Vec<String>> =
+        panels.flat_map(|panel| panel.lines.iter().map(|line| of(panel, line))).collect();
+    let headings = ["", "curve", ">samples", ">least", ">mean", ">greatest", ">last"];
+    table(to, &headings, &rows);
+    to.close("details");
 }
 
 impl Picture {
@@ -96,12 +124,8 @@ impl Picture {
         if !self.marks.is_empty() {
             to.element("h2", &[], "Worth looking at");
             to.open("ol", &[("class", &"marks")]);
-            for mark in &self.marks {
-                let level = mark.level.as_str();
-                to.open("li", &[]);
-                to.element("span", &[("class", &format!("level {level}"))], level);
-                to.escaped(format!(" {} — {}", axis::elapsed(mark.at_ns), mark.text));
-                to.close("li");
+            for (at, mark) in self.marks.iter().enumerate() {
+                timeline::write_mark(&mut to, at + 1, mark);
             }
             to.close("ol");
         }

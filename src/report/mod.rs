@@ -20,10 +20,14 @@
 //! assert!(picture.to_svg().contains("Training"));
 //! ```
 
+mod analysis;
 mod axis;
 mod buckets;
 mod data;
+mod diagnosed;
 mod draw;
+mod findings;
+mod gauges;
 mod html;
 mod join;
 mod picture;

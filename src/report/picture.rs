@@ -153,7 +153,11 @@ impl Panel {
     pub(super) fn top(&self) -> f64 {
         let points = self.lines.iter().flat_map(|line| &line.points);
         let most = points.map(|point| point.value).chain(self.limit).fold(0.0, f64::max);
-        if self.unit == Unit::Percent { most.max(1.0) } else { most }
+        match self.unit {
+            Unit::Percent => most.max(1.0),
+            Unit::Bytes | Unit::BytesPerSecond => most.max(1024.0),
+            _ => most,
+        }
     }
 
     /// The least value, and 0.

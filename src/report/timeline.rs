@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::axis::utc;
+use super::axis::{elapsed, utc};
+use super::gauges;
 use super::picture::{Level, Line, Mark, Panel, Picture, Point, Unit};
-use crate::analyze::{EventReport, Kind, MarkKind, Sample, Series, Severity, Timelines, Window};
+use super::svg::Markup;
+use crate::analyze::{
+    EventReport, Finding, Kind, MarkKind, Sample, Series, Severity, Timelines, Window,
+};
 use crate::query::text::{human_bytes, human_duration};
 
 /// Up to how many series each has a panel of its own.
@@ -24,8 +28,8 @@ const COUNTERS: [Counter; 3] = [
 ];
 
 impl Picture {
-    /// The memory of each rank and device over time, with findings and what collectors told marked. Ranks are put on one
-    /// clock, as the report has it.
+    /// The memory of each rank and device over time, with findings and what collectors told marked; beneath, what trackers
+    /// read beside memory. Ranks are put on one clock, as the report has it.
     ///
     /// ```
     /// use runlore::analyze::{Thresholds, Timelines};
@@ -59,13 +63,15 @@ impl Picture {
         let suspects: Vec<u64> = causes.filter_map(|finding| finding.place.rank).collect();
         let series = timelines.series();
         picture.panels = match series.len() {
-            0..=PANELS => series.iter().map(|one| clock.panel_of(one, &suspects)).collect(),
+            0..=PANELS => series.iter().flat_map(|one| clock.panels_of(one, &suspects)).collect(),
             _ => COUNTERS
                 .iter()
                 .map(|counter| clock.panel_of_all(series, *counter, &suspects))
                 .collect(),
         };
         picture.panels.retain(|panel| !panel.lines.is_empty());
+        let at = |series: &Series, ns: u64| clock.shared(series, ns).saturating_sub(clock.start_ns);
+        picture.panels.extend(gauges::panels(series, &at));
         picture.marks = clock.marks(timelines, report);
         if clock.is_aligned() {
             let note = "the clocks of the ranks differ: each rank begins where the first one does";
@@ -80,6 +86,9 @@ impl Picture {
 fn subtitle(timelines: &Timelines, clock: &Clock) -> String {
     let samples: usize = timelines.series().iter().map(|series| series.samples.len()).sum();
     let series = match timelines.series() {
+        [one] if one.place.device_id.is_none_or(|device| device < 0) => {
+            one.place.host.clone().unwrap_or_default()
+        }
         [one] => one.place.to_string(),
         all => format!("{} devices", all.len()),
     };
@@ -140,6 +149,43 @@ impl Clock {
         (!points.is_empty()).then_some(Line { name, is_suspect: false, points })
     }
 
+    /// All counters of one device; of a machine, what is in use by whomever apart from what the program holds of it.
+    fn panels_of(&self, series: &Series, suspects: &[u64]) -> Vec<Panel> {
+        if series.place.device_id.is_some_and(|device| device >= 0) {
+            return vec![self.panel_of(series, suspects)];
+        }
+        let panel = self.panel_of(series, suspects);
+        let (mut used, mut own): (Vec<Line>, Vec<Line>) =
+            panel.lines.into_iter().partition(|line| line.name == COUNTERS[0].0);
+        // Where nobody counts allocations, what is resident stands for both.
+        own.dedup_by(|one, other| one.points == other.points);
+        let of_rank = match series.place.rank {
+            Some(rank) if series.world_size > 1 => format!(", rank {rank}"),
+            _ => String::new(),
+        };
+        let host = series.place.host.as_deref().unwrap_or_default();
+        let total = series.samples.iter().filter_map(|sample| sample.total).max();
+        let of = total.map_or_else(String::new, |total| format!(", {} in all", human_bytes(total)));
+        for line in used.iter_mut().chain(&mut own) {
+            line.name = match &*line.name {
+                "allocated" => "allocated",
+                "reserved" => "resident",
+                _ => "in use, by whomever",
+            }
+            .to_owned();
+        }
+        let made = |title: String, lines: Vec<Line>, limit: Option<f64>| Panel {
+            title,
+            unit: Unit::Bytes,
+            lines,
+            limit,
+        };
+        vec![
+            made(format!("Memory of the machine {host}{of_rank}{of}"), used, panel.limit),
+            made(format!("Memory of the program{of_rank}"), own, None),
+        ]
+    }
+
     /// All counters of one device.
     fn panel_of(&self, series: &Series, suspects: &[u64]) -> Panel {
         let lines =
@@ -188,9 +234,10 @@ impl Clock {
                 at_ns: at(start_ns),
                 end_ns: at(end_ns),
                 level: level(finding.severity),
-                text: format!("{} ({}): {}", finding.kind, finding.place, finding.what),
+                text: mark_text(finding),
             });
         }
+        let findings = marks.len();
         for series in timelines.series() {
             for told in &series.marks {
                 let level = match told.kind {
@@ -204,13 +251,36 @@ impl Clock {
                 marks.push(Mark { at_ns: at, end_ns: at, level, text });
             }
         }
-        marks.sort_by(|one, other| other.level.cmp(&one.level).then(one.at_ns.cmp(&other.at_ns)));
+        marks[findings..].sort_by_key(|mark| mark.at_ns);
+        // Stable: findings come before what else matters as much.
+        marks.sort_by_key(|mark| std::cmp::Reverse(mark.level));
         marks.truncate(MARKS);
         marks
     }
 }
 
-fn level(severity: Severity) -> Level {
+/// A finding as the text of its mark.
+pub(super) fn mark_text(finding: &Finding) -> String {
+    let place = match finding.place.to_string() {
+        place if place.is_empty() => place,
+        place => format!(" ({place})"),
+    };
+    format!("{}{place}: {}", finding.kind, finding.what)
+}
+
+/// A mark beside its picture: its number there, how much it matters, when it was, and what it is.
+pub(super) fn write_mark(to: &mut Markup, number: usize, mark: &Mark) {
+    let level = mark.level.as_str();
+    to.open("li", &[]);
+    to.element("span", &[("class", &format!("number-of {level}"))], number);
+    to.raw(" ");
+    to.element("span", &[("class", &format!("level {level}"))], level);
+    to.element("span", &[("class", &"quiet")], format!(" {} ", elapsed(mark.at_ns)));
+    to.escaped(&mark.text);
+    to.close("li");
+}
+
+pub(super) fn level(severity: Severity) -> Level {
     match severity {
         Severity::Info => Level::Info,
         Severity::Warning => Level::Warning,

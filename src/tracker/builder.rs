@@ -185,7 +185,7 @@ impl TrackerBuilder {
         let mut collectors = self.named()?;
         collectors.append(&mut self.collectors);
         if collectors.is_empty() {
-            collectors.push(Box::new(Host::default()));
+            collectors.push(Box::new(Host::new()));
         }
         let abouts: Vec<About> = collectors.iter().map(|collector| collector.about()).collect();
         let mut identity = match self.identity {
@@ -284,7 +284,7 @@ impl TrackerBuilder {
         let mut found: Vec<Box<dyn Collector>> = Vec::new();
         for device in &self.devices {
             match device {
-                Device::Host => found.push(Box::new(Host::default())),
+                Device::Host => found.push(Box::new(Host::new())),
                 Device::Process => found.push(Box::new(Process)),
                 Device::Gpus => {
                     let gpus = gpu::all().map_err(|reason| no_gpus(&reason))?;

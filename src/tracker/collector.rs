@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::activity::Activity;
 use super::host_memory::HostMemory;
 
 /// What is read at one moment, in bytes. What the collector does not know is none.
@@ -23,6 +24,8 @@ pub struct Reading {
     pub total: Option<u64>,
     /// What only the host has: swap, the container's limit, pressure.
     pub host: Option<HostMemory>,
+    /// What was done beside holding memory, where that was read this time.
+    pub activity: Option<Activity>,
 }
 
 /// The counters that a collector knows, unless something is wrong. One that it should know and does not makes a sample partial.

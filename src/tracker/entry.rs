@@ -67,12 +67,15 @@ impl Entry {
     }
 
     pub(super) fn to_event(&self, session: &Session) -> TelemetryEvent {
-        let Reading { allocated, reserved, active, inactive, used, free, total, host } =
+        let Reading { allocated, reserved, active, inactive, used, free, total, host, activity } =
             *self.reading;
         let mut metadata = self.device.metadata.clone();
         self.health.put(&mut metadata);
         if let Some(host) = host {
             host.put(&mut metadata);
+        }
+        if let Some(activity) = activity.filter(|_| self.kind == "sample") {
+            activity.put(&mut metadata);
         }
         if let Some(task) = self.tasks.first() {
             metadata.insert("task_id".to_owned(), task.to_string().into());

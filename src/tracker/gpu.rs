@@ -1,10 +1,11 @@
 //! Graphics processors as devices, through the vendors' libraries.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::activity::{self, Activity, INTERVAL};
 use super::collector::{About, Collector, Reading, Supported};
 use crate::settings::Settings;
 use crate::telemetry::{Telemetry, TelemetryCapture, TelemetryType, Types};
@@ -19,9 +20,17 @@ pub(super) fn all() -> Result<Vec<Gpu>, String> {
     let info = capture_of(&["used"]).gpu_info(PATIENCE)?;
     let is_nvidia = info.vendor == "nvidia";
     // Only NVIDIA's drivers tell what this process holds.
-    let metrics: &[&str] = if is_nvidia { &["used", "process_memory"] } else { &["used"] };
-    let shared =
-        Arc::new(Mutex::new(Shared { capture: capture_of(metrics), last: None, seen: Vec::new() }));
+    let (metrics, more): (&[&str], [&str; 3]) = match is_nvidia {
+        true => (&["used", "process_memory"], ["utilization", "power", "temperature"]),
+        false => (&["used"], ["activity", "power", "temperature"]),
+    };
+    let shared = Arc::new(Mutex::new(Shared {
+        capture: capture_of(metrics),
+        with_activity: capture_of(&[metrics, &more].concat()),
+        activity_at: None,
+        last: None,
+        seen: Vec::new(),
+    }));
     let mut found = Vec::new();
     for (name, device) in &info.devices {
         let Some(number) = name.strip_prefix("gpu_").and_then(|number| number.parse().ok()) else {
@@ -68,6 +77,9 @@ pub(super) struct Gpu {
 #[derive(Debug)]
 struct Shared {
     capture: TelemetryCapture,
+    /// The same with what else a device does: once a second, for that is more to ask a driver for.
+    with_activity: TelemetryCapture,
+    activity_at: Option<Instant>,
     last: Option<Telemetry>,
     /// The devices that have had theirs of it.
     seen: Vec<String>,
@@ -81,7 +93,15 @@ impl Collector for Gpu {
     fn collect(&mut self) -> Result<Reading, String> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if shared.last.is_none() || shared.seen.contains(&self.name) {
-            shared.last = Some(shared.capture.capture());
+            let now = Instant::now();
+            let is_due = shared.activity_at.is_none_or(|then| now - then >= INTERVAL);
+            shared.last = Some(match is_due {
+                true => {
+                    shared.activity_at = Some(now);
+                    shared.with_activity.capture()
+                }
+                false => shared.capture.capture(),
+            });
             shared.seen.clear();
         }
         shared.seen.push(self.name.clone());
@@ -94,7 +114,9 @@ impl Collector for Gpu {
                 .to_owned());
         };
         let used = values.get("used").and_then(Value::as_u64);
+        let activity = activity::of_gpu(values);
         Ok(Reading {
+            activity: (activity != Activity::default()).then_some(activity),
             allocated: values.get("process_memory").and_then(Value::as_u64),
             used,
             free: self.total.zip(used).map(|(total, used)| total.saturating_sub(used)),

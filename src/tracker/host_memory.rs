@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
+use super::activity::Meter;
 use super::collector::{About, Collector, Reading, Supported};
 use crate::alloc;
 use crate::telemetry::{MemoryNow, memory_now, resident_now};
@@ -97,14 +98,21 @@ pub(super) fn reading_of(now: &MemoryNow, rss: Option<u64>, allocated: Option<u6
 }
 
 /// This process on its machine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Host {
+    meter: Meter,
     /// The pressure, and when it was read.
     pressure: Option<(Instant, Option<f64>)>,
 }
 
 /// How long a pressure is good for: the kernel itself makes up a new one every two seconds.
 const PRESSURE_LASTS: Duration = Duration::from_secs(1);
+
+impl Host {
+    pub(super) fn new() -> Self {
+        Self { meter: Meter::of_this_process(), pressure: None }
+    }
+}
 
 pub(super) fn about(source: &str) -> About {
     let supported = Supported {
@@ -138,7 +146,8 @@ impl Collector for Host {
         if let Some(rss) = now.rss {
             crate::profile::note_resident(rss);
         }
-        Ok(reading_of(&now, now.rss, allocated()))
+        let activity = self.meter.read(|| None);
+        Ok(Reading { activity, ..reading_of(&now, now.rss, allocated()) })
     }
 }
 

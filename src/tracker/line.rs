@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::activity::Activity;
 use super::collector::Reading;
 use super::entry::{DeviceFacts, Entry, Session};
 use super::health::Health;
@@ -91,6 +92,7 @@ impl Entry {
         self.device.metadata.contains_key(name)
             || Health::NAMES.contains(&name)
             || HostMemory::NAMES.contains(&name)
+            || Activity::NAMES.contains(&name)
             || matches!(name, "task_id" | "open_task_ids")
     }
 }
@@ -127,7 +129,7 @@ impl Form {
 
     /// Appends an event as JSON.
     fn write(&self, entry: &Entry, to: &mut Vec<u8>) {
-        let Reading { allocated, reserved, active, inactive, used, free, total, host } =
+        let Reading { allocated, reserved, active, inactive, used, free, total, host, activity } =
             *entry.reading;
         to.extend_from_slice(&self.head);
         put_value(to, &entry.at_ns);
@@ -153,6 +155,9 @@ impl Form {
             if let Some(pressure) = host.pressure {
                 put(to, HostMemory::PRESSURE, &pressure);
             }
+        }
+        if let Some(activity) = activity.filter(|_| entry.kind == "sample") {
+            activity.numbers().for_each(|(name, number)| put(to, name, &number));
         }
         if let Some(task) = entry.tasks.first() {
             put(to, "task_id", task.text(&mut [0; 36]));
@@ -270,10 +275,19 @@ mod tests {
                 ..HostMemory::default()
             },
         );
-        (bytes(), bytes(), bytes(), bytes(), bytes(), proptest::option::of(host)).prop_map(
-            |(allocated, reserved, used, free, total, host)| {
-                let reading =
-                    Reading { allocated, reserved, used, free, total, host, ..Reading::default() };
+        let activity = (proptest::option::of(0.0..1e9), proptest::option::of(0.0..100.0)).prop_map(
+            |(sent_bytes_per_sec, cpu_percent)| Activity {
+                sent_bytes_per_sec,
+                cpu_percent,
+                ..Activity::default()
+            },
+        );
+        let beside = (proptest::option::of(host), proptest::option::of(activity));
+        (bytes(), bytes(), bytes(), bytes(), bytes(), beside).prop_map(
+            |(allocated, reserved, used, free, total, (host, activity))| {
+                let memory =
+                    Reading { allocated, reserved, used, free, total, ..Reading::default() };
+                let reading = Reading { host, activity, ..memory };
                 reading.within(host_memory::about("process").supported)
             },
         )
@@ -281,7 +295,8 @@ mod tests {
 
     fn entry() -> impl Strategy<Value = Entry> {
         let own = (fields(), fields(), proptest::collection::vec(any::<u64>(), 0..3));
-        (any::<u64>(), text(), reading(), any::<Option<i64>>(), proptest::option::of(text()), own)
+        let kind = prop_oneof![text(), Just("sample".to_owned())];
+        (any::<u64>(), kind, reading(), any::<Option<i64>>(), proptest::option::of(text()), own)
             .prop_map(|(at_ns, kind, reading, change, context, (metadata, said, tasks))| Entry {
                 at_ns,
                 kind: kind.into(),

@@ -34,6 +34,7 @@
 //! health, a peak, an allocation or deallocation, alerts, the sample. Each carries the open task, so that events and tasks
 //! join. The guide is `docs/tracker.md`.
 
+mod activity;
 mod alerts;
 mod builder;
 mod collector;
@@ -66,6 +67,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+pub use activity::Activity;
 pub use alerts::{Alert, AlertKind, Alerts, Level};
 pub use builder::TrackerBuilder;
 pub use collector::{About, Collector, Reading, Supported};

@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use super::activity::{Meter, Used};
 use super::collector::{About, Collector, Reading};
 use super::host_memory::{about, reading_of};
+use crate::telemetry::machine::ticks_per_second;
 use crate::telemetry::memory_now;
 
 /// The resident memory of a process and its descendants, on its machine. Pages that several of them share count for each.
@@ -19,17 +21,18 @@ use crate::telemetry::memory_now;
 pub struct ProcessTree {
     root: u32,
     includes_root: bool,
+    meter: Meter,
 }
 
 impl ProcessTree {
     /// A process and its descendants.
     pub fn of(pid: u32) -> Self {
-        Self { root: pid, includes_root: true }
+        Self { root: pid, includes_root: true, meter: Meter::of_machine() }
     }
 
     /// All descendants of this process, without itself.
     pub fn of_children() -> Self {
-        Self { root: std::process::id(), includes_root: false }
+        Self { root: std::process::id(), includes_root: false, meter: Meter::of_machine() }
     }
 
     /// The processes that there are now, with the resident memory of each; none where that is not told.
@@ -88,6 +91,35 @@ fn resident(pid: u32) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// What processes have used, with those of their children that have ended: so a sum over all of them does not fall when one ends.
+fn used_by(members: &[(u32, u64)]) -> Used {
+    let mut used = Used::default();
+    let add = |sum: &mut Option<f64>, more: Option<f64>| {
+        if let Some(more) = more {
+            *sum = Some(sum.unwrap_or(0.0) + more);
+        }
+    };
+    for (pid, _) in members {
+        add(&mut used.cpu_seconds, cpu_seconds(*pid));
+        let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        let number = |name: &str| {
+            io.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<f64>().ok()
+        };
+        add(&mut used.read_bytes, number("read_bytes:"));
+        add(&mut used.write_bytes, number("write_bytes:"));
+    }
+    used
+}
+
+fn cpu_seconds(pid: u32) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in brackets, and may hold some. Behind it, from the 12th word on: the time of the process in programs and
+    // in the kernel, and that of its children.
+    let words = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+    let ticks: u64 = words.filter_map(|word| word.parse::<u64>().ok()).sum();
+    Some(ticks as f64 / ticks_per_second()? as f64)
+}
+
 impl Collector for ProcessTree {
     fn about(&self) -> About {
         about("process tree")
@@ -100,6 +132,7 @@ impl Collector for ProcessTree {
         let members = self.members();
         let rss = members.iter().map(|(_, rss)| rss).sum();
         let mut reading = reading_of(&memory_now(true), Some(rss), None);
+        reading.activity = self.meter.read(|| Some(used_by(&members)));
         if let Some(host) = &mut reading.host {
             host.processes = Some(members.len() as u64);
         }
@@ -128,6 +161,8 @@ mod tests {
         }
         shell.wait().unwrap();
         assert_eq!(members.len(), 2, "{members:?}");
+        let used = used_by(&[(std::process::id(), 0)]);
+        assert!(used.cpu_seconds.is_some_and(|seconds| seconds < 1e6), "{used:?}");
         assert!(members.iter().all(|(_, rss)| *rss > 0), "{members:?}");
         let sleep = members.iter().find(|(pid, _)| *pid != shell.id()).unwrap().0;
         assert!(listed.contains(&(sleep, shell.id())), "the slow way finds the same");

@@ -77,6 +77,7 @@ fn events_are_those_of_stormlog_on_the_same_readings() {
                     free: bytes("device_free_bytes"),
                     total: bytes("device_total_bytes"),
                     host: None,
+                    activity: None,
                 }),
             ),
             "error" => core.failure(event["context"].as_str().unwrap().to_owned(), Map::new()),
@@ -174,6 +175,7 @@ fn a_collector_that_fails_is_told_once_and_sampled_again() {
             free: Some(0),
             total: all,
             host: None,
+            activity: None,
         })
     };
     core.sample(0, reading(10));

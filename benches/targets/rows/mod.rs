@@ -17,6 +17,7 @@ mod row14_growth;
 mod row15_gpu;
 mod row16_training;
 mod row17_tracker;
+mod row18_report;
 
 use crate::row::Row;
 
@@ -39,4 +40,5 @@ pub(crate) const ALL: &[&Row] = &[
     &row15_gpu::ROW,
     &row16_training::ROW,
     &row17_tracker::ROW,
+    &row18_report::ROW,
 ];

@@ -10,8 +10,7 @@ use super::{Args, number, percent};
 use crate::Done;
 use crate::columns::Rows;
 use crate::failure::{Failure, say};
-use crate::findings::cannot_write;
-use crate::out::stdout;
+use crate::out::{stdout, write_file};
 use crate::table::{self, Cell};
 use crate::units::{bytes, change};
 
@@ -52,8 +51,7 @@ pub(super) fn run(args: &Args) -> Done {
     }
     // A run that is worse must not become what the next is measured by.
     if let Some(path) = args.save_baseline.as_ref().filter(|_| exceeded.is_empty()) {
-        std::fs::write(path, Reference::of(&report).to_json())
-            .map_err(|error| cannot_write(path, &error))?;
+        write_file(path, Reference::of(&report).to_json().as_bytes())?;
     }
     Ok(ExitCode::from(if exceeded.is_empty() { 0 } else { 2 }))
 }

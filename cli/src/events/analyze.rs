@@ -23,6 +23,7 @@ Examples:
   runlore events analyze run.jsonl
   runlore events analyze rank*.jsonl                      the ranks of a job, on one clock
   runlore events analyze artifacts/ --fail-on critical    in CI: the exit code decides
+  runlore events analyze run.jsonl --output findings.html   a page for people, with the timeline
   runlore events analyze run.jsonl --format json --output findings.json
   runlore events analyze run.jsonl --threshold gap_ratio=0.1,min_bytes=256MiB
 
@@ -50,9 +51,14 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let (fail_on, thresholds) = (args.asked.fail_on()?, args.asked.thresholds()?);
     let read = read(&args.files, args.session.as_deref())?;
-    let mut report = read.collector.finish().analyze(&thresholds);
+    let timelines = read.collector.finish();
+    let mut report = timelines.analyze(&thresholds);
     report.add(read.diagnosed);
     let failed = fail_on.count(&report.findings);
+    #[cfg(feature = "report")]
+    if args.asked.is_page() {
+        return args.asked.answer_page(&report.to_html(&timelines), failed);
+    }
     let json = || serde_json::to_value(&report).unwrap_or_default();
     args.asked.answer(json, failed, |out| write_text(out, &report))
 }

@@ -48,7 +48,9 @@ fn at_most_a_day(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(args: &Args) -> Done {
     let look = Diagnose { duration: args.duration, interval: args.interval };
-    let found = look.run(&Thresholds::default());
+    let mut found = look.run(&Thresholds::default());
+    #[cfg(feature = "report")]
+    found.attach("report.html", found.to_html());
     let command_line: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let bundle = found.write(&args.output, command_line)?;

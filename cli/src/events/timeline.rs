@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let mut picture = Picture::of_events(&timelines, &timelines.analyze(&Thresholds::default()));
     if let Some(run) = &args.run {
         let records = store.open()?;
-        let runs = store.runs(&records)?;
+        let runs = store.listed(&records)?;
         let id = &select::run(&runs, Some(run), store)?.workflow.workflow_id;
         picture.add(RunReport::among(&records, &runs, id)?.picture);
         store.tell(&records);

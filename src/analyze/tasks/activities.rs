@@ -8,6 +8,7 @@ use crate::analyze::finding::{Finding, Place, Severity, Window};
 use crate::analyze::kind::Kind;
 use crate::analyze::text::{duration, percent};
 use crate::analyze::thresholds::Thresholds;
+use crate::query::text::thousands;
 
 /// What the tasks of one activity come to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -82,7 +83,7 @@ pub(super) fn find(
         let when = activity.window;
         let tasks = match activity.tasks {
             1 => "1 task".to_owned(),
-            tasks => format!("{tasks} tasks"),
+            tasks => format!("{} tasks", thousands(tasks)),
         };
         let share = activity.on_path_ns as f64 / length;
         if share >= thresholds.slow_ratio {

@@ -9,9 +9,13 @@ mod path;
 mod pressure;
 mod rows;
 
+use std::collections::{HashMap, HashSet};
+
 use serde::Serialize;
+use serde_json::Value;
 
 pub use activities::ActivityTime;
+pub(crate) use outliers::Earlier;
 pub use parallel::Parallelism;
 pub use path::{CriticalPath, PathStep};
 
@@ -19,6 +23,8 @@ use self::rows::Rows;
 use super::finding::{self, Finding, Severity, Window};
 use super::thresholds::Thresholds;
 use crate::provenance::Provenance;
+use crate::query::{Filter, RunSummary, field};
+use crate::record::WorkflowObject;
 use crate::{Error, ErrorKind, Result};
 
 /// What was found in the tasks of a run.
@@ -83,42 +89,135 @@ impl RunReport {
 /// Where the store cannot be read, or has no such run.
 pub fn run(records: &Provenance, workflow_id: &str, thresholds: &Thresholds) -> Result<RunReport> {
     let workflows = records.workflow_and_started(workflow_id)?;
-    let rows = Rows::read(records, workflow_id, &workflows)?;
-    let workflow = workflows.iter().find(|one| one.workflow_id == workflow_id);
-    if workflow.is_none() && rows.is_empty() {
-        let what = format!("there is no run {workflow_id}");
-        return Err(Error::new(ErrorKind::Store, what));
+    read(records, workflow_id, &workflows, Earlier::Asked(records), thresholds)
+}
+
+/// The same, where the [runs](Provenance::runs) of the store are known already: a folder need not be read again for them.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_among(
+    records: &Provenance,
+    runs: &[RunSummary],
+    workflow_id: &str,
+    thresholds: &Thresholds,
+) -> Result<RunReport> {
+    let workflows = with_started(runs, workflow_id);
+    read(records, workflow_id, &workflows, Earlier::Known(runs), thresholds)
+}
+
+fn read(
+    records: &Provenance,
+    workflow_id: &str,
+    workflows: &[WorkflowObject],
+    earlier: Earlier<'_>,
+    thresholds: &Thresholds,
+) -> Result<RunReport> {
+    let mut tasks = TaskRows::default();
+    let asked = records.tasks().filter(tasks_of(workflow_id, workflows)).fields(TaskRows::FIELDS);
+    for task in asked.run()? {
+        tasks.add(&task?);
     }
-    let mut report = RunReport {
-        workflow_id: workflow_id.to_owned(),
-        name: workflow.and_then(|one| one.name.clone()),
-        tasks: rows.counts.tasks,
-        errors: rows.counts.errors,
-        running: rows.counts.running,
-        window: rows.window(workflow),
-        ..RunReport::default()
-    };
-    let untimed = rows.counts.tasks - rows.len() as u64;
-    if untimed > 0 {
-        report.notes.push(format!("{untimed} tasks do not tell when they ran, and are left out"));
+    tasks.analyze(records, workflow_id, workflows, earlier, thresholds)
+}
+
+/// The run among others, and those that it started, at any distance.
+pub(crate) fn with_started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObject> {
+    let mut by_parent: HashMap<&str, Vec<&WorkflowObject>> = HashMap::new();
+    for workflow in runs.iter().map(|run| &run.workflow) {
+        if let Some(parent) = &workflow.parent_workflow_id {
+            by_parent.entry(parent).or_default().push(workflow);
+        }
     }
-    let Some(window) = report.window.filter(|window| window.length_ns() > 0) else {
-        report.notes.push("nothing tells how long the run took".to_owned());
-        return Ok(report);
+    let mut found: Vec<&WorkflowObject> =
+        runs.iter().map(|run| &run.workflow).filter(|it| it.workflow_id == workflow_id).collect();
+    // Records may go round in circles.
+    let mut seen = HashSet::from([workflow_id]);
+    let mut at = 0;
+    while at < found.len() {
+        let started = by_parent.get(&*found[at].workflow_id).into_iter().flatten();
+        found.extend(started.filter(|started| seen.insert(&started.workflow_id)));
+        at += 1;
+    }
+    found.into_iter().cloned().collect()
+}
+
+/// The tasks of a run, and of those that it started.
+pub(crate) fn tasks_of(workflow_id: &str, workflows: &[WorkflowObject]) -> Filter {
+    let ids: Vec<String> = match workflows {
+        [] => vec![workflow_id.to_owned()],
+        all => all.iter().map(|one| one.workflow_id.clone()).collect(),
     };
-    let tree = rows.tree();
-    let own = rows.own_times(&tree);
-    report.critical_path = path::find(&rows, &tree, window);
-    report.activities = activities::times(&rows, &own, &report.critical_path);
-    report.findings.extend(activities::find(&report.activities, window, thresholds));
-    let history = outliers::History::read(records, workflow, &rows)?;
-    report.findings.extend(outliers::find(&rows, &history, window, thresholds));
-    let parallelism = parallel::measure(&own, window);
-    report.findings.extend(parallel::find(&parallelism, thresholds));
-    report.parallelism = Some(parallelism);
-    report.findings.extend(growth::find(&rows, thresholds));
-    report.findings.extend(pressure::find(&rows, window, thresholds));
-    report.notes.extend(rows.notes());
-    finding::sort(&mut report.findings);
-    Ok(report)
+    match workflow_id {
+        // Some records name no run.
+        "" => field("workflow_id").exists(false),
+        _ => field("workflow_id").is_in(ids),
+    }
+}
+
+/// The tasks of a run that are given one at a time, for an analysis that need not read them itself.
+#[derive(Debug, Default)]
+pub(crate) struct TaskRows {
+    rows: Rows,
+}
+
+impl TaskRows {
+    /// What is looked at of each task.
+    pub(crate) const FIELDS: [&str; 27] = rows::FIELDS;
+
+    pub(crate) fn add(&mut self, task: &Value) {
+        self.rows.add(task);
+    }
+
+    /// What they tell; the first of the workflows is the run itself, if that has a record.
+    pub(crate) fn analyze(
+        mut self,
+        records: &Provenance,
+        workflow_id: &str,
+        workflows: &[WorkflowObject],
+        earlier: Earlier<'_>,
+        thresholds: &Thresholds,
+    ) -> Result<RunReport> {
+        self.rows.finish();
+        let rows = &self.rows;
+        let workflow = workflows.iter().find(|one| one.workflow_id == workflow_id);
+        if workflow.is_none() && rows.is_empty() {
+            let what = format!("there is no run {workflow_id}");
+            return Err(Error::new(ErrorKind::Store, what));
+        }
+        let mut report = RunReport {
+            workflow_id: workflow_id.to_owned(),
+            name: workflow.and_then(|one| one.name.clone()),
+            tasks: rows.counts.tasks,
+            errors: rows.counts.errors,
+            running: rows.counts.running,
+            window: rows.window(workflow),
+            ..RunReport::default()
+        };
+        let untimed = rows.counts.tasks - rows.len() as u64;
+        if untimed > 0 {
+            let note = format!("{untimed} tasks do not tell when they ran, and are left out");
+            report.notes.push(note);
+        }
+        let Some(window) = report.window.filter(|window| window.length_ns() > 0) else {
+            report.notes.push("nothing tells how long the run took".to_owned());
+            return Ok(report);
+        };
+        let tree = rows.tree();
+        let own = rows.own_times(&tree);
+        report.critical_path = path::find(rows, &tree, window);
+        report.activities = activities::times(rows, &own, &report.critical_path);
+        report.findings.extend(activities::find(&report.activities, window, thresholds));
+        let history = outliers::History::read(records, workflow, earlier, rows)?;
+        report.findings.extend(outliers::find(rows, &history, window, thresholds));
+        let parallelism = parallel::measure(&own, window);
+        report.findings.extend(parallel::find(&parallelism, thresholds));
+        report.parallelism = Some(parallelism);
+        report.findings.extend(growth::find(rows, thresholds));
+        report.findings.extend(pressure::find(rows, window, thresholds));
+        report.notes.extend(rows.notes());
+        finding::sort(&mut report.findings);
+        Ok(report)
+    }
 }

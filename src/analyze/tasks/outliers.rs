@@ -12,7 +12,7 @@ use crate::analyze::math::Robust;
 use crate::analyze::text::{duration, percent};
 use crate::analyze::thresholds::Thresholds;
 use crate::provenance::Provenance;
-use crate::query::field;
+use crate::query::{RunSummary, field};
 use crate::record::WorkflowObject;
 
 /// The fewest tasks that tell what is usual.
@@ -29,10 +29,43 @@ pub(super) struct History {
     durations: HashMap<String, Vec<f64>>,
 }
 
+/// Where earlier runs are found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Earlier<'a> {
+    /// The store is asked for them.
+    Asked(&'a Provenance),
+    /// These are all there are.
+    Known(&'a [RunSummary]),
+}
+
+impl Earlier<'_> {
+    /// The last runs of a name before a time, the newest first.
+    fn ids(self, name: &str, before: f64) -> Result<Vec<String>> {
+        match self {
+            Self::Asked(records) => {
+                let earlier = field("name").eq(name).and(field("started_at").lt(before));
+                let runs = records.workflows().filter(earlier).sort("-started_at").limit(RUNS);
+                let runs = runs.only(["workflow_id"]).to_vec()?;
+                Ok(runs.into_iter().map(|run| run.workflow_id).collect())
+            }
+            Self::Known(runs) => {
+                let is_earlier = |run: &&WorkflowObject| {
+                    let is_before = run.started_at.is_some_and(|started| started < before);
+                    is_before && run.name.as_deref() == Some(name)
+                };
+                // They are sorted, the oldest first.
+                let earlier = runs.iter().rev().map(|run| &run.workflow).filter(is_earlier);
+                Ok(earlier.take(RUNS as usize).map(|run| run.workflow_id.clone()).collect())
+            }
+        }
+    }
+}
+
 impl History {
     pub(super) fn read(
         records: &Provenance,
         workflow: Option<&WorkflowObject>,
+        earlier: Earlier<'_>,
         rows: &Rows,
     ) -> Result<Self> {
         let mut history = Self::default();
@@ -46,10 +79,7 @@ impl History {
         let Some((name, started_at)) = named.filter(|_| !few.is_empty()) else {
             return Ok(history);
         };
-        let earlier = field("name").eq(name).and(field("started_at").lt(started_at));
-        let runs = records.workflows().filter(earlier).sort("-started_at").limit(RUNS);
-        let ids: Vec<String> =
-            runs.only(["workflow_id"]).to_vec()?.into_iter().map(|run| run.workflow_id).collect();
+        let ids = earlier.ids(name, started_at)?;
         if ids.is_empty() {
             return Ok(history);
         }

@@ -5,14 +5,11 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::pressure::Readings;
-use crate::Result;
 use crate::analyze::finding::Window;
-use crate::provenance::Provenance;
-use crate::query::field;
 use crate::record::WorkflowObject;
 
-/// What is asked for of each task.
-const FIELDS: [&str; 25] = [
+/// What is looked at of each task.
+pub(super) const FIELDS: [&str; 27] = [
     "task_id",
     "parent_task_id",
     "activity_id",
@@ -29,12 +26,14 @@ const FIELDS: [&str; 25] = [
     "resources.child.user_ns",
     "resources.child.system_ns",
     "telemetry_at_end.process.memory.rss",
-    "telemetry_at_start.memory.swap",
-    "telemetry_at_end.memory.swap",
+    "telemetry_at_start.memory.swap.sin",
+    "telemetry_at_end.memory.swap.sin",
+    "telemetry_at_start.memory.swap.sout",
+    "telemetry_at_end.memory.swap.sout",
     "telemetry_at_start.cpu.times_avg",
     "telemetry_at_end.cpu.times_avg",
-    "telemetry_at_start.container.cpu",
-    "telemetry_at_end.container.cpu",
+    "telemetry_at_start.container.cpu.throttled_us",
+    "telemetry_at_end.container.cpu.throttled_us",
     "telemetry_at_start.gpu",
     "telemetry_at_end.gpu",
     "workflow_id",
@@ -114,34 +113,17 @@ pub(super) struct Tree {
 }
 
 impl Rows {
-    pub(super) fn read(
-        records: &Provenance,
-        workflow_id: &str,
-        workflows: &[WorkflowObject],
-    ) -> Result<Self> {
-        let mut ids: Vec<String> = workflows.iter().map(|one| one.workflow_id.clone()).collect();
-        if ids.is_empty() {
-            ids.push(workflow_id.to_owned());
-        }
-        let mut rows = Self::default();
-        let of_run = match workflow_id {
-            // Some records name no run.
-            "" => field("workflow_id").exists(false),
-            _ => field("workflow_id").is_in(ids),
-        };
-        for task in records.tasks().filter(of_run).fields(FIELDS).run()? {
-            rows.add(&task?);
-        }
-        rows.rows.sort_by_key(|row| (row.start_ns, std::cmp::Reverse(row.end_ns)));
+    /// All tasks are there: puts them in order.
+    pub(super) fn finish(&mut self) {
+        self.rows.sort_by_key(|row| (row.start_ns, std::cmp::Reverse(row.end_ns)));
         // What has not ended was at work for as long as anything else.
-        let last = rows.rows.iter().map(|row| row.end_ns).max().unwrap_or_default();
-        for row in rows.rows.iter_mut().filter(|row| row.is_open) {
+        let last = self.rows.iter().map(|row| row.end_ns).max().unwrap_or_default();
+        for row in self.rows.iter_mut().filter(|row| row.is_open) {
             row.end_ns = last;
         }
-        Ok(rows)
     }
 
-    fn add(&mut self, task: &Value) {
+    pub(super) fn add(&mut self, task: &Value) {
         let text = |name: &str| task.get(name).and_then(Value::as_str);
         let number = |path: &str| at(task, path).and_then(Value::as_u64);
         let time = |name: &str| {

@@ -43,6 +43,8 @@ pub struct Find {
     pub(crate) projection: Option<Projection>,
     pub(crate) limit: Option<u64>,
     pub(crate) skip: u64,
+    /// Whether a document may have more than was asked for, where leaving that out would be work.
+    is_loose: bool,
 }
 
 impl Find {
@@ -132,6 +134,12 @@ impl Find {
         self
     }
 
+    /// A document may have more fields than are asked for: for those who look only at what they asked for.
+    pub(crate) fn loosely(mut self) -> Self {
+        self.is_loose = true;
+        self
+    }
+
     /// What is found among `documents`. Without a sort they are read as they are asked for; with a sort and a limit, no more
     /// than limit and skip together are held.
     pub fn apply<'a, I>(&'a self, documents: I) -> impl Iterator<Item = Value> + 'a
@@ -154,8 +162,8 @@ impl Find {
     /// What of a document is asked for.
     pub(crate) fn project(&self, document: Value) -> Value {
         match &self.projection {
-            Some(projection) => projection.apply(document),
-            None => document,
+            Some(projection) if !self.is_loose => projection.apply(document),
+            _ => document,
         }
     }
 

@@ -102,8 +102,13 @@ impl Projection {
         }
         let has_id = self.fields.iter().any(|(name, _)| name == "_id");
         let id = if has_id { None } else { object.get("_id").cloned() };
-        let document = Value::Object(object);
-        let mut kept = only(&document, &document, &self.fields);
+        let mut kept = match computes(&self.fields) {
+            true => {
+                let document = Value::Object(object);
+                only(&document, &document, &self.fields)
+            }
+            false => taken(object, &self.fields),
+        };
         kept.extend(id.map(|id| ("_id".to_owned(), id)));
         Value::Object(kept)
     }
@@ -247,6 +252,31 @@ fn only_inside(value: Option<&Value>, root: &Value, fields: &Fields) -> Option<V
         }
         // There is nothing to keep of it, but something may be computed.
         _ if computes(fields) => Some(Value::Object(only(&Value::Null, root, fields))),
+        _ => None,
+    }
+}
+
+/// The same where nothing is computed: what is kept need not be copied.
+fn taken(mut object: Map<String, Value>, fields: &Fields) -> Map<String, Value> {
+    let mut kept = Map::new();
+    for (name, field) in fields {
+        let value = object.get_mut(name).map(Value::take);
+        let value = match field {
+            Field::Include => value,
+            Field::Inside(inside) => value.and_then(|value| taken_inside(value, inside)),
+            Field::Exclude | Field::Compute(_) => None,
+        };
+        kept.extend(value.map(|value| (name.clone(), value)));
+    }
+    kept
+}
+
+fn taken_inside(value: Value, fields: &Fields) -> Option<Value> {
+    match value {
+        Value::Object(object) => Some(Value::Object(taken(object, fields))),
+        Value::Array(items) => {
+            Some(items.into_iter().filter_map(|item| taken_inside(item, fields)).collect())
+        }
         _ => None,
     }
 }

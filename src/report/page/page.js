@@ -166,7 +166,8 @@
         "aria-label": (figure.getAttribute("aria-label") || "Picture") + ". " + KEYS, "aria-roledescription": "timeline",
       }, this.svg, this.tip, this.told);
       figure.append(tools, this.box,
-        element("p", { class: "quiet" }, "Drag to zoom in, Shift and drag to move, Ctrl and the wheel to zoom, double click for all. " + KEYS));
+        element("details", { class: "quiet" }, element("summary", {}, "Drag to zoom in, double click for all; more ways to look around"),
+          element("p", {}, "Shift and drag to move, Ctrl and the wheel to zoom. " + KEYS)));
       this.listen();
     }
 
@@ -317,7 +318,9 @@
         if (value < least) least = value;
         if (value > most) most = value;
       }
-      const all = ticks(least, panel.unit === "percent" ? Math.max(most, 1) : most, panel.unit, 4);
+      // An axis of nothing but nought tells nothing.
+      const highest = Math.max(most, panel.unit === "percent" ? 1 : panel.unit.startsWith("bytes") ? 1024 : 0);
+      const all = ticks(least, highest, panel.unit, 4);
       const low = all[0], high = all[all.length - 1];
       const at = (value) => bottom - (value - low) / (high - low) * PANEL;
       for (const tick of all) {

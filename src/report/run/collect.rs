@@ -1,6 +1,6 @@
 //! One pass over the tasks of a run.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
@@ -10,10 +10,12 @@ use super::facts::{Activity, Cost, Counts, Failed, RunFacts, TaskFacts, Unavaila
 use super::gantt::{self, Row};
 use super::lineage::Values;
 use super::sensors::Sensors;
-use crate::query::{Collection, Find, RunSummary, Summary, field};
+use crate::analyze::{Earlier, Finding, TaskRows, Thresholds, tasks_of};
+use crate::query::{Collection, Find, Summary};
 use crate::record::WorkflowObject;
 use crate::report::axis;
-use crate::report::picture::{Picture, State};
+use crate::report::picture::{Mark, Picture, State};
+use crate::report::timeline::{level, mark_text};
 use crate::{Provenance, Result};
 
 /// How many of the slowest are told of; of a small run, that is all.
@@ -22,49 +24,67 @@ const SLOWEST: usize = 40;
 const FAILURES: usize = 60;
 /// How many different reasons are told of.
 const REASONS: usize = 100;
+/// How many findings are marked in the picture.
+const MARKS: usize = 12;
 
-/// The run, and those that it started, at any distance.
-pub(super) fn started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObject> {
-    let of = |is: &dyn Fn(&WorkflowObject) -> bool| -> Vec<WorkflowObject> {
-        runs.iter().map(|run| &run.workflow).filter(|one| is(one)).cloned().collect()
-    };
-    let mut found = of(&|one| one.workflow_id == workflow_id);
-    let mut at = 0;
-    while at < found.len() {
-        let parent = found[at].workflow_id.clone();
-        let known: HashSet<String> = found.iter().map(|one| one.workflow_id.clone()).collect();
-        found.extend(of(&|one| {
-            one.parent_workflow_id.as_deref() == Some(&parent) && !known.contains(&one.workflow_id)
-        }));
-        at += 1;
-    }
-    found
-}
+/// What is looked at of each task, beside what sensors told and what an analysis looks at.
+const FIELDS: [&str; 12] = [
+    "used",
+    "generated",
+    "error",
+    "stderr",
+    "code",
+    "hashes",
+    "unavailable",
+    "resources.child.peak_rss_bytes",
+    "resources.read_bytes.self",
+    "resources.write_bytes.self",
+    "resources.joules.self",
+    "telemetry_at_start.process.memory.rss",
+];
 
 /// The report of the first of these workflows, which started the others.
 pub(super) fn run(
     records: &Provenance,
     workflows: &[WorkflowObject],
+    earlier: Earlier<'_>,
     workflow_id: &str,
 ) -> Result<RunReport> {
-    let mut ids: Vec<&str> = workflows.iter().map(|one| &*one.workflow_id).collect();
-    if ids.is_empty() {
-        ids.push(workflow_id);
-    }
-    // Some records name no workflow.
-    let filter = match workflow_id {
-        "" => field("workflow_id").exists(false),
-        _ => field("workflow_id").is_in(ids.into_iter().map(str::to_owned).collect::<Vec<_>>()),
-    };
     let mut collected = Collected::new(workflows);
-    // Whole records, one at a time: nearly all that they have is looked at.
-    let find = Find::new().filter(filter);
+    let mut rows = TaskRows::default();
+    let fields = TaskRows::FIELDS.into_iter().chain(FIELDS).map(str::to_owned);
+    let fields = fields.chain(Sensors::fields());
+    let find = Find::new().filter(tasks_of(workflow_id, workflows)).fields(fields).loosely();
     for task in records.find(Collection::Tasks, &find)? {
-        collected.add(task?);
+        let task = task?;
+        rows.add(&task);
+        collected.add(task);
     }
     let mut report = collected.finish(workflows, workflow_id);
+    // A run without tasks has nothing to analyse, and is told all the same.
+    if report.tasks.tasks > 0 {
+        let thresholds = Thresholds::default();
+        let analysis = rows.analyze(records, workflow_id, workflows, earlier, &thresholds)?;
+        report.picture.marks = marks(&analysis.findings, &report.picture);
+        report.findings = analysis.findings;
+        report.notes.extend(analysis.notes);
+    }
     report.notes.extend(records.problems());
     Ok(report)
+}
+
+/// What is worth looking at in one part of the run.
+fn marks(findings: &[Finding], picture: &Picture) -> Vec<Mark> {
+    let mark = |finding: &Finding| {
+        let window = finding.place.window?;
+        (window.length_ns() <= picture.length_ns / 2).then(|| Mark {
+            at_ns: window.start_ns.saturating_sub(picture.start_ns),
+            end_ns: window.end_ns.saturating_sub(picture.start_ns),
+            level: level(finding.severity),
+            text: mark_text(finding),
+        })
+    };
+    findings.iter().filter_map(mark).take(MARKS).collect()
 }
 
 struct Collected {

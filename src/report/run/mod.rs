@@ -18,7 +18,7 @@ pub use facts::{Activity, Cost, Counts, Failed, RunFacts, TaskFacts, Unavailable
 pub use lineage::{Flow, FlowGraph};
 
 use super::picture::Picture;
-use crate::analyze::Finding;
+use crate::analyze::{Earlier, Finding, with_started};
 use crate::query::RunSummary;
 use crate::{Provenance, Result};
 
@@ -67,7 +67,7 @@ pub struct RunReport {
     pub failures: Vec<Failed>,
     /// The slowest tasks, with what went in and what came out.
     pub slowest: Vec<TaskFacts>,
-    /// What an analysis found; none unless somebody puts it there.
+    /// What an [analysis](crate::analyze::run) finds in it, the worst first.
     pub findings: Vec<Finding>,
     /// Which activity used what another one made.
     pub lineage: FlowGraph,
@@ -95,7 +95,8 @@ impl RunReport {
     ///
     /// Where the store cannot be read.
     pub fn of(records: &Provenance, workflow_id: &str) -> Result<Self> {
-        collect::run(records, &records.workflow_and_started(workflow_id)?, workflow_id)
+        let workflows = records.workflow_and_started(workflow_id)?;
+        collect::run(records, &workflows, Earlier::Asked(records), workflow_id)
     }
 
     /// The same, where the [runs](Provenance::runs) of the store are known already: a folder need not be read again for
@@ -105,7 +106,7 @@ impl RunReport {
     ///
     /// Where the store cannot be read.
     pub fn among(records: &Provenance, runs: &[RunSummary], workflow_id: &str) -> Result<Self> {
-        collect::run(records, &collect::started(runs, workflow_id), workflow_id)
+        collect::run(records, &with_started(runs, workflow_id), Earlier::Known(runs), workflow_id)
     }
 
     /// The report as JSON.

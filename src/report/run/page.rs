@@ -7,20 +7,21 @@ use serde_json::Value;
 use super::RunReport;
 use super::activities;
 use super::calls::Call;
-use super::facts::{Failed, TaskFacts};
+use super::facts::{Failed, TaskFacts, Unavailable};
+use super::lineage::Flow;
 use crate::analyze::Finding;
 use crate::query::text::{human_bytes, human_duration, printable, rounded, thousands};
 use crate::record::Status;
 use crate::report::axis;
-use crate::report::html::{figure, numbers, page};
+use crate::report::findings;
+use crate::report::html::{facts, figure, numbers, page, table};
 use crate::report::svg::Markup;
+use crate::report::timeline::mark_text;
 
 /// How much of a value is shown.
 const VALUE: usize = 2_000;
 /// How much of the machine and of the settings is shown.
 const DOCUMENT: usize = 40_000;
-/// How many findings are shown at once.
-const FINDINGS: usize = 6;
 
 impl RunReport {
     /// The report as one HTML file. It needs no network, and tells everything without scripts, too.
@@ -28,9 +29,10 @@ impl RunReport {
         let mut to = Markup::default();
         to.open("main", &[]);
         self.head(&mut to);
+        // What went wrong is what somebody looks for first.
+        self.failures(&mut to);
         self.findings(&mut to);
         self.what_ran(&mut to);
-        self.failures(&mut to);
         self.activities(&mut to);
         self.tasks(&mut to);
         self.lineage_graph(&mut to);
@@ -55,30 +57,28 @@ impl RunReport {
             to.element("p", &[], description);
         }
         to.raw(
-            "<nav aria-label=\"Sections\"><a href=\"#ran\">What ran</a><a href=\"#failures\">Failures</a>\
+            "<nav aria-label=\"Sections\"><a href=\"#failures\">Failures</a><a href=\"#findings\">Worth looking at</a><a href=\"#ran\">What ran</a>\
              <a href=\"#activities\">Activities</a><a href=\"#tasks\">Slowest tasks</a><a href=\"#lineage\">Lineage</a>\
              <a href=\"#machine\">Machine</a><a href=\"#missing\">What is missing</a></nav>",
         );
-        to.open("dl", &[("class", &"facts")]);
         let tasks = &self.tasks;
-        let mut fact = |name: &str, value: String| {
-            to.open("div", &[]);
-            to.element("dt", &[], name);
-            to.element("dd", &[], value);
-            to.close("div");
-        };
-        fact("status", run.status.map_or("unknown", Status::as_str).to_owned());
-        fact("duration", run.duration_ns.map_or_else(|| "not ended".to_owned(), duration));
-        fact("tasks", thousands(tasks.tasks));
-        fact("failed", thousands(tasks.errors));
+        let mut all = vec![
+            ("status", run.status.map_or("unknown", Status::as_str).to_owned()),
+            ("duration", run.duration_ns.map_or_else(|| "not ended".to_owned(), duration)),
+            ("tasks", thousands(tasks.tasks)),
+            ("failed", thousands(tasks.errors)),
+        ];
         if tasks.running > 0 {
-            fact("not ended", thousands(tasks.running));
+            all.push(("not ended", thousands(tasks.running)));
         }
-        fact("not recorded", self.cost.dropped.map_or_else(|| "unknown".to_owned(), thousands));
+        all.push((
+            "not recorded",
+            self.cost.dropped.map_or_else(|| "unknown".to_owned(), thousands),
+        ));
         if let Some(percent) = self.cost.capture_percent {
-            fact("cost of telemetry", format!("{} %", rounded(percent)));
+            all.push(("cost of telemetry", format!("{} %", rounded(percent))));
         }
-        to.close("dl");
+        facts(to, &all);
         if let Some(error) = &run.error {
             to.element("pre", &[("class", &"failed-text")], error);
         }
@@ -93,18 +93,15 @@ impl RunReport {
     }
 
     fn findings(&self, to: &mut Markup) {
-        if self.findings.is_empty() {
-            return;
-        }
         to.element("h2", &[("id", &"findings")], "Worth looking at");
-        let (shown, more) = self.findings.split_at(self.findings.len().min(FINDINGS));
-        list(to, shown);
-        if !more.is_empty() {
-            to.raw("<details>");
-            to.element("summary", &[], format!("{} more", more.len()));
-            list(to, more);
-            to.raw("</details>");
+        if self.findings.is_empty() {
+            return to.element("p", &[], "Nothing stands out.");
         }
+        let number = |finding: &Finding| {
+            let text = mark_text(finding);
+            self.picture.marks.iter().position(|mark| mark.text == text).map(|at| at + 1)
+        };
+        findings::write(to, &self.findings, Some(self.picture.start_ns), &number);
     }
 
     fn what_ran(&self, to: &mut Markup) {
@@ -147,11 +144,11 @@ impl RunReport {
         if self.failures.is_empty() {
             to.element("p", &[], "No task failed.");
         }
-        for Failed { activity, message, tasks, example } in &self.failures {
-            to.open(
-                "details",
-                &[("data-text", &format!("{activity} {message}")), ("data-state", &"failed")],
-            );
+        for (at, Failed { activity, message, tasks, example }) in self.failures.iter().enumerate() {
+            let text = format!("{activity} {message}");
+            let attributes: [(&str, &dyn std::fmt::Display); 3] =
+                [("data-text", &text), ("data-state", &"failed"), ("open", &"")];
+            to.open("details", if at == 0 { &attributes } else { &attributes[..2] });
             to.open("summary", &[]);
             to.element("strong", &[], activity);
             to.escaped(match tasks {
@@ -210,16 +207,13 @@ impl RunReport {
         to.open("div", &[("class", &"scroll")]);
         to.raw(&self.lineage.to_svg());
         to.close("div");
-        to.raw("<details><summary>The same as a table</summary><div class=\"scroll\"><table><thead><tr><th scope=\"col\">made by</th><th scope=\"col\">used by</th><th scope=\"col\">as</th><th scope=\"col\" class=\"number\">values</th></tr></thead><tbody>");
-        for flow in &self.lineage.flows {
-            to.open("tr", &[]);
-            to.element("td", &[], &flow.from);
-            to.element("td", &[], &flow.to);
-            to.element("td", &[], &flow.name);
-            to.element("td", &[("class", &"number")], thousands(flow.values));
-            to.close("tr");
-        }
-        to.raw("</tbody></table></div></details>");
+        to.raw("<details><summary>The same as a table</summary>");
+        let row = |flow: &Flow| {
+            vec![flow.from.clone(), flow.to.clone(), flow.name.clone(), thousands(flow.values)]
+        };
+        let rows: Vec<Vec<String>> = self.lineage.flows.iter().map(row).collect();
+        table(to, &["made by", "used by", "as", ">values"], &rows);
+        to.raw("</details>");
     }
 
     fn surroundings(&self, to: &mut Markup) {
@@ -276,31 +270,11 @@ impl RunReport {
         if self.unavailable.is_empty() {
             return;
         }
-        to.raw("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">not available</th><th scope=\"col\">why</th><th scope=\"col\" class=\"number\">tasks</th></tr></thead><tbody>");
-        for one in &self.unavailable {
-            to.open("tr", &[]);
-            to.element("th", &[("scope", &"row")], &one.what);
-            to.element("td", &[], &one.reason);
-            to.element("td", &[("class", &"number")], thousands(one.tasks));
-            to.close("tr");
-        }
-        to.raw("</tbody></table></div>");
+        let row =
+            |one: &Unavailable| vec![one.what.clone(), one.reason.clone(), thousands(one.tasks)];
+        let rows: Vec<Vec<String>> = self.unavailable.iter().map(row).collect();
+        table(to, &["not available", "why", ">tasks"], &rows);
     }
-}
-
-fn list(to: &mut Markup, findings: &[Finding]) {
-    to.open("ol", &[("class", &"marks")]);
-    for finding in findings {
-        let level = finding.severity.as_str();
-        to.open("li", &[]);
-        to.element("span", &[("class", &format!("level {level}"))], level);
-        to.escaped(format!(" {} ({}): {}", finding.kind, finding.place, finding.what));
-        if let Some(what) = finding.to_try.first() {
-            to.element("p", &[("class", &"quiet")], format!("Try: {what}"));
-        }
-        to.close("li");
-    }
-    to.close("ol");
 }
 
 fn tree(to: &mut Markup, call: &Call, depth: usize) {

@@ -25,7 +25,7 @@ struct Sensor {
     panel: &'static str,
     unit: Unit,
     name: &'static str,
-    path: &'static str,
+    path: &'static [&'static str],
     of: Of,
     /// Whether it only counts up, so that its rate is what tells something.
     is_counter: bool,
@@ -35,33 +35,50 @@ const fn gauge(
     panel: &'static str,
     unit: Unit,
     name: &'static str,
-    path: &'static str,
+    path: &'static [&'static str],
     of: Of,
 ) -> Sensor {
     Sensor { panel, unit, name, path, of, is_counter: false }
 }
 
-const fn rate(panel: &'static str, name: &'static str, path: &'static str, of: Of) -> Sensor {
+const fn rate(
+    panel: &'static str,
+    name: &'static str,
+    path: &'static [&'static str],
+    of: Of,
+) -> Sensor {
     Sensor { panel, unit: Unit::BytesPerSecond, name, path, of, is_counter: true }
 }
 
 const SENSORS: [Sensor; 10] = [
-    gauge("Processors", Unit::Percent, "machine", "/cpu/percent_all", Of::Machine),
+    gauge("Processors", Unit::Percent, "machine", &["cpu", "percent_all"], Of::Machine),
     gauge(
         "Processors",
         Unit::Percent,
         "process (100 % is one processor)",
-        "/process/cpu_percent",
+        &["process", "cpu_percent"],
         Of::Process,
     ),
-    gauge("Memory of the process", Unit::Bytes, "resident", "/process/memory/rss", Of::Process),
-    gauge("Memory of the machine", Unit::Bytes, "in use", "/memory/virtual/used", Of::Machine),
-    rate("Disks", "process, read", "/process/io_counters/read_bytes", Of::Process),
-    rate("Disks", "process, written", "/process/io_counters/write_bytes", Of::Process),
-    rate("Disks", "machine, read", "/disk/io_sum/read_bytes", Of::Machine),
-    rate("Disks", "machine, written", "/disk/io_sum/write_bytes", Of::Machine),
-    rate("Network", "sent", "/network/netio_sum/bytes_sent", Of::Machine),
-    rate("Network", "received", "/network/netio_sum/bytes_recv", Of::Machine),
+    gauge(
+        "Memory of the process",
+        Unit::Bytes,
+        "resident",
+        &["process", "memory", "rss"],
+        Of::Process,
+    ),
+    gauge(
+        "Memory of the machine",
+        Unit::Bytes,
+        "in use",
+        &["memory", "virtual", "used"],
+        Of::Machine,
+    ),
+    rate("Disks", "process, read", &["process", "io_counters", "read_bytes"], Of::Process),
+    rate("Disks", "process, written", &["process", "io_counters", "write_bytes"], Of::Process),
+    rate("Disks", "machine, read", &["disk", "io_sum", "read_bytes"], Of::Machine),
+    rate("Disks", "machine, written", &["disk", "io_sum", "write_bytes"], Of::Machine),
+    rate("Network", "sent", &["network", "netio_sum", "bytes_sent"], Of::Machine),
+    rate("Network", "received", &["network", "netio_sum", "bytes_recv"], Of::Machine),
 ];
 
 type Readings = Vec<(u64, f64)>;
@@ -76,19 +93,34 @@ pub(super) struct Sensors {
 }
 
 impl Sensors {
+    /// What is looked at of each task.
+    pub(super) fn fields() -> impl Iterator<Item = String> {
+        let paths = SENSORS.iter().map(|sensor| sensor.path.join("."));
+        let both = |path: String| {
+            ["telemetry_at_start", "telemetry_at_end"].map(|edge| format!("{edge}.{path}"))
+        };
+        paths.chain(["gpu".to_owned()]).flat_map(both)
+    }
+
     /// Adds one reading of a task, taken at a time in Unix nanoseconds.
     pub(super) fn add(&mut self, at_ns: u64, telemetry: &Value, host: &str, pid: Option<u64>) {
+        let process = pid.map_or_else(|| host.to_owned(), |pid| format!("{host} {pid}"));
         for (number, sensor) in SENSORS.iter().enumerate() {
-            let Some(value) = telemetry.pointer(sensor.path).and_then(Value::as_f64) else {
-                continue;
-            };
+            let mut path = sensor.path.iter();
+            let value = path.try_fold(telemetry, |value, name| value.get(name));
+            let Some(value) = value.and_then(Value::as_f64) else { continue };
             let by_source = self.told.entry(number).or_default();
-            let source = match (sensor.of, pid) {
-                (Of::Process, Some(pid)) => format!("{host} {pid}"),
-                _ => host.to_owned(),
+            let source = match sensor.of {
+                Of::Process => &*process,
+                Of::Machine => host,
             };
-            if by_source.len() < SOURCES || by_source.contains_key(&source) {
-                by_source.entry(source).or_default().push((at_ns, value));
+            let has_room = by_source.len() < SOURCES;
+            match by_source.get_mut(source) {
+                Some(readings) => readings.push((at_ns, value)),
+                None if has_room => {
+                    by_source.insert(source.to_owned(), vec![(at_ns, value)]);
+                }
+                None => {}
             }
         }
         for (device, told) in telemetry.get("gpu").and_then(Value::as_object).into_iter().flatten()

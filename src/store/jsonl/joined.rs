@@ -8,13 +8,16 @@ use std::io::BufReader;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::files::Files;
+use super::head::Head;
 use super::lines::{LIMIT, Line, Lines};
 use super::load::{Loaded, join, key_of};
-use super::read::{Reader, read};
+use super::read::{Found, Reader, read_parts, text};
 use crate::Result;
-use crate::record::Record;
+use crate::query::wanted::Wanted;
+use crate::record::{Record, TaskObject};
 use crate::store::join::Workflows;
 
 /// Streams the records of a file or of a folder of `*.jsonl` files, each task and each workflow once.
@@ -41,18 +44,19 @@ use crate::store::join::Workflows;
 ///
 /// Where the path itself cannot be read. What is wrong inside comes out of the [`Joined`]; the rest follows.
 pub fn joined(path: impl AsRef<Path>) -> Result<Joined> {
-    let path = path.as_ref();
+    joined_parts(path.as_ref(), None)
+}
+
+/// The same with no more of each task than is wanted, and what tells it from others.
+pub(super) fn joined_parts(path: &Path, wanted: Option<Wanted>) -> Result<Joined> {
     // Recovery first: it must not add lines between the two looks.
-    let reader = read(path)?;
-    let repeated = repeated(&Files::find(path)?);
-    Ok(Joined {
-        reader: Some(reader),
-        repeated,
-        held: Loaded::default(),
-        places: HashMap::new(),
-        workflows: Workflows::default(),
-        last: Vec::new().into_iter(),
-    })
+    let reader = read_parts(path, wanted)?;
+    Ok(Joined::new(reader, repeated(&Files::find(path)?)))
+}
+
+/// The same for whoever looks at workflows only: tasks are neither joined nor whole.
+pub(super) fn joined_workflows(path: &Path) -> Result<Joined> {
+    Ok(Joined::new(read_parts(path, Some(Wanted::default()))?, Keys::default()))
 }
 
 /// An iterator over records, each once; made by [`joined()`].
@@ -88,7 +92,73 @@ impl Iterator for Joined {
     }
 }
 
+/// The documents of tasks, each once.
+pub(super) struct TaskDocuments(pub(super) Joined);
+
+impl Iterator for TaskDocuments {
+    type Item = Result<Value>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self(joined) = self;
+        while let Some(reader) = &mut joined.reader {
+            match reader.next_document() {
+                Some(Ok(Found::Task(task))) => {
+                    let key = short_key(text(&task, "workflow_id"), text(&task, "task_id"));
+                    if !joined.repeated.contains(&key) {
+                        return Some(Ok(task));
+                    }
+                    match Record::from_json(task) {
+                        // It is among the repeated, and held.
+                        Ok(record) => _ = joined.take(record),
+                        Err(problem) => return Some(Err(problem)),
+                    }
+                }
+                Some(Ok(Found::Record(record))) => {
+                    if let Some(task) = joined.take(record) {
+                        return Some(Ok(Record::from(task).into_json()));
+                    }
+                }
+                Some(Err(problem)) => return Some(Err(problem)),
+                None => joined.finish(),
+            }
+        }
+        joined.last.find_map(|record| match record {
+            Ok(record) => record.as_task().is_some().then(|| Ok(record.into_json())),
+            Err(problem) => Some(Err(problem)),
+        })
+    }
+}
+
 impl Joined {
+    /// Takes a record in; gives back a task that only one line tells of.
+    fn take(&mut self, record: Record) -> Option<TaskObject> {
+        let task = match record {
+            Record::Task(task) => *task,
+            Record::Workflow(workflow) => {
+                self.workflows.add(*workflow);
+                return None;
+            }
+            Record::Other(_) => return None,
+        };
+        let workflow = task.workflow_id.as_deref().unwrap_or_default();
+        if !self.repeated.contains(&short_key(workflow, &task.task_id)) {
+            return Some(task);
+        }
+        join(&mut self.held, &mut self.places, task);
+        None
+    }
+
+    fn new(reader: Reader, repeated: Keys) -> Self {
+        Self {
+            reader: Some(reader),
+            repeated,
+            held: Loaded::default(),
+            places: HashMap::new(),
+            workflows: Workflows::default(),
+            last: Vec::new().into_iter(),
+        }
+    }
+
     /// Everything has been read: what was held can go.
     fn finish(&mut self) {
         self.reader = None;
@@ -146,8 +216,13 @@ fn repeated(files: &Files) -> Keys {
         let mut lines = Lines::new(BufReader::with_capacity(128 * 1024, file), LIMIT);
         while let Ok(Some((_, line))) = lines.next() {
             let (Line::Text(bytes) | Line::Unended(bytes)) = line else { continue };
-            let Ok(ids) = serde_json::from_slice::<Ids<'_>>(bytes) else { continue };
-            let key = short_key(ids.workflow_id.as_deref().unwrap_or_default(), &ids.task_id);
+            let key = match Head::of(bytes, false) {
+                Some(head) => short_key(&head.workflow_id, &head.task_id),
+                None => {
+                    let Ok(ids) = serde_json::from_slice::<Ids<'_>>(bytes) else { continue };
+                    short_key(ids.workflow_id.as_deref().unwrap_or_default(), &ids.task_id)
+                }
+            };
             if !seen.insert(key) {
                 repeated.insert(key);
             }

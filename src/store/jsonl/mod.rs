@@ -23,6 +23,7 @@
 //! ```
 
 mod files;
+mod head;
 mod in_use;
 mod joined;
 mod known;

@@ -5,8 +5,12 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::files::{Files, cannot_read};
+use super::head::Head;
 use super::lines::{LIMIT, Line, Lines};
+use crate::query::wanted::Wanted;
 use crate::record::Record;
 use crate::store::before_reading;
 use crate::{Error, ErrorKind, Result};
@@ -19,12 +23,16 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Where the path itself cannot be read. What is wrong inside comes out of the [`Reader`].
 pub fn read(path: impl AsRef<Path>) -> Result<Reader> {
-    let path = path.as_ref();
+    read_parts(path.as_ref(), None)
+}
+
+/// The same with no more of each task than is wanted, and what tells it from others.
+pub(super) fn read_parts(path: &Path, wanted: Option<Wanted>) -> Result<Reader> {
     let folder = if path.is_dir() { Some(path) } else { path.parent() };
     if let Some(folder) = folder {
         before_reading(folder);
     }
-    Ok(Reader::new(Files::find(path)?))
+    Ok(Reader::new(Files::find(path)?, wanted))
 }
 
 /// An iterator over the records of files; made by [`read()`].
@@ -34,6 +42,8 @@ pub struct Reader {
     current: Option<Current>,
     problems: VecDeque<Error>,
     open: Open,
+    /// What is kept of tasks; all, if none.
+    wanted: Option<Wanted>,
 }
 
 #[derive(Debug)]
@@ -52,12 +62,13 @@ struct Open {
 }
 
 impl Reader {
-    fn new(files: Files) -> Self {
+    fn new(files: Files, wanted: Option<Wanted>) -> Self {
         let mut reader = Reader {
             files: Vec::new().into_iter(),
             current: None,
             problems: files.problems.into(),
             open: Open::default(),
+            wanted,
         };
         // Sidecars first, and held: a run that ends meanwhile removes its sidecar after its last line, so
         // that a task is found in one of them whichever way that goes.
@@ -72,7 +83,7 @@ impl Reader {
                     continue;
                 }
             };
-            while let Some(record) = sidecar.next() {
+            while let Some(record) = sidecar.next(reader.wanted.as_ref()) {
                 match record {
                     Ok(record) => reader.open.add(record),
                     Err(problem) => reader.problems.push_back(problem),
@@ -88,30 +99,82 @@ impl Iterator for Reader {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let Some(found) = self.next_line(Current::next) else {
+            return self.open.next().map(Ok);
+        };
+        if let Ok(Record::Task(task)) = &found {
+            self.open.forget(&task.task_id);
+        }
+        Some(found)
+    }
+}
+
+impl Reader {
+    /// What is made of the next line of the files, or what is wrong with it; none after the last.
+    fn next_line<T>(
+        &mut self,
+        make: impl Fn(&mut Current, Option<&Wanted>) -> Option<Result<T>>,
+    ) -> Option<Result<T>> {
         if let Some(problem) = self.problems.pop_front() {
             return Some(Err(problem));
         }
         loop {
             let Some(current) = &mut self.current else {
-                let Some(path) = self.files.next() else {
-                    return self.open.next().map(Ok);
-                };
-                match Current::open(path) {
+                match Current::open(self.files.next()?) {
                     Ok(current) => self.current = Some(current),
                     Err(problem) => return Some(Err(problem)),
                 }
                 continue;
             };
-            match current.next() {
-                Some(Ok(record)) => {
-                    self.open.forget(&record);
-                    return Some(Ok(record));
-                }
-                Some(Err(problem)) => return Some(Err(problem)),
+            match make(current, self.wanted.as_ref()) {
                 None => self.current = None,
+                found => return found,
             }
         }
     }
+
+    /// The next record, or where it is a task that is written as we write them, its document: that needs no more work.
+    pub(super) fn next_document(&mut self) -> Option<Result<Found>> {
+        let Some(found) = self.next_line(Current::next_document) else {
+            return self.open.next().map(|record| Ok(Found::Record(record)));
+        };
+        match &found {
+            Ok(Found::Task(task)) => self.open.forget(text(task, "task_id")),
+            Ok(Found::Record(Record::Task(task))) => self.open.forget(&task.task_id),
+            _ => {}
+        }
+        Some(found)
+    }
+
+    /// The next record, or of a task that is written as we write them, its workflow and when it began: that is at the
+    /// beginning of its line, and the rest is not looked at.
+    pub(super) fn next_head(&mut self) -> Option<Result<Beginning>> {
+        let Some(found) = self.next_line(Current::next_head) else {
+            return self.open.next().map(|record| Ok(Beginning::Record(record)));
+        };
+        Some(found)
+    }
+}
+
+/// What a line holds.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A task as JSON that reading and writing it as a record would not change.
+    Task(Value),
+    Record(Record),
+}
+
+/// What the beginning of a line tells.
+#[derive(Debug)]
+pub(super) enum Beginning {
+    /// A task of this workflow, and when it began.
+    Task(String, Option<f64>),
+    Record(Record),
+}
+
+/// A text in an object; empty where there is none.
+pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl Current {
@@ -121,13 +184,47 @@ impl Current {
         Ok(Self { path, lines, failed: false })
     }
 
-    fn next(&mut self) -> Option<Result<Record>> {
+    fn next(&mut self, wanted: Option<&Wanted>) -> Option<Result<Record>> {
+        self.next_with(|line, number| record(parse(line, wanted)?, number))
+    }
+
+    fn next_document(&mut self, wanted: Option<&Wanted>) -> Option<Result<Found>> {
+        self.next_with(|line, number| {
+            let mut json = parse(line, wanted)?;
+            let is_plain = json.get("type").is_some_and(|kind| kind == "task")
+                && json.get("task_id").is_some_and(Value::is_string);
+            match json.as_object_mut().filter(|_| is_plain) {
+                Some(task) => {
+                    // What is null counts as absent.
+                    task.retain(|_, value| !value.is_null());
+                    Ok(Found::Task(json))
+                }
+                None => record(json, number).map(Found::Record),
+            }
+        })
+    }
+
+    fn next_head(&mut self, wanted: Option<&Wanted>) -> Option<Result<Beginning>> {
+        self.next_with(|line, number| {
+            if let Line::Text(bytes) = line
+                && let Some(head) = Head::of(bytes, true)
+            {
+                return Ok(Beginning::Task(head.workflow_id.into_owned(), head.started_at));
+            }
+            record(parse(line, wanted)?, number).map(Beginning::Record)
+        })
+    }
+
+    fn next_with<T>(
+        &mut self,
+        make: impl FnOnce(&Line<'_>, u64) -> Result<T, String>,
+    ) -> Option<Result<T>> {
         if self.failed {
             return None;
         }
         let (line, parsed) = match self.lines.next() {
             Ok(None) => return None,
-            Ok(Some((line, found))) => (line, parse(&found, line)),
+            Ok(Some((line, found))) => (line, make(&found, line)),
             Err(error) => {
                 self.failed = true;
                 return Some(Err(cannot_read(&self.path, error)));
@@ -140,7 +237,11 @@ impl Current {
     }
 }
 
-fn parse(line: &Line<'_>, number: u64) -> Result<Record, String> {
+fn record(json: Value, line: u64) -> Result<Record, String> {
+    Record::from_json_at(json, line).map_err(|error| error.to_string())
+}
+
+fn parse(line: &Line<'_>, wanted: Option<&Wanted>) -> Result<Value, String> {
     let (bytes, ended) = match line {
         Line::Text(bytes) => (*bytes, true),
         Line::Unended(bytes) => (*bytes, false),
@@ -151,8 +252,11 @@ fn parse(line: &Line<'_>, number: u64) -> Result<Record, String> {
     };
     let text = std::str::from_utf8(bytes)
         .map_err(|error| torn(format!("not UTF-8 from byte {}", error.valid_up_to() + 1)))?;
-    let json = serde_json::from_str(text).map_err(|error| torn(not_json(&error)))?;
-    Record::from_json_at(json, number).map_err(|error| error.to_string())
+    let json = match wanted {
+        Some(wanted) => wanted.read_record(text),
+        None => serde_json::from_str(text),
+    };
+    json.map_err(|error| torn(not_json(&error)))
 }
 
 fn not_json(error: &serde_json::Error) -> String {
@@ -174,10 +278,8 @@ impl Open {
         }
     }
 
-    fn forget(&mut self, record: &Record) {
-        if let Record::Task(task) = record
-            && let Some(at) = self.by_id.remove(&task.task_id)
-        {
+    fn forget(&mut self, task_id: &str) {
+        if let Some(at) = self.by_id.remove(task_id) {
             self.records[at] = None;
         }
     }

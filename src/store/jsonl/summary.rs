@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::load::key;
-use super::read::read;
+use super::read::{Beginning, read_parts};
 use crate::Result;
+use crate::query::wanted::Wanted;
 use crate::query::{CountedRuns, Runs};
 use crate::record::{Record, Status, TaskObject};
 use crate::store::join::Workflows;
@@ -32,7 +33,8 @@ use crate::store::join::Workflows;
 pub fn summaries(path: impl AsRef<Path>) -> Result<Runs> {
     let mut workflows = Workflows::default();
     let mut counts = Counts::default();
-    for record in read(path)? {
+    let wanted = Wanted::paths(CountedRuns::FIELDS);
+    for record in read_parts(path.as_ref(), Some(wanted))? {
         match record {
             Ok(Record::Task(task)) => counts.add(&task),
             Ok(Record::Workflow(workflow)) => workflows.add(*workflow),
@@ -43,6 +45,28 @@ pub fn summaries(path: impl AsRef<Path>) -> Result<Runs> {
         counts.runs.add(Ok(workflow.into()));
     }
     Ok(counts.runs.finish())
+}
+
+/// The same without counting tasks: of most lines only the beginning is looked at.
+pub(super) fn listed(path: &Path) -> Result<Runs> {
+    let mut workflows = Workflows::default();
+    let mut runs = CountedRuns::default();
+    let mut reader = read_parts(path, Some(Wanted::default()))?;
+    while let Some(found) = reader.next_head() {
+        match found {
+            Ok(Beginning::Task(workflow_id, started_at)) => runs.list(&workflow_id, started_at),
+            Ok(Beginning::Record(Record::Task(task))) => {
+                runs.list(task.workflow_id.as_deref().unwrap_or_default(), task.started_at);
+            }
+            Ok(Beginning::Record(Record::Workflow(workflow))) => workflows.add(*workflow),
+            Ok(Beginning::Record(Record::Other(_))) => {}
+            Err(problem) => runs.add(Err(problem)),
+        }
+    }
+    for workflow in workflows.joined() {
+        runs.add(Ok(workflow.into()));
+    }
+    Ok(runs.finish())
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +87,7 @@ impl Counts {
             self.seen.insert(key(task), before);
             return;
         }
-        run.began(task);
+        run.began(task.started_at);
         run.count_status(before, u64::wrapping_sub);
         run.count_status(task.status, u64::wrapping_add);
         // A task may be told twice; its time counts once.

@@ -71,7 +71,8 @@ impl MongodbSource {
         options.limit = i64::try_from(count + 1).ok();
         let found = self.found(of(collection), condition.clone(), options)?;
         let found: Vec<Stored> = found.stored().collect::<Result<_>>()?;
-        let alone = Find { sort: find.sort.clone(), ..Find::new() };
+        let mut alone = Find::new();
+        alone.sort.clone_from(&find.sort);
         if found.len() as u64 > count
             && let [.., last, more] = &*found
         {
@@ -224,7 +225,7 @@ impl Source for MongodbSource {
             };
             let count = |name: &str| group[name].as_u64().unwrap_or_default();
             let run = counted.run_of(&task);
-            run.began(&task);
+            run.began(task.started_at);
             run.tasks += count("tasks");
             run.errors += count("errors");
             run.running += count("running");

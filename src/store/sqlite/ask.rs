@@ -13,7 +13,9 @@ use super::read::{SqliteSource, Table, Which};
 use crate::Result;
 use crate::query::find::sort::{Direction, Sort};
 use crate::query::source::{has_hash, through};
-use crate::query::{Collection, Documents, Find, Pipeline, Records, Source};
+use crate::query::wanted::Wanted;
+use crate::query::{Collection, CountedRuns, Documents, Find, Pipeline, Records, Runs, Source};
+use crate::record::Record;
 
 impl From<Collection> for Table {
     fn from(of: Collection) -> Self {
@@ -108,10 +110,19 @@ impl SqliteSource {
     }
 
     fn parsed(&self, of: Which) -> Documents<'_> {
-        Box::new(
-            self.texts(of)
-                .map(|text| serde_json::from_str(&text?).map_err(|error| self.bad_document(error))),
-        )
+        self.parsed_parts(of, None)
+    }
+
+    /// Documents with no more than is wanted of each.
+    fn parsed_parts(&self, of: Which, wanted: Option<Wanted>) -> Documents<'_> {
+        Box::new(self.texts(of).map(move |text| {
+            let text = text?;
+            let read = match &wanted {
+                Some(wanted) => wanted.read(&text),
+                None => serde_json::from_str(&text),
+            };
+            read.map_err(|error| self.bad_document(error))
+        }))
     }
 
     /// Documents that have only what these columns show: far less to read, where nothing else matters.
@@ -147,7 +158,7 @@ impl Source for SqliteSource {
         let table = Table::from(of);
         let plan = Plan::of(find, table, self.is_plain(table)?);
         let (is_sorted, is_cut) = (plan.is_sorted, plan.is_cut);
-        let documents = self.parsed(self.run(plan, table)?);
+        let documents = self.parsed_parts(self.run(plan, table)?, Wanted::of(find));
         if !is_sorted {
             return Ok(through(documents, |documents| find.apply(documents)));
         }
@@ -184,6 +195,40 @@ impl Source for SqliteSource {
         })
     }
 
+    fn listed(&self) -> Result<Runs> {
+        if !self.is_plain(Table::Task)? {
+            return self.runs();
+        }
+        let mut listed = CountedRuns::default();
+        for document in self.parsed(Which::all(Table::Workflow)) {
+            listed.add(document.and_then(Record::from_json));
+        }
+        // The index of both columns tells it.
+        let sql = "SELECT workflow_id, min(started_at) FROM task GROUP BY workflow_id";
+        self.reader.with(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let workflow_id: Option<String> = row.get(0)?;
+                listed.list(workflow_id.as_deref().unwrap_or_default(), row.get(1)?);
+            }
+            Ok(())
+        })?;
+        Ok(listed.finish())
+    }
+
+    fn runs(&self) -> Result<Runs> {
+        let mut counted = CountedRuns::default();
+        let parts =
+            [(Table::Workflow, None), (Table::Task, Some(Wanted::paths(CountedRuns::FIELDS)))];
+        for (table, wanted) in parts {
+            for document in self.parsed_parts(Which::all(table), wanted) {
+                counted.add(document.and_then(Record::from_json));
+            }
+        }
+        Ok(counted.finish())
+    }
+
     fn tasks_with<'a>(&'a self, hashes: &'a HashSet<String>) -> Result<Documents<'a>> {
         let sql = "SELECT task FROM value_hash WHERE hash = ?1";
         let ids: BTreeSet<i64> = self.reader.with(|connection| {
@@ -210,7 +255,6 @@ mod tests {
 
     use super::*;
     use crate::query::field;
-    use crate::record::Record;
     use crate::store::Sink;
 
     fn source(folder: &tempfile::TempDir) -> SqliteSource {

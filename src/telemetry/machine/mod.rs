@@ -46,6 +46,8 @@ pub use network::Address;
 pub use numa::NumaNode;
 pub use platform::Platform;
 pub use process::Process;
+#[cfg(feature = "events")]
+pub(crate) use system::ticks_per_second;
 
 use self::facts::Reasons;
 use super::container::{Container, ContainerReader};

@@ -111,7 +111,7 @@ pub(super) fn page_size() -> Option<u64> {
 }
 
 /// How often the kernel's clock ticks in a second, as files count it.
-pub(super) fn ticks_per_second() -> Option<u64> {
+pub(crate) fn ticks_per_second() -> Option<u64> {
     configured(Configured::Ticks)
 }
 

@@ -27,6 +27,10 @@ fn what_was_written_is_read() {
     let run = records.runs().unwrap().remove(0).workflow;
     let thresholds = runlore::analyze::Thresholds::default();
     let report = runlore::analyze::run(&records, &run.workflow_id, &thresholds).unwrap();
+    let runs = records.list_runs().unwrap();
+    let among =
+        runlore::analyze::run_among(&records, &runs, &run.workflow_id, &thresholds).unwrap();
+    assert_eq!(among, report);
     assert_eq!((report.tasks, report.activities.len()), (2, 2));
     let replayed = runlore::replay(&folder, folder.to_str().unwrap(), |_| ()).unwrap();
     assert_eq!((replayed.records, replayed.known), (0, 0));
