@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::iter::repeat;
+use std::process::Command;
 
 use runlore::settings::{LoopMode, Settings};
 
@@ -68,6 +69,9 @@ const PURE: u32 = 500_000;
 /// Epochs of the example in one slice of its time, and slices.
 const EPOCHS: u32 = 10;
 const SLICES: u32 = 15;
+/// Processes that train, and what tells one of them that it is.
+const PROCESSES: u32 = 8;
+const ONE_PROCESS: &str = "RUNLORE_BENCH_ONE_PROCESS";
 
 /// Settings of this process; no forward passes, for the loops are what is measured.
 fn configure(change: impl FnOnce(&mut Settings)) {
@@ -117,19 +121,37 @@ fn off(report: &mut Report) {
 }
 
 fn trained_recorded(report: &mut Report) {
-    configure(|_| {});
-    trained(report);
+    trained(report, |_| {});
 }
 
 fn trained_off(report: &mut Report) {
-    configure(|settings| {
+    trained(report, |settings| {
         let ml = &mut settings.instrumentation.ml;
         (ml.epoch_loop, ml.batch_loop) = (None, None);
     });
-    trained(report);
 }
 
-fn trained(report: &mut Report) {
+/// The shortest slice of several processes: who else is on the machine, and where in its memory a process lies, make a slice
+/// longer, never shorter.
+fn trained(report: &mut Report, change: impl FnOnce(&mut Settings)) {
+    if std::env::var_os(ONE_PROCESS).is_some() {
+        configure(change);
+        return report.add(TRAINING, shortest_slice());
+    }
+    let one = |number: u32| {
+        let folder = number.to_string();
+        std::fs::create_dir(&folder).expect("a folder for the process");
+        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+        command.args(std::env::args_os().skip(1)).env(ONE_PROCESS, "").current_dir(folder);
+        let output = command.output().expect("the process runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let told = Report::from_lines(&text).find(|(case, _)| case == TRAINING);
+        told.expect("the process tells its shortest slice").1
+    };
+    report.add(TRAINING, (0..PROCESSES).map(one).fold(f64::INFINITY, f64::min));
+}
+
+fn shortest_slice() -> f64 {
     let run = ours::to_jsonl();
     let slice = || {
         let before = process_cpu_ns();
@@ -137,8 +159,7 @@ fn trained(report: &mut Report) {
         runlore::flush().expect("the writer answers");
         process_cpu_ns() - before
     };
-    // What disturbs a slice makes it longer, never shorter.
     let shortest = (0..SLICES).map(|_| slice()).min().unwrap_or_default();
     run.finish().expect("everything is stored");
-    report.add(TRAINING, shortest as f64);
+    shortest as f64
 }
