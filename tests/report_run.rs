@@ -277,7 +277,7 @@ fn a_page_of_a_hundred_thousand_tasks_can_be_used_within_a_second() {
         "const svg = document.querySelector('.live svg');
         const before = svg.dataset.bars;
         [...document.querySelectorAll('button')].find((one) => one.textContent === '+').click();
-        return { before, zoomed: svg.dataset.to - svg.dataset.from, density: document.querySelectorAll('path.density').length };",
+        return { before, zoomed: svg.dataset.to - svg.dataset.from, density: document.querySelectorAll('.live path.density').length };",
     );
     assert_eq!(
         found["before"].as_str().map(|it| it.parse::<u64>().unwrap() > 500),

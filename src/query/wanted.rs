@@ -3,7 +3,6 @@
 //! What is read over is still looked at closely enough that a document which could not be read as a whole cannot be read in
 //! part either: every answer is the one that whole documents give.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -14,9 +13,9 @@ use super::filter::tree::Node;
 use super::find::projection::{Field, Fields};
 use super::path::Path;
 
-/// The parts that are wanted, by name.
+/// The parts that are wanted, by name. They are few, and told apart by their lengths mostly: a list is searched faster than a map.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Wanted(BTreeMap<Box<str>, Part>);
+pub(crate) struct Wanted(Vec<(Box<str>, Part)>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
@@ -53,17 +52,26 @@ impl Wanted {
                 Field::Exclude => {}
                 Field::Compute(_) => return None,
                 Field::Inside(inside) => {
-                    let part = self
-                        .0
-                        .entry((**name).into())
-                        .or_insert_with(|| Part::Inside(Self::default()));
-                    if let Part::Inside(wanted) = part {
+                    if let Part::Inside(wanted) = self.part(name) {
                         wanted.add_fields(inside)?;
                     }
                 }
             }
         }
         Some(())
+    }
+
+    fn get(&self, name: &str) -> Option<&Part> {
+        self.0.iter().find(|(known, _)| **known == *name).map(|(_, part)| part)
+    }
+
+    /// What is wanted of a name; nothing so far, where it is new.
+    fn part(&mut self, name: &str) -> &mut Part {
+        let at = self.0.iter().position(|(known, _)| **known == *name).unwrap_or_else(|| {
+            self.0.push((name.into(), Part::Inside(Self::default())));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
     }
 
     fn add_node(&mut self, node: &Node) {
@@ -84,8 +92,7 @@ impl Wanted {
         let mut here = self;
         loop {
             let next = keys.next();
-            let part = here.0.entry(key.into()).or_insert_with(|| Part::Inside(Self::default()));
-            match (part, next) {
+            match (here.part(key), next) {
                 (part, None) => return *part = Part::Whole,
                 (Part::Whole, _) => return,
                 (Part::Inside(inside), Some(next)) => (here, key) = (inside, next),
@@ -340,7 +347,7 @@ impl<'a> Visitor<'_> for Name<'a> {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        let part = self.wanted.and_then(|wanted| wanted.0.get(name));
+        let part = self.wanted.and_then(|wanted| wanted.get(name));
         Ok(match part {
             Some(part) => Named::Wanted(name.to_owned(), part),
             None if self.keeps => Named::Other(name.to_owned()),

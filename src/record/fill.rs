@@ -41,7 +41,7 @@ pub(super) fn original_id<'a>(
     extra: &'a Map<String, Value>,
 ) -> Option<&'a Value> {
     let original = extra.get(name).filter(|original| !original.is_string())?;
-    (original.to_string() == id).then_some(original)
+    (original.to_string().as_str() == id).then_some(original)
 }
 
 fn made_from(map: &Map<String, Value>, kind: &str, line: u64) -> String {

@@ -44,19 +44,15 @@ use crate::store::join::Workflows;
 ///
 /// Where the path itself cannot be read. What is wrong inside comes out of the [`Joined`]; the rest follows.
 pub fn joined(path: impl AsRef<Path>) -> Result<Joined> {
-    joined_parts(path.as_ref(), None)
-}
-
-/// The same with no more of each task than is wanted, and what tells it from others.
-pub(super) fn joined_parts(path: &Path, wanted: Option<Wanted>) -> Result<Joined> {
+    let path = path.as_ref();
     // Recovery first: it must not add lines between the two looks.
-    let reader = read_parts(path, wanted)?;
-    Ok(Joined::new(reader, repeated(&Files::find(path)?)))
+    let reader = read_parts(path, None)?;
+    Ok(Joined::new(reader, Repeats::among(&Files::find(path)?)))
 }
 
 /// The same for whoever looks at workflows only: tasks are neither joined nor whole.
 pub(super) fn joined_workflows(path: &Path) -> Result<Joined> {
-    Ok(Joined::new(read_parts(path, Some(Wanted::default()))?, Keys::default()))
+    Ok(Joined::new(read_parts(path, Some(Wanted::default()))?, Repeats::default()))
 }
 
 /// An iterator over records, each once; made by [`joined()`].
@@ -148,10 +144,10 @@ impl Joined {
         None
     }
 
-    fn new(reader: Reader, repeated: Keys) -> Self {
+    pub(super) fn new(reader: Reader, repeats: Repeats) -> Self {
         Self {
             reader: Some(reader),
-            repeated,
+            repeated: repeats.repeated,
             held: Loaded::default(),
             places: HashMap::new(),
             workflows: Workflows::default(),
@@ -174,7 +170,7 @@ impl Joined {
 /// What a task is told apart by. Where two tasks meet, both are held, and told apart there.
 type Keys = HashSet<u64, BuildHasherDefault<AsItIs>>;
 
-fn short_key(workflow_id: &str, task_id: &str) -> u64 {
+pub(super) fn short_key(workflow_id: &str, task_id: &str) -> u64 {
     key_of(workflow_id, task_id) as u64
 }
 
@@ -207,26 +203,44 @@ struct Ids<'a> {
     workflow_id: Option<Cow<'a, str>>,
 }
 
-/// The tasks that several lines tell of. What cannot be read here, the reader tells.
-fn repeated(files: &Files) -> Keys {
-    let mut seen = Keys::default();
-    let mut repeated = Keys::default();
-    for path in &files.main {
-        let Ok(file) = File::open(path) else { continue };
-        let mut lines = Lines::new(BufReader::with_capacity(128 * 1024, file), LIMIT);
-        while let Ok(Some((_, line))) = lines.next() {
-            let (Line::Text(bytes) | Line::Unended(bytes)) = line else { continue };
-            let key = match Head::of(bytes, false) {
-                Some(head) => short_key(&head.workflow_id, &head.task_id),
-                None => {
-                    let Ok(ids) = serde_json::from_slice::<Ids<'_>>(bytes) else { continue };
-                    short_key(ids.workflow_id.as_deref().unwrap_or_default(), &ids.task_id)
-                }
-            };
-            if !seen.insert(key) {
-                repeated.insert(key);
+/// Tasks that several lines tell of, among those that were noted.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Repeats {
+    seen: Keys,
+    repeated: Keys,
+}
+
+impl Repeats {
+    /// Those in files. What cannot be read here, the reader tells.
+    pub(super) fn among(files: &Files) -> Self {
+        let mut repeats = Self::default();
+        for path in &files.main {
+            let Ok(file) = File::open(path) else { continue };
+            let mut lines = Lines::new(BufReader::with_capacity(128 * 1024, file), LIMIT);
+            while let Ok(Some((_, line))) = lines.next() {
+                let (Line::Text(bytes) | Line::Unended(bytes)) = line else { continue };
+                let key = match Head::of(bytes, false) {
+                    Some(head) => short_key(&head.workflow_id, &head.task_id),
+                    None => {
+                        let Ok(ids) = serde_json::from_slice::<Ids<'_>>(bytes) else { continue };
+                        short_key(ids.workflow_id.as_deref().unwrap_or_default(), &ids.task_id)
+                    }
+                };
+                repeats.note(key);
             }
         }
+        repeats.finish();
+        repeats
     }
-    repeated
+
+    pub(super) fn note(&mut self, key: u64) {
+        if !self.seen.insert(key) {
+            self.repeated.insert(key);
+        }
+    }
+
+    /// All are noted: which they were need not be kept.
+    pub(super) fn finish(&mut self) {
+        self.seen = Keys::default();
+    }
 }

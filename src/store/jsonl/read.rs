@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::files::{Files, cannot_read};
 use super::head::Head;
+use super::joined::short_key;
 use super::lines::{LIMIT, Line, Lines};
 use crate::query::wanted::Wanted;
 use crate::record::Record;
@@ -167,8 +168,8 @@ pub(super) enum Found {
 /// What the beginning of a line tells.
 #[derive(Debug)]
 pub(super) enum Beginning {
-    /// A task of this workflow, and when it began.
-    Task(String, Option<f64>),
+    /// A task of this workflow, when it began, and what it is told apart by.
+    Task(String, Option<f64>, u64),
     Record(Record),
 }
 
@@ -209,7 +210,8 @@ impl Current {
             if let Line::Text(bytes) = line
                 && let Some(head) = Head::of(bytes, true)
             {
-                return Ok(Beginning::Task(head.workflow_id.into_owned(), head.started_at));
+                let key = short_key(&head.workflow_id, &head.task_id);
+                return Ok(Beginning::Task(head.workflow_id.into_owned(), head.started_at, key));
             }
             record(parse(line, wanted)?, number).map(Beginning::Record)
         })

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::joined::{Repeats, short_key};
 use super::load::key;
 use super::read::{Beginning, read_parts};
 use crate::Result;
@@ -47,16 +48,22 @@ pub fn summaries(path: impl AsRef<Path>) -> Result<Runs> {
     Ok(counts.runs.finish())
 }
 
-/// The same without counting tasks: of most lines only the beginning is looked at.
-pub(super) fn listed(path: &Path) -> Result<Runs> {
+/// The same without counting tasks: of most lines only the beginning is looked at. Tells of which tasks there are several.
+pub(super) fn listed(path: &Path) -> Result<(Runs, Repeats)> {
     let mut workflows = Workflows::default();
+    let mut repeats = Repeats::default();
     let mut runs = CountedRuns::default();
     let mut reader = read_parts(path, Some(Wanted::default()))?;
     while let Some(found) = reader.next_head() {
         match found {
-            Ok(Beginning::Task(workflow_id, started_at)) => runs.list(&workflow_id, started_at),
+            Ok(Beginning::Task(workflow_id, started_at, key)) => {
+                repeats.note(key);
+                runs.list(&workflow_id, started_at);
+            }
             Ok(Beginning::Record(Record::Task(task))) => {
-                runs.list(task.workflow_id.as_deref().unwrap_or_default(), task.started_at);
+                let workflow_id = task.workflow_id.as_deref().unwrap_or_default();
+                repeats.note(short_key(workflow_id, &task.task_id));
+                runs.list(workflow_id, task.started_at);
             }
             Ok(Beginning::Record(Record::Workflow(workflow))) => workflows.add(*workflow),
             Ok(Beginning::Record(Record::Other(_))) => {}
@@ -66,7 +73,8 @@ pub(super) fn listed(path: &Path) -> Result<Runs> {
     for workflow in workflows.joined() {
         runs.add(Ok(workflow.into()));
     }
-    Ok(runs.finish())
+    repeats.finish();
+    Ok((runs.finish(), repeats))
 }
 
 #[derive(Debug, Default)]
