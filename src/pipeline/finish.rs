@@ -91,7 +91,9 @@ fn finish_in_store(
     }
     let lines = left.lines(&mut tasks, !known.has_end, known.has_end);
     let batch = Batch::new(&lines.bytes, &lines.ends);
-    store.write(&batch).and_then(|()| store.close()).map_err(io::Error::other)?;
+    store.write(&batch).map_err(io::Error::other)?;
+    store::take_refused(&mut *store);
+    store.close().map_err(io::Error::other)?;
     recovered.count(&tasks);
     Ok(())
 }

@@ -9,16 +9,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use serde_json::{Map, Value};
+
 use super::config::settings;
 use super::notice::notice;
 use super::retry::Backoff;
 use super::run::Lines;
 use super::sink::{Outcome, Sink};
-use super::spool::{Refused, Spool};
+use super::spool::{self, Spool};
 use super::stats::{self, Totals};
 use crate::context::Number;
+use crate::record::WorkflowObject;
 use crate::settings::WhenFull;
-use crate::store::{RunInfo, Store};
+use crate::store::{Refused, RunInfo, Store};
 use crate::{Error, ErrorKind, Result};
 
 /// How long the writer catches up with a store before it looks at the rings again; and how long when the run has ended, for
@@ -41,9 +44,36 @@ pub(super) struct Lane {
     last_error: Option<Error>,
     /// Records that the store will never have, and the tasks among them.
     lost: (u64, Totals),
+    /// Tasks that the store keeps apart.
+    refused: Totals,
     bytes_written: u64,
+    /// The last record of the run, until the store has all others: it tells what became of them.
+    last: Option<Last>,
     /// The run has ended: what waits is of no use without its end.
     is_ending: bool,
+}
+
+/// The last record of a run, without its totals.
+#[derive(Debug, Clone)]
+pub(super) struct Last {
+    pub(super) workflow: Box<WorkflowObject>,
+    /// The tasks of the run, whatever became of them.
+    pub(super) totals: Totals,
+    /// What else is told with the totals.
+    pub(super) more: Map<String, Value>,
+}
+
+impl Last {
+    fn into_lines(self, totals: Totals) -> Lines {
+        let Self { mut workflow, more, .. } = self;
+        if let Ok(Value::Object(mut record)) = serde_json::to_value(totals) {
+            record.extend(more);
+            workflow.totals = Some(record);
+        }
+        let mut lines = Lines::default();
+        lines.push_workflow(&workflow);
+        lines
+    }
 }
 
 /// How a lane stands at the end of its run.
@@ -66,7 +96,9 @@ impl Lane {
             backoff: Backoff::default(),
             last_error: None,
             lost: (0, Totals::default()),
+            refused: Totals::default(),
             bytes_written: 0,
+            last: None,
             is_ending: false,
         }
     }
@@ -78,7 +110,7 @@ impl Lane {
         }
         if !self.waits() {
             match self.sink.write(lines) {
-                Outcome::Stored => return self.count_stored(lines),
+                Outcome::Stored(refused) => return self.count_stored(lines, &refused),
                 Outcome::Pending => {}
                 Outcome::Failed(error) => self.failed(error),
             }
@@ -119,7 +151,7 @@ impl Lane {
             let Some(spool) = &mut self.spool else { return };
             match spool.append(lines) {
                 Ok(()) => stats::add(&stats::SPOOLED, lines.ends.len() as u64),
-                Err(Refused::Full) => {
+                Err(spool::Refused::Full) => {
                     notice("a store fails for too long: the spool is full");
                     let is_being_written = spool.is_empty() && self.sink.is_pending();
                     if settings().recorder.when_full == WhenFull::Block || is_being_written {
@@ -129,7 +161,7 @@ impl Lane {
                     stats::WAITING.fetch_sub(lines.ends.len() as u64, Ordering::Relaxed);
                     self.lose(&lines);
                 }
-                Err(Refused::Io(error)) => {
+                Err(spool::Refused::Io(error)) => {
                     notice(&format!(
                         "records cannot be kept in {}: {error}; they are kept in memory",
                         spool.folder().display()
@@ -177,8 +209,22 @@ impl Lane {
         self.spool.as_ref().map_or(0, Spool::records)
     }
 
-    /// Writes what waits, if it is time.
+    /// Writes what waits, if it is time; after all else the last record.
     pub(super) fn catch_up(&mut self, now: Instant) {
+        self.write_waiting(now);
+        if !self.waits() {
+            self.send_last();
+        }
+    }
+
+    fn send_last(&mut self) {
+        if let Some(last) = self.last.take() {
+            let totals = self.totals(&last.totals);
+            self.send(&Arc::new(last.into_lines(totals)));
+        }
+    }
+
+    fn write_waiting(&mut self, now: Instant) {
         if !self.waits() {
             return;
         }
@@ -232,10 +278,10 @@ impl Lane {
         match outcome {
             Outcome::Failed(error) => self.failed(error),
             Outcome::Pending => {}
-            Outcome::Stored => {
+            Outcome::Stored(refused) => {
                 let Some(first) = first.or_else(|| self.first()) else { return };
                 let records = first.ends.len() as u64;
-                self.count_stored(&first);
+                self.count_stored(&first, &refused);
                 stats::WAITING.fetch_sub(records, Ordering::Relaxed);
                 match self.spool.as_mut().filter(|spool| !spool.is_empty()) {
                     Some(spool) => {
@@ -248,8 +294,19 @@ impl Lane {
         }
     }
 
-    fn count_stored(&mut self, lines: &Lines) {
-        stats::add(&stats::WRITTEN, lines.ends.len() as u64);
+    fn count_stored(&mut self, lines: &Lines, refused: &[Refused]) {
+        stats::add(&stats::WRITTEN, lines.ends.len().saturating_sub(refused.len()) as u64);
+        for one in refused {
+            let mut task = Totals::default();
+            one.task.iter().for_each(|status| task.count(*status));
+            match one.kept {
+                Some(_) => self.refused.add(&task),
+                None => {
+                    self.lost.0 += 1;
+                    self.lost.1.add(&task);
+                }
+            }
+        }
         stats::add(&stats::BYTES, lines.bytes.len() as u64);
         stats::add(&stats::BATCHES, 1);
         self.bytes_written += lines.bytes.len() as u64;
@@ -286,6 +343,7 @@ impl Lane {
     pub(super) fn totals(&self, of_run: &Totals) -> Totals {
         let mut totals = *of_run;
         totals.lose(&self.lost.1);
+        totals.refuse(&self.refused);
         totals.bytes_written = self.bytes_written;
         totals.spooled = self.spooled();
         totals
@@ -295,13 +353,21 @@ impl Lane {
         self.bytes_written
     }
 
+    /// Gives it the last record of the run.
+    pub(super) fn end_with(&mut self, last: Last) {
+        self.last = Some(last);
+        self.catch_up(Instant::now());
+    }
+
     /// Whether nothing waits.
     pub(super) fn is_done(&self) -> bool {
-        !self.waits()
+        !self.waits() && self.last.is_none()
     }
 
     /// Closes the store. What it would not take by now goes to disk, and where that fails too, it is lost.
     pub(super) fn close(&mut self) -> Closed {
+        self.spill();
+        self.send_last();
         self.spill();
         let closed = self.sink.close();
         let spooled = self.spooled();

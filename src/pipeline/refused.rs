@@ -1,26 +1,28 @@
 //! Records that a store refuses: counted each, told once.
 
-use std::sync::atomic::Ordering;
+use std::sync::Once;
 
 use super::notice::notice;
-use super::stats::{self, REFUSED};
+use super::stats::{self, DROPPED, REFUSED};
 use crate::store::{Refused, WhenRefused};
 
 inventory::submit! { WhenRefused(count) }
 
-fn count(refused: &Refused<'_>) {
-    let is_first = REFUSED.fetch_add(1, Ordering::Relaxed) == 0;
-    if refused.kept.is_none() {
-        stats::add(&stats::DROPPED, 1);
-    }
-    if is_first {
-        let Refused { store, why, kept } = refused;
+fn count(refused: &Refused) {
+    static TOLD: Once = Once::new();
+    let Refused { store, why, kept, .. } = refused;
+    let (counter, name) = match kept {
+        Some(_) => (&REFUSED, "refused"),
+        None => (&DROPPED, "dropped"),
+    };
+    stats::add(counter, 1);
+    TOLD.call_once(|| {
         let rest = match kept {
             Some(place) => format!("it is kept in {place}"),
             None => "it is dropped".to_owned(),
         };
         notice(&format!(
-            "{store} refuses a record: {why}; {rest}, and `stats().refused` counts such records"
+            "{store} refuses a record: {why}; {rest}, and `stats().{name}` counts such records"
         ));
-    }
+    });
 }

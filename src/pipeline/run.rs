@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
+use serde_json::Map;
+
 use super::config::settings;
-use super::lane::Lane;
+use super::lane::{Lane, Last};
 use super::notice::notice;
 use super::recorder;
 use super::resources::Readings;
@@ -323,12 +325,14 @@ impl Run {
             if let Some(add) = self.known_later.take() {
                 add(&mut workflow);
             }
+            let totals = self.totals;
+            let percent = totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
+            let rounded = (percent * 1000.0).round() / 1000.0;
+            let mut more = Map::from_iter([("capture_percent".to_owned(), rounded.into())]);
+            more.extend(self.readings.joules());
             for lane in &mut self.lanes {
-                let totals = lane.totals(&self.totals);
-                workflow.totals = totals_record(totals, duration, &self.readings);
-                let mut lines = Lines::default();
-                lines.push_workflow(&workflow);
-                lane.send(&Arc::new(lines));
+                let (workflow, more) = (workflow.clone(), more.clone());
+                lane.end_with(Last { workflow, totals, more });
             }
         }
         let now = Instant::now();
@@ -425,20 +429,4 @@ impl Run {
     pub(super) fn has_batch(&self) -> bool {
         !self.batch.is_empty()
     }
-}
-
-/// The totals as a workflow's record has them.
-fn totals_record(
-    totals: Totals,
-    duration: u64,
-    readings: &Readings,
-) -> Option<serde_json::Map<String, serde_json::Value>> {
-    let Ok(serde_json::Value::Object(mut record)) = serde_json::to_value(totals) else {
-        return None;
-    };
-    let percent = totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
-    let rounded = (percent * 1000.0).round() / 1000.0;
-    record.insert("capture_percent".to_owned(), rounded.into());
-    record.extend(readings.joules());
-    Some(record)
 }

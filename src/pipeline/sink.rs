@@ -12,7 +12,7 @@ use super::run::Lines;
 use super::{file_size, recorder, rings, session, stats};
 use crate::context::Number;
 use crate::settings::Durability;
-use crate::store::Store;
+use crate::store::{Refused, Store, take_refused};
 use crate::{Error, ErrorKind, Result};
 
 /// How long the end of a run waits for a store on another thread to close.
@@ -21,7 +21,8 @@ const CLOSING: Duration = Duration::from_millis(200);
 /// What became of a batch.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Stored,
+    /// All but these records.
+    Stored(Vec<Refused>),
     /// It is being written. Nothing else is before that has ended.
     Pending,
     Failed(Error),
@@ -59,7 +60,7 @@ impl Sink {
         };
         let began = Instant::now();
         let written = recorder::storing(|| write(*run, &mut **store, lines));
-        let outcome = written.map_or_else(Outcome::Failed, |()| Outcome::Stored);
+        let outcome = written.map_or_else(Outcome::Failed, Outcome::Stored);
         if began.elapsed() > recorder::SLOW.max(settings().recorder.max_wait_ms)
             && let Self::Inline(run, store) = std::mem::replace(self, Self::Gone)
         {
@@ -113,7 +114,7 @@ enum Job {
 /// A store on a thread of its own, which ends with this.
 pub(super) struct Apart {
     jobs: Sender<Job>,
-    answers: Receiver<Result<()>>,
+    answers: Receiver<Result<Vec<Refused>>>,
     is_pending: bool,
 }
 
@@ -155,7 +156,7 @@ impl Apart {
             Ok(answer) => answer,
         };
         self.is_pending = false;
-        answer.map_or_else(Outcome::Failed, |()| Outcome::Stored)
+        answer.map_or_else(Outcome::Failed, Outcome::Stored)
     }
 
     fn close(&mut self) -> Result<()> {
@@ -163,7 +164,7 @@ impl Apart {
             return Ok(());
         }
         match self.answers.recv_timeout(CLOSING) {
-            Ok(answer) => answer,
+            Ok(answer) => answer.map(drop),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(()),
         }
     }
@@ -173,11 +174,16 @@ fn gone() -> Error {
     Error::new(ErrorKind::Store, "the thread of the store is gone")
 }
 
-fn serve(run: Number, store: &mut dyn Store, to_do: &Receiver<Job>, answer: &Sender<Result<()>>) {
+fn serve(
+    run: Number,
+    store: &mut dyn Store,
+    to_do: &Receiver<Job>,
+    answer: &Sender<Result<Vec<Refused>>>,
+) {
     for job in to_do {
         let answered = match job {
             Job::Write(lines) => answer.send(write(run, store, &lines)),
-            Job::Close => answer.send(guarded(|| store.close())),
+            Job::Close => answer.send(guarded(|| store.close()).map(|()| Vec::new())),
             Job::Open(lines) => {
                 if let Err(error) = guarded(|| store.write_open(&lines.batch())) {
                     notice(&error.to_string());
@@ -192,7 +198,8 @@ fn serve(run: Number, store: &mut dyn Store, to_do: &Receiver<Job>, answer: &Sen
     }
 }
 
-fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<()> {
+/// Writes a batch; which of its records the store would not have.
+fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<Vec<Refused>> {
     let mut file = None;
     guarded(|| {
         file = store.prepare(lines.bytes.len() as u64)?;
@@ -203,6 +210,12 @@ fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<()> {
         session::note_file(run, &file);
     }
     guarded(|| store.write(&lines.batch()))?;
+    let mut refused = Vec::new();
+    // They are written, whatever else it says.
+    _ = guarded(|| {
+        refused = take_refused(store);
+        Ok(())
+    });
     if settings().recorder.durability == Durability::System {
         match guarded(|| store.sync()) {
             Ok(()) => stats::add(&stats::SYNCED, lines.ends.len() as u64),
@@ -213,7 +226,7 @@ fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<()> {
             }
         }
     }
-    Ok(())
+    Ok(refused)
 }
 
 /// A store that panics has failed; its thread goes on.

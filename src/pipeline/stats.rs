@@ -25,7 +25,7 @@ pub struct Stats {
     pub batches: u64,
     /// Records that no store will ever have.
     pub dropped: u64,
-    /// Records that a store would not have among the others. It keeps them apart, or they are `dropped` too.
+    /// Records that a store would not have among the others, and keeps apart.
     pub refused: u64,
     /// Records that wait because their store failed or is slow; they are tried again.
     pub waiting: u64,
@@ -51,6 +51,10 @@ pub struct Totals {
     pub running: u64,
     /// Tasks of which no record was kept.
     pub dropped: u64,
+    /// Tasks that the store would not have among the others, and keeps apart: those that were written, were dropped and were refused are all
+    /// that there were.
+    #[serde(default)]
+    pub refused: u64,
     /// Records that wait on disk for their store; the next run writes them, or `runlore replay`.
     #[serde(default)]
     pub spooled: u64,
@@ -80,11 +84,21 @@ impl Totals {
 
     /// These tasks were counted, and will never be stored.
     pub(super) fn lose(&mut self, lost: &Self) {
-        self.tasks -= lost.tasks;
-        self.finished -= lost.finished;
-        self.errors -= lost.errors;
-        self.running -= lost.running;
+        self.take_out(lost);
         self.dropped += lost.tasks;
+    }
+
+    /// These tasks were counted, and the store keeps them apart.
+    pub(super) fn refuse(&mut self, refused: &Self) {
+        self.take_out(refused);
+        self.refused += refused.tasks;
+    }
+
+    fn take_out(&mut self, others: &Self) {
+        self.tasks -= others.tasks;
+        self.finished -= others.finished;
+        self.errors -= others.errors;
+        self.running -= others.running;
     }
 
     /// Counts a task.

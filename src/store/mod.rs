@@ -23,7 +23,6 @@ pub mod mongodb;
 mod plain;
 mod private;
 mod reading;
-#[cfg(feature = "mongodb")]
 mod refused;
 mod sink;
 #[cfg(feature = "sqlite")]
@@ -44,8 +43,8 @@ pub(crate) use private::{create_private, private_folder, private_folders};
 pub(crate) use private::{open_private, replace_private};
 pub use reading::SourceEntry;
 pub(crate) use reading::source;
-#[cfg(feature = "mongodb")]
-pub(crate) use refused::{Refused, WhenRefused, refuse};
+pub use refused::Refused;
+pub(crate) use refused::{WhenRefused, take_refused};
 pub use sink::Sink;
 
 use crate::record::scrub;
@@ -101,6 +100,12 @@ pub trait Store: Send {
 
     /// Stores records, all or none.
     fn write(&mut self, batch: &Batch<'_>) -> Result<()>;
+
+    /// Records of the writes before that it would not have among the others, whatever it was asked: each of them once, after a
+    /// write that returned no error. They count as refused or lost, not as written.
+    fn refused(&mut self) -> Vec<Refused> {
+        Vec::new()
+    }
 
     /// Sees to it that what was written survives the machine.
     fn sync(&mut self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Batch, RunInfo, Store, StoreChoice};
+use super::{Batch, RunInfo, Store, StoreChoice, take_refused};
 use crate::Result;
 use crate::once::Once;
 use crate::record::{Id, Record};
@@ -101,6 +101,7 @@ impl Sink {
         let batch = Batch::new(&self.lines, &self.ends);
         self.store.prepare(self.lines.len() as u64)?;
         self.store.write(&batch)?;
+        take_refused(&mut *self.store);
         self.written += self.ends.len() as u64;
         self.lines.clear();
         self.ends.clear();

@@ -13,7 +13,7 @@ use crate::pipeline::retry::Backoff;
 use crate::pipeline::run::Lines;
 use crate::pipeline::{file_size, recover, rings};
 use crate::settings::Durability;
-use crate::store::{RunInfo, Store, StoreChoice};
+use crate::store::{RunInfo, Store, StoreChoice, take_refused};
 use crate::{Error, ErrorKind, Result};
 
 /// How far a [`replay`] has come.
@@ -117,6 +117,7 @@ fn write_missing(store: &mut dyn Store, lines: Lines) -> Result<u64> {
     }
     store.prepare(lines.bytes.len() as u64)?;
     store.write(&lines.batch())?;
+    take_refused(store);
     if settings().recorder.durability == Durability::System {
         store.sync()?;
     }

@@ -135,6 +135,8 @@ impl Writer {
             order.reverse();
         }
         sorted.clear();
+        let is_whole = open.start == 0;
+        sorted.extend_from_slice(if is_whole { &bytes[..4] } else { &[] });
         for index in &*order {
             let end = elements.get(index + 1).map_or(bytes.len(), |next| next.start);
             sorted.extend_from_slice(&bytes[elements[*index].start..end]);
@@ -143,8 +145,13 @@ impl Writer {
             // It has places that another object may not have.
             order.clear();
         }
-        bytes.truncate(open.start + 4);
-        bytes.extend_from_slice(sorted);
+        if is_whole {
+            // Most of a record is in it once more: that need not be copied back.
+            std::mem::swap(bytes, sorted);
+        } else {
+            bytes.truncate(open.start + 4);
+            bytes.extend_from_slice(sorted);
+        }
         orders.truncate(REMEMBERED);
     }
 

@@ -110,7 +110,11 @@ impl Form for Capture<'_> {
 
     fn text(&mut self, bytes: &[u8]) {
         self.is(kind::STRING);
-        self.writer.text(&String::from_utf8_lossy(bytes));
+        // Nearly all are text, and to find that out is faster than to replace what is not.
+        match str::from_utf8(bytes) {
+            Ok(text) => self.writer.text(text),
+            Err(_) => self.writer.text(&String::from_utf8_lossy(bytes)),
+        }
     }
 
     fn boolean(&mut self, value: bool) {

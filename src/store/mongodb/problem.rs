@@ -80,6 +80,19 @@ pub(super) fn is_passing(error: &DriverError) -> bool {
         }
 }
 
+/// Errors that are about what the server is asked for, whatever the documents: rights, room, and what it waits for in vain.
+const OF_SERVER: [i32; 14] = [13, 18, 24, 26, 50, 59, 64, 79, 100, 112, 133, 202, 8000, 14_031];
+
+/// Whether the server, or the driver in its place, refuses a command as a whole, and a document in it may be why.
+pub(super) fn is_refusal(error: &DriverError) -> bool {
+    !is_passing(error)
+        && match &*error.kind {
+            Kind::Command(command) => !OF_SERVER.contains(&command.code),
+            Kind::InvalidArgument { .. } => true,
+            _ => false,
+        }
+}
+
 /// Whether the server refuses the one document that it was given, not all that is asked of it.
 pub(super) fn is_of_document(error: &DriverError) -> bool {
     matches!(&*error.kind, Kind::Write(WriteFailure::WriteError(_)))

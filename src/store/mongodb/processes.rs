@@ -56,7 +56,7 @@ impl Putting<'_> {
                     if in_vain == IN_VAIN {
                         // Another has the same in a field that somebody made unique.
                         let text = serde_json::to_string(workflow).map_err(not_json)?;
-                        return self.refused(&text, &why);
+                        return self.refused(&text, &why, true);
                     }
                 }
             }
@@ -119,7 +119,7 @@ impl Putting<'_> {
     }
 
     /// Stores what a process told, in place of what it told before; false where somebody else has done so meanwhile.
-    fn put_process(&self, process: &WorkflowObject, known: Option<&Process>) -> Result<bool> {
+    fn put_process(&mut self, process: &WorkflowObject, known: Option<&Process>) -> Result<bool> {
         let text = serde_json::to_string(process).map_err(not_json)?;
         let document = |id: &str, revision: i64| {
             let id = doc! {"_id": id, "workflow_id": &process.workflow_id, "rev": revision, "json": &text};

@@ -1,23 +1,26 @@
 //! Tasks into their collection, joined with what is there of the same id.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use mongodb::error::{Error as DriverError, ErrorKind as Kind};
 use mongodb::options::InsertManyOptions;
+use serde::Deserialize;
 
 use super::collections::Collections;
 use super::connection::Connection;
 use super::decode::Stored;
 use super::document::{Encoded, Label, REVISION, now};
-use super::problem::{DUPLICATE, code, explain, is_of_document, is_passing, scrubbed};
+use super::problem::{DUPLICATE, code, explain, is_of_document, is_passing, is_refusal, scrubbed};
 use super::shrink;
 use super::write::Documents;
-use crate::record::TaskObject;
+use crate::record::{Status, TaskObject};
 use crate::store::join::join_task;
-use crate::store::{CapturedRecord, Refused, refuse};
+use crate::store::{CapturedRecord, Refused};
 use crate::{Error, ErrorKind, Result};
 
 /// How long one command may take: a server that is slow is given time, and one that hangs is not waited for.
@@ -28,6 +31,8 @@ const AT_ONCE: usize = 250;
 const ATTEMPTS: usize = 20;
 /// How often a task may be said to be there, and not be: somebody may delete it meanwhile, but not every time.
 pub(super) const IN_VAIN: usize = 3;
+/// How many commands are refused before it is clear that no document is why.
+const MOST_IN_VAIN: usize = 32;
 /// Ids that are looked for at once.
 const IDS: usize = 1000;
 
@@ -35,7 +40,11 @@ const IDS: usize = 1000;
 pub(super) struct Putting<'a> {
     pub(super) connection: &'a Connection,
     pub(super) documents: &'a mut Documents,
+    pub(super) refusals: &'a mut Refusals,
 }
+
+/// What was refused, by the hash of its text: a batch that is tried again refuses the same.
+pub(super) type Refusals = HashMap<u128, Refused>;
 
 /// A task on its way, and what it was made of.
 pub(super) struct Task<'a> {
@@ -60,8 +69,11 @@ impl TaskRecord<'_> {
 /// Why one document of several was not inserted.
 struct Failed {
     index: usize,
-    code: i32,
+    /// None where the command was refused, not the document in it.
+    code: Option<i32>,
     why: String,
+    /// Whether it is known to be the document's fault: the server said so, or took others.
+    is_sure: bool,
 }
 
 impl Putting<'_> {
@@ -84,15 +96,15 @@ impl Putting<'_> {
         while documents.peek().is_some() {
             let some: Vec<_> = documents.by_ref().take(AT_ONCE).collect();
             let count = some.len();
-            let now = self.insert(self.collections().tasks(), some)?;
+            let now = self.insert(&self.collections().tasks(), some)?;
             failed.extend(now.into_iter().map(|it| Failed { index: first + it.index, ..it }));
             first += count;
         }
         let (known, refused): (Vec<_>, Vec<_>) =
-            failed.into_iter().partition(|failed| failed.code == DUPLICATE);
+            failed.into_iter().partition(|failed| failed.code == Some(DUPLICATE));
         for failed in refused {
             let (id, record) = &records[failed.index];
-            self.put_sealed(id, record.text(), &failed.why)?;
+            self.put_sealed(id, record.text(), &failed)?;
         }
         let known: Vec<_> = known.iter().map(|failed| &records[failed.index]).collect();
         let ids: Vec<&str> = known.iter().map(|(id, _)| &**id).collect();
@@ -107,31 +119,82 @@ impl Putting<'_> {
     }
 
     /// Inserts documents, each by itself; tells which of them were not, and why.
+    ///
+    /// A command that is refused as a whole is tried again with half of them each, the largest parts first: if a document is why,
+    /// the others get in. Where none does, it is not a document that is wrong.
     fn insert(
         &self,
-        into: Collection<RawDocumentBuf>,
+        into: &Collection<RawDocumentBuf>,
         documents: Vec<RawDocumentBuf>,
     ) -> Result<Vec<Failed>> {
+        let documents = Arc::new(documents);
+        let (mut failed, mut alone) = (Vec::new(), Vec::new());
+        let (mut is_any_in, mut in_vain) = (false, 0);
+        let mut parts = VecDeque::new();
+        parts.push_back(0..documents.len());
+        while let Some(part) = parts.pop_front() {
+            let error = match self.insert_part(into.clone(), &documents, part.clone())? {
+                Ok(some) => {
+                    is_any_in = true;
+                    failed.extend(some);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            in_vain += 1;
+            if !is_any_in && in_vain == MOST_IN_VAIN {
+                return Err(self.problem(&error));
+            }
+            let middle = part.start + part.len() / 2;
+            match part.len() {
+                1 => alone.push((part.start, error)),
+                _ => parts.extend([part.start..middle, middle..part.end]),
+            }
+        }
+        if let Some((_, error)) = alone.first()
+            && !is_any_in
+            && documents.len() > 1
+        {
+            return Err(self.problem(error));
+        }
+        failed.extend(alone.into_iter().map(|(index, error)| {
+            let (why, is_sure) = (scrubbed(&error), is_any_in);
+            Failed { index, code: None, why, is_sure }
+        }));
+        Ok(failed)
+    }
+
+    /// Inserts some of the documents; an error where the server refuses all of them together.
+    fn insert_part(
+        &self,
+        into: Collection<RawDocumentBuf>,
+        documents: &Arc<Vec<RawDocumentBuf>>,
+        part: Range<usize>,
+    ) -> Result<Result<Vec<Failed>, DriverError>> {
         let shown = self.connection.shown().to_owned();
+        let documents = Arc::clone(documents);
         self.connection.run_for(LONGEST, async move {
             let mut has_tried = false;
             loop {
                 let mut options = InsertManyOptions::default();
                 options.ordered = Some(false);
-                let inserted = into.insert_many(&documents).with_options(options).await;
-                let Err(error) = inserted else { return Ok(Vec::new()) };
+                let some = &documents[part.clone()];
+                let Err(error) = into.insert_many(some).with_options(options).await else {
+                    return Ok(Ok(Vec::new()));
+                };
                 match &*error.kind {
                     Kind::InsertMany(many) if many.write_concern_error.is_none() => {
                         let failed = many.write_errors.iter().flatten();
-                        return Ok(failed
-                            .map(|one| Failed {
-                                index: one.index,
-                                code: one.code,
-                                why: one.message.clone(),
-                            })
-                            .collect());
+                        let failed = failed.map(|one| Failed {
+                            index: part.start + one.index,
+                            code: Some(one.code),
+                            why: one.message.clone(),
+                            is_sure: true,
+                        });
+                        return Ok(Ok(failed.collect()));
                     }
                     _ if is_passing(&error) && !has_tried => has_tried = true,
+                    _ if is_refusal(&error) => return Ok(Err(error)),
                     _ => return Err(explain(&shown, &error)),
                 }
             }
@@ -211,7 +274,7 @@ impl Putting<'_> {
                 in_vain += 1;
                 if in_vain == IN_VAIN {
                     // Another has the same in a field that somebody made unique.
-                    self.refused(text, &why)?;
+                    self.refused(text, &why, true)?;
                     return Ok(None);
                 }
                 continue;
@@ -245,12 +308,12 @@ impl Putting<'_> {
         let mut label = Label::new(self.documents.next_id());
         label.unique_id = is_copy.then_some(unique);
         let document = self.documents.fitting(text, &label)?.document;
-        let failed = self.insert(self.collections().tasks(), vec![document])?;
+        let failed = self.insert(&self.collections().tasks(), vec![document])?;
         match failed.into_iter().next() {
             None => Ok(None),
-            Some(failed) if failed.code == DUPLICATE => Ok(Some(failed.why)),
+            Some(failed) if failed.code == Some(DUPLICATE) => Ok(Some(failed.why)),
             Some(failed) => {
-                self.put_sealed(unique, text, &failed.why)?;
+                self.put_sealed(unique, text, &failed)?;
                 Ok(None)
             }
         }
@@ -280,10 +343,12 @@ impl Putting<'_> {
                 Ok(true) => {
                     return Ok(Some(Stored { revision: Some(revision), json, ..known.clone() }));
                 }
-                Err(error) if !is_of_document(&error) => return Err(self.problem(&error)),
+                Err(error) if !is_of_document(&error) && !is_refusal(&error) => {
+                    return Err(self.problem(&error));
+                }
                 // What is there stays as it is.
                 Err(error) if is_sealed => {
-                    self.refused(&text, &scrubbed(&error))?;
+                    self.refused(&text, &scrubbed(&error), is_of_document(&error))?;
                     return Ok(Some(known.clone()));
                 }
                 Err(_) => {}
@@ -311,23 +376,24 @@ impl Putting<'_> {
     }
 
     /// Stores what the server does not take as it is: its core, and its text.
-    fn put_sealed(&mut self, id: &str, text: &str, why: &str) -> Result<()> {
+    fn put_sealed(&mut self, id: &str, text: &str, before: &Failed) -> Result<()> {
         let label = Label { is_sealed: true, ..Label::new(self.documents.next_id()) };
         let document = self.documents.fitting(text, &label)?.document;
-        let failed = self.insert(self.collections().tasks(), vec![document])?;
+        let failed = self.insert(&self.collections().tasks(), vec![document])?;
         match failed.first() {
             None => Ok(()),
-            Some(failed) if failed.code == DUPLICATE => {
+            Some(failed) if failed.code == Some(DUPLICATE) => {
                 let known = self.stored(&[id])?.remove(id);
                 self.join(id, text, known).map(|_| ())
             }
-            Some(_) => self.refused(text, why),
+            Some(failed) => self.refused(text, &before.why, before.is_sure || failed.is_sure),
         }
     }
 
     /// Keeps a record apart that the server does not want among the others, so that none of these is held up by it. Where it takes
-    /// it nowhere, the record is lost: to try it for ever would cost all that come after it.
-    pub(super) fn refused(&self, text: &str, why: &str) -> Result<()> {
+    /// it nowhere, the record is lost: to try it for ever would cost all that come after it. Unless the server may be refusing everything,
+    /// because it is not sure that the record is why.
+    pub(super) fn refused(&mut self, text: &str, why: &str, is_sure: bool) -> Result<()> {
         let end = (0..=text.len().min(shrink::LARGEST - 4096))
             .rev()
             .find(|at| text.is_char_boundary(*at))
@@ -340,45 +406,48 @@ impl Putting<'_> {
         }};
         let kept = self.patiently(move |collections| {
             let (id, update) = (doc! {"_id": &id}, update.clone());
-            async move {
-                let done = collections.refused().update_one(id, update).upsert(true).await?;
-                Ok(done.matched_count > 0)
-            }
+            async move { collections.refused().update_one(id, update).upsert(true).await }
         })?;
-        let kept = match kept {
-            // Of a record that is tried again it was told before.
-            Ok(true) => return Ok(()),
-            Ok(false) => Some("its collection refused_records"),
-            Err(_) => None,
-        };
-        refuse(&Refused { store: self.connection.shown(), why: &why, kept });
+        if let Err(error) = &kept
+            && !is_sure
+            && !is_of_document(error)
+        {
+            return Err(self.problem(error));
+        }
+        let kept = kept.is_ok().then(|| "its collection refused_records".to_owned());
+        let store = self.connection.shown().to_owned();
+        self.refusals.insert(hash, Refused { store, why, kept, task: task_in(text) });
         Ok(())
     }
 
     /// Inserts documents, each with the text of its record, unless they are there already; gives what the server says of the last one
     /// that is.
     pub(super) fn insert_new(
-        &self,
+        &mut self,
         into: Collection<RawDocumentBuf>,
         documents: Vec<(RawDocumentBuf, &str)>,
     ) -> Result<Option<String>> {
         let (documents, texts): (Vec<_>, Vec<_>) = documents.into_iter().unzip();
         let mut known = None;
-        for failed in self.insert(into, documents)? {
+        for failed in self.insert(&into, documents)? {
             match failed.code {
-                DUPLICATE => known = Some(failed.why),
-                _ => self.refused(texts[failed.index], &failed.why)?,
+                Some(DUPLICATE) => known = Some(failed.why),
+                _ => self.refused(texts[failed.index], &failed.why, failed.is_sure)?,
             }
         }
         Ok(known)
     }
 
     /// Whether a document was replaced; one that the server does not want is kept apart, and done with.
-    pub(super) fn settled(&self, replaced: Result<bool, DriverError>, text: &str) -> Result<bool> {
+    pub(super) fn settled(
+        &mut self,
+        replaced: Result<bool, DriverError>,
+        text: &str,
+    ) -> Result<bool> {
         match replaced {
             Ok(is_replaced) => Ok(is_replaced),
-            Err(error) if is_of_document(&error) => {
-                self.refused(text, &scrubbed(&error)).map(|()| true)
+            Err(error) if is_of_document(&error) || is_refusal(&error) => {
+                self.refused(text, &scrubbed(&error), is_of_document(&error)).map(|()| true)
             }
             Err(error) => Err(self.problem(&error)),
         }
@@ -397,6 +466,17 @@ pub(super) fn raw(id: &Bson) -> RawBsonRef<'_> {
         Bson::String(id) => RawBsonRef::String(id),
         _ => RawBsonRef::Null,
     }
+}
+
+/// How the task stands in a record; none where it is no task.
+fn task_in(text: &str) -> Option<Status> {
+    #[derive(Deserialize)]
+    struct Standing {
+        r#type: String,
+        status: Status,
+    }
+    let standing: Standing = serde_json::from_str(text).ok()?;
+    (standing.r#type == "task").then_some(standing.status)
 }
 
 pub(super) fn not_json(error: serde_json::Error) -> Error {

@@ -12,10 +12,10 @@ use super::connection::{Connection, Link};
 use super::document::{Encoded, Encoder, Label};
 use super::place::Place;
 use super::problem::{code, explain};
-use super::put::{Putting, Task, TaskRecord, not_json};
+use super::put::{Putting, Refusals, Task, TaskRecord, not_json};
 use super::{indexes, processes, shrink};
 use crate::record::Record;
-use crate::store::{Batch, CapturedRecord, RunInfo, Store};
+use crate::store::{Batch, CapturedRecord, Refused, RunInfo, Store};
 use crate::{Error, ErrorKind, Result};
 
 /// How long making indexes may take: on a large collection that is long.
@@ -119,6 +119,7 @@ pub struct MongodbStore {
     /// Where queues and spool are kept: not beside files of JSON lines, which would be taken for the same store.
     folder: Option<PathBuf>,
     documents: Documents,
+    refusals: Refusals,
     has_indexes: bool,
 }
 
@@ -141,6 +142,7 @@ impl MongodbStore {
             link: Link::new(place),
             folder: std::path::absolute(databases.jsonl.path.join(FOLDER)).ok(),
             documents: Documents::default(),
+            refusals: Refusals::default(),
             has_indexes: false,
         })
     }
@@ -172,7 +174,8 @@ impl Store for MongodbStore {
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
         let connection = self.link.get()?;
         self.make_indexes(&connection)?;
-        let mut putting = Putting { connection: &connection, documents: &mut self.documents };
+        let (documents, refusals) = (&mut self.documents, &mut self.refusals);
+        let mut putting = Putting { connection: &connection, documents, refusals };
         let mut tasks = Vec::new();
         let (mut workflows, mut others) = (Vec::new(), Vec::new());
         for record in batch.captured() {
@@ -180,7 +183,7 @@ impl Store for MongodbStore {
                 Ok(Sorted::Task(task)) => tasks.push(task),
                 Ok(Sorted::Workflow(workflow)) => workflows.push(workflow),
                 Ok(Sorted::Other(text)) => others.push((processes::other(&text)?, record.text())),
-                Err(error) => putting.refused(record.text(), &error.to_string())?,
+                Err(error) => putting.refused(record.text(), &error.to_string(), true)?,
             }
         }
         putting.tasks(tasks)?;
@@ -194,7 +197,14 @@ impl Store for MongodbStore {
     }
 
     fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
-        self.write(batch)
+        let written = self.write(batch);
+        // They come again when they end, and count then.
+        self.refusals.clear();
+        written
+    }
+
+    fn refused(&mut self) -> Vec<Refused> {
+        self.refusals.drain().map(|(_, refused)| refused).collect()
     }
 
     fn close(&mut self) -> Result<()> {

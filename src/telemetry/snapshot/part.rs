@@ -56,7 +56,7 @@ macro_rules! coded {
             const ORDER: [usize; KEYS.len()] = order(KEYS);
 
             #[derive(Debug)]
-            pub struct Seen<'a> {
+            pub(in crate::telemetry) struct Seen<'a> {
                 $($field: <$code as Code>::Seen<'a>,)*
             }
 
