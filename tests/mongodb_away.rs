@@ -8,9 +8,15 @@ use runlore::telemetry_task;
 use tempfile::TempDir;
 
 use crate::mongo_server::{Server, Want, queues, recording, stored, until_stored};
-use crate::support::{is_child, tried};
+use crate::support::{finished_in_time, is_child, number, tried};
 
 const IN_PARTS: &str = "mongodb_away::records_in_three_parts";
+const TOO_MUCH: &str = "mongodb_away::records_more_than_there_is_room_for";
+
+/// Tasks of a run, in three parts of pairs.
+fn tasks() -> u64 {
+    number("RUNLORE_TEST_TASKS").map_or(1200, |tasks| tasks.clamp(1200, 6000) / 6 * 6)
+}
 
 #[telemetry_task]
 fn outer(n: u64) -> u64 {
@@ -22,6 +28,11 @@ fn inner(n: u64) -> u64 {
     n
 }
 
+#[telemetry_task(telemetry = "none")]
+fn small(n: u64) -> u64 {
+    n
+}
+
 /// What a process does while its server dies and comes back: it goes on when it is told to.
 #[test]
 fn records_in_three_parts() {
@@ -30,7 +41,7 @@ fn records_in_three_parts() {
     }
     let run = runlore::workflow("train").store(std::env::var("STORE").unwrap()).start().unwrap();
     for _ in 0..3 {
-        (0..200).for_each(|n| assert_eq!(outer(n), n + 1));
+        (0..tasks() / 6).for_each(|n| assert_eq!(outer(n), n + 1));
         println!("part");
         std::io::stdin().read_line(&mut String::new()).unwrap();
     }
@@ -38,7 +49,7 @@ fn records_in_three_parts() {
         until_stored();
     }
     let totals = run.finish().unwrap();
-    assert_eq!((totals.tasks, totals.dropped), (1200, 0));
+    assert_eq!((totals.tasks, totals.dropped), (tasks(), 0));
     println!("{} wait", totals.spooled);
     std::process::exit(7);
 }
@@ -92,7 +103,8 @@ impl Parts {
 fn assert_each_once(uri: &str) {
     let id = |task: &mongodb::bson::Document| task.get_str("task_id").unwrap().to_owned();
     let ids: Vec<_> = stored(uri, "tasks").iter().map(id).collect();
-    assert_eq!((ids.len(), ids.iter().collect::<HashSet<_>>().len()), (1200, 1200));
+    let different: HashSet<_> = ids.iter().collect();
+    assert_eq!((ids.len() as u64, different.len() as u64), (tasks(), tasks()));
     let workflows = stored(uri, "workflows");
     assert_eq!(workflows.len(), 1);
     assert_eq!(workflows[0].get_str("status").unwrap(), "FINISHED");
@@ -106,14 +118,17 @@ fn from_the_start() {
     let mut parts = Parts::start(&uri, false);
     (0..3).for_each(|_| parts.next());
     let (folder, waiting) = parts.end();
-    assert_eq!(waiting, 1202);
+    assert_eq!(waiting, tasks() + 2);
     let spool = queues(&folder).join(".spool");
     runlore::replay(&spool, &uri, |_| ()).expect_err("the server is away");
     server.restart(&[Want::Durability]);
-    assert_eq!(runlore::replay(&spool, &uri, |_| ()).unwrap().records, 1202);
+    assert_eq!(runlore::replay(&spool, &uri, |_| ()).unwrap().records, tasks() + 2);
     assert_each_once(&uri);
     assert!(!spool.exists());
-    tried("a MongoDB server that is away from the start", "1,200 tasks, replayed by hand");
+    tried(
+        "a MongoDB server that is away from the start",
+        format!("{} tasks, replayed by hand", tasks()),
+    );
 }
 
 #[test]
@@ -125,11 +140,14 @@ fn from_the_middle_on() {
     server.kill();
     (0..2).for_each(|_| parts.next());
     let (folder, waiting) = parts.end();
-    assert!(waiting >= 800, "{waiting}");
+    assert!(waiting >= tasks() / 3 * 2, "{waiting}");
     server.restart(&[Want::Durability]);
     runlore::replay(queues(&folder), &uri, |_| ()).unwrap();
     assert_each_once(&uri);
-    tried("a MongoDB server killed in the middle of the run", "1,200 tasks, replayed by hand");
+    tried(
+        "a MongoDB server killed in the middle of the run",
+        format!("{} tasks, replayed by hand", tasks()),
+    );
 }
 
 #[test]
@@ -146,5 +164,56 @@ fn for_a_while() {
     // What the end of the run was too short for, on a busy machine.
     runlore::replay(queues(&folder), &uri, |_| ()).unwrap();
     assert_each_once(&uri);
-    tried("a MongoDB server killed and back", "1,200 tasks, by itself");
+    tried("a MongoDB server killed and back", format!("{} tasks, by itself", tasks()));
+}
+
+/// What a process does that has little room for what its server does not take.
+#[test]
+fn records_more_than_there_is_room_for() {
+    if !is_child(TOO_MUCH) {
+        return;
+    }
+    let run = runlore::workflow("train").store(std::env::var("STORE").unwrap()).start().unwrap();
+    for n in 0..tasks() {
+        assert_eq!(small(n), n);
+        // A batch finds room on disk as a whole, or none.
+        if n % 100 == 99 {
+            _ = runlore::flush();
+        }
+    }
+    // It says how much was not stored, or nothing where all is counted already.
+    _ = run.finish();
+    println!("{} are dropped", runlore::stats().dropped);
+    std::process::exit(7);
+}
+
+#[test]
+fn with_a_spool_that_is_full() {
+    let Some(mut server) = Server::start(&[Want::Durability]) else { return };
+    for policy in ["block", "drop"] {
+        let uri = server.database();
+        server.kill();
+        let (mut command, folder) = recording(TOO_MUCH, &uri);
+        command.env("RUNLORE_RECORDER__SPOOL_BYTES", "200KiB");
+        command.env("RUNLORE_RECORDER__BACKLOG_BYTES", "200KiB");
+        command.env("RUNLORE_RECORDER__WHEN_FULL", policy);
+        let output = finished_in_time(command);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(7), "{policy}: {said}");
+        let dropped = said.lines().find_map(|line| line.strip_suffix(" are dropped")).unwrap();
+        let dropped: u64 = dropped.split_whitespace().last().unwrap().parse().unwrap();
+        assert!(dropped > 0, "{policy}");
+        server.restart(&[Want::Durability]);
+        let replayed = runlore::replay(queues(&folder), &uri, |_| ()).unwrap();
+        assert_eq!(replayed.records + dropped, tasks() + 2, "{policy}");
+        let stored = stored(&uri, "tasks");
+        let ids: HashSet<_> = stored.iter().map(|task| task.get_str("task_id").unwrap()).collect();
+        assert!(!ids.is_empty() && ids.len() == stored.len(), "{policy}");
+        // Of a workflow there are two records.
+        assert!((replayed.records - ids.len() as u64) <= 2, "{policy}");
+    }
+    tried(
+        "a full spool for a MongoDB server that is away",
+        format!("{} tasks, both policies", tasks()),
+    );
 }

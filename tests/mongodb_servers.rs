@@ -135,16 +135,78 @@ fn a_wrong_host_is_told_and_the_program_is_not_held_up() {
     }
 }
 
+/// Lets the server fail in a certain way, so often or until it is told otherwise.
+fn fail(server: &Server, mode: impl Into<Bson>, data: Document) {
+    let mode = mode.into();
+    with_driver(&server.uri("admin"), async |database| {
+        let command = doc! {"configureFailPoint": "failCommand", "mode": mode, "data": data};
+        database.run_command(command).await
+    });
+}
+
+/// So many tasks into a store.
+fn add(sink: &mut Sink, tasks: std::ops::Range<u32>) {
+    for n in tasks {
+        let task = json!({"type": "task", "task_id": format!("t{n}"), "workflow_id": "w", "status": "FINISHED"});
+        sink.add(&Record::from_json(task).unwrap()).unwrap();
+    }
+}
+
+/// A command that is refused, whatever is in it, with a code that many mistakes have.
+fn refused(commands: &[&str]) -> Document {
+    doc! {"failCommands": commands, "errorCode": 2}
+}
+
+#[test]
+fn a_document_that_has_its_command_refused_costs_no_other() {
+    let Some(server) = Server::start(&[Want::FailPoints]) else { return };
+    // The first is refused with the other, and alone: its core and its text are taken.
+    let uri = server.database();
+    let mut sink = Sink::open(&*uri, "test").unwrap();
+    add(&mut sink, 0..2);
+    fail(&server, doc! {"times": 2}, refused(&["insert"]));
+    sink.finish().unwrap();
+    let tasks = stored(&uri, "tasks");
+    assert_eq!((tasks.len(), stored(&uri, "refused_records").len()), (2, 0));
+    let has_text = |id: &str| {
+        let task =
+            tasks.iter().find(|task| task.get_str("task_id").is_ok_and(|it| it == id)).unwrap();
+        task.get_document("_runlore").unwrap().contains_key("json")
+    };
+    assert!(has_text("t0") && !has_text("t1"), "{tasks:?}");
+    // All get in by and by, wherever the wrong ones were.
+    let uri = server.database();
+    let mut sink = Sink::open(&*uri, "test").unwrap();
+    add(&mut sink, 0..200);
+    fail(&server, doc! {"times": 9}, refused(&["insert"]));
+    sink.finish().unwrap();
+    let ids: HashSet<_> = stored(&uri, "tasks")
+        .iter()
+        .map(|task| task.get_str("task_id").unwrap().to_owned())
+        .collect();
+    assert_eq!((ids.len(), stored(&uri, "refused_records").len()), (200, 0));
+}
+
+#[test]
+fn a_server_that_refuses_every_command_loses_no_record() {
+    let Some(server) = Server::start(&[Want::FailPoints]) else { return };
+    for tasks in [2, 100] {
+        let uri = server.database();
+        let (mut command, folder) = recording(RECORDS, &uri);
+        command.env("TASKS", tasks.to_string()).env("IS_IN_VAIN", "yes");
+        fail(&server, "alwaysOn", refused(&["insert", "update"]));
+        expect_success(&finished_in_time(command));
+        fail(&server, "off", Document::new());
+        let replayed = runlore::replay(queues(&folder).join(".spool"), &uri, |_| ()).unwrap();
+        assert_eq!(replayed.records, tasks + 2);
+        assert_eq!(stored(&uri, "tasks").len() as u64, tasks);
+        assert_eq!(stored(&uri, "refused_records").len(), 0);
+    }
+}
+
 #[test]
 fn what_fails_for_a_moment_is_tried_again() {
     let Some(server) = Server::start(&[Want::FailPoints]) else { return };
-    let fail = |times: i32, data: Document| {
-        with_driver(&server.uri("admin"), async |database| {
-            let command =
-                doc! {"configureFailPoint": "failCommand", "mode": {"times": times}, "data": data};
-            database.run_command(command).await
-        });
-    };
     let cases = [
         ("not primary", doc! {"failCommands": ["insert"], "errorCode": 10_107}),
         ("connection closed", doc! {"failCommands": ["insert"], "closeConnection": true}),
@@ -156,13 +218,8 @@ fn what_fails_for_a_moment_is_tried_again() {
     for (name, data) in cases {
         let uri = server.database();
         let mut sink = Sink::open(&*uri, "test").unwrap();
-        let add = |sink: &mut Sink, id: &str| {
-            let task =
-                json!({"type": "task", "task_id": id, "workflow_id": "w", "status": "FINISHED"});
-            sink.add(&Record::from_json(task).unwrap()).unwrap();
-        };
-        (0..50).for_each(|n| add(&mut sink, &format!("t{n}")));
-        fail(1, data);
+        add(&mut sink, 0..50);
+        fail(&server, doc! {"times": 1}, data);
         assert_eq!(sink.finish().unwrap_or_else(|error| panic!("{name}: {error}")), 50);
         assert_eq!(stored(&uri, "tasks").len(), 50, "{name}");
     }

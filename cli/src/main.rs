@@ -58,7 +58,7 @@ Examples:
 
 Exit codes: 0 fine, 1 an error, 2 a finding.")]
 struct Cli {
-    /// The records: a folder, a file, or a URI such as sqlite://runs.db [default: $RUNLORE_STORE, else ./runlore]
+    /// The records: a folder, a file, or a URI such as sqlite://runs.db [default: $RUNLORE_STORE, else as the settings say, ./runlore]
     #[arg(long, global = true, value_name = "PATH|URI")]
     store: Option<std::ffi::OsString>,
 

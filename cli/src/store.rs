@@ -16,16 +16,18 @@ use crate::units::counted;
 /// How many problems are told one by one.
 const TOLD: usize = 3;
 
-/// The store that the command line names.
+/// The store that the command line, the environment or the settings name.
 #[derive(Debug)]
 pub(crate) struct Store {
     place: OsString,
+    /// What is to be said of it when it is opened.
+    notice: Option<String>,
     /// What has been told: a command may read the store twice.
     told: RefCell<HashSet<String>>,
 }
 
 impl Store {
-    /// `--store`, else the variable that names the store of a program, else the folder that the settings name.
+    /// `--store`, else the variable that names the store of a program, else the store that the settings name.
     pub(crate) fn new(place: Option<OsString>) -> Self {
         let named = || std::env::var_os("RUNLORE_STORE").filter(|place| !place.is_empty());
         // Of several stores, the first.
@@ -33,12 +35,30 @@ impl Store {
             Some(uri) => uri.into(),
             None => uris,
         };
-        let place = place.or_else(|| named().map(first)).unwrap_or_else(|| {
-            let path = Settings::load().settings.databases.jsonl.path;
-            let path = if path.is_relative() { Path::new(".").join(path) } else { path };
-            path.into_os_string()
-        });
-        Self::at(place)
+        place.or_else(|| named().map(first)).map_or_else(Self::of_settings, Self::at)
+    }
+
+    /// Of several stores that the settings enable, the first that this program can open.
+    fn of_settings() -> Self {
+        let settings = Settings::load().settings;
+        let uri = runlore::store::default_uri(&settings);
+        let place = match Path::new(&uri).is_relative() && !uri.contains("://") {
+            true => Path::new(".").join(&uri).into_os_string(),
+            false => uri.into(),
+        };
+        let databases = &settings.databases;
+        if cfg!(feature = "mongodb") || !databases.mongodb.enabled {
+            return Self::at(place);
+        }
+        if !databases.jsonl.enabled && !databases.sqlite.enabled {
+            // Opening it says what is missing.
+            return Self::at("mongodb://".into());
+        }
+        let shown = place.to_string_lossy();
+        let notice = format!(
+            "the settings enable MongoDB, which this program is built without; {shown} is read instead (`cargo install --path cli --features mongodb` builds one with it)"
+        );
+        Self { notice: Some(notice), ..Self::at(place) }
     }
 
     /// The store at a place.
@@ -47,7 +67,7 @@ impl Store {
             Some(folder) => folder.into(),
             None => place,
         };
-        Self { place, told: RefCell::default() }
+        Self { place, notice: None, told: RefCell::default() }
     }
 
     /// What was said to be the store: a path or a URI.
@@ -94,6 +114,11 @@ impl Store {
 
     /// What is recorded there.
     pub(crate) fn open(&self) -> Result<Provenance, Failure> {
+        if let Some(notice) = &self.notice
+            && self.told.borrow_mut().insert(notice.clone())
+        {
+            say(notice);
+        }
         if let Some(path) = self.path()
             && !is_written_wrongly(&path)
             && matches!(path.try_exists(), Ok(false))

@@ -15,6 +15,35 @@ fn a_program_that_is_built_without_it_says_how_to_get_it() {
     }
 }
 
+#[cfg(not(feature = "mongodb"))]
+#[test]
+fn of_the_stores_in_the_settings_one_that_it_can_open_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = |databases: &str| {
+        std::fs::write(folder.path().join("settings.yaml"), databases).unwrap();
+    };
+    set("databases:\n  mongodb:\n    enabled: yes\n");
+    told_by(runlore().current_dir(&folder).args(["--store", "runlore", "demo"]));
+    let told = told_by(runlore().current_dir(&folder).arg("ls"));
+    assert!(told.contains("which this program is built without; ./runlore is read"), "{told}");
+    assert!(told.contains("`cargo install --path cli --features mongodb`"), "{told}");
+    assert!(told.contains("demo") && !told.contains("exit code"), "{told}");
+    set("databases:\n  mongodb:\n    enabled: yes\n  jsonl:\n    enabled: no\n");
+    let told = told_by(runlore().current_dir(&folder).arg("ls"));
+    assert!(told.contains("built without `mongodb://`"), "{told}");
+    assert!(told.contains("exit code Some(1)"), "{told}");
+}
+
+#[cfg(feature = "mongodb")]
+#[test]
+fn the_server_of_the_settings_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let databases = "databases:\n  mongodb:\n    enabled: yes\n    port: 1\n    db: lab\n";
+    std::fs::write(folder.path().join("settings.yaml"), databases).unwrap();
+    let told = told_by(runlore().current_dir(&folder).arg("ls"));
+    assert!(told.contains("no MongoDB server answers at mongodb://localhost:1/lab"), "{told}");
+}
+
 /// Whether there is a server or not: this one is away.
 #[cfg(feature = "mongodb")]
 #[test]

@@ -22,7 +22,6 @@ mod pairing;
 mod push;
 mod recorder;
 mod recover;
-#[cfg(feature = "mongodb")]
 mod refused;
 mod resources;
 mod retry;

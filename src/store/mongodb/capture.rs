@@ -220,8 +220,11 @@ mod tests {
         });
     }
 
-    /// Keeps both documents of what it gets, and whether they were made in two ways.
-    struct Both(Arc<Mutex<Vec<([Vec<u8>; 2], bool)>>>);
+    /// Both documents of a record, and whether they were made in two ways.
+    type Made = ([Vec<u8>; 2], bool);
+
+    /// Keeps what becomes of what it gets.
+    struct Both(Arc<Mutex<Vec<Made>>>);
 
     impl Store for Both {
         fn write(&mut self, batch: &Batch<'_>) -> crate::Result<()> {

@@ -112,7 +112,7 @@ impl Putting<'_> {
                 let label = Label::new(self.documents.next_id());
                 let document = self.documents.fitting(&text, &label)?.document;
                 let into = self.collections().workflows();
-                let there = self.insert_new(into, vec![(document, &text)])?;
+                let there = self.insert_new(&into, vec![(document, &text)])?;
                 Ok(there.map_or(Attempt::Done, Attempt::InVain))
             }
         }
@@ -131,7 +131,7 @@ impl Putting<'_> {
             let pid = process.pid.map(|pid| pid.to_string()).unwrap_or_default();
             let id = format!("{}/{host}/{pid}", process.workflow_id);
             let into = self.collections().processes();
-            return Ok(self.insert_new(into, vec![(document(&id, 0)?, &text)])?.is_none());
+            return Ok(self.insert_new(&into, vec![(document(&id, 0)?, &text)])?.is_none());
         };
         if known.text == text {
             return Ok(true);

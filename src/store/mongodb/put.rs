@@ -424,12 +424,12 @@ impl Putting<'_> {
     /// that is.
     pub(super) fn insert_new(
         &mut self,
-        into: Collection<RawDocumentBuf>,
+        into: &Collection<RawDocumentBuf>,
         documents: Vec<(RawDocumentBuf, &str)>,
     ) -> Result<Option<String>> {
         let (documents, texts): (Vec<_>, Vec<_>) = documents.into_iter().unzip();
         let mut known = None;
-        for failed in self.insert(&into, documents)? {
+        for failed in self.insert(into, documents)? {
             match failed.code {
                 Some(DUPLICATE) => known = Some(failed.why),
                 _ => self.refused(texts[failed.index], &failed.why, failed.is_sure)?,

@@ -191,7 +191,7 @@ impl Store for MongodbStore {
             putting.workflow(workflow)?;
         }
         if !others.is_empty() {
-            putting.insert_new(putting.collections().others(), others)?;
+            putting.insert_new(&putting.collections().others(), others)?;
         }
         Ok(())
     }
