@@ -101,6 +101,7 @@ impl Wanted {
     }
 
     /// What is wanted of a document. It may have more: an array on the way is kept as it is.
+    #[cfg(any(test, feature = "sqlite"))]
     pub(crate) fn read(&self, text: &str) -> serde_json::Result<Value> {
         whole_text(text, Picked(self))
     }

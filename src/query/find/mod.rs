@@ -135,6 +135,7 @@ impl Find {
     }
 
     /// A document may have more fields than are asked for: for those who look only at what they asked for.
+    #[cfg(feature = "report")]
     pub(crate) fn loosely(mut self) -> Self {
         self.is_loose = true;
         self
