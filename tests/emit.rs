@@ -352,7 +352,8 @@ mod forks {
             assert_eq!(exit_code(forked), 1);
         }
         is_done.store(true, Ordering::Relaxed);
-        assert_eq!(all(&path).len(), busy.join().unwrap() + 10);
+        let written = busy.join().unwrap();
+        assert_eq!(all(&path).len(), written + 10);
         let connection = rusqlite::Connection::open(&path).unwrap();
         let check: String =
             connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

@@ -113,8 +113,11 @@ impl Code for Kind {
     }
 
     fn tell<F: Form>(seen: &&[u8], to: &mut F) -> Option<()> {
-        kind(seen)?;
-        to.text(seen);
+        match kind(seen)? {
+            // Whatever stands there, it is read as this.
+            ContainerKind::Unknown => to.text(b"unknown"),
+            _ => to.text(seen),
+        }
         Some(())
     }
 }
