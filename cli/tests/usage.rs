@@ -33,7 +33,7 @@ fn a_mistake_is_one_sentence_and_exit_code_1() {
     "#);
     insta::assert_snapshot!(told(["show"]), @r#"
     --- stderr
-    runlore: the following required arguments were not provided: <ID>; `runlore --help` tells more
+    runlore: the following required arguments were not provided: <ID>; `runlore show --help` tells more
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told(["lss"]), @r#"
