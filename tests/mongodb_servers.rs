@@ -71,6 +71,8 @@ fn eight_processes_lose_and_mix_nothing() {
     let start = || {
         let (mut command, folder) = recording(RECORDS, &uri);
         command.env("TASKS", tasks.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Eight writers and a server may have one processor: a task waits for its writer, however long that waits for its turn.
+        command.env("RUNLORE_RECORDER__MAX_WAIT_MS", "60s");
         (command.spawn().unwrap(), folder)
     };
     let children: Vec<_> = (0..8).map(|_| start()).collect();
