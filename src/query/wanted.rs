@@ -1,11 +1,14 @@
 //! Which parts of documents a question looks at: what nobody looks at is read over, and never made.
 //!
 //! What is read over is still looked at closely enough that a document which could not be read as a whole cannot be read in
-//! part either: every answer is the one that whole documents give.
+//! part either: every answer is the one that whole documents give. A document in which anything is odd is read as a whole.
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize as _, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Find;
@@ -103,13 +106,15 @@ impl Wanted {
     /// What is wanted of a document. It may have more: an array on the way is kept as it is.
     #[cfg(any(test, feature = "sqlite"))]
     pub(crate) fn read(&self, text: &str) -> serde_json::Result<Value> {
-        whole_text(text, Picked(self))
+        whole_text(text, Picked(self)).or_else(|_| serde_json::from_str(text))
     }
 
     /// What is wanted of the record in a line, and of a task all that is no object or array, for records are told apart and
     /// joined by that. What is not known to be a task by its beginning is kept whole.
     pub(crate) fn read_record(&self, text: &str) -> serde_json::Result<Value> {
-        let (record, is_whole) = whole_text(text, PickedRecord(self))?;
+        let Ok((record, is_whole)) = whole_text(text, PickedRecord(self)) else {
+            return serde_json::from_str(text);
+        };
         let is = |name: &str, test: &dyn Fn(&str) -> bool| {
             record.get(name).and_then(Value::as_str).is_some_and(test)
         };
@@ -161,36 +166,56 @@ macro_rules! scalars {
     };
 }
 
-/// Reads over a value as strictly as if it were kept.
+/// Reads over a value. One that might be refused if it were kept is refused here.
 struct Skipped;
 
 impl<'de> DeserializeSeed<'de> for Skipped {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Skipped {
-    type Value = ();
-
-    scalars!(nothing);
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(Skipped)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        while entries.next_key_seed(Skipped)?.is_some() {
-            entries.next_value_seed(Skipped)?;
+        let text = <&RawValue>::deserialize(from)?.get();
+        if is_ordinary(text.as_bytes()) {
+            return Ok(());
+        }
+        let value: Value = serde_json::from_str(text).map_err(D::Error::custom)?;
+        if is_deeper(&value, SURELY_KEPT) {
+            return Err(D::Error::custom("it may be too deep"));
         }
         Ok(())
     }
 }
 
-fn nothing(_: impl FnOnce() -> Value) {}
+/// Parts inside each other that are kept wherever they stand: half of what a reader allows.
+const SURELY_KEPT: usize = 64;
+
+/// Whether well-formed JSON can surely be kept: it has no escape, which may be half a character, no number that may be too
+/// large, and few parts.
+fn is_ordinary(json: &[u8]) -> bool {
+    // Without a branch, so that many bytes are looked at together.
+    let odd = |(before, byte): (&u8, &u8)| {
+        (*byte == b'\\') | (before.is_ascii_digit() & (byte | 0x20 == b'e'))
+    };
+    let is_odd = json.iter().zip(&json[1..]).fold(false, |any, pair| any | odd(pair));
+    let parts = json.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
+    !is_odd && parts < SURELY_KEPT && !has_long_number(json)
+}
+
+/// Whether there may be three hundred digits in a row.
+fn has_long_number(json: &[u8]) -> bool {
+    let mut row = 0;
+    json.iter().step_by(64).any(|byte| {
+        row = if byte.is_ascii_digit() { row + 1 } else { 0 };
+        row == 4
+    })
+}
+
+fn is_deeper(value: &Value, than: usize) -> bool {
+    match value {
+        Value::Array(items) => than == 0 || items.iter().any(|item| is_deeper(item, than - 1)),
+        Value::Object(entries) => than == 0 || entries.values().any(|it| is_deeper(it, than - 1)),
+        _ => false,
+    }
+}
 
 /// Keeps what is wanted of an object, and anything else as it is.
 struct Picked<'a>(&'a Wanted);
@@ -306,12 +331,16 @@ impl<'de> Visitor<'de> for Scalar {
 
     scalars!(some);
 
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
-        Skipped.visit_seq(items).map(|()| None)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        while items.next_element_seed(Skipped)?.is_some() {}
+        Ok(None)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Self::Value, A::Error> {
-        Skipped.visit_map(entries).map(|()| None)
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        while entries.next_key_seed(Skipped)?.is_some() {
+            entries.next_value_seed(Skipped)?;
+        }
+        Ok(None)
     }
 }
 
