@@ -211,7 +211,7 @@ impl Tracker {
     }
 
     /// Says that something has failed. If it looks as if that was for want of memory, it is an `error` event and the flight
-    /// recorder dumps the last events; whether it looks so.
+    /// recorder dumps the last events, unless it did so for another failure within the last 30 s; whether it looks so.
     ///
     /// ```
     /// # let tracker = runlore::tracker::Tracker::builder().start()?;
