@@ -258,6 +258,56 @@ fn what_cannot_be_is_told_in_one_sentence() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     assert!(refused(Tracker::builder().sink(&file)).contains("cannot write to the sink"));
+    let dumps = refused(Tracker::builder().flight_recorder(FlightRecorder::new(&file)));
+    assert!(dumps.starts_with("cannot write dumps to "), "{dumps}");
+}
+
+#[test]
+fn what_is_prepared_reads_nothing_and_changes_no_file_until_it_starts() {
+    struct Counted(Arc<AtomicU64>);
+
+    impl Collector for Counted {
+        fn about(&self) -> About {
+            Scripted::default().about()
+        }
+
+        fn collect(&mut self) -> Result<Reading, String> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(Reading::default())
+        }
+    }
+
+    let folder = TempDir::new().unwrap();
+    let [old, new, sink] = ["old.jsonl", "new.jsonl", "sink"].map(|name| folder.path().join(name));
+    fs::write(&old, "precious").unwrap();
+    let read = Arc::new(AtomicU64::new(0));
+    let prepared = || {
+        Tracker::builder()
+            .interval(Duration::from_millis(1))
+            .collector(Counted(Arc::clone(&read)))
+            .output(&old, None, Schema::V4)
+            .output(&new, None, Schema::V4)
+            .sink(&sink)
+            .prepare()
+            .unwrap()
+    };
+    drop(prepared());
+    assert_eq!(fs::read_to_string(&old).unwrap(), "precious");
+    assert!(!new.exists());
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(sink.join("manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["sessions"][0]["status"], "incomplete");
+
+    let waiting = prepared();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(read.load(Ordering::Relaxed), 0);
+    let tracker = waiting.start().unwrap();
+    tracker.sample_now();
+    assert!(tracker.stop().problem.is_none());
+    assert!(read.load(Ordering::Relaxed) > 0);
+    for path in [&old, &new] {
+        assert_eq!(events::load(path).unwrap().sessions[0].events[0].event_type, "start");
+    }
 }
 
 /// Everything below a folder, as one text.
