@@ -208,7 +208,7 @@ impl TrackerBuilder {
         let mut collectors = self.named()?;
         collectors.append(&mut self.collectors);
         if collectors.is_empty() {
-            collectors.push(Box::new(Host::new()));
+            collectors.push(Box::new(self.host()));
         }
         let abouts: Vec<About> = collectors.iter().map(|collector| collector.about()).collect();
         let mut identity = match self.identity {
@@ -257,6 +257,11 @@ impl TrackerBuilder {
         }))
     }
 
+    /// The host, which reads no more than the alerts need.
+    fn host(&self) -> Host {
+        Host::new(self.alerts.as_ref().map_or(f64::INFINITY, Alerts::container_from))
+    }
+
     fn check(&self) -> Result<()> {
         let wrong = |what: String| Err(Error::new(ErrorKind::Settings, what));
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(24 * 3600));
@@ -287,7 +292,7 @@ impl TrackerBuilder {
         let mut found: Vec<Box<dyn Collector>> = Vec::new();
         for device in &self.devices {
             match device {
-                Device::Host => found.push(Box::new(Host::new())),
+                Device::Host => found.push(Box::new(self.host())),
                 Device::Process => found.push(Box::new(Process)),
                 Device::Gpus => {
                     let gpus = gpu::all().map_err(|reason| no_gpus(&reason))?;
