@@ -406,6 +406,39 @@ proptest! {
     }
 }
 
+/// Whoever is killed while it writes leaves half a row.
+#[test]
+fn half_a_row_at_the_end_is_torn() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("killed.csv");
+    let mut writer = Writer::create(&path, Schema::V4).unwrap();
+    let mut event = TelemetryEvent { session_id: "s".into(), ..TelemetryEvent::default() };
+    event.metadata.insert("text".to_owned(), json!("a, \"b\" é"));
+    for _ in 0..2 {
+        writer.write(&event).unwrap();
+    }
+    writer.finish().unwrap();
+    let whole = fs::read(&path).unwrap();
+    let ends: Vec<usize> = whole
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .map(|(at, _)| at + 1)
+        .collect();
+    let (first, last) = (ends[1], ends[2]);
+    // But for the quote at its very end, and the line's.
+    for length in first + 1..last - 2 {
+        fs::write(&path, &whole[..length]).unwrap();
+        let loaded = events::load(&path).unwrap();
+        assert_eq!(loaded.sessions[0].events.len(), 1, "{length}");
+        let told: Vec<String> = loaded.problems.iter().map(events::Problem::reason).collect();
+        assert_eq!(told, ["torn: the file ends in the middle of it"], "{length}");
+    }
+    // A row that lacks nothing but its end is whole.
+    fs::write(&path, &whole[..last - 1]).unwrap();
+    assert_eq!(all(&path).len(), 2);
+}
+
 #[test]
 fn formats_are_told_by_name_or_by_what_is_inside() {
     for (name, format) in [

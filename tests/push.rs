@@ -315,3 +315,31 @@ fn what_is_shown_of_a_pusher_has_no_secrets() {
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(shown.contains("Authorization") && shown.contains("X-Plain"), "{shown}");
 }
+
+#[test]
+fn what_could_never_be_sent_or_spooled_is_told_before_anything_is() {
+    let server = Server::start(&[How::Takes]);
+    let header = pusher(&server.url).header("bad name", "Bearer hunter2");
+    let value = pusher(&server.url).header("Authorization", "hunter2\nX: y");
+    for (pusher, expected) in [
+        (
+            header,
+            "the header that begins with `bad` cannot be sent: its name must be of letters, digits and dashes",
+        ),
+        (
+            value,
+            "the header `Authorization` cannot be sent: its value must be one line of plain text",
+        ),
+    ] {
+        assert_eq!(pusher.push([event(1)]).unwrap_err().to_string(), expected);
+        let refused = Tracker::builder().push(pusher).start().unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    }
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let unwritable = pusher(&server.url).spool(&file, 1 << 20);
+    let refused = Tracker::builder().push(unwritable).start().unwrap_err().to_string();
+    assert!(refused.starts_with(&format!("cannot spool to {}: ", file.display())), "{refused}");
+    assert!(server.keys.lock().unwrap().is_empty(), "nothing was sent");
+}

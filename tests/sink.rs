@@ -91,6 +91,39 @@ fn bytes_are_bounded_too() {
     assert_eq!(numbers(folder.path(), "s").last(), Some(&299));
 }
 
+/// Runs that are too short to fill a segment leave one each.
+#[test]
+fn no_more_is_kept_of_many_short_runs_than_of_a_long_one() {
+    let folder = TempDir::new().unwrap();
+    for number in 0..14 {
+        let session = format!("s{number}");
+        let mut sink = open(folder.path(), SinkOptions::default(), &session);
+        sink.append(&event(&session, number)).unwrap();
+        let totals = sink.close(SessionStatus::Completed, 1).unwrap();
+        assert_eq!(totals.retained_files, (number + 1).min(8));
+        assert_eq!(totals.pruned_segments, u64::from(number >= 8));
+    }
+    let names = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let segments = names.filter(|name| name.to_string_lossy().starts_with("segment-")).count();
+    assert_eq!(segments, 8);
+    assert_eq!(manifest(folder.path())["segments"].as_array().unwrap().len(), 8);
+    let loaded = events::load(folder.path()).unwrap();
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    assert_eq!(numbers(folder.path(), "s6"), [6], "the oldest that is kept");
+}
+
+#[test]
+fn a_segment_whose_number_nobody_counts_up_to_is_in_nobodys_way() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("segment-18446744073709551615.jsonl"), "").unwrap();
+    fs::write(folder.path().join("segment-000007.jsonl"), "").unwrap();
+    let mut sink = open(folder.path(), SinkOptions::default(), "s");
+    sink.append(&event("s", 1)).unwrap();
+    sink.close(SessionStatus::Completed, 1).unwrap();
+    assert!(folder.path().join("segment-000008.jsonl").exists());
+    assert_eq!(numbers(folder.path(), "s"), [1]);
+}
+
 #[test]
 fn a_second_writer_is_told_so_in_one_sentence() {
     let folder = TempDir::new().unwrap();
@@ -183,8 +216,41 @@ fn a_removed_folder_is_made_anew_and_told() {
     assert_eq!((totals.removed_events, totals.dropped_events), (1, 0));
     assert!(totals.last_error.unwrap().contains("was removed"));
     sink.append(&event("s", 3)).unwrap();
+    assert_eq!(sink.totals().last_error, None, "it is over");
     sink.close(SessionStatus::Completed, 1).unwrap();
     assert_eq!(numbers(&folder, "s"), [2, 3]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tracker_tells_that_its_sink_was_removed_and_how_much_is_gone() {
+    let parent = TempDir::new().unwrap();
+    let folder = parent.path().join("sink");
+    let tracker = Tracker::builder()
+        .interval(Duration::from_secs(3600))
+        .sink_with(&folder, SinkOptions { flush_events: 1, ..SinkOptions::default() })
+        .start()
+        .unwrap();
+    // Each waits until all before is flushed.
+    tracker.sample_now();
+    tracker.sample_now();
+    let before = tracker.statistics().total_events;
+    fs::remove_dir_all(&folder).unwrap();
+    for _ in 0..3 {
+        tracker.sample_now();
+    }
+    let told: Vec<TelemetryEvent> = tracker.events();
+    let of = |kind: &str| told.iter().find(|event| event.event_type == kind);
+    let degraded = of("sink_degraded").expect("it is told");
+    assert!(degraded.context.as_ref().unwrap().contains("was removed"), "{degraded:?}");
+    assert_eq!(degraded.metadata["removed_events"], before);
+    assert!(of("sink_recovered").is_some());
+    let stopped = tracker.stop();
+    assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
+    let statistics = stopped.statistics;
+    assert_eq!((statistics.sink_removed_events, statistics.sink_last_error), (before, None));
+    let left = events::load(&folder).unwrap().sessions[0].events.len() as u64;
+    assert_eq!(left + before, statistics.total_events, "all are there or counted");
 }
 
 /// A disk that is full for a while: no file may be larger, which the kernel tells in the same way.
@@ -241,6 +307,34 @@ fn a_disk_without_room_is_told_and_written_again_when_it_has_some() {
     outer.env("RUNLORE_TEST_CHILD", TEST).env(FOLDER, folder.path());
     expect_success(&support::finished_in_time(outer));
     tried(what, "once; with room again after it was told");
+}
+
+/// One that stays full: what is lost with the end is counted, too.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_lost_at_the_end_is_in_the_statistics() {
+    const TEST: &str = "sink::what_is_lost_at_the_end_is_in_the_statistics";
+    if !is_child(TEST) {
+        return expect_success(&support::finished_in_time(child(TEST)));
+    }
+    let folder = TempDir::new().unwrap();
+    let tracker = Tracker::builder()
+        .interval(Duration::from_secs(3600))
+        .sink_with(
+            folder.path(),
+            SinkOptions { flush_every: Duration::from_secs(3600), ..SinkOptions::default() },
+        )
+        .start()
+        .unwrap();
+    tracker.sample_now();
+    limit_files(Some(1));
+    let stopped = tracker.stop();
+    limit_files(None);
+    let (statistics, problem) = (stopped.statistics, stopped.problem.unwrap().to_string());
+    let lost = statistics.total_events;
+    assert!(problem.ends_with(&format!("; {lost} events are lost")), "{problem}");
+    assert_eq!(statistics.sink_dropped_events, lost);
+    assert_eq!(statistics.sink_last_error, Some(problem));
 }
 
 #[cfg(target_os = "linux")]

@@ -1,8 +1,10 @@
 //! How a command fails: with one sentence, or quietly where nobody listens any more.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use runlore::query::SyntaxError;
 use runlore::query::text::printable;
 
@@ -97,10 +99,25 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The command that was mistyped, out of what clap says of its usage.
+/// The command that was mistyped, out of what clap says of its usage. Of a value that is wrong it does not tell that: then what was typed does.
 fn asked(text: &str) -> String {
-    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: ")).unwrap_or("runlore");
+    let Some(usage) = text.lines().find_map(|line| line.strip_prefix("Usage: ")) else {
+        return typed(std::env::args_os().skip(1));
+    };
     let is_name = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
     let words: Vec<&str> = usage.split_whitespace().take_while(is_name).collect();
     words.join(" ")
+}
+
+/// The command that words of a command line name.
+fn typed(words: impl Iterator<Item = OsString>) -> String {
+    let program = crate::Cli::command();
+    let (mut command, mut path) = (&program, "runlore".to_owned());
+    for word in words {
+        if let Some(inner) = command.find_subcommand(&word) {
+            command = inner;
+            path = format!("{path} {}", word.display());
+        }
+    }
+    path
 }

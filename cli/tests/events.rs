@@ -134,6 +134,75 @@ fn a_command_is_tracked_with_all_it_starts() {
     }
 }
 
+/// Before it runs its program, a new process has the memory of the one that started it.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_this_program_holds_is_not_taken_for_the_commands() {
+    for _ in 0..4 {
+        let args = ["events", "track", "--interval", "0.001", "--resident", "8", "--json", "--"];
+        let output = runlore().args(args).args(["sleep", "0.05"]).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let statistics: Value = serde_json::from_str(&told).expect("nothing else is told");
+        assert!(statistics["peak_memory"].as_u64() < Some(8 << 20), "{told}");
+        assert!(statistics["samples"].as_u64() > Some(0), "{told}");
+    }
+}
+
+/// A command of which there is more than this program itself has had is known by the system, however seldom it is sampled.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_peak_between_two_samples_is_told() {
+    let script = "x = bytearray(150 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1";
+    let args = ["events", "track", "--interval", "1h", "--no-alert", "jump", "--json", "--"];
+    let output = runlore().args(args).args(["python3", "-c", script]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let statistics: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told}"));
+    assert!(statistics["peak_memory"].as_u64() > Some(150 << 20), "{told}");
+}
+
+#[test]
+fn a_command_that_is_not_there_costs_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old.json"), folder.path().join("new.json"));
+    fs::write(&old, "precious").unwrap();
+    for file in [&old, &new] {
+        let track = ["events", "track", "--output"];
+        let said = told_by(runlore().args(track).arg(file).args(["--", "no-such-command"]));
+        assert!(said.contains("cannot run no-such-command: "), "{said}");
+        assert!(said.ends_with("--- exit code Some(127)\n"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&old).unwrap(), "precious");
+    assert!(!new.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn the_exit_code_is_the_commands_whatever_becomes_of_its_events() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{nobody}/");
+    let args = ["events", "track", "--push", &url, "--", "sh", "-c", "exit 3"];
+    let said = told_by(runlore().args(args));
+    assert!(said.contains(" events did not reach http://127.0.0.1"), "{said}");
+    assert!(said.ends_with("--- exit code Some(3)\n"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_has_ended_is_not_tracked() {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let stat = format!("/proc/{}/stat", child.id());
+    // Nobody has waited for it, so it is still listed.
+    while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let pid = child.id().to_string();
+    let said = told_by(runlore().args(["events", "track", "--duration", "1", "--pid", &pid]));
+    child.wait().unwrap();
+    let expected =
+        format!("--- stderr\nrunlore: there is no process {pid}\n--- exit code Some(1)\n");
+    assert_eq!(said, expected);
+}
+
 fn runlore_events(path: &Path) -> Vec<runlore::events::TelemetryEvent> {
     let loaded = runlore::events::load(path).unwrap();
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
@@ -177,14 +246,21 @@ fn what_cannot_be_tracked_is_told_in_one_sentence() {
     fs::write(&file, "").unwrap();
     let file = file.to_str().unwrap();
     for (args, said) in [
-        (vec!["--interval", "0"], "give a time above 0"),
+        (vec!["--interval", "0"], "give a time above 0; `runlore events track --help` tells more"),
         (vec!["--interval", "1000000000"], "give 1 ms to 24 h"),
         (vec!["--duration", "soon"], "give seconds, or a time such as"),
         (vec!["--warning", "99", "--critical", "90"], "99 and 90 percent"),
         (vec!["--no-alert", "jump,noise"], "invalid value 'noise'"),
         (vec!["--sink", file], "cannot write to the sink"),
-        (vec!["--output", file], "name it *.json, *.jsonl or *.csv"),
+        (vec!["--output", file], "name it *.json, *.jsonl or *.csv, or add --format"),
+        (vec!["--output", "x.json", "--schema", "3"], "schema 3 cannot say what is not known"),
+        (vec!["--dumps", file], "cannot write dumps to"),
         (vec!["--push", "nowhere"], "is no URL that events can be sent to"),
+        (
+            vec!["--push", "http://h/", "--header", "bad name: x"],
+            "begins with `bad` cannot be sent",
+        ),
+        (vec!["--push", "http://h/", "--spool", file], "cannot spool to"),
     ] {
         let said_by = told_by(runlore().args(["events", "track"]).args(&args));
         let lines: Vec<_> = said_by.lines().collect();

@@ -171,7 +171,7 @@ fn host_memory(readings: &[(f64, Telemetry)]) -> Option<HostMemory> {
         swap_used_bytes: last.map_or(0, |swap| swap.used),
         swapped_in_bytes: grown(|swap| swap.sin),
         swapped_out_bytes: grown(|swap| swap.sout),
-        pressure_percent: memory_now(true).pressure,
+        pressure_percent: memory_now(true, f64::INFINITY).pressure,
         container_limit_bytes: bounded.and_then(|it| it.memory.max),
         container_used_bytes: bounded.and_then(|it| it.memory.current),
     })

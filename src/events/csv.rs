@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use csv::{ReaderBuilder, StringRecord};
 use serde_json::{Map, Value, json};
@@ -43,22 +43,34 @@ pub(super) struct Rows {
     rows: csv::Reader<Bounded>,
     names: StringRecord,
     row: StringRecord,
-    left: Arc<AtomicUsize>,
+    read: Arc<SoFar>,
     failed: bool,
 }
 
 /// The input, of which one row may take only so much.
 struct Bounded {
     input: Input,
-    left: Arc<AtomicUsize>,
+    read: Arc<SoFar>,
+}
+
+/// How far the input was read.
+#[derive(Default)]
+struct SoFar {
+    /// What the row may still take.
+    left: AtomicUsize,
+    /// Whether there is no more. A row that is only found then has no end of its own.
+    has_ended: AtomicBool,
 }
 
 impl Read for Bounded {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let length = self.input.read(to)?;
-        let left = self.left.load(Ordering::Relaxed);
+        if length == 0 && !to.is_empty() {
+            self.read.has_ended.store(true, Ordering::Relaxed);
+        }
+        let left = self.read.left.load(Ordering::Relaxed);
         match left.checked_sub(length) {
-            Some(left) => self.left.store(left, Ordering::Relaxed),
+            Some(left) => self.read.left.store(left, Ordering::Relaxed),
             None => return Err(io::Error::other("a row is longer than 64 MiB")),
         }
         Ok(length)
@@ -70,11 +82,11 @@ impl Rows {
         if input.fill_buf()?.starts_with(b"\xef\xbb\xbf") {
             input.consume(3);
         }
-        let left = Arc::new(AtomicUsize::new(LIMIT));
-        let bounded = Bounded { input, left: left.clone() };
+        let read = Arc::new(SoFar { left: AtomicUsize::new(LIMIT), ..SoFar::default() });
+        let bounded = Bounded { input, read: read.clone() };
         let mut rows = ReaderBuilder::new().flexible(true).from_reader(bounded);
         let names = rows.headers().map_err(cannot_read)?.clone();
-        Ok(Self { rows, names, row: StringRecord::new(), left, failed: false })
+        Ok(Self { rows, names, row: StringRecord::new(), read, failed: false })
     }
 
     /// The next row, with its line.
@@ -82,25 +94,41 @@ impl Rows {
         if self.failed {
             return None;
         }
-        self.left.store(LIMIT, Ordering::Relaxed);
+        self.read.left.store(LIMIT, Ordering::Relaxed);
         let line = self.rows.position().line();
         match self.rows.read_record(&mut self.row) {
             Ok(false) => None,
             Ok(true) => {
                 let line = self.row.position().map_or(line, csv::Position::line);
-                Some((line, self.event(options)))
+                let is_torn = self.is_unended() && self.is_cut_off();
+                Some((line, if is_torn { Err(What::Torn) } else { self.event(options) }))
             }
             Err(error) => {
                 let is_text = matches!(error.kind(), csv::ErrorKind::Utf8 { .. });
                 self.failed = !is_text;
                 let line = error.position().map_or(line, csv::Position::line);
                 let what = match is_text {
-                    true => "a field is not UTF-8".to_owned(),
-                    false => format!("cannot read on: {}", cannot_read(error)),
+                    true if self.is_unended() => What::Torn,
+                    true => What::File("a field is not UTF-8".to_owned()),
+                    false => What::File(format!("cannot read on: {}", cannot_read(error))),
                 };
-                Some((line, Err(What::File(what))))
+                Some((line, Err(what)))
             }
         }
+    }
+
+    fn is_unended(&self) -> bool {
+        self.read.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Whether fields are missing, or the last of ours is not whole.
+    fn is_cut_off(&self) -> bool {
+        let last =
+            self.names.len().checked_sub(1).filter(|at| self.names.get(*at) == Some("metadata"));
+        self.row.len() < self.names.len()
+            || last
+                .and_then(|at| self.row.get(at))
+                .is_some_and(|field| field.trim().is_empty() || !metadata_of(field).0.is_object())
     }
 
     fn event(&self, options: &Options) -> Result<ReadText, What> {

@@ -64,7 +64,20 @@ impl State {
 }
 
 impl Live {
-    pub(super) fn start(pusher: Pusher) -> Self {
+    /// Begins to send.
+    ///
+    /// # Errors
+    ///
+    /// Where the pusher is none that could, or its spool cannot be written.
+    pub(super) fn start(pusher: Pusher) -> Result<Self> {
+        pusher.check()?;
+        let spool = pusher.spool.as_ref().map(|(folder, limit)| {
+            Spool::open(folder, *limit).map_err(|error| {
+                let what = format!("cannot spool to {}: {error}", folder.display());
+                Error::new(ErrorKind::Store, what)
+            })
+        });
+        let spool = spool.transpose()?;
         let (queue, messages) = sync_channel(QUEUE);
         let (parcels, to_send) = sync_channel::<Parcel>(1);
         let state = Arc::new(State::default());
@@ -77,7 +90,7 @@ impl Live {
                 }
             }
         };
-        let keeper = Keeper::new(pusher, Arc::clone(&state), parcels);
+        let keeper = Keeper::new(pusher, spool, Arc::clone(&state), parcels);
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let keeper = spawn("runlore-push").spawn(move || keeper.run(&messages));
         let sender = spawn("runlore-send").spawn(send);
@@ -87,7 +100,7 @@ impl Live {
             state.error(why);
         }
         let process = std::process::id();
-        Self { queue: Some(queue), keeper: keeper.ok(), state, url, process }
+        Ok(Self { queue: Some(queue), keeper: keeper.ok(), state, url, process })
     }
 
     fn end(&mut self) {
@@ -157,12 +170,12 @@ struct InFlight {
 }
 
 impl Keeper {
-    fn new(pusher: Pusher, state: Arc<State>, parcels: SyncSender<Parcel>) -> Self {
-        let spool = pusher.spool.as_ref().and_then(|(folder, limit)| {
-            Spool::open(folder, *limit)
-                .map_err(|error| notice(&format!("cannot spool to {}: {error}", folder.display())))
-                .ok()
-        });
+    fn new(
+        pusher: Pusher,
+        spool: Option<Spool>,
+        state: Arc<State>,
+        parcels: SyncSender<Parcel>,
+    ) -> Self {
         let (waiting, wait) = (VecDeque::new(), pusher.backoff);
         Self { pusher, state, parcels, in_flight: None, spool, waiting, wait, retry_at: None }
     }
@@ -221,10 +234,11 @@ impl Keeper {
 
     fn spooled(&mut self, parcel: &Parcel) -> bool {
         let Some(spool) = &mut self.spool else { return false };
-        match spool.put(parcel) {
-            Ok(dropped) => self.state.lose(dropped),
-            Err(error) => self.state.error(format!("cannot spool: {error}")),
+        let mut dropped = 0;
+        if let Err(error) = spool.put(parcel, &mut dropped) {
+            self.state.error(format!("cannot spool: {error}"));
         }
+        self.state.lose(dropped);
         spool.has(&parcel.key)
     }
 
@@ -323,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_tracker_whose_thread_panicked_does_not_blame_a_disk() {
-        let stopped = Tracker::builder().outlet(Panics).start().unwrap().stop();
+        let stopped = Tracker::builder().outlet(|| Ok(Panics)).start().unwrap().stop();
         let problem = stopped.problem.unwrap().to_string();
         assert_eq!(problem, "the tracker's thread panicked: what it had not written is lost");
     }

@@ -26,6 +26,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ureq::http::{HeaderName, HeaderValue};
+
 use crate::events::{Schema, Target, TelemetryEvent};
 use crate::record::scrub;
 use crate::tracker::TrackerBuilder;
@@ -113,7 +115,7 @@ impl Pusher {
         })
     }
 
-    /// A header of every request.
+    /// A header of every request. One that cannot be is told when sending begins.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -164,12 +166,33 @@ impl Pusher {
         self
     }
 
+    /// Looks for what could never be sent. Values of headers may be secrets and are not shown, nor what may be part of one.
+    pub(crate) fn check(&self) -> Result<()> {
+        for (name, value) in &self.headers {
+            let what = if HeaderName::try_from(name).is_err() {
+                let begins = name.split_whitespace().next().unwrap_or_default();
+                format!(
+                    "the header that begins with `{begins}` cannot be sent: its name must be of letters, digits and dashes"
+                )
+            } else if HeaderValue::try_from(value).is_err() {
+                format!(
+                    "the header `{name}` cannot be sent: its value must be one line of plain text"
+                )
+            } else {
+                continue;
+            };
+            return Err(Error::new(ErrorKind::Settings, what));
+        }
+        Ok(())
+    }
+
     /// Sends events, and waits until the endpoint has them all.
     ///
     /// # Errors
     ///
-    /// Where the endpoint stays away however often it is tried; it says how many events were sent before.
+    /// Where a header cannot be sent, or the endpoint stays away however often it is tried; it says how many events were sent before.
     pub fn push(&self, events: impl IntoIterator<Item = TelemetryEvent>) -> Result<Pushed> {
+        self.check()?;
         let client = Client::new(self);
         let mut pushed = Pushed::default();
         let mut batch = Batch::new();
@@ -219,8 +242,9 @@ impl Pusher {
 }
 
 impl TrackerBuilder {
-    /// Sends all events to a monitoring endpoint.
+    /// Sends all events to a monitoring endpoint. A header that cannot be sent, or a spool that cannot be written, is told when the
+    /// tracker starts.
     pub fn push(self, pusher: Pusher) -> Self {
-        self.outlet(live::Live::start(pusher))
+        self.outlet(|| live::Live::start(pusher))
     }
 }

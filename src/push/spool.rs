@@ -54,14 +54,13 @@ impl Spool {
         Ok(Self { folder: folder.to_owned(), limit, _lock: lock, waiting })
     }
 
-    /// Puts a batch behind the others. How many events had to go for it, or that it could not be written.
-    pub(super) fn put(&mut self, parcel: &Parcel) -> io::Result<u64> {
+    /// Puts a batch behind the others. Events that had to go for it are counted as dropped, whether or not it could be written then.
+    pub(super) fn put(&mut self, parcel: &Parcel, dropped: &mut u64) -> io::Result<()> {
         let frame = frame::of(&parcel.body, parcel.count as usize);
         let bytes = frame.len() as u64;
-        let mut dropped = 0;
         let sum = |waiting: &[Stored]| waiting.iter().map(|one| one.bytes).sum::<u64>();
         while !self.waiting.is_empty() && sum(&self.waiting) + bytes > self.limit {
-            dropped += self.waiting[0].count;
+            *dropped += self.waiting[0].count;
             self.remove_at(0);
         }
         let name = format!("batch-{}-{}.spool", parcel.key, parcel.count);
@@ -69,7 +68,7 @@ impl Spool {
         replace_private(&part)?.write_all(&frame)?;
         fs::rename(&part, self.folder.join(&name))?;
         self.waiting.push(Stored { name, count: parcel.count, bytes });
-        Ok(dropped)
+        Ok(())
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -129,8 +128,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let parcels: Vec<Parcel> = (1..=4).map(parcel).collect();
         let mut spool = Spool::open(folder.path(), 400).unwrap();
-        let dropped: Vec<u64> = parcels.iter().map(|parcel| spool.put(parcel).unwrap()).collect();
-        assert_eq!(dropped, [0, 0, 0, 1], "the oldest has to go");
+        let mut dropped = 0;
+        for (parcel, expected) in parcels.iter().zip([0, 0, 0, 1]) {
+            spool.put(parcel, &mut dropped).unwrap();
+            assert_eq!(dropped, expected, "the oldest has to go");
+        }
         assert!(Spool::open(folder.path(), 400).is_err(), "it is in use");
         drop(spool);
 
@@ -145,12 +147,24 @@ mod tests {
     }
 
     #[test]
+    fn what_had_to_go_is_counted_also_where_the_next_cannot_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(folder.path(), 200).unwrap();
+        let mut dropped = 0;
+        spool.put(&parcel(7), &mut dropped).unwrap();
+        // Nothing can be put where a folder with something in it is.
+        fs::create_dir_all(folder.path().join("batch.part/full")).unwrap();
+        assert!(spool.put(&parcel(1), &mut dropped).is_err());
+        assert_eq!((dropped, spool.waiting.len()), (7, 0));
+    }
+
+    #[test]
     fn a_batch_that_is_not_as_it_was_written_is_dropped_and_counted() {
         let folder = tempfile::tempdir().unwrap();
         let parcels: Vec<Parcel> = (1..=4).map(parcel).collect();
         let mut spool = Spool::open(folder.path(), u64::MAX).unwrap();
         for parcel in &parcels {
-            spool.put(parcel).unwrap();
+            spool.put(parcel, &mut 0).unwrap();
         }
         let path = |at: usize| folder.path().join(&spool.waiting[at].name);
         let mut spoilt = fs::read(path(0)).unwrap();
@@ -179,7 +193,7 @@ mod tests {
         fs::write(&theirs, "theirs").unwrap();
         symlink(&theirs, spool.join("batch.part")).unwrap();
         let mut opened = Spool::open(&spool, u64::MAX).unwrap();
-        opened.put(&parcel(1)).unwrap();
+        opened.put(&parcel(1), &mut 0).unwrap();
         for name in ["spool.lock", &opened.waiting[0].name] {
             let mode = fs::metadata(spool.join(name)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");

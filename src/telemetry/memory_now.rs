@@ -10,17 +10,19 @@ pub(crate) struct MemoryNow {
     pub(crate) available: Option<u64>,
     pub(crate) swap_total: Option<u64>,
     pub(crate) swap_free: Option<u64>,
-    /// What the container uses and may use, where it is limited.
+    /// What the container uses and may use, where it is limited; and what of the first is file cache that can go at once.
     pub(crate) container_used: Option<u64>,
+    pub(crate) container_cache: Option<u64>,
     pub(crate) container_limit: Option<u64>,
     /// The share of the last ten seconds in which some task waited for memory, in percent.
     pub(crate) pressure: Option<f64>,
 }
 
-/// All of it; the pressure, which changes slowly, only where it is wanted.
+/// All of it; the pressure, which changes slowly, only where it is wanted, and the container's cache, which the kernel has to add up,
+/// only from this part of its limit on.
 #[cfg(target_os = "linux")]
-pub(crate) fn memory_now(with_pressure: bool) -> MemoryNow {
-    super::linux::of_this_process().memory_now(with_pressure)
+pub(crate) fn memory_now(with_pressure: bool, cache_from: f64) -> MemoryNow {
+    super::linux::of_this_process().memory_now(with_pressure, cache_from)
 }
 
 /// Resident memory of this process.
@@ -32,12 +34,12 @@ pub(crate) fn resident_now() -> Option<u64> {
 /// Resident memory of this process.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn resident_now() -> Option<u64> {
-    memory_now(false).rss
+    memory_now(false, f64::INFINITY).rss
 }
 
-/// All of it that this system tells, to which the pressure does not belong.
+/// All of it that this system tells, to which neither the pressure nor containers belong.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn memory_now(_with_pressure: bool) -> MemoryNow {
+pub(crate) fn memory_now(_with_pressure: bool, _cache_from: f64) -> MemoryNow {
     use super::{TelemetryCapture, TelemetryType, Types};
     use crate::once::Once;
 

@@ -140,6 +140,12 @@ impl Alerts {
         self
     }
 
+    /// From which part of its limit on it matters how much of a container's memory is only cache.
+    pub(super) fn container_from(&self) -> f64 {
+        let from = |(warning, _)| warning / 100.0 * (1.0 - self.hysteresis);
+        self.container.map_or(f64::INFINITY, from)
+    }
+
     /// What is wrong with them, in a sentence.
     pub(super) fn problem(&self) -> Option<String> {
         let percents = [("memory", self.memory), ("swap", self.swap), ("pressure", self.pressure)];

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use super::alerts::{Alert, Alerts};
@@ -12,14 +11,16 @@ use super::entry::Session;
 use super::file::Wanted;
 use super::host_memory::{Host, Process};
 use super::line::Lines;
+use super::prepared::{Parts, Prepared};
 use super::recorder::FlightRecorder;
-use super::shared::Shared;
-use super::thread::{Cleanup, OnAlert, Outlet, Sampler, Sink};
+use super::thread::{Cleanup, OnAlert, Outlet, Sink};
 use super::time::Clock;
 use super::{Device, Tracker, gpu};
-use crate::context::Watch;
 use crate::events::{Format, Identity, SinkOptions, SinkWriter, Target};
 use crate::{Error, ErrorKind, Id, Result, clock, host};
+
+/// Opens something that takes events.
+type OpenOutlet = Box<dyn FnOnce() -> Result<Box<dyn Outlet>> + Send>;
 
 /// Made by [`Tracker::builder`].
 #[must_use = "it begins with `start`"]
@@ -29,7 +30,7 @@ pub struct TrackerBuilder {
     collectors: Vec<Box<dyn Collector>>,
     sink: Option<(PathBuf, SinkOptions)>,
     outputs: Vec<Wanted>,
-    outlets: Vec<Box<dyn Outlet>>,
+    outlets: Vec<OpenOutlet>,
     alerts: Option<Alerts>,
     on_alert: Vec<OnAlert>,
     cleanup: Option<Cleanup>,
@@ -112,10 +113,13 @@ impl TrackerBuilder {
         self
     }
 
-    /// Hands all events to this too.
+    /// Hands all events to this too, which is opened with all the rest.
     #[cfg(feature = "push")]
-    pub(crate) fn outlet(mut self, outlet: impl Outlet + 'static) -> Self {
-        self.outlets.push(Box::new(outlet));
+    pub(crate) fn outlet<O: Outlet + 'static>(
+        mut self,
+        open: impl FnOnce() -> Result<O> + Send + 'static,
+    ) -> Self {
+        self.outlets.push(Box::new(move || Ok(Box::new(open()?))));
         self
     }
 
@@ -178,14 +182,33 @@ impl TrackerBuilder {
     /// # Errors
     ///
     /// Where the interval, the alerts, the session or the identity make no sense, a device is not there, a file cannot be made,
-    /// or the sink cannot be written or has another writer. Later nothing fails: what goes wrong is told by events, statistics
-    /// and [`Stopped::problem`](super::Stopped::problem).
-    pub fn start(mut self) -> Result<Tracker> {
+    /// dumps, a spool or the sink cannot be written, or the sink has another writer. Later nothing fails: what goes wrong is told by
+    /// events, statistics and [`Stopped::problem`](super::Stopped::problem).
+    pub fn start(self) -> Result<Tracker> {
+        self.prepare()?.start()
+    }
+
+    /// Does all of that but begin, for whoever starts what is to be tracked: what could be wrong is told before, and nothing
+    /// is read until it runs.
+    ///
+    /// ```no_run
+    /// use runlore::tracker::{ProcessTree, Tracker};
+    ///
+    /// let prepared = Tracker::builder().collector(ProcessTree::of_children()).prepare()?;
+    /// let child = std::process::Command::new("make").spawn()?;
+    /// let tracker = prepared.start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn prepare(mut self) -> Result<Prepared> {
         self.check()?;
         let mut collectors = self.named()?;
         collectors.append(&mut self.collectors);
         if collectors.is_empty() {
-            collectors.push(Box::new(Host::new()));
+            collectors.push(Box::new(self.host()));
         }
         let abouts: Vec<About> = collectors.iter().map(|collector| collector.about()).collect();
         let mut identity = match self.identity {
@@ -207,9 +230,12 @@ impl TrackerBuilder {
         let has_outlets =
             self.sink.is_some() || !self.outputs.is_empty() || !self.outlets.is_empty();
         let mut core = Core::new(session, clock, abouts, self.alerts, self.history, has_outlets);
-        let has_recorder = self.recorder.is_some();
-        core.has_recorder = has_recorder;
+        core.has_recorder = self.recorder.is_some();
         let outputs: Vec<_> = self.outputs.into_iter().map(Wanted::open).collect::<Result<_>>()?;
+        if let Some(recorder) = &self.recorder {
+            recorder.check()?;
+        }
+        let outlets: Vec<_> = self.outlets.into_iter().map(|open| open()).collect::<Result<_>>()?;
         let sink = match self.sink {
             Some((folder, options)) => Some(Sink {
                 lines: Lines::new(Arc::clone(&core.session), options.target),
@@ -218,40 +244,22 @@ impl TrackerBuilder {
             }),
             None => None,
         };
-        // Only now that nothing else can be in the way, what was in the files goes.
-        for output in outputs {
-            self.outlets.push(Box::new(output.begin()?));
-        }
-        core.start();
-        let shared = Arc::new(Shared::new(core));
-        let sampler = Sampler {
-            shared: Arc::clone(&shared),
+        Ok(Prepared::new(Parts {
+            core,
             interval: self.interval,
             collectors,
-            watch: Watch::new(),
             sink,
-            outlets: self.outlets,
+            outputs,
+            outlets,
             on_alert: self.on_alert,
             cleanup: self.cleanup,
             recorder: self.recorder,
-            cleaned: None,
-            dumped: None,
-            unfinished: None,
-            refused: None,
-            tasks: Vec::new(),
-            entries: Vec::new(),
-        };
-        let (ended, has_ended) = mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new().name("runlore-tracker".to_owned());
-        let thread = thread.spawn(move || _ = ended.send(sampler.run())).map_err(|error| {
-            Error::new(ErrorKind::Pipeline, "cannot start the tracker's thread").with_source(error)
-        })?;
-        shared.set_thread(thread.thread().clone());
-        if has_recorder {
-            // From here on a failure is seen.
-            shared.ask();
-        }
-        Ok(Tracker { shared, has_ended: Some(has_ended) })
+        }))
+    }
+
+    /// The host, which reads no more than the alerts need.
+    fn host(&self) -> Host {
+        Host::new(self.alerts.as_ref().map_or(f64::INFINITY, Alerts::container_from))
     }
 
     fn check(&self) -> Result<()> {
@@ -284,7 +292,7 @@ impl TrackerBuilder {
         let mut found: Vec<Box<dyn Collector>> = Vec::new();
         for device in &self.devices {
             match device {
-                Device::Host => found.push(Box::new(Host::new())),
+                Device::Host => found.push(Box::new(self.host())),
                 Device::Process => found.push(Box::new(Process)),
                 Device::Gpus => {
                     let gpus = gpu::all().map_err(|reason| no_gpus(&reason))?;

@@ -407,6 +407,7 @@ impl Core {
             missed_samples: self.missed,
             suppressed_alerts: self.devices.iter().map(|device| device.watch.suppressed()).sum(),
             sink_dropped_events: self.sink.dropped_events + self.not_written,
+            sink_removed_events: self.sink.removed_events,
             sink_last_error: self.sink.last_error.clone(),
             clock_steps: self.clock_steps,
         }

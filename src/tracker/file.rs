@@ -1,6 +1,6 @@
 //! All events of a tracker in one file, as they come.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,11 +20,12 @@ pub(super) struct Wanted {
     pub(super) target: Target,
 }
 
-/// A file that can be written. What is in it stays until it is begun.
+/// A file that can be written. What is in it stays until it is begun; one that is new goes again where it never is.
 pub(super) struct Opened {
     wanted: Wanted,
     format: Format,
-    file: File,
+    file: Option<File>,
+    is_new: bool,
 }
 
 /// A file that is written; none once that has failed.
@@ -42,22 +43,39 @@ impl Wanted {
             Some(format) => format,
             None => Format::to_write(&self.path)?,
         };
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path);
+        let made = OpenOptions::new().write(true).create_new(true).open(&self.path);
+        let is_new = made.is_ok();
+        let file = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A link may lead to a file that is yet to be made.
+                OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)
+            }
+            made => made,
+        };
         let file = file.map_err(|error| cannot_write(&self.path, &error))?;
-        Ok(Opened { wanted: self, format, file })
+        Ok(Opened { wanted: self, format, file: Some(file), is_new })
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.is_new && self.file.is_some() {
+            _ = fs::remove_file(&self.wanted.path);
+        }
     }
 }
 
 impl Opened {
-    pub(super) fn begin(self) -> Result<Output> {
-        let Self { wanted, format, file } = self;
-        let failed = |error: io::Error| cannot_write(&wanted.path, &error);
+    pub(super) fn begin(mut self) -> Result<Output> {
+        let path = &self.wanted.path;
+        let failed = |error: io::Error| cannot_write(path, &error);
+        let file = self.file.take().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
         // A terminal or a pipe has no length.
         if file.metadata().map_err(failed)?.is_file() {
             file.set_len(0).map_err(failed)?;
         }
-        let writer =
-            Writer::new(BufWriter::with_capacity(256 * 1024, file), format, wanted.target)?;
+        let file = BufWriter::with_capacity(256 * 1024, file);
+        let writer = Writer::new(file, self.format, self.wanted.target)?;
         Ok(Output { writer: Some(writer), unflushed: None, problem: None })
     }
 }

@@ -20,6 +20,9 @@ pub struct HostMemory {
     pub swap_total: Option<u64>,
     /// What the container uses, where it is limited; its file cache is part of it.
     pub container_used: Option<u64>,
+    /// What of that is file cache which nobody has used lately (`inactive_file`), and which goes first when memory is needed. Read
+    /// where alerts depend on it.
+    pub container_cache: Option<u64>,
     /// What the container may use.
     pub container_limit: Option<u64>,
     /// The share of the last ten seconds in which some task of the machine waited for memory, in percent.
@@ -38,6 +41,7 @@ impl HostMemory {
                 .map(|(all, free)| all.saturating_sub(free)),
             swap_total: now.swap_total,
             container_used: now.container_used,
+            container_cache: now.container_cache,
             container_limit: now.container_limit,
             pressure: now.pressure,
             processes: None,
@@ -45,11 +49,12 @@ impl HostMemory {
     }
 
     /// The names that it has in the metadata of events.
-    pub(super) const NAMES: [&str; 7] = [
+    pub(super) const NAMES: [&str; 8] = [
         "rss_bytes",
         "swap_used_bytes",
         "swap_total_bytes",
         "container_used_bytes",
+        "container_cache_bytes",
         "container_limit_bytes",
         "processes",
         Self::PRESSURE,
@@ -63,6 +68,7 @@ impl HostMemory {
             self.swap_used,
             self.swap_total,
             self.container_used,
+            self.container_cache,
             self.container_limit,
             self.processes,
         ];
@@ -101,6 +107,8 @@ pub(super) fn reading_of(now: &MemoryNow, rss: Option<u64>, allocated: Option<u6
 #[derive(Debug)]
 pub(super) struct Host {
     meter: Meter,
+    /// From which part of the container's limit on its cache is read.
+    cache_from: f64,
     /// The pressure, and when it was read.
     pressure: Option<(Instant, Option<f64>)>,
 }
@@ -109,8 +117,8 @@ pub(super) struct Host {
 const PRESSURE_LASTS: Duration = Duration::from_secs(1);
 
 impl Host {
-    pub(super) fn new() -> Self {
-        Self { meter: Meter::of_this_process(), pressure: None }
+    pub(super) fn new(cache_from: f64) -> Self {
+        Self { meter: Meter::of_this_process(), cache_from, pressure: None }
     }
 }
 
@@ -128,12 +136,12 @@ pub(super) fn about(source: &str) -> About {
 
 impl Collector for Host {
     fn about(&self) -> About {
-        about(source())
+        counted(about(source()))
     }
 
     fn collect(&mut self) -> Result<Reading, String> {
         let known = self.pressure.filter(|(at, _)| at.elapsed() < PRESSURE_LASTS);
-        let mut now = memory_now(known.is_none());
+        let mut now = memory_now(known.is_none(), self.cache_from);
         match known {
             Some((_, pressure)) => now.pressure = pressure,
             None => self.pressure = Some((Instant::now(), now.pressure)),
@@ -147,7 +155,8 @@ impl Collector for Host {
             crate::profile::note_resident(rss);
         }
         let activity = self.meter.read(|| None);
-        Ok(Reading { activity, ..reading_of(&now, now.rss, allocated()) })
+        let allocated = allocated();
+        Ok(Reading { activity, active: allocated, ..reading_of(&now, now.rss, allocated) })
     }
 }
 
@@ -158,16 +167,24 @@ pub(super) struct Process;
 impl Collector for Process {
     fn about(&self) -> About {
         let supported = Supported { allocated: true, reserved: true, ..Supported::default() };
-        About { supported, ..about(source()) }
+        counted(About { supported, ..about(source()) })
     }
 
     fn collect(&mut self) -> Result<Reading, String> {
         let rss = resident_now().ok_or("this system does not tell the memory of the process")?;
         crate::profile::note_resident(rss);
         let host = HostMemory { rss: Some(rss), ..HostMemory::default() };
-        let (allocated, host) = (allocated().or(Some(rss)), Some(host));
-        Ok(Reading { allocated, reserved: Some(rss), host, ..Reading::default() })
+        let active = allocated();
+        let (allocated, host) = (active.or(Some(rss)), Some(host));
+        Ok(Reading { allocated, active, reserved: Some(rss), host, ..Reading::default() })
     }
+}
+
+/// Where allocations are counted, what is in use is known too: it is what was handed out and not given back, for nothing waits
+/// in between.
+fn counted(mut about: About) -> About {
+    about.supported.active = alloc::is_installed();
+    about
 }
 
 fn source() -> &'static str {

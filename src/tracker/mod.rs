@@ -47,6 +47,7 @@ mod health;
 mod host_memory;
 mod line;
 mod phase;
+mod prepared;
 mod process_tree;
 mod recorder;
 mod shared;
@@ -73,6 +74,7 @@ pub use builder::TrackerBuilder;
 pub use collector::{About, Collector, Reading, Supported};
 pub use host_memory::HostMemory;
 pub use phase::Phase;
+pub use prepared::Prepared;
 pub use process_tree::ProcessTree;
 pub use recorder::FlightRecorder;
 pub use statistics::TrackerStatistics;
@@ -96,7 +98,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Device {
     /// This process on its machine, inside its container.
     Host,
-    /// This process alone: what is resident, and what the [counting allocator](crate::alloc) counts. A fraction of the cost, and no alerts
+    /// This process alone: what is resident, and what the [counting allocator](crate::alloc) counts. It costs less, and gives no alerts
     /// about the machine.
     Process,
     /// All graphics processors that the program may use.
@@ -211,7 +213,7 @@ impl Tracker {
     }
 
     /// Says that something has failed. If it looks as if that was for want of memory, it is an `error` event and the flight
-    /// recorder dumps the last events; whether it looks so.
+    /// recorder dumps the last events, unless it did so for another failure within the last 30 s; whether it looks so.
     ///
     /// ```
     /// # let tracker = runlore::tracker::Tracker::builder().start()?;

@@ -131,7 +131,7 @@ impl Collector for ProcessTree {
         }
         let members = self.members();
         let rss = members.iter().map(|(_, rss)| rss).sum();
-        let mut reading = reading_of(&memory_now(true), Some(rss), None);
+        let mut reading = reading_of(&memory_now(true, 0.0), Some(rss), None);
         reading.activity = self.meter.read(|| Some(used_by(&members)));
         if let Some(host) = &mut reading.host {
             host.processes = Some(members.len() as u64);

@@ -58,6 +58,18 @@ impl FlightRecorder {
         self
     }
 
+    /// Looks whether a dump could be written: the moment that needs one is too late to find out.
+    pub(super) fn check(&self) -> Result<()> {
+        // A dump is a folder, too.
+        let probe = self.folder.join(format!(".probe-{}", std::process::id()));
+        let made = fs::create_dir_all(&self.folder).and_then(|()| fs::create_dir(&probe));
+        _ = fs::remove_dir(&probe);
+        made.map_err(|error| {
+            let folder = self.folder.display();
+            Error::new(ErrorKind::Store, format!("cannot write dumps to {folder}: {error}"))
+        })
+    }
+
     /// Writes a dump, all but what the machine is; its folder.
     pub(super) fn dump(
         &mut self,

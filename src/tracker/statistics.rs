@@ -102,7 +102,9 @@ pub struct TrackerStatistics {
     pub suppressed_alerts: u64,
     /// Events that a sink had no room for, or that came faster than they could be written.
     pub sink_dropped_events: u64,
-    /// Why the sink cannot be written, where that is so.
+    /// Events that were in the sink, and are gone because somebody removed its files.
+    pub sink_removed_events: u64,
+    /// Why the sink cannot be written, where that is so; or what has just happened to it.
     pub sink_last_error: Option<String>,
     /// Times at which the wall clock was set.
     pub clock_steps: u64,

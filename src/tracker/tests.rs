@@ -51,6 +51,11 @@ fn cuda() -> About {
     About::new(0, "cuda", "scripted", supported)
 }
 
+/// A text with units of 1024 under their own names.
+fn binary(text: &str) -> String {
+    text.replace(" MB", " MiB").replace(" GB", " GiB")
+}
+
 fn kinds(core: &Core) -> Vec<String> {
     core.events().into_iter().map(|event| event.event_type.into()).collect()
 }
@@ -95,6 +100,8 @@ fn events_are_those_of_stormlog_on_the_same_readings() {
                 // Those of another run, and of another package.
                 "session_id" | "timestamp_ns" | "collector" | "pid" | "host" | "job_id"
                 | "metadata" => true,
+                // By the same number, and its unit's own name.
+                "context" => ours[name] == value.as_str().map(binary).unwrap_or_default(),
                 _ => ours[name] == *value,
             };
             if !is_same {

@@ -68,8 +68,10 @@ pub(super) struct Sampler {
     pub(super) recorder: Option<FlightRecorder>,
     pub(super) cleaned: Option<Instant>,
     pub(super) dumped: Option<Instant>,
-    /// A dump that is to be finished once nobody waits for it.
-    pub(super) unfinished: Option<PathBuf>,
+    /// The same for a failure: what came before it must not stand in its way.
+    pub(super) failure_dumped: Option<Instant>,
+    /// Dumps that are to be finished once nobody waits for them.
+    pub(super) unfinished: Vec<PathBuf>,
     /// Why the first event that the sink refused is not in it, and how many are not.
     pub(super) refused: Option<(Error, u64)>,
     pub(super) tasks: Vec<Id>,
@@ -163,10 +165,14 @@ impl Sampler {
             if alert.level == Level::Critical {
                 self.clean_up(alert);
             }
-            if alert.level >= Level::Critical && is_due(self.dumped) {
+            let last = match alert.level {
+                Level::Error => self.failure_dumped,
+                _ => self.dumped,
+            };
+            if alert.level >= Level::Critical && is_due(last) {
                 let details =
                     json!({"level": alert.level, "kind": alert.kind, "value": alert.value});
-                self.dump(&Occasion { reason: &alert.message, details });
+                self.dump(alert.level, &Occasion { reason: &alert.message, details });
             }
         }
     }
@@ -193,7 +199,7 @@ impl Sampler {
         let message = format!("OOM detected (an allocation of {size} bytes failed)");
         let details = json!({"level": Level::Error, "kind": AlertKind::Failure, "value": size});
         self.shared.lock().failure(message.clone(), metadata);
-        self.dump(&Occasion { reason: &message, details });
+        self.dump(Level::Error, &Occasion { reason: &message, details });
         self.write();
         if let Some(sink) = &mut self.sink {
             // Where it cannot be written, that is told with the next event.
@@ -201,9 +207,12 @@ impl Sampler {
         }
     }
 
-    fn dump(&mut self, occasion: &Occasion<'_>) {
+    fn dump(&mut self, level: Level, occasion: &Occasion<'_>) {
         let Some(recorder) = &mut self.recorder else { return };
         self.dumped = Some(Instant::now());
+        if level == Level::Error {
+            self.failure_dumped = self.dumped;
+        }
         let (events, session, statistics) = {
             let core = self.shared.lock();
             (core.events(), core.summary(), core.first_statistics())
@@ -211,17 +220,18 @@ impl Sampler {
         match recorder.dump(occasion, &events, session, &statistics) {
             Ok(folder) => {
                 self.shared.lock().last_dump = Some(folder.display().to_string());
-                self.unfinished = Some(folder);
+                self.unfinished.push(folder);
             }
             Err(error) => notice(&format!("the last events cannot be dumped: {error}")),
         }
     }
 
     fn finish_dump(&mut self) {
-        if let (Some(recorder), Some(folder)) = (&self.recorder, self.unfinished.take())
-            && let Err(error) = recorder.finish(&folder)
-        {
-            notice(&format!("a dump lacks what the machine is: {error}"));
+        let Some(recorder) = &self.recorder else { return };
+        for folder in self.unfinished.drain(..) {
+            if let Err(error) = recorder.finish(&folder) {
+                notice(&format!("a dump lacks what the machine is: {error}"));
+            }
         }
     }
 
@@ -269,8 +279,14 @@ impl Sampler {
                 Some(error) => ("sink_degraded", error.clone()),
                 None => ("sink_recovered", "The sink can be written again".to_owned()),
             };
-            let metadata = [("dropped_events".to_owned(), Value::from(totals.dropped_events))];
-            let metadata = metadata.into_iter().collect();
+            let counts = [
+                ("dropped_events", totals.dropped_events),
+                ("removed_events", totals.removed_events),
+            ];
+            let metadata = counts
+                .map(|(name, count)| (name.to_owned(), Value::from(count)))
+                .into_iter()
+                .collect();
             core.add(0, Said { metadata, ..Said::plain(kind, Some(0), text) });
             if let Some(error) = &totals.last_error {
                 notice(error);
@@ -289,23 +305,30 @@ impl Sampler {
             };
             problems.push(Error::new(ErrorKind::Record, what));
         }
-        if let Some(sink) = self.sink.take() {
+        if let Some(mut sink) = self.sink.take() {
             let (status, ended) = {
                 let summary = self.shared.lock().summary();
                 (summary.status, summary.ended_at_ns.unwrap_or(summary.started_at_ns))
             };
-            match sink.writer.close(status, ended) {
-                Ok(totals) => self.shared.lock().sink = totals,
-                Err(error) => {
-                    self.shared.lock().sink.last_error = Some(error.to_string());
-                    problems.push(error);
-                }
-            }
+            problems.extend(sink.writer.end(status, ended).err());
+            self.shared.lock().sink = sink.writer.totals();
         }
         for outlet in self.outlets {
             problems.extend(outlet.close().err());
         }
-        problems.into_iter().next().map_or(Ok(()), Err)
+        together(problems)
+    }
+}
+
+/// All that went wrong, as one.
+fn together(mut problems: Vec<Error>) -> Result<()> {
+    match problems.len() {
+        0 => Ok(()),
+        1 => Err(problems.remove(0)),
+        _ => {
+            let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Err(Error::new(problems[0].kind(), all.join("; ")))
+        }
     }
 }
 

@@ -71,14 +71,13 @@ impl Watch {
         let percent = |part, whole| share(part, whole).map(|share| share * 100.0);
         let host = reading.host.unwrap_or_default();
         let used = reading.used.or(reading.allocated);
+        // Before the kernel kills, it takes back file cache.
+        let held =
+            host.container_used.map(|used| used.saturating_sub(host.container_cache.unwrap_or(0)));
         let fragmented = alerts.fragmentation.map(|part| (part, f64::INFINITY));
         [
             (AlertKind::Memory, percent(used, self.total), alerts.memory),
-            (
-                AlertKind::Container,
-                percent(host.container_used, host.container_limit),
-                alerts.container,
-            ),
+            (AlertKind::Container, percent(held, host.container_limit), alerts.container),
             (AlertKind::Resident, host.rss.map(|rss| rss as f64), alerts.resident),
             (AlertKind::Swap, percent(host.swap_used, host.swap_total), alerts.swap),
             (AlertKind::Pressure, host.pressure, alerts.pressure),
@@ -227,6 +226,7 @@ mod tests {
             swap_used: Some(90),
             swap_total: Some(100),
             container_used: Some(97),
+            container_cache: None,
             container_limit: Some(100),
             pressure: Some(50.0),
             processes: None,
@@ -244,6 +244,28 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    /// A program that reads files fills its container with cache, and may come near the limit all the same.
+    #[test]
+    fn cache_does_not_hide_that_a_container_fills_up() {
+        let (mut watch, alerts) = (Watch::default(), Alerts::default());
+        let mut found = |used, cache| {
+            let host = HostMemory {
+                container_used: Some(used),
+                container_cache: cache,
+                container_limit: Some(100),
+                ..HostMemory::default()
+            };
+            let reading = Reading { host: Some(host), ..Reading::default() };
+            let found = watch.judge(&alerts, &reading, None, 0);
+            found.into_iter().map(|alert| (alert.level, alert.value)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(99, Some(60)), []);
+        assert_eq!(found(99, Some(15)), [(Level::Warning, 84.0)]);
+        assert_eq!(found(99, Some(1)), [(Level::Critical, 98.0)]);
+        assert_eq!(found(70, None), [], "below what it is read from");
+        assert_eq!(found(99, Some(1)), [(Level::Critical, 98.0)], "and risen again");
+    }
+
     #[test]
     fn what_is_not_to_be_watched_is_not() {
         let host = HostMemory {
@@ -251,6 +273,7 @@ mod tests {
             swap_used: Some(90),
             swap_total: Some(100),
             container_used: Some(97),
+            container_cache: None,
             container_limit: Some(100),
             pressure: Some(50.0),
             processes: None,

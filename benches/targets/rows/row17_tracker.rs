@@ -18,8 +18,9 @@ const HOST: &str = "sample of the host";
 const EVENT: &str = "event into a sink";
 const COUNTED: &str = "counted";
 const BARE: &str = "bare";
-/// Events that go into a sink, and seconds of sampling.
+/// Events that go into a sink, how many of them are flushed together, and seconds of sampling.
 const EVENTS: u32 = 5000;
+const FLUSHED: u32 = 50;
 const SECONDS: u64 = 3;
 
 pub(crate) static ROW: Row = Row {
@@ -84,9 +85,10 @@ fn sample(device: Device, case: &str, report: &mut Report) {
     report.add(case, spent as f64 / taken as f64);
 }
 
-/// Both have the same fields, and flush after 50 events or 2 s: with a write to the segment and a sync of it (`fsync` there, `fdatasync` here).
-/// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here the tracker's thread flushes; what
-/// comes while it does goes with its next flush, in one write and one sync, however many events that are. The manifest is written when segments change.
+/// Both have the same fields, and flush each 50 events: with a write to the segment and a sync of it (`fsync` there, `fdatasync` here).
+/// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here the tracker's thread flushes, and what
+/// comes while it does would go with its next flush: so each 50 events are waited for before the next ones come, and there are as many flushes. The
+/// looks whether they are there count as ours. The manifest is written when segments change.
 fn sunk(report: &mut Report) {
     let options = SinkOptions { rollups: false, ..SinkOptions::default() };
     let tracker = Tracker::builder()
@@ -97,14 +99,30 @@ fn sunk(report: &mut Report) {
         .expect("it starts");
     tracker.sample_now();
     let before = process_cpu_ns();
+    let mut flushed = 0;
     for number in 0..EVENTS {
         tracker.event("sample", "Collected telemetry sample.", [("number", number)]);
+        if (number + 1) % FLUSHED == 0 {
+            flushed = grown_beyond(flushed);
+        }
     }
     let stopped = tracker.stop();
     let spent = process_cpu_ns() - before;
     assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
     assert_eq!(stopped.statistics.sink_dropped_events, 0);
     report.add(EVENT, spent as f64 / f64::from(EVENTS));
+}
+
+/// Waits for the next flush; how long the segment then is.
+fn grown_beyond(length: u64) -> u64 {
+    loop {
+        // Far less often than it would take for the looks to be most of what is measured.
+        std::thread::sleep(Duration::from_millis(1));
+        let now = std::fs::metadata("sink/segment-000001.jsonl").expect("it is there").len();
+        if now > length {
+            return now;
+        }
+    }
 }
 
 fn stormlog(report: &mut Report) {

@@ -1,13 +1,14 @@
 //! `runlore events track`: the memory of the machine, its graphics processors, a process or a command.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use runlore::events::{Format, Schema};
+use runlore::events::{Format, Schema, Target};
 use runlore::push::Pusher;
 use runlore::tracker::{
     Alert, AlertKind, Alerts, Device, FlightRecorder, ProcessTree, Stopped, Tracker,
@@ -18,6 +19,7 @@ use super::convert::schema;
 use super::input::Named;
 use super::push::with_headers;
 use crate::Done;
+use crate::child::Ended;
 use crate::failure::{Failure, say};
 use crate::out::stdout;
 use crate::run::{exit_code, spawn, wait};
@@ -31,10 +33,11 @@ Examples:
   runlore events track --sink sink/ -- python train.py
   runlore events track --gpus --interval 0.5 --warning 85 --critical 97
 
-It ends after the duration, with the command or the process, or with Ctrl-C. The exit code is the command's own where there is one;
-128 + N where signal N ended it, 127 where it was not found, 126 where it could not be executed.")]
+It ends after the duration, with the process, or with Ctrl-C. With a command it ends when that does, and the duration only ends the
+tracking. The exit code is then the command's own; 128 + N where signal N ended it, 127 where it was not found, 126 where it could
+not be executed.")]
 pub(crate) struct Args {
-    /// End after this time: seconds, or such as 5min
+    /// Track for this time: seconds, or such as 5min
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     duration: Option<Duration>,
 
@@ -53,6 +56,10 @@ pub(crate) struct Args {
     /// Its schema: 2, 3 or 4
     #[arg(long, value_name = "N", default_value = "4", value_parser = schema)]
     schema: Schema,
+
+    /// Write 0 where schema 2 or 3 cannot say that a counter is not known
+    #[arg(long, requires = "output")]
+    lossy: bool,
 
     /// Write all events into this folder, which survives whatever ends this program
     #[arg(long, value_name = "FOLDER")]
@@ -155,6 +162,7 @@ pub(crate) fn run(args: &Args) -> Done {
             None => builder.device(Device::Host),
         };
         let tracker = args.with_gpus(builder).start()?;
+        tracker.sample_now();
         let mut live = Live::new(&told, io::stderr().is_terminal());
         let began = Instant::now();
         while !is_interrupted()
@@ -170,9 +178,10 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     #[cfg(target_os = "linux")]
     crate::signals::adopt_orphans();
-    let tracker = args.with_gpus(builder.collector(ProcessTree::of_children())).start()?;
+    // Until it runs the command's program, a new process has the memory of this one: nothing is read before that.
+    let prepared = args.with_gpus(builder.collector(ProcessTree::of_children())).prepare()?;
     let program = args.command[0].to_string_lossy().into_owned();
-    let child = match spawn(Command::new(&args.command[0]).args(&args.command[1..])) {
+    let mut child = match spawn(Command::new(&args.command[0]).args(&args.command[1..])) {
         Ok(child) => child,
         Err(error) => {
             say(&format!("cannot run {program}: {error}"));
@@ -180,15 +189,34 @@ pub(crate) fn run(args: &Args) -> Done {
             return Ok(ExitCode::from(code));
         }
     };
-    let (code, stopped) = args.follow(child, tracker, &told)?;
-    // Standard output is the command's own.
-    args.tell(&stopped, &mut anstream::stderr())?;
-    Ok(ExitCode::from(code))
+    let failed = |error: io::Error| Failure::new(format!("cannot wait for the command: {error}"));
+    let tracker = match prepared.start() {
+        Ok(tracker) => tracker,
+        Err(error) => {
+            say(&format!("{error}; {program} runs without being tracked"));
+            let ended = wait(&mut child).map_err(failed)?;
+            return Ok(ExitCode::from(exit_code(ended.status)));
+        }
+    };
+    let (ended, stopped) = args.follow(child, tracker, &told);
+    // The command has run: its own exit code is what the caller wants, whatever became of the events. Standard output is its own, too.
+    if let Err(failure) = args.tell(&stopped, &mut anstream::stderr()) {
+        failure.report();
+    }
+    Ok(ExitCode::from(exit_code(ended.map_err(failed)?.status)))
 }
 
-/// Whether there is such a process; true where the system does not tell.
+/// Whether such a process runs; true where the system does not tell.
 fn is_alive(pid: u32) -> bool {
-    cfg!(not(target_os = "linux")) || std::path::Path::new(&format!("/proc/{pid}")).exists()
+    if cfg!(not(target_os = "linux")) {
+        return true;
+    }
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The name stands in brackets, and may hold some.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.bytes().next());
+    // One that nobody has waited for yet has ended, unless only its first thread has.
+    !matches!(state, Some(b'Z' | b'X'))
+        || fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1)
 }
 
 /// Bytes that a spool may hold.
@@ -225,7 +253,21 @@ impl Args {
             builder = builder.push(pusher);
         }
         if let Some(path) = &self.output {
-            let target = runlore::events::Target::from(self.schema).lossy();
+            if self.format.is_none() && Format::of_name(path).is_none() {
+                let path = path.display();
+                return Err(Failure::new(format!(
+                    "cannot write {path}: name it *.json, *.jsonl or *.csv, or add --format"
+                )));
+            }
+            if self.schema != Schema::V4 && !self.lossy {
+                return Err(Failure::new(format!(
+                    "schema {} cannot say what is not known, such as all before the first sample: add --lossy to write 0 \
+                     there, or use --schema 4",
+                    self.schema.number()
+                )));
+            }
+            let mut target = Target::from(self.schema);
+            target.lossy = self.lossy;
             builder = builder.output(path, self.format.map(Format::from), target);
         }
         Ok(builder)
@@ -235,15 +277,16 @@ impl Args {
         if self.gpus { builder.device(Device::Gpus) } else { builder }
     }
 
-    /// Waits until the command has ended, and watches it for as long as it is to be watched; its exit code.
+    /// Waits until the command has ended, and watches it for as long as it is to be watched.
     fn follow(
         &self,
         mut child: Child,
         tracker: Tracker,
         told: &Receiver<Alert>,
-    ) -> Result<(u8, Stopped), Failure> {
+    ) -> (io::Result<Ended>, Stopped) {
         let (tell, ended) = channel();
         std::thread::spawn(move || _ = tell.send(wait(&mut child)));
+        tracker.sample_now();
         // On the terminal that the command writes to, a line that comes and goes would be in its way.
         let mut live = Live::new(told, io::stderr().is_terminal() && !io::stdout().is_terminal());
         let began = Instant::now();
@@ -253,13 +296,15 @@ impl Args {
             result = ended.recv_timeout(Duration::from_millis(20)).ok();
         }
         live.end();
-        let stopped = tracker.stop();
-        let result = match result {
-            Some(result) => result,
-            None => ended.recv().unwrap_or_else(|error| Err(io::Error::other(error))),
-        };
-        let failed = |error| Failure::new(format!("cannot wait for the command: {error}"));
-        Ok((exit_code(result.map_err(failed)?.status), stopped))
+        let mut stopped = tracker.stop();
+        if let Some(Ok(Ended { used: Some(used), .. })) = &result {
+            // What the system saw of it between two samples, where it tells that from what this program had before.
+            let peak = &mut stopped.statistics.peak_memory;
+            *peak = (*peak).max(used.peak_rss_bytes.unwrap_or(0));
+        }
+        let result = result
+            .unwrap_or_else(|| ended.recv().unwrap_or_else(|error| Err(io::Error::other(error))));
+        (result, stopped)
     }
 
     fn tell(&self, stopped: &Stopped, out: &mut dyn Write) -> Result<(), Failure> {
@@ -282,7 +327,10 @@ fn summary(statistics: &TrackerStatistics, out: &mut dyn Write) -> io::Result<()
     let taken = nanoseconds(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     let samples = counted(statistics.samples, "sample", "samples");
     writeln!(out, "{samples} in {taken}, {}", counted(statistics.total_events, "event", "events"))?;
-    writeln!(out, "peak       {}", bytes(statistics.peak_memory))?;
+    match statistics.peak_memory {
+        0 => writeln!(out, "peak       not known: it ended before a sample saw it")?,
+        peak => writeln!(out, "peak       {}", bytes(peak))?,
+    }
     if let Some(total) = statistics.device_total {
         let used = bytes(statistics.peak_device_used);
         writeln!(out, "device     {used} of {} at the most", bytes(total))?;
@@ -295,6 +343,10 @@ fn summary(statistics: &TrackerStatistics, out: &mut dyn Write) -> io::Result<()
     }
     if statistics.sink_dropped_events > 0 {
         writeln!(out, "dropped    {}", counted(statistics.sink_dropped_events, "event", "events"))?;
+    }
+    if statistics.sink_removed_events > 0 {
+        let events = counted(statistics.sink_removed_events, "event", "events");
+        writeln!(out, "removed    {events}: somebody removed the sink")?;
     }
     if let Some(error) = &statistics.collector_last_error {
         writeln!(out, "collector  {}: {error}", statistics.collector_health_status)?;

@@ -10,6 +10,9 @@ use super::{MANIFEST, is_segment};
 use crate::events::{Options, SessionStatus, SessionSummary, TelemetryEvent};
 use crate::store::open_plain;
 
+/// A segment with a higher number is not one that somebody counted up to: what follows would have no number.
+const HIGHEST: u64 = u64::MAX / 2;
+
 /// What is left, in order.
 #[derive(Debug, Default)]
 pub(super) struct Left {
@@ -76,8 +79,8 @@ pub(super) fn take_over(folder: &Path) -> io::Result<Left> {
     names.sort_unstable();
     for name in names {
         let number = name.strip_prefix("segment-").and_then(|rest| rest.strip_suffix(".jsonl"));
-        left.last_number =
-            left.last_number.max(number.and_then(|text| text.parse().ok()).unwrap_or(0));
+        let number = number.and_then(|text| text.parse().ok()).filter(|it| *it <= HIGHEST);
+        left.last_number = left.last_number.max(number.unwrap_or(0));
         let path = folder.join(&name);
         let Ok(facts) = fs::symlink_metadata(&path) else { continue };
         if !facts.is_file() {

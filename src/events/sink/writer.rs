@@ -125,6 +125,8 @@ impl SinkWriter {
             pid: std::process::id(),
             folder,
         };
+        // Runs that are too short to fill a segment leave one each.
+        writer.prune();
         let begun = writer.next_segment().and_then(|()| writer.write_manifest());
         begun.map_err(|error| cannot_write(&writer.folder, &error))?;
         Ok(writer)
@@ -202,11 +204,11 @@ impl SinkWriter {
     /// Where the folder cannot be written; what waits then goes on waiting.
     pub fn flush(&mut self) -> Result<()> {
         self.last_flush = Instant::now();
+        // What happens during this flush is told until the next one.
+        self.totals.last_error = None;
         match self.try_flush() {
             Ok(()) => {
-                if self.retry.take().is_some() {
-                    self.totals.last_error = None;
-                }
+                self.retry = None;
                 Ok(())
             }
             Err(error) => {
@@ -305,9 +307,11 @@ impl SinkWriter {
 
     /// Files that are written to after somebody has removed them are lost: then the folder is made anew.
     fn look_for_folder(&mut self) -> io::Result<()> {
-        let Some(file) = &self.open else { return Ok(()) };
-        let Some(current) = self.segments.last() else { return Ok(()) };
-        if is_same(file, &self.folder.join(&current.filename)) {
+        let is_there = match (&self.open, self.segments.last()) {
+            (Some(file), Some(current)) => is_same(file, &self.folder.join(&current.filename)),
+            _ => self.folder.is_dir(),
+        };
+        if is_there {
             return Ok(());
         }
         fs::create_dir_all(&self.folder)?;
@@ -403,17 +407,34 @@ impl SinkWriter {
     ///
     /// Where something could not be written; it says how many events are lost.
     pub fn close(mut self, status: SessionStatus, ended_at_ns: i64) -> Result<SinkTotals> {
+        self.end(status, ended_at_ns).map(|()| self.totals())
+    }
+
+    /// The same for who wants the totals in any case. Nothing comes after it.
+    pub(crate) fn end(&mut self, status: SessionStatus, ended_at_ns: i64) -> Result<()> {
+        let ended = self.try_end(status, ended_at_ns);
+        if let Err(error) = &ended {
+            self.totals.last_error = Some(error.to_string());
+        }
+        ended
+    }
+
+    fn try_end(&mut self, status: SessionStatus, ended_at_ns: i64) -> Result<()> {
         let flushed = self.flush();
         let lost = self.lengths.len();
         self.totals.dropped_events += lost as u64;
         self.lengths.clear();
+        self.buffer.clear();
         self.session.status = status;
         self.session.ended_at_ns = Some(ended_at_ns);
         self.close_segment();
         let closed = self.write_manifest();
         let told = flushed.map_err(|error| {
-            let lost = format!("{error}; {lost} events are lost");
-            Error::new(ErrorKind::Store, lost)
+            let lost = match lost {
+                1 => "1 event is lost".to_owned(),
+                lost => format!("{lost} events are lost"),
+            };
+            Error::new(ErrorKind::Store, format!("{error}; {lost}"))
         });
         told.and(closed.map_err(|error| cannot_write(&self.folder, &error)))?;
         sync_folder(&self.folder);
@@ -426,7 +447,7 @@ impl SinkWriter {
             );
             written.map_err(|error| cannot_write(&self.folder, &error))?;
         }
-        Ok(self.totals())
+        Ok(())
     }
 }
 

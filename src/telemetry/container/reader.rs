@@ -84,6 +84,12 @@ impl ContainerReader {
         self.0.with_files(buffer, Files::memory_used)
     }
 
+    /// Only the file cache that nobody has used lately, and that goes first when memory is needed.
+    #[cfg(all(target_os = "linux", feature = "events"))]
+    pub(in crate::telemetry) fn memory_cache(&self, buffer: &mut Vec<u8>) -> Option<u64> {
+        self.0.with_files(buffer, Files::memory_cache)
+    }
+
     /// Numbers read before, as [`read`](Self::read) would have told them.
     pub fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
         self.0.with_files(buffer, |files, buffer| files.describe(numbers, buffer))

@@ -12,7 +12,11 @@ impl Host {
             .map(|memory| memory.rss)
     }
 
-    pub(in crate::telemetry) fn memory_now(&self, with_pressure: bool) -> MemoryNow {
+    pub(in crate::telemetry) fn memory_now(
+        &self,
+        with_pressure: bool,
+        cache_from: f64,
+    ) -> MemoryNow {
         // Nothing else is looked at that would show if somebody has closed our files.
         _ = self.statm.check();
         Scratch::with(|scratch| {
@@ -38,6 +42,13 @@ impl Host {
                 let limit = self.described(container, buffer).limits.memory();
                 // Without a limit of its own it is the machine's memory that counts.
                 now.container_limit = limit.max.filter(|_| limit.limit_is_host != Some(true));
+                let is_wanted = now
+                    .container_used
+                    .zip(now.container_limit)
+                    .is_some_and(|(used, limit)| used as f64 >= limit as f64 * cache_from);
+                if is_wanted {
+                    now.container_cache = container.memory_cache(buffer);
+                }
             }
             now
         })
@@ -72,14 +83,63 @@ mod tests {
                 "some avg10=12.34 avg60=1.00 avg300=0.10 total=5\nfull avg10=0.50 avg60=0 avg300=0 total=1\n",
             ),
         ]);
-        let now = Host::new(folder.path()).memory_now(true);
+        let now = Host::new(folder.path()).memory_now(true, 0.0);
         assert_eq!((now.total, now.available), (Some(1_024_000), Some(409_600)));
         assert_eq!((now.swap_total, now.swap_free), (Some(51_200), Some(20_480)));
         assert_eq!(now.pressure, Some(12.34));
-        assert_eq!((now.container_used, now.container_limit), (None, None));
+        assert_eq!(
+            (now.container_used, now.container_limit, now.container_cache),
+            (None, None, None)
+        );
         assert!(now.rss.is_some_and(|rss| rss >= 300 * 4096));
 
-        let nothing = Host::new(&folder.path().join("empty")).memory_now(true);
+        let nothing = Host::new(&folder.path().join("empty")).memory_now(true, 0.0);
         assert_eq!(nothing, MemoryNow::default());
+    }
+
+    #[test]
+    fn a_containers_cache_is_read_where_it_matters() {
+        let group = "/sys/fs/cgroup/job";
+        let with = |version: &str, files: &[(&str, &str)]| {
+            let mount = match version {
+                "2" => "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+                _ => "30 23 0:26 / /sys/fs/cgroup rw - cgroup cgroup rw,memory\n",
+            };
+            let own = if version == "2" { "0::/job\n" } else { "4:memory:/job\n" };
+            let named: Vec<_> =
+                files.iter().map(|(name, text)| (format!("{group}/{name}"), *text)).collect();
+            let mut all = vec![
+                ("/proc/meminfo", "MemTotal: 1000000 kB\n"),
+                ("/proc/self/cgroup", own),
+                ("/proc/self/mountinfo", mount),
+            ];
+            all.extend(named.iter().map(|(path, text)| (path.as_str(), *text)));
+            fixture(&all)
+        };
+        let second = with(
+            "2",
+            &[
+                ("memory.current", "900\n"),
+                ("memory.max", "1000\n"),
+                ("memory.stat", "anon 100\nfile 800\ninactive_file 700\nactive_file 100\n"),
+            ],
+        );
+        let first = with(
+            "1",
+            &[
+                ("memory.usage_in_bytes", "900\n"),
+                ("memory.limit_in_bytes", "1000\n"),
+                ("memory.stat", "cache 1\ninactive_file 1\ntotal_inactive_file 700\n"),
+            ],
+        );
+        for folder in [second, first] {
+            let cache = |from| {
+                let now = Host::new(folder.path()).memory_now(false, from);
+                assert_eq!((now.container_used, now.container_limit), (Some(900), Some(1000)));
+                now.container_cache
+            };
+            assert_eq!(cache(0.9), Some(700));
+            assert_eq!(cache(0.91), None, "it is not asked for");
+        }
     }
 }

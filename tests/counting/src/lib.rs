@@ -98,6 +98,9 @@ mod tests {
         tracker.sample_now();
         let kept = take(200 * MIB);
         tracker.sample_now();
+        let events = tracker.events();
+        let sample = events.iter().rfind(|event| event.event_type == "sample").unwrap();
+        assert_eq!(sample.allocator_active_bytes, sample.allocator_allocated_bytes);
         let statistics = tracker.stop().statistics;
         // Nothing was written to it, so none of it is resident.
         assert!(statistics.current_memory_allocated >= Some(200 * MIB), "{statistics:?}");

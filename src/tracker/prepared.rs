@@ -1,0 +1,109 @@
+//! A tracker between two moments: all is open, and nothing is read yet.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use super::Tracker;
+use super::collector::Collector;
+use super::core::Core;
+use super::file::Opened;
+use super::recorder::FlightRecorder;
+use super::shared::Shared;
+use super::thread::{Cleanup, OnAlert, Outlet, Sampler, Sink};
+use crate::context::Watch;
+use crate::events::SessionStatus;
+use crate::{Error, ErrorKind, Result};
+
+/// A tracker that is ready to begin, made by [`TrackerBuilder::prepare`](super::TrackerBuilder::prepare). What is in the files that it
+/// is to write stays there until it does. One that is dropped leaves a session without events in its sink, and no new file.
+#[must_use = "it begins with `start`"]
+pub struct Prepared(Option<Box<Parts>>);
+
+pub(super) struct Parts {
+    pub(super) core: Core,
+    pub(super) interval: Duration,
+    pub(super) collectors: Vec<Box<dyn Collector>>,
+    pub(super) sink: Option<Sink>,
+    pub(super) outputs: Vec<Opened>,
+    pub(super) outlets: Vec<Box<dyn Outlet>>,
+    pub(super) on_alert: Vec<OnAlert>,
+    pub(super) cleanup: Option<Cleanup>,
+    pub(super) recorder: Option<FlightRecorder>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").finish_non_exhaustive()
+    }
+}
+
+impl Prepared {
+    pub(super) fn new(parts: Parts) -> Self {
+        Self(Some(Box::new(parts)))
+    }
+
+    /// Begins to sample.
+    ///
+    /// # Errors
+    ///
+    /// Where a file cannot be written any more, or no thread can be started.
+    pub fn start(mut self) -> Result<Tracker> {
+        match self.0.take() {
+            Some(parts) => (*parts).start(),
+            None => Err(Error::new(ErrorKind::Pipeline, "the tracker has begun already")),
+        }
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if let Some(parts) = &mut self.0
+            && let Some(sink) = &mut parts.sink
+        {
+            let began = parts.core.summary().started_at_ns;
+            // Nobody has begun anything that could be lost.
+            _ = sink.writer.end(SessionStatus::Incomplete, began);
+        }
+    }
+}
+
+impl Parts {
+    fn start(mut self) -> Result<Tracker> {
+        // Only now that nothing else can be in the way, what was in the files goes.
+        for output in self.outputs {
+            self.outlets.push(Box::new(output.begin()?));
+        }
+        let has_recorder = self.recorder.is_some();
+        self.core.start();
+        let shared = Arc::new(Shared::new(self.core));
+        let sampler = Sampler {
+            shared: Arc::clone(&shared),
+            interval: self.interval,
+            collectors: self.collectors,
+            watch: Watch::new(),
+            sink: self.sink,
+            outlets: self.outlets,
+            on_alert: self.on_alert,
+            cleanup: self.cleanup,
+            recorder: self.recorder,
+            cleaned: None,
+            dumped: None,
+            failure_dumped: None,
+            unfinished: Vec::new(),
+            refused: None,
+            tasks: Vec::new(),
+            entries: Vec::new(),
+        };
+        let (ended, has_ended) = mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new().name("runlore-tracker".to_owned());
+        let thread = thread.spawn(move || _ = ended.send(sampler.run())).map_err(|error| {
+            Error::new(ErrorKind::Pipeline, "cannot start the tracker's thread").with_source(error)
+        })?;
+        shared.set_thread(thread.thread().clone());
+        if has_recorder {
+            // From here on a failure is seen.
+            shared.ask();
+        }
+        Ok(Tracker { shared, has_ended: Some(has_ended) })
+    }
+}
