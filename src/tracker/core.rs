@@ -28,6 +28,8 @@ pub(super) struct Core {
     alerts: Option<Alerts>,
     pub(super) ring: Ring,
     context: Option<Arc<str>>,
+    /// What a sample says where the program says nothing.
+    sampled: Arc<str>,
     said: Option<Arc<Map<String, Value>>>,
     tasks: Arc<[Id]>,
     status: SessionStatus,
@@ -74,6 +76,7 @@ impl Core {
             alerts,
             ring: Ring::new(history),
             context: None,
+            sampled: "Collected telemetry sample.".into(),
             said: None,
             tasks: Arc::from([]),
             status: SessionStatus::Running,
@@ -176,7 +179,7 @@ impl Core {
                 let missing = self.devices[device].health.missing.join(", ");
                 format!("Collected partial telemetry sample ({missing}).").into()
             }
-            None => "Collected telemetry sample.".into(),
+            None => Arc::clone(&self.sampled),
         };
         self.add_with(device, "sample".into(), step.change, Some(text), Map::new());
     }

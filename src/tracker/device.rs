@@ -63,7 +63,9 @@ impl Device {
         let supported = self.facts.about.supported;
         let reading = reading.within(supported);
         let health = Health::read(&mut self.health, supported.missing(&reading));
-        self.last = Arc::new(reading);
+        if *self.last != reading {
+            self.last = Arc::new(reading);
+        }
         self.last_check_ns = Some(now_ns);
         self.samples += 1;
         self.total = reading.total.or(self.total);

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::held::Shape;
 use super::{Host, Scratch, TOO_SOON, maybe};
@@ -161,9 +162,16 @@ pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMem
 }
 
 fn page_size() -> u64 {
-    // SAFETY: a plain call that asks the kernel nothing.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(size).unwrap_or(4096)
+    static SIZE: AtomicU64 = AtomicU64::new(0);
+    match SIZE.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: a plain call that asks the kernel nothing.
+            let size = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+            SIZE.store(size, Ordering::Relaxed);
+            size
+        }
+        size => size,
+    }
 }
 
 pub(super) fn io_counters(host: &Host, buffer: &mut Vec<u8>) -> io::Result<IoCounters> {
