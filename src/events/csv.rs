@@ -95,10 +95,10 @@ impl Rows {
                 self.failed = !is_text;
                 let line = error.position().map_or(line, csv::Position::line);
                 let what = match is_text {
-                    true => "a field is not UTF-8".to_owned(),
-                    false => format!("cannot read on: {}", cannot_read(error)),
+                    true => What::File("a field is not UTF-8".to_owned()),
+                    false => What::Cut(format!("cannot read on: {}", cannot_read(error))),
                 };
-                Some((line, Err(What::File(what))))
+                Some((line, Err(what)))
             }
         }
     }
