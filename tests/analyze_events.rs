@@ -76,6 +76,20 @@ fn a_leak_is_told_from_iterations_and_from_a_step() {
 }
 
 #[test]
+fn a_leak_is_told_of_a_program_that_was_caught_while_it_ended() {
+    let growing = || (0..200).map(|at| 1000 + at * 20);
+    // However much of it was free by then.
+    for last in [&[][..], &[2800], &[3500, 2600], &[10], &[4000, 4000, 3900], &[4500, 3000]] {
+        let report = analyzed(allocated(growing().chain(last.iter().copied())));
+        let leak = the(&report, Kind::LeakSuspect);
+        assert!(leak.confidence > 0.95, "{last:?}: {leak:?}");
+    }
+    // One that gives back what it took while it goes on does not leak.
+    let given_back = growing().chain((0..60).map(|_| 1000));
+    assert_eq!(kinds(&analyzed(allocated(given_back))), []);
+}
+
+#[test]
 fn a_leak_that_fills_the_device_soon_is_critical() {
     let report = analyzed(allocated((0..100).map(|at| 2000 + at * 80)));
     let leak = the(&report, Kind::LeakSuspect);

@@ -30,19 +30,52 @@ function behind(element) {
   }
   return 'rgb(255, 255, 255)';
 }
+// What is painted over something else, as the eye sees both.
+function over(colour, paint, share) {
+  const [below, above] = [numbers(colour), numbers(paint)];
+  return 'rgb(' + [0, 1, 2].map((part) => above[part] * share + below[part] * (1 - share)).join(', ') + ')';
+}
+// The shapes of a picture that lie across a text: before it in the page beneath it, after it over it.
+function across(text) {
+  const svg = text.closest('svg'), box = text.getBoundingClientRect();
+  const crosses = (one) => one.left < box.right && box.left < one.right && one.top < box.bottom - 2 && box.top + 2 < one.bottom;
+  const shapes = svg ? [...svg.querySelectorAll('rect')].filter((one) => !one.matches('.paper, .selection') && crosses(one.getBoundingClientRect())) : [];
+  const isAfter = (one) => text.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING;
+  return [shapes.filter((one) => !isAfter(one)), shapes.filter(isAfter)];
+}
 function contrast() {
   let worst = [99, ''];
   for (const element of document.querySelectorAll('body *')) {
     const text = [...element.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data.trim()).join('');
     if (!text || element.closest('script, title, [hidden]') || element.getClientRects().length === 0) continue;
     const style = getComputedStyle(element), isShape = element instanceof SVGElement;
-    const on = element.matches('.on-bar, .on-flag') ? getComputedStyle(element.previousElementSibling).fill : behind(element);
-    const [one, other] = [light(isShape ? style.fill : style.color), light(on)];
+    let on = element.matches('.on-bar, .on-flag') ? getComputedStyle(element.previousElementSibling).fill : behind(element);
+    let ink = isShape ? style.fill : style.color;
+    const [beneath, above] = isShape && !element.matches('.on-bar, .on-flag') ? across(element) : [[], []];
+    const paint = (shape) => [getComputedStyle(shape).fill, Number(getComputedStyle(shape).fillOpacity)];
+    for (const shape of beneath) on = over(on, ...paint(shape));
+    for (const shape of above) [on, ink] = [over(on, ...paint(shape)), over(ink, ...paint(shape))];
+    const [one, other] = [light(ink), light(on)];
     const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
     if (ratio < worst[0]) worst = [ratio, text.slice(0, 60) + ' ' + element.className];
   }
   return worst;
 }";
+
+/// Without a screen, and without anything that a browser does by itself.
+const FLAGS: [&str; 8] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
+
+/// The narrowest window that there is.
+const NARROWEST: u32 = 500;
 
 /// How a page is opened.
 #[derive(Clone, Copy)]
@@ -55,7 +88,7 @@ pub(crate) struct View {
 impl View {
     pub(crate) const LIGHT: Self = Self { name: "light", size: (1280, 1000), is_dark: false };
     pub(crate) const DARK: Self = Self { name: "dark", size: (1280, 1000), is_dark: true };
-    pub(crate) const PHONE: Self = Self { name: "phone", size: (500, 1000), is_dark: false };
+    pub(crate) const PHONE: Self = Self { name: "phone", size: (390, 1000), is_dark: false };
 }
 
 /// Whether there is a browser; where there is none the test says so and passes, except under `CI=true`.
@@ -114,7 +147,8 @@ pub(crate) fn milliseconds_until_ready(html: &str) -> f64 {
     std::fs::write(&file, html.replacen("</body>", told, 1)).unwrap();
     let opened = || {
         let seen = Command::new(program().unwrap())
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--timeout=10000", "--dump-dom"])
+            .args(FLAGS)
+            .args(["--timeout=10000", "--dump-dom"])
             .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
             .arg(format!("file://{}", file.display()))
             .output()
@@ -133,6 +167,7 @@ pub(crate) fn milliseconds_until_ready(html: &str) -> f64 {
 pub(crate) fn look(html: &str, page: &str, view: View, script: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.html");
+    let is_narrow = view.size.0 < NARROWEST;
     let looked = format!(
         "<script>addEventListener('load', () => setTimeout(() => {{
           let found = null;
@@ -143,11 +178,30 @@ pub(crate) fn look(html: &str, page: &str, view: View, script: &str) -> Value {
           const fetched = performance.getEntriesByType('resource').map((entry) => entry.name);
           result.textContent = JSON.stringify({{ found, problems, fetched }});
           document.body.append(result);
+          if (parent !== window) parent.postMessage(result.textContent, '*');
         }}, 200));</script></body>"
     );
     let watched = html.replacen("<head>", &format!("<head>{WATCH}"), 1);
     assert_ne!(watched, html, "a page has a head");
     std::fs::write(&file, watched.replacen("</body>", &looked, 1)).unwrap();
+    let mut opened = file;
+    if is_narrow {
+        // A window cannot be as narrow as a phone, but a page within another can.
+        opened = folder.path().join("phone.html");
+        let (width, height) = view.size;
+        let outer = format!(
+            "<!DOCTYPE html><style>body {{ margin: 0 }} iframe {{ border: 0; display: block }}</style>\
+             <iframe src=\"page.html\" width=\"{width}\" height=\"{height}\"></iframe>\
+             <script>addEventListener('message', (event) => {{
+               const result = document.createElement('pre');
+               result.id = 'result';
+               result.hidden = true;
+               result.textContent = event.data;
+               document.body.append(result);
+             }});</script>"
+        );
+        std::fs::write(&opened, outer).unwrap();
+    }
 
     let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
     std::fs::create_dir_all(&shots).unwrap();
@@ -155,18 +209,13 @@ pub(crate) fn look(html: &str, page: &str, view: View, script: &str) -> Value {
     let run = |action: &str| {
         let mut command = Command::new(program().unwrap());
         command
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--hide-scrollbars",
-                "--virtual-time-budget=4000",
-            ])
+            .args(FLAGS)
+            .args(["--hide-scrollbars", "--virtual-time-budget=4000"])
             .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
             .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!view.is_dark)))
             .arg(format!("--window-size={},{}", view.size.0, view.size.1))
             .arg(action)
-            .arg(format!("file://{}", file.display()));
+            .arg(format!("file://{}", opened.display()));
         command.output().unwrap()
     };
     let seen = run("--dump-dom");

@@ -62,7 +62,7 @@ fn what_a_tracker_read_beside_memory_is_drawn() {
     assert_eq!(
         panels,
         [
-            ("Processors", Unit::Percent, 2),
+            ("Processors (of a process, 100 % is one)", Unit::Percent, 2),
             ("Disks", Unit::BytesPerSecond, 1),
             ("Network", Unit::BytesPerSecond, 2),
             ("GPU load", Unit::Percent, 1),

@@ -27,8 +27,8 @@ fn counted(samples: u64) -> Picture {
             unit: Unit::Bytes,
             lines: vec![Line {
                 name: HOSTILE.to_owned(),
-                is_suspect: false,
                 points: points.collect(),
+                ..Line::default()
             }],
             limit: Some((samples * 1_100_000) as f64),
         }],
@@ -47,6 +47,7 @@ fn counted(samples: u64) -> Picture {
             end_ns: samples / 2 * SECOND,
             level: Level::Warning,
             text: HOSTILE.to_owned(),
+            panel: None,
         }],
         notes: vec![HOSTILE.to_owned()],
     }
@@ -125,8 +126,18 @@ fn a_page_can_be_looked_into() {
         found.dragged = shown();
         button('All');
         svg.dispatchEvent(new PointerEvent('pointerleave', {}));
-        key('ArrowRight'); key('p');
-        found.spoken = document.querySelector('.live [aria-live]').textContent;
+        const spoken = () => document.querySelector('.live [aria-live]').textContent;
+        key('n');
+        found.spoken = spoken();
+        key('Escape'); key('ArrowRight'); key('ArrowRight');
+        found.tasks = spoken();
+        const tip = document.querySelector('.tip');
+        key('Escape');
+        svg.dispatchEvent(new PointerEvent('pointerdown', at(0.3, { pointerType: 'touch' })));
+        svg.dispatchEvent(new PointerEvent('pointerup', at(0.3, { pointerType: 'touch' })));
+        svg.dispatchEvent(new PointerEvent('pointerleave', at(0.3, { pointerType: 'touch' })));
+        found.touched = tip.hidden ? '' : tip.textContent;
+        found.listed = document.querySelectorAll('details.tasks tbody tr').length;
         found.images = document.querySelectorAll('img').length;
         found.staticHidden = document.querySelector('.static').hidden;
         return found;",
@@ -141,7 +152,10 @@ fn a_page_can_be_looked_into() {
     assert!((number("wheel") / number("zoomed") - 0.8).abs() < 1e-6, "{found}");
     assert!((0.15..0.25).contains(&(number("dragged") / length)), "{found}");
     assert_eq!((found["images"].as_u64(), found["staticHidden"].as_bool()), (Some(0), Some(true)));
-    assert!(found["spoken"].as_str().unwrap().contains("warning"), "{found}");
+    assert!(found["spoken"].as_str().unwrap().contains("1, warning"), "{found}");
+    assert!(found["tasks"].as_str().unwrap().contains("task 0"), "{found}");
+    assert!(found["touched"].as_str().unwrap().contains("2025-08-19"), "a tap tells: {found}");
+    assert_eq!(found["listed"], 7, "{found}");
     for told in found["told"].as_array().unwrap() {
         let told = told.as_str().unwrap();
         let (at, value) = (seconds_in(told), value_in(told));
@@ -175,6 +189,9 @@ fn a_page_can_be_read_in_light_and_dark_and_on_a_phone() {
     picture.panels[0].lines[0].name = "allocated".to_owned();
     browser::can_be_read(&picture.to_html(), "timeline-colours", 1000);
     browser::can_be_read(&ranks().to_html(), "timeline-ranks", 1000);
+    let timelines = job(16, 60);
+    let many = Picture::of_events(&timelines, &timelines.analyze(&Thresholds::default()));
+    browser::can_be_read(&many.to_html(), "timeline-job", 1000);
 }
 
 /// Two ranks, of which the second grows first.
@@ -212,4 +229,92 @@ fn the_rank_that_may_have_begun_it_is_marked() {
         picture.marks.iter().find(|mark| mark.text.starts_with("first_cause")).unwrap();
     assert_eq!(first_cause.at_ns / 100_000_000, 7);
     assert_eq!(picture.panels[0].limit, Some((8_u64 << 30) as f64));
+}
+
+/// A job of which one rank grows before all others do; each sample is a little different.
+fn job(ranks: u64, samples: u64) -> Timelines {
+    let event = |rank: u64, at: u64| {
+        let begin = if rank == ranks - 3 { samples / 3 } else { samples / 2 };
+        let tremble = (at * 7919 + rank * 104_729) % 1013 * (100 << 10);
+        TelemetryEvent {
+            // Sessions are in another order than ranks.
+            session_id: format!("session-{}", (rank * 7) % 1000).into(),
+            job_id: Some("job".into()),
+            host: format!("gpu-node-{:04}.cluster.example.org", rank / 8).into(),
+            rank,
+            world_size: ranks,
+            device_id: (rank % 8) as i64,
+            timestamp_ns: START + at * 100_000_000 + rank * 1_234,
+            allocator_allocated_bytes: Some(1 << 30),
+            allocator_reserved_bytes: Some(2 << 30),
+            device_used_bytes: Some((if at >= begin { 6 << 30 } else { 2 << 30 }) + tremble),
+            device_total_bytes: Some(8 << 30),
+            ..TelemetryEvent::default()
+        }
+    };
+    (0..ranks).flat_map(|rank| (0..samples).map(move |at| event(rank, at))).collect()
+}
+
+#[test]
+fn of_many_ranks_the_one_that_may_have_begun_it_comes_first() {
+    let timelines = job(16, 60);
+    let ranks: Vec<u64> =
+        timelines.series().iter().map(|series| series.place.rank.unwrap()).collect();
+    assert!(ranks.is_sorted(), "{ranks:?}");
+    let picture = Picture::of_events(&timelines, &timelines.analyze(&Thresholds::default()));
+    assert!(picture.marks[0].text.starts_with("first_cause (rank 13"), "{:?}", picture.marks);
+    assert!(picture.marks.len() < 12, "{:?}", picture.marks);
+    let together: Vec<&str> = picture.marks.iter().map(|mark| &*mark.text).collect();
+    let together =
+        together.iter().find(|text| text.starts_with("step (15 ranks: 0 to 12, 14, 15)"));
+    assert!(together.is_some(), "{:?}", picture.marks);
+    assert!(picture.panels[0].title.contains("rank 13 may have begun it"));
+    assert!(picture.panels[0].lines[0].is_suspect, "suspects have the first colour and words");
+    let svg = picture.to_svg();
+    assert!(svg.contains("rank 13") && svg.contains("15 others in grey"));
+}
+
+#[test]
+fn a_page_of_many_ranks_stays_below_a_megabyte_and_keeps_its_jumps() {
+    let timelines = job(256, 391);
+    let report = timelines.analyze(&Thresholds::default());
+    let picture = Picture::of_events(&timelines, &report);
+    for html in [picture.to_html(), report.to_html(&timelines)] {
+        assert!(html.len() < 1_000_000, "{} bytes", html.len());
+        assert!(html.contains("first_cause") || html.contains("first cause"));
+        assert!(html.contains("rank 253"));
+    }
+}
+
+#[test]
+fn marks_are_in_their_panels_and_flags_apart() {
+    if !browser::is_there() {
+        return;
+    }
+    let picture = ranks();
+    let found = browser::look(
+        &picture.to_html(),
+        "timeline-marks",
+        View::LIGHT,
+        "const svg = document.querySelector('.live svg'), box = (one) => one.getBoundingClientRect();
+        const flags = [...svg.querySelectorAll('rect.flag')].map(box), texts = [...svg.querySelectorAll('text:not(.on-flag)')].map(box);
+        const crosses = (one, other) => one.left < other.right - 1 && other.left < one.right - 1 && one.top < other.bottom - 1 && other.top < one.bottom - 1;
+        const lines = [...svg.querySelectorAll('.mark')].map(box).map((one) => ({ left: one.left, right: one.right + 2, top: one.top, bottom: one.bottom }));
+        const pairs = flags.flatMap((one, at) => flags.slice(at + 1).filter((other) => crosses(one, other)));
+        svg.dispatchEvent(new PointerEvent('pointermove', { clientX: box(svg).left + 500, clientY: box(svg).top + 60, bubbles: true, pointerId: 1 }));
+        const live = document.querySelector('.live'), spoken = [];
+        live.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
+        for (let at = 0; at < 20; at += 1) {
+          live.dispatchEvent(new KeyboardEvent('keydown', { key: 'n', bubbles: true }));
+          spoken.push(document.querySelector('[aria-live]').textContent.match(/(\\d+), (info|warning|critical)/)[1]);
+        }
+        return { flags: flags.length, covered: pairs.length, struck: lines.filter((line) => texts.some((text) => crosses(line, text))).length,
+          told: [...document.querySelectorAll('.tip p')].map((one) => one.textContent), spoken: new Set(spoken).size };",
+    );
+    assert_eq!(found["flags"], picture.marks.len(), "{found}");
+    assert_eq!((&found["covered"], &found["struck"]), (&0.into(), &0.into()), "{found}");
+    assert_eq!(found["spoken"], picture.marks.len(), "each mark is told: {found}");
+    let told = found["told"].as_array().unwrap();
+    let heads = told.iter().filter(|line| line.as_str().unwrap().starts_with("rank "));
+    assert_eq!(heads.count(), 2, "values are told by panel: {found}");
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use runlore::analyze::{ActivityTime, Parallelism, RunReport, Window};
 use runlore::query::text::printable;
 
-use crate::findings::{self, Asked};
+use crate::findings::{self, Asked, Verdict};
 use crate::out::{BOLD, DIM, local_time};
 use crate::store::Store;
 use crate::table::{self, Cell};
@@ -50,17 +50,18 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let runs = store.listed(&records)?;
     let run = select::run(&runs, args.run.as_deref(), store)?;
     let id = &run.workflow.workflow_id;
-    let report = runlore::analyze::run_among(&records, &runs, id, &thresholds)?;
-    store.tell(&records);
-    let failed = fail_on.count(&report.findings);
     #[cfg(feature = "report")]
     if args.asked.is_page() {
-        let mut page = runlore::report::RunReport::among(&records, &runs, id)?;
-        page.findings = report.findings;
-        return args.asked.answer_page(&page.to_html(), failed);
+        let page = runlore::report::RunReport::judged_by(&records, &runs, id, &thresholds)?;
+        store.tell(&records);
+        let verdict = Verdict { failed: fail_on.count(&page.findings), is_whole: true };
+        return args.asked.answer_page(&page.to_html(), verdict);
     }
+    let report = runlore::analyze::run_among(&records, &runs, id, &thresholds)?;
+    store.tell(&records);
+    let verdict = Verdict { failed: fail_on.count(&report.findings), is_whole: true };
     let json = || serde_json::to_value(&report).unwrap_or_default();
-    args.asked.answer(json, failed, |out| write_text(out, &report))
+    args.asked.answer(json, verdict, |out| write_text(out, &report))
 }
 
 fn write_text(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {

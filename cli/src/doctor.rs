@@ -13,7 +13,7 @@ use runlore::telemetry::{
 };
 
 use crate::Done;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
 use crate::out::stdout;
 use crate::store::Store;
 
@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let loaded = Settings::load();
     for problem in loaded.problems() {
-        say(&problem.to_string());
+        store.say(&problem.to_string());
     }
     let report = Report::new(&loaded, store, wanted(&args.types)?);
     let mut out = stdout();

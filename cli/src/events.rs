@@ -12,7 +12,7 @@ mod timeline;
 mod track;
 mod validate;
 
-pub(crate) use analyze::read;
+pub(crate) use analyze::{has_samples, read};
 use clap::Subcommand;
 
 use crate::Done;

@@ -50,11 +50,7 @@ impl Asked {
     }
 
     pub(crate) fn thresholds(&self) -> Result<Thresholds, Failure> {
-        let mut thresholds = Thresholds::default();
-        for text in &self.set {
-            thresholds.set(text)?;
-        }
-        Ok(thresholds)
+        thresholds(&self.set)
     }
 
     fn format(&self) -> ReportFormat {
@@ -75,29 +71,29 @@ impl Asked {
 
     /// Writes a page; the exit code says whether any finding makes the command fail.
     #[cfg(feature = "report")]
-    pub(crate) fn answer_page(&self, page: &str, failed: usize) -> Done {
+    pub(crate) fn answer_page(&self, page: &str, verdict: Verdict) -> Done {
         self.write(|out| out.write_all(page.as_bytes()))?;
-        Ok(exit_code(failed))
+        Ok(ExitCode::from(verdict.exit_code()))
     }
 
     /// Writes a report as it is wanted; the exit code says whether any finding makes the command fail.
     pub(crate) fn answer(
         &self,
         json: impl FnOnce() -> Value,
-        failed: usize,
+        verdict: Verdict,
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Done {
         self.write(|out| match self.format() {
             ReportFormat::Json => {
                 let mut json = json();
-                json["failed"] = failed.into();
-                json["exit_code"] = if failed > 0 { 2 } else { 0 }.into();
+                json["failed"] = verdict.failed.into();
+                json["exit_code"] = verdict.exit_code().into();
                 serde_json::to_writer_pretty(&mut *out, &json)?;
                 writeln!(out)
             }
             _ => text(out),
         })?;
-        Ok(exit_code(failed))
+        Ok(ExitCode::from(verdict.exit_code()))
     }
 
     /// Writes a report to where it is wanted: whole, or not at all.
@@ -114,8 +110,32 @@ impl Asked {
     }
 }
 
-fn exit_code(failed: usize) -> ExitCode {
-    ExitCode::from(if failed > 0 { 2 } else { 0 })
+/// The thresholds, with those that the command line sets.
+pub(crate) fn thresholds(set: &[String]) -> Result<Thresholds, Failure> {
+    let mut thresholds = Thresholds::default();
+    for text in set {
+        thresholds.set(text)?;
+    }
+    Ok(thresholds)
+}
+
+/// What an analysis comes to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdict {
+    /// How many findings make the command fail.
+    pub(crate) failed: usize,
+    /// Whether all that was to be looked at could be: half a check has not passed.
+    pub(crate) is_whole: bool,
+}
+
+impl Verdict {
+    fn exit_code(self) -> u8 {
+        match (self.failed, self.is_whole) {
+            (1.., _) => 2,
+            (0, false) => 1,
+            (0, true) => 0,
+        }
+    }
 }
 
 /// `3 findings: 1 critical, 2 warnings`

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use runlore::Provenance;
 use runlore::query::RunSummary;
-use runlore::settings::Settings;
+use runlore::settings::{Settings, Severity};
 
 use crate::failure::{Failure, say};
 use crate::units::counted;
@@ -20,8 +20,8 @@ const TOLD: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Store {
     place: OsString,
-    /// What is to be said of it when it is opened.
-    notice: Option<String>,
+    /// What is to be said when it is opened.
+    notices: Vec<String>,
     /// What has been told: a command may read the store twice.
     told: RefCell<HashSet<String>>,
 }
@@ -40,8 +40,18 @@ impl Store {
 
     /// Of several stores that the settings enable, the first that this program can open.
     fn of_settings() -> Self {
-        let settings = Settings::load().settings;
-        let uri = runlore::store::default_uri(&settings);
+        let loaded = Settings::load();
+        // A name that is misspelt may be the one that was to name the store.
+        let wrong = loaded.problems().iter().filter(|problem| problem.severity >= Severity::Error);
+        let wrong: Vec<String> = wrong.map(ToString::to_string).collect();
+        let settings = loaded.settings;
+        let mut store = Self::enabled_by(&settings);
+        store.notices.extend(wrong);
+        store
+    }
+
+    fn enabled_by(settings: &Settings) -> Self {
+        let uri = runlore::store::default_uri(settings);
         let place = match Path::new(&uri).is_relative() && !uri.contains("://") {
             true => Path::new(".").join(&uri).into_os_string(),
             false => uri.into(),
@@ -58,7 +68,7 @@ impl Store {
         let notice = format!(
             "the settings enable MongoDB, which this program is built without; {shown} is read instead (`cargo install --path cli --features mongodb` builds one with it)"
         );
-        Self { notice: Some(notice), ..Self::at(place) }
+        Self { notices: vec![notice], ..Self::at(place) }
     }
 
     /// The store at a place.
@@ -67,7 +77,7 @@ impl Store {
             Some(folder) => folder.into(),
             None => place,
         };
-        Self { place, notice: None, told: RefCell::default() }
+        Self { place, notices: Vec::new(), told: RefCell::default() }
     }
 
     /// What was said to be the store: a path or a URI.
@@ -112,13 +122,16 @@ impl Store {
         runlore::record::scrub(&self.place.to_string_lossy())
     }
 
+    /// Says something that opening the store would say too: once.
+    pub(crate) fn say(&self, what: &str) {
+        if self.told.borrow_mut().insert(what.to_owned()) {
+            say(what);
+        }
+    }
+
     /// What is recorded there.
     pub(crate) fn open(&self) -> Result<Provenance, Failure> {
-        if let Some(notice) = &self.notice
-            && self.told.borrow_mut().insert(notice.clone())
-        {
-            say(notice);
-        }
+        self.notices.iter().for_each(|notice| self.say(notice));
         if let Some(path) = self.path()
             && !is_written_wrongly(&path)
             && matches!(path.try_exists(), Ok(false))

@@ -308,6 +308,137 @@ fn a_look_at_this_machine_becomes_a_bundle() {
 }
 
 #[test]
+fn the_exit_code_of_a_look_says_whether_there_is_a_risk() {
+    let folder = TempDir::new().unwrap();
+    let look = |output: &str, thresholds: &str| {
+        let output = folder.path().join(output);
+        let args = ["events", "diagnose", "--duration", "0", "--threshold", thresholds, "--output"];
+        exit_code(&args, &[&output])
+    };
+    // Something is always in use, and never more than there is.
+    assert_eq!(look("full", "utilization_ratio=0"), 2);
+    let none =
+        "utilization_ratio=2,available_ratio=0,pressure_ratio=2,container_ratio=2,min_bytes=1TiB";
+    assert_eq!(look("free", none), 0);
+    assert_eq!(look("wrong", "utilisation_ratio=1"), 1);
+    assert_eq!(exit_code(ANALYZE, &[&folder.path().join("full")]), 2);
+
+    let summary = fs::read(folder.path().join("full/diagnostic_summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    let [used, total] =
+        ["allocated_bytes", "total_bytes"].map(|name| summary[name].as_f64().unwrap());
+    assert_eq!(summary["utilization_ratio"], used / total, "as Stormlog counts it");
+    for flag in ["memory_pressure", "swapping", "container_limit"] {
+        assert!(summary["risk_flags"][flag].is_boolean(), "{flag} is told either way");
+    }
+    let manifest = fs::read(folder.path().join("full/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    // A UUID of version 7 begins with the time, which is not that since the machine was started.
+    let id = manifest["session_id"].as_str().unwrap();
+    assert!(id > "0190", "{id}");
+
+    // What reads a bundle would not look for another one inside.
+    let again =
+        of(&["events", "diagnose", "--duration", "0", "--output"], &[&folder.path().join("full")]);
+    assert!(
+        again.contains("is a bundle already; name another folder") && again.contains("Some(1)"),
+        "{again}"
+    );
+}
+
+/// Whatever cannot be written leaves nothing that could be taken for a bundle.
+#[test]
+#[cfg(unix)]
+fn a_bundle_that_cannot_be_written_is_not_there() {
+    let folder = TempDir::new().unwrap();
+    let held = folder.path().join("held");
+    fs::create_dir(&held).unwrap();
+    // As on a disk that is full, small files fit and large ones do not.
+    let script = "ulimit -f 1; exec \"$0\" events diagnose --duration 0 --output \"$1\"";
+    let program = env!("CARGO_BIN_EXE_runlore");
+    let output = std::process::Command::new("sh")
+        .args(["-c", &format!("trap '' XFSZ; {script}"), program])
+        .arg(held.join("diag"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot write") && said.lines().count() == 1, "{said}");
+    assert_eq!(fs::read_dir(&held).unwrap().count(), 0, "{said}");
+}
+
+#[test]
+fn half_a_check_has_not_passed() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let clean = fs::read_to_string(input("clean")).unwrap();
+    let events: Value = serde_json::from_str(&clean).unwrap();
+    let events = events.as_array().or_else(|| events["events"].as_array()).unwrap();
+    let lines: Vec<String> = events.iter().map(Value::to_string).collect();
+    fs::write(path("good.jsonl"), lines.join("\n")).unwrap();
+    fs::write(path("bad.jsonl"), "nothing of ours\nat all\n").unwrap();
+    fs::write(path("cut.json"), format!("[{},{{\"schema_ver", lines.join(","))).unwrap();
+    let mut quiet = events[0].clone();
+    quiet["event_type"] = "start".into();
+    fs::write(path("quiet.jsonl"), quiet.to_string()).unwrap();
+
+    let (good, bad, cut) = (path("good.jsonl"), path("bad.jsonl"), path("cut.json"));
+    let never: &[&str] = &["events", "analyze", "--fail-on", "never"];
+    assert_eq!(exit_code(never, &[&good]), 0);
+    for files in [&[&*good, &*bad][..], &[&*cut], &[&path("quiet.jsonl")]] {
+        assert_eq!(exit_code(never, files), 1, "{files:?}");
+        let reference = path("memory.json");
+        let compare = ["compare", "--save-baseline", reference.to_str().unwrap(), "--events"];
+        assert_eq!(exit_code(&compare, files), 1, "{files:?}");
+        assert!(!reference.exists(), "{files:?}");
+    }
+    // What could be read is told all the same.
+    let told = of(never, &[&good, &bad]);
+    assert!(
+        told.contains("no findings") && told.contains("nothing of this file could be read"),
+        "{told}"
+    );
+    let json = of(&["events", "analyze", "--format", "json"], &[&cut]);
+    assert!(json.contains("\"exit_code\": 1"), "{json}");
+}
+
+#[test]
+#[cfg(feature = "report")]
+fn thresholds_hold_for_all_of_a_page() {
+    let folder = TempDir::new().unwrap();
+    let page = |threshold: &str| {
+        let output = folder.path().join("page.html");
+        let args = ["analyze", "fit", "--fail-on", "never", "--threshold", threshold, "--output"];
+        let mut command = runlore();
+        command.arg("--store").arg(data()).args(args).arg(&output);
+        assert!(command.status().unwrap().success());
+        fs::read_to_string(output).unwrap()
+    };
+    assert!(page("slow_ratio=0.01").contains("slow activity"));
+    let none = page("slow_ratio=2,waiting_ratio=2,alone_ratio=2,outlier_factor=1000");
+    assert!(none.contains("Nothing stands out.") && !none.contains("slow_activity"));
+}
+
+#[test]
+fn a_misspelt_setting_that_was_to_name_the_store_is_told() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("settings.yaml"), "databases: {jsonl: {pth: elsewhere}}\n")
+        .unwrap();
+    for command in [&["analyze"][..], &["report"], &["compare", "a", "b"]] {
+        let told = told_by(
+            runlore()
+                .current_dir(folder.path())
+                .env("RUNLORE_SETTINGS_PATH", folder.path().join("settings.yaml"))
+                .args(command),
+        );
+        assert!(
+            told.contains("`pth`") || told.contains("databases.jsonl.pth"),
+            "{command:?}: {told}"
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_diagnosed_is_told_in_one_sentence() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();

@@ -36,6 +36,11 @@ impl Workplace {
         fs::write(path("nothing.jsonl"), "").unwrap();
         fs::write(path("none.json"), "[]").unwrap();
         fs::write(path("binary.csv"), [0, 159, 146, 150]).unwrap();
+        let noise: Vec<u8> = (0..4000_u32).map(|at| (at * at / 7 % 256) as u8).collect();
+        fs::write(path("binary.jsonl"), noise).unwrap();
+        fs::write(path("other.json"), r#"{"a": 1}"#).unwrap();
+        fs::write(path("null.json"), "null").unwrap();
+        fs::write(path("empty.json"), "").unwrap();
         fs::write(path("no.db"), "This is no database.".repeat(100)).unwrap();
         workplace.databases();
         workplace.sinks();
@@ -239,12 +244,17 @@ fn lines_that_cannot_be_read_are_told_one_by_one() {
         assert!(deep[0].contains("deep.jsonl, line 1: not JSON") && deep.len() == 2, "{deep:#?}");
     }
     for command in OF_EVENTS {
-        for file in ["hostile.jsonl", "deep.jsonl"] {
+        for (file, part) in [
+            ("hostile.jsonl", "hostile.jsonl at line 1: "),
+            ("deep.jsonl", "deep.jsonl"),
+            ("other.json", "other.json: JSON payload does not contain telemetry events"),
+            ("null.json", "null.json: "),
+            ("empty.json", "empty.json: "),
+            ("binary.jsonl", "binary.jsonl"),
+        ] {
+            workplace.refused_with(&[command, &[file]].concat(), part);
             let sentences = workplace.refused(&[command, &[file]].concat());
-            let (last, lines) = sentences.split_last().unwrap();
-            assert!(last.contains("there is nothing to analyse"), "{sentences:#?}");
-            assert!(!lines.is_empty(), "{sentences:#?}");
-            assert!(lines.iter().all(|line| line.contains(file)), "{sentences:#?}");
+            assert!(sentences[0].ends_with("; there is nothing to analyse"), "{sentences:#?}");
         }
     }
 }

@@ -13,11 +13,6 @@ use super::thresholds::Thresholds;
 
 /// The fewest samples in which something can stand out.
 const FEWEST: usize = 6;
-/// How much must be hidden: this much, or this share of the device.
-const LEAST_BYTES: f64 = 128.0 * 1024.0 * 1024.0;
-const LEAST_RATIO: f64 = 0.04;
-/// How far it must be from what is usual.
-const LEAST_SCORE: f64 = 2.5;
 /// How far from the samples a word for it may be.
 const WORDS_NS: u64 = 150_000_000;
 /// How far the same on other ranks may be, and what lies around the samples.
@@ -57,7 +52,7 @@ pub(super) fn find(
     for one in series.iter().filter(|one| one.is_device()) {
         let offset = cross
             .and_then(|cross| cross.alignment_offsets_ns.get(&one.place.rank.unwrap_or_default()));
-        episodes.extend(episodes_of(one, offset.copied().unwrap_or(0)));
+        episodes.extend(episodes_of(one, offset.copied().unwrap_or(0), thresholds));
     }
     let expected = series.iter().map(|one| one.world_size).max().unwrap_or(1).max(1);
     let ranks = ranks_beside(&episodes);
@@ -89,7 +84,7 @@ fn ranks_beside(episodes: &[Episode<'_>]) -> Vec<u64> {
     episodes.iter().map(Episode::aligned).map(beside).collect()
 }
 
-fn episodes_of(series: &Series, offset: i64) -> Vec<Episode<'_>> {
+fn episodes_of<'a>(series: &'a Series, offset: i64, thresholds: &Thresholds) -> Vec<Episode<'a>> {
     let told: Vec<(u64, f64, Option<f64>)> = series
         .samples
         .iter()
@@ -104,9 +99,10 @@ fn episodes_of(series: &Series, offset: i64) -> Vec<Episode<'_>> {
     let usual = Robust::of(&told.iter().map(|(_, gap, _)| *gap).collect::<Vec<f64>>());
     let mut episodes: Vec<Episode<'_>> = Vec::new();
     for (at, gap, total) in told {
-        let least = total.map_or(LEAST_BYTES, |total| LEAST_BYTES.min(total * LEAST_RATIO));
+        let bytes = thresholds.collective_bytes as f64;
+        let least = total.map_or(bytes, |total| bytes.min(total * thresholds.collective_ratio));
         let score = usual.score(gap);
-        if gap < least || score < LEAST_SCORE {
+        if gap < least || score < thresholds.collective_score {
             continue;
         }
         match episodes.last_mut() {
@@ -146,7 +142,8 @@ fn told(
     let is_together = ranks > 1 && synchrony >= thresholds.synchrony_ratio;
     let mut reasons = vec!["allocator_device_divergence", "gap_spike_statistical_outlier"];
     // What is hidden is by its nature not the allocator's.
-    let mut score = 0.16 + 0.16 * (episode.score / (2.0 * LEAST_SCORE)).min(1.0);
+    let enough = 2.0 * thresholds.collective_score.max(f64::MIN_POSITIVE);
+    let mut score = 0.16 + 0.16 * (episode.score / enough).min(1.0);
     if episode.words > 0 {
         score += 0.34;
         reasons.push("marker_collective_token");

@@ -17,19 +17,13 @@ use crate::events::TelemetryEvent;
 use crate::record::{Id, scrub_arguments};
 use crate::settings::{Search, TelemetrySettings};
 use crate::telemetry::{GpuInfo, MachineInfo, Telemetry, TelemetryCapture, memory_now};
-use crate::{Error, ErrorKind, Result, host};
+use crate::{Error, ErrorKind, Result, clock, host};
 
 /// What is read: the machine's memory, the container's, and what is taken of each graphics processor.
 const SETTINGS: &str =
     "telemetry_capture: {cpu: false, mem: true, process_info: false, gpu: [used]}";
 /// How long the drivers of graphics processors are waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The share of memory below which little can be had.
-const LOW: f64 = 0.1;
-/// The share of the time in which something waited for memory that is pressure, in percent.
-const PRESSURE: f64 = 10.0;
-/// The share of its limit at which a container is full.
-const FULL: f64 = 0.95;
 
 /// A look at a machine.
 ///
@@ -103,6 +97,8 @@ impl Diagnose {
         let summary =
             summed_up(&samples, device_id, gpu.as_ref().ok(), host, &readings, thresholds);
         let name = host::name();
+        // No run has begun, which would have set it.
+        clock::anchor();
         let session_id = Id::new().to_string();
         let place = Place {
             session_id: Some(session_id.clone()),
@@ -187,23 +183,25 @@ fn summed_up(
 ) -> DiagnosticSummary {
     let last = samples.last().copied().unwrap_or(Looked { seconds: 0.0, used: 0, total: 0 });
     let peak = samples.iter().map(|looked| looked.used).max().unwrap_or(0);
-    let ratio = if last.total > 0 { peak as f64 / last.total as f64 } else { 0.0 };
+    let ratio = |bytes: u64| if last.total > 0 { bytes as f64 / last.total as f64 } else { 0.0 };
     let kills =
         readings.iter().rev().find_map(|(_, reading)| reading.container.as_ref()?.memory.oom_kills);
     let num_ooms = kills.unwrap_or(0);
     let is_squeezed = |host: &HostMemory| {
-        let is_low = (host.available_bytes as f64) < host.total_bytes as f64 * LOW;
-        is_low || host.pressure_percent.is_some_and(|percent| percent >= PRESSURE)
+        let least = host.total_bytes as f64 * thresholds.available_ratio;
+        let waits = |percent: f64| percent >= thresholds.pressure_ratio * 100.0;
+        (host.available_bytes as f64) < least || host.pressure_percent.is_some_and(waits)
     };
     // What a container uses has in it what the kernel would give back at once: only with pressure is it a risk.
     let is_full = |host: &HostMemory| {
         let used = host.container_used_bytes.zip(host.container_limit_bytes);
-        let is_near = used.is_some_and(|(used, limit)| used as f64 >= limit as f64 * FULL);
+        let full = |limit: u64| limit as f64 * thresholds.container_ratio;
+        let is_near = used.is_some_and(|(used, limit)| used as f64 >= full(limit));
         is_near && (num_ooms > 0 || host.pressure_percent.is_some_and(|percent| percent > 1.0))
     };
     let risk_flags = RiskFlags {
         oom_occurred: num_ooms > 0,
-        high_utilization: ratio >= thresholds.utilization_ratio,
+        high_utilization: ratio(peak) >= thresholds.utilization_ratio,
         fragmentation_warning: false,
         memory_pressure: host.as_ref().is_some_and(is_squeezed),
         swapping: host.as_ref().is_some_and(|host| {
@@ -222,7 +220,7 @@ fn summed_up(
         reserved_bytes: last.used,
         peak_bytes: peak,
         total_bytes: last.total,
-        utilization_ratio: ratio,
+        utilization_ratio: ratio(last.used),
         num_ooms,
         risk_flags,
         host,
@@ -304,12 +302,12 @@ impl Diagnosed {
         host::name()
     }
 
-    /// Writes the bundle into a folder, or where there is one already, into a new one inside it; returns where it is. Secrets
-    /// in the command line are hidden.
+    /// Writes the bundle into a folder, or where there is one already, into a new one inside it; returns where it is. It is
+    /// there as a whole or not at all. Secrets in the command line are hidden.
     ///
     /// # Errors
     ///
-    /// Where that cannot be written.
+    /// Where that cannot be written, or the folder is a bundle itself: what reads it would not look for another one inside.
     pub fn write<S: AsRef<str>>(
         &self,
         folder: &Path,
@@ -318,7 +316,40 @@ impl Diagnosed {
         let failed = |path: &Path, error: &io::Error| {
             Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
         };
-        let folder = self.new_folder(folder).map_err(|error| failed(folder, &error))?;
+        Self::can_hold_a_bundle(folder)?;
+        let aside = aside(folder).map_err(|error| failed(folder, &error))?;
+        let placed = self
+            .write_files(&aside, command_line)
+            .and_then(|()| self.place(&aside, folder).map_err(|error| failed(folder, &error)));
+        if placed.is_err() {
+            // What is half written would be taken for a bundle.
+            _ = fs::remove_dir_all(&aside);
+        }
+        placed
+    }
+
+    /// Whether a bundle can be put into a folder, or made of it: a look takes its time, and is better refused before.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder is a bundle already.
+    pub fn can_hold_a_bundle(folder: &Path) -> Result<()> {
+        let parts = ["telemetry_timeline.json", "diagnostic_summary.json"];
+        if !parts.iter().any(|name| folder.join(name).exists()) {
+            return Ok(());
+        }
+        let what = format!(
+            "{} is a bundle already; name another folder, or remove it first",
+            folder.display()
+        );
+        Err(Error::new(ErrorKind::Store, what))
+    }
+
+    fn write_files<S: AsRef<str>>(
+        &self,
+        folder: &Path,
+        command_line: impl IntoIterator<Item = S>,
+    ) -> Result<()> {
         let arguments: Vec<String> =
             command_line.into_iter().map(|it| it.as_ref().to_owned()).collect();
         let hidden: Vec<String> = scrub_arguments(&arguments).collect();
@@ -344,8 +375,9 @@ impl Diagnosed {
         let manifest = self.manifest(&names, &hidden.join(" "));
         let json = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
         let write = |name: &str, text: &str| {
-            let path = folder.join(name);
-            fs::write(&path, text).map_err(|error| failed(&path, &error))
+            fs::write(folder.join(name), text).map_err(|error| {
+                Error::new(ErrorKind::Store, format!("cannot write {name} of the bundle: {error}"))
+            })
         };
         for (name, value) in &files {
             write(name, &json(value))?;
@@ -353,14 +385,13 @@ impl Diagnosed {
         for (name, text) in &self.attached {
             write(name, text)?;
         }
-        write("manifest.json", &json(&manifest))?;
-        Ok(folder)
+        write("manifest.json", &json(&manifest))
     }
 
-    /// A folder that was not there before.
-    fn new_folder(&self, wanted: &Path) -> io::Result<PathBuf> {
+    /// Puts what was written aside to where it is wanted: under a name that was not there before.
+    fn place(&self, aside: &Path, wanted: &Path) -> io::Result<PathBuf> {
         if !wanted.exists() {
-            fs::create_dir_all(wanted)?;
+            fs::rename(aside, wanted)?;
             return Ok(wanted.to_owned());
         }
         let stamp = self.started.strftime("%Y%m%d-%H%M%S");
@@ -370,9 +401,8 @@ impl Diagnosed {
                 number => format!("runlore-diagnose-{stamp}-{number}"),
             };
             let folder = wanted.join(name);
-            match fs::create_dir(&folder) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => return made.map(|()| folder),
+            if !folder.exists() {
+                return fs::rename(aside, &folder).map(|()| folder);
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -406,4 +436,19 @@ impl Diagnosed {
             },
         })
     }
+}
+
+/// A new folder beside the one that is wanted, or inside it where it is there already: on the same disk, for it to be moved.
+fn aside(wanted: &Path) -> io::Result<PathBuf> {
+    let within = match wanted.parent().filter(|_| !wanted.exists()) {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => {
+            fs::create_dir_all(parent)?;
+            parent
+        }
+        None => wanted,
+    };
+    let folder = within.join(format!(".runlore-diagnose-{}.part", Id::new()));
+    fs::create_dir(&folder)?;
+    Ok(folder)
 }

@@ -51,17 +51,9 @@ pub struct RiskFlags {
     pub oom_occurred: bool,
     pub high_utilization: bool,
     pub fragmentation_warning: bool,
-    #[serde(skip_serializing_if = "is_false")]
     pub memory_pressure: bool,
-    #[serde(skip_serializing_if = "is_false")]
     pub swapping: bool,
-    #[serde(skip_serializing_if = "is_false")]
     pub container_limit: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 impl RiskFlags {
@@ -107,6 +99,12 @@ impl DiagnosticSummary {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
+    /// How much of what there is was handed out at the most.
+    pub fn peak_ratio(&self) -> f64 {
+        let most = self.peak_bytes.max(self.allocated_bytes);
+        if self.total_bytes > 0 { most as f64 / self.total_bytes as f64 } else { 0.0 }
+    }
+
     /// Its risks as findings.
     pub fn findings(&self, place: &Place) -> Vec<Finding> {
         let flags = self.risk_flags;
@@ -121,9 +119,10 @@ impl DiagnosticSummary {
             times => format!("memory ran out {times} times before this was looked at"),
         };
         add(flags.oom_occurred, Kind::OutOfMemory, Severity::Critical, ooms);
-        let (used, total) = (bytes(self.allocated_bytes as f64), bytes(self.total_bytes as f64));
+        let most = self.peak_bytes.max(self.allocated_bytes);
+        let (most, total) = (bytes(most as f64), bytes(self.total_bytes as f64));
         let full =
-            format!("{used} of {total} are handed out ({})", percent(self.utilization_ratio));
+            format!("{most} of {total} were in use at the peak ({})", percent(self.peak_ratio()));
         add(flags.high_utilization, Kind::HighUtilization, Severity::Warning, full);
         let pieces = percent(self.fragmentation_ratio);
         let pieces = format!("{pieces} of what is reserved is in pieces that cannot be handed out");

@@ -85,7 +85,10 @@ impl<'a> Gap<'a> {
         if ratio < thresholds.gap_ratio {
             return None;
         }
-        let severity = if ratio < 0.25 { Severity::Info } else { Severity::Warning };
+        let severity = match ratio < thresholds.hidden_warning_ratio {
+            true => Severity::Info,
+            false => Severity::Warning,
+        };
         let what = format!(
             "{} of the device, {} of it, are in use all the time and not by this allocator",
             bytes(always),

@@ -25,8 +25,10 @@ fn waiting(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
         percent(thresholds.pressure_ratio),
         percent(share)
     );
-    // Half of the time is spent waiting: that is no slowdown any more.
-    let severity = if most >= 50.0 { Severity::Critical } else { Severity::Warning };
+    let severity = match most >= thresholds.pressure_critical_ratio * 100.0 {
+        true => Severity::Critical,
+        false => Severity::Warning,
+    };
     let window = Window { start_ns: first.0, end_ns: last.0 };
     let finding = Finding::new(Kind::MemoryPressure, severity, 0.9, what)
         .with("max_pressure_ratio", most / 100.0)

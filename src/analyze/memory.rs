@@ -14,6 +14,8 @@ const FEWEST: usize = 3;
 const FEWEST_OF_CHURN: usize = 10;
 /// Into how many parts a series is cut to see whether its lowest points rise.
 const PARTS: usize = 8;
+/// Of so many samples one is among the last few, in which a fall may be the end of the program.
+const LAST_FEW: usize = 50;
 /// How many of these rise from the one before.
 const RISING: f64 = 0.7;
 
@@ -171,11 +173,17 @@ fn leak(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     Some(finding.at(&series.place, window(begin, end)))
 }
 
-/// Up to where a program was at work: one that ends gives everything back, which says nothing of what it did before.
+/// Up to where a program was at work: one that ends gives everything back, which says nothing of what it did before. The last
+/// samples may have caught it half way.
 fn before_the_end(told: &[(&Sample, f64)]) -> usize {
     let last_part = told.len() * (PARTS - 1) / PARTS;
+    let last_few = told.len() - (told.len() / LAST_FEW).max(FEWEST).min(told.len());
     let fell = |at: &usize| told[*at].1 < told[*at - 1].1 / 2.0;
-    (last_part.max(1)..told.len()).find(fell).unwrap_or(told.len())
+    let fell_for_good = |at: &usize| {
+        let stays = told[*at..].iter().all(|(_, held)| *held < told[*at - 1].1);
+        *at >= last_few && stays
+    };
+    (last_part.max(1)..told.len()).find(|at| fell(at) || fell_for_good(at)).unwrap_or(told.len())
 }
 
 /// How much is handed out and taken back in a second, in terms of what is held on average.
@@ -200,7 +208,7 @@ fn churn(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     if !is_churn {
         return None;
     }
-    let is_high = rate >= 10.0 * thresholds.churn_per_second;
+    let is_high = rate >= thresholds.churn_warning_per_second;
     let severity = if is_high { Severity::Warning } else { Severity::Info };
     let what = format!(
         "{} are handed out or taken back, where {} are held on average",

@@ -147,7 +147,7 @@ pub struct Timelines {
 }
 
 impl Timelines {
-    /// The series, by job, session, rank and device.
+    /// The series, by job, rank, device and session.
     pub fn series(&self) -> &[Series] {
         &self.series
     }
@@ -164,7 +164,7 @@ impl FromIterator<TelemetryEvent> for Timelines {
 }
 
 /// Whose samples belong together. A job that was started again is another session.
-type Key = (Option<String>, String, u64, i64);
+type Key = (Option<String>, u64, i64, String);
 
 /// Collects events into [`Timelines`], in any order, from any number of files. Of a sample its numbers are kept: less than
 /// a hundred bytes.
@@ -221,8 +221,8 @@ impl Collector {
         }
         series.sort_by_cached_key(|one| -> Key {
             let Place { job_id, session_id, rank, device_id, .. } = one.place.clone();
-            let session_id = session_id.unwrap_or_default();
-            (job_id, session_id, rank.unwrap_or_default(), device_id.unwrap_or_default())
+            let (rank, device_id) = (rank.unwrap_or_default(), device_id.unwrap_or_default());
+            (job_id, rank, device_id, session_id.unwrap_or_default())
         });
         Timelines { series }
     }

@@ -128,10 +128,20 @@ thresholds! {
     utilization_critical_ratio: f64 = 0.95;
     /// How often in a second as much is handed out and taken back as there is.
     churn_per_second: f64 = 1.0;
+    /// The same from which on it is more than worth knowing.
+    churn_warning_per_second: f64 = 10.0;
+    /// The share of a device that is hidden all the time from which on it is more than worth knowing.
+    hidden_warning_ratio: f64 = 0.25;
     /// The share of a rank's memory that a sudden growth must have to count among ranks.
     onset_ratio: f64 = 0.1;
     /// The share of ranks that must do the same at the same time to do it together.
     synchrony_ratio: f64 = 0.5;
+    /// The hidden memory from which on it may be that of a collective, in bytes.
+    collective_bytes: u64 = 128 << 20;
+    /// The same as a share of the device, where that is less.
+    collective_ratio: f64 = 0.04;
+    /// How many deviations from what is usual that of a collective is.
+    collective_score: f64 = 2.5;
     /// How sure it must be that a collective took memory.
     collective_confidence: f64 = 0.5;
     /// The share of a run that makes an activity slow.
@@ -150,8 +160,16 @@ thresholds! {
     data_ratio: f64 = 0.1;
     /// The share of readings in which a graphics processor is throttled.
     throttled_ratio: f64 = 0.1;
+    /// The share of a run in which a container's processor quota is used up.
+    quota_ratio: f64 = 0.05;
     /// The share of the time in which something waits for memory.
     pressure_ratio: f64 = 0.1;
+    /// The same from which on it is critical.
+    pressure_critical_ratio: f64 = 0.5;
+    /// The share of a machine's memory that can be had at the least.
+    available_ratio: f64 = 0.1;
+    /// The share of its limit at which a container is full.
+    container_ratio: f64 = 0.95;
     /// The share of the processors' time that waits for disks.
     iowait_ratio: f64 = 0.1;
 }

@@ -110,7 +110,7 @@ impl Rows {
                 let what = match is_text {
                     true if self.is_unended() => What::Torn,
                     true => What::File("a field is not UTF-8".to_owned()),
-                    false => What::File(format!("cannot read on: {}", cannot_read(error))),
+                    false => What::Cut(format!("cannot read on: {}", cannot_read(error))),
                 };
                 Some((line, Err(what)))
             }

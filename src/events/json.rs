@@ -126,7 +126,7 @@ impl Records {
     pub(super) fn next(&mut self, options: &Options) -> io::Result<Option<Found>> {
         let next = self.scanner.peek()?;
         let line = self.scanner.line;
-        let broken = |what: &str| Ok(Some((line, None, Err(What::File(what.to_owned())))));
+        let broken = |what: &str| Ok(Some((line, None, Err(What::Cut(what.to_owned())))));
         match (&mut self.state, next) {
             (State::Done, _) => Ok(None),
             (State::InArray { .. }, None) => {
@@ -177,7 +177,7 @@ impl Records {
     fn read(&mut self, ended: &Ended, options: &Options) -> Result<Read, What> {
         match ended {
             Ended::TooLong => Err(What::TooLong),
-            Ended::Torn => Err(What::File("the file ends in the middle of an event".to_owned())),
+            Ended::Torn => Err(What::Cut("the file ends in the middle of an event".to_owned())),
             Ended::Whole => {
                 text::parse(&self.buffer, options, &mut self.repeated).map_err(What::Record)
             }

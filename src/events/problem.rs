@@ -26,8 +26,10 @@ pub(super) enum What {
     Interrupted(String),
     /// A record over the limit.
     TooLong,
-    /// The file as a whole, or the rest of it.
+    /// The file as a whole.
     File(String),
+    /// The rest of the file: nobody knows what was in it.
+    Cut(String),
 }
 
 impl Problem {
@@ -67,6 +69,11 @@ impl Problem {
         matches!(self.what, What::Torn | What::Interrupted(_))
     }
 
+    /// Whether the rest of the file could not be read, so that what is missing cannot be known.
+    pub fn is_cut(&self) -> bool {
+        matches!(self.what, What::Cut(_))
+    }
+
     /// What is wrong, without where.
     pub fn reason(&self) -> String {
         match (&self.what, self.index) {
@@ -78,7 +85,7 @@ impl Problem {
             (What::Record(wrong), _) => wrong.to_string(),
             (What::Torn, _) => "torn: the file ends in the middle of it".to_owned(),
             (What::TooLong, _) => "longer than 64 MiB".to_owned(),
-            (What::File(what) | What::Interrupted(what), _) => what.clone(),
+            (What::File(what) | What::Cut(what) | What::Interrupted(what), _) => what.clone(),
         }
     }
 }

@@ -323,7 +323,8 @@ impl Current {
                 Some(read.map_err(|what| Problem::new(path, Some(line), index, what)))
             }
             Err(error) => {
-                let problem = Problem::of_file(path, format!("cannot read on: {error}"));
+                let what = What::Cut(format!("cannot read on: {error}"));
+                let problem = Problem::new(path, None, None, what);
                 self.records = Kind::Done;
                 Some(Err(problem))
             }
@@ -361,8 +362,8 @@ impl Iterator for Reader {
                     Ok(true) => continue,
                     Ok(false) => return None,
                     Err(error) => {
-                        let what = format!("cannot read: {error}");
-                        return Some(Err(Problem::of_file(&self.path, what)));
+                        let what = What::Cut(format!("cannot read: {error}"));
+                        return Some(Err(Problem::new(&self.path, None, None, what)));
                     }
                 }
             };

@@ -10,6 +10,9 @@ use super::timeline;
 use crate::analyze::{CrossRank, EventReport, Finding, SeriesSummary, Timelines};
 use crate::query::text::{human_bytes, human_duration, rounded, thousands};
 
+/// How many devices have a line of their own.
+const DEVICES: usize = 300;
+
 impl EventReport {
     /// The report as one HTML file, with the timelines it was made from. It needs no network, and tells everything without
     /// scripts, too.
@@ -30,13 +33,13 @@ impl EventReport {
     /// assert!(page.contains("14 GiB of 16 GiB were in use at the peak"));
     /// ```
     pub fn to_html(&self, timelines: &Timelines) -> String {
-        let picture = Picture::of_events(timelines, self);
+        let (picture, marked) = timeline::drawn(timelines, self);
         let mut to = Markup::default();
         to.open("main", &[]);
         to.element("h1", &[], "What memory did");
         to.element("p", &[("class", &"quiet")], &picture.subtitle);
         facts(&mut to, &self.facts(&picture));
-        found(&mut to, &self.findings, &picture);
+        found(&mut to, &self.findings, &picture, &marked);
         self.devices(&mut to);
         for job in &self.cross_rank {
             ranks(&mut to, job);
@@ -69,7 +72,7 @@ impl EventReport {
             return;
         }
         to.element("h2", &[("id", &"devices")], "Devices");
-        let rows: Vec<Vec<String>> = self.series.iter().map(device).collect();
+        let rows: Vec<Vec<String>> = self.series.iter().take(DEVICES).map(device).collect();
         let headings = [
             "where",
             ">samples",
@@ -82,6 +85,10 @@ impl EventReport {
             ">alerts",
         ];
         table(to, &headings, &rows);
+        if let Some(more @ 1..) = self.series.len().checked_sub(DEVICES) {
+            let told = format!("and {} more", thousands(more as u64));
+            to.element("p", &[("class", &"quiet")], told);
+        }
         let told = "Allocated is what the program was given, reserved what its allocator holds for it, in use what is taken of \
              the device by whomever.";
         to.element("p", &[("class", &"quiet")], told);
@@ -89,22 +96,23 @@ impl EventReport {
 }
 
 /// Findings, the picture that shows where they are, and what else is marked in it.
-pub(super) fn found(to: &mut Markup, findings: &[Finding], picture: &Picture) {
-    let number = |finding: &Finding| {
-        let text = timeline::mark_text(finding);
-        picture.marks.iter().position(|mark| mark.text == text).map(|at| at + 1)
-    };
+pub(super) fn found(
+    to: &mut Markup,
+    findings: &[Finding],
+    picture: &Picture,
+    marked: &[Option<usize>],
+) {
     to.element("h2", &[("id", &"findings")], "Worth looking at");
     match findings {
         [] => to.element("p", &[], "Nothing stands out."),
-        all => findings::write(to, all, Some(picture.start_ns), &number),
+        all => findings::write(to, all, Some(picture.start_ns), marked),
     }
     if picture.panels.is_empty() {
         return;
     }
     to.element("h2", &[("id", &"timeline")], "Over time");
     figure(to, picture);
-    let told: Vec<usize> = findings.iter().filter_map(number).collect();
+    let told: Vec<usize> = marked.iter().copied().flatten().collect();
     let others = (1..=picture.marks.len()).filter(|number| !told.contains(number));
     marks(to, picture, others);
     for note in &picture.notes {

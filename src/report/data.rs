@@ -8,29 +8,50 @@ use super::svg::script_json;
 
 /// How many points a page has at most, of all curves together.
 const POINTS: usize = 40_000;
-/// How large its data may become. A page is to stay below a megabyte.
-const MOST_BYTES: usize = 760_000;
+/// Into how many parts the length is cut at least where times are rounded.
+const MOMENTS: u64 = 1_000_000;
+/// The fewest stretches in which a curve can still be seen.
+const FEWEST: usize = 4;
 
-/// The data as JSON that can stand in a `script` element.
-pub(super) fn of(picture: &Picture) -> String {
-    let lines = picture.lines().max(1);
-    let mut stretches = (POINTS / 2 / lines).max(8);
+/// What is left of a picture where there are limits.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// In how many stretches a suspect is told.
+    suspect: usize,
+    /// In how many any other curve is.
+    other: usize,
+    /// What times are counted in, in nanoseconds.
+    tick_ns: u64,
+}
+
+/// The data as JSON that can stand in a `script` element, of about `most_bytes` at most.
+pub(super) fn of(picture: &Picture, most_bytes: usize) -> String {
+    let (suspect, other) = picture.stretches(POINTS / 4);
+    let mut limits = Limits { suspect: suspect.max(FEWEST), other: other.max(FEWEST), tick_ns: 1 };
     loop {
-        let json = script_json(&with(picture, stretches));
-        if json.len() <= MOST_BYTES || stretches <= 8 {
+        let json = script_json(&with(picture, limits));
+        if json.len() <= most_bytes || (limits.suspect <= FEWEST && limits.other <= FEWEST) {
             return json;
         }
-        stretches /= 2;
+        // Digits that nobody sees are given up before points are.
+        let coarse = 10_u64.pow((picture.length_ns / MOMENTS).checked_ilog10().unwrap_or(0));
+        if limits.tick_ns < coarse {
+            limits.tick_ns = coarse;
+        } else {
+            limits.suspect = (limits.suspect / 2).max(FEWEST);
+            limits.other = (limits.other / 2).max(FEWEST);
+        }
     }
 }
 
-fn with(picture: &Picture, stretches: usize) -> Value {
+fn with(picture: &Picture, limits: Limits) -> Value {
     let panels: Vec<Value> = picture
         .panels
         .iter()
         .map(|panel| {
+            let lines = panel.lines.iter().zip(panel.hidden());
             let lines: Vec<Value> =
-                panel.lines.iter().map(|one| line(one, picture.length_ns, stretches)).collect();
+                lines.map(|(one, hidden)| line(one, hidden, picture.length_ns, limits)).collect();
             json!({"title": panel.title, "unit": panel.unit, "limit": panel.limit, "lines": lines})
         })
         .collect();
@@ -42,11 +63,12 @@ fn with(picture: &Picture, stretches: usize) -> Value {
     let marks: Vec<Value> = picture
         .marks
         .iter()
-        .map(|mark| json!([mark.at_ns, mark.end_ns, mark.level, mark.text]))
+        .map(|mark| json!([mark.at_ns, mark.end_ns, mark.level, mark.text, mark.panel]))
         .collect();
     json!({
         "start_ms": picture.start_ns as f64 / 1e6,
         "length": picture.length_ns,
+        "tick": limits.tick_ns,
         "panels": panels,
         "bars": bars,
         "density": picture.density,
@@ -55,12 +77,16 @@ fn with(picture: &Picture, stretches: usize) -> Value {
 }
 
 /// A curve: times as differences, values as differences where all are whole.
-fn line(line: &Line, length_ns: u64, stretches: usize) -> Value {
+fn line(line: &Line, hidden: usize, length_ns: u64, limits: Limits) -> Value {
+    let stretches = if line.is_suspect { limits.suspect } else { limits.other };
     let points = thinned(&line.points, length_ns, stretches);
     let mut before = 0;
     let times: Vec<u64> = points
         .iter()
-        .map(|point| point.at_ns - std::mem::replace(&mut before, point.at_ns))
+        .map(|point| {
+            let at = point.at_ns / limits.tick_ns;
+            at - std::mem::replace(&mut before, at)
+        })
         .collect();
     let is_whole = |point: &Point| point.value.fract() == 0.0 && point.value.abs() < 9e15;
     let whole = points.iter().all(is_whole);
@@ -77,7 +103,8 @@ fn line(line: &Line, length_ns: u64, stretches: usize) -> Value {
     json!({
         "name": line.name,
         "suspect": line.is_suspect,
-        "seen": line.points.len(),
+        "step": line.is_step,
+        "hides": hidden,
         "whole": whole,
         "t": times,
         "v": values,

@@ -3,8 +3,8 @@
 use super::analysis::found;
 use super::findings;
 use super::html::{facts, page};
-use super::picture::Picture;
 use super::svg::Markup;
+use super::timeline;
 use crate::analyze::{Diagnosed, EventReport, HostMemory};
 use crate::query::text::{human_bytes, rounded, thousands};
 
@@ -27,7 +27,7 @@ impl Diagnosed {
     pub fn to_html(&self) -> String {
         // What the bundle is about is told by its own findings; the curves only show it.
         let report = EventReport { findings: self.findings.clone(), ..EventReport::default() };
-        let mut picture = Picture::of_events(&self.timelines(), &report);
+        let (mut picture, numbers) = timeline::drawn(&self.timelines(), &report);
         picture.title = "Memory while it was looked at".to_owned();
         let mut to = Markup::default();
         to.open("main", &[]);
@@ -35,7 +35,7 @@ impl Diagnosed {
         to.element("h1", &[], format!("A look at {name}"));
         to.element("p", &[("class", &"quiet")], &picture.subtitle);
         facts(&mut to, &self.facts());
-        found(&mut to, &self.findings, &picture);
+        found(&mut to, &self.findings, &picture, &numbers);
         self.surroundings(&mut to);
         to.close("main");
         page(&format!("{name} · Runlore"), &to.finish())
@@ -44,7 +44,7 @@ impl Diagnosed {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let summary = &self.summary;
         let risks = findings::counts(&self.findings).unwrap_or_else(|| "none".to_owned());
-        let used = rounded(summary.utilization_ratio * 100.0);
+        let used = rounded(summary.peak_ratio() * 100.0);
         let (peak, total) = (human_bytes(summary.peak_bytes), human_bytes(summary.total_bytes));
         let peak = format!("{peak} of {total} ({used} %)");
         let mut all = vec![("risks", risks), ("in use at the peak", peak)];

@@ -3,12 +3,17 @@
 use std::time::Duration;
 
 use super::axis;
+use super::html::table;
 use super::svg::Markup;
-use crate::analyze::{Finding, Severity};
-use crate::query::text::human_duration;
+use crate::analyze::{Finding, Kind, Severity};
+use crate::query::text::{human_duration, thousands};
 
-/// How many of those that are not critical are shown at once.
+/// How many of those that are not critical are shown at once, and of the critical ones.
 const SHOWN: usize = 6;
+const CRITICAL: usize = 20;
+/// How many of the others are told with their evidence, and how many in a line each.
+const IN_FULL: usize = 60;
+const IN_A_LINE: usize = 300;
 
 /// `2 critical, 1 warning`; none where there is nothing.
 pub(super) fn counts(findings: &[Finding]) -> Option<String> {
@@ -23,40 +28,76 @@ pub(super) fn counts(findings: &[Finding]) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// The number of a finding's mark in the picture beside it.
-type Number<'a> = &'a dyn Fn(&Finding) -> Option<usize>;
+/// A finding, and the number of its mark in the picture beside it.
+type Numbered<'a> = (&'a Finding, Option<usize>);
 
-/// Writes them: the worst of each kind at once, for many are often alike. Times are told from a beginning on, where there is one.
+/// Writes them: who may have begun it, then the worst of each kind at once, for many are often alike. Times are told from a
+/// beginning on, where there is one.
 pub(super) fn write(
     to: &mut Markup,
     findings: &[Finding],
     start_ns: Option<u64>,
-    number: Number<'_>,
+    numbers: &[Option<usize>],
 ) {
+    let numbers = numbers.iter().copied().chain(std::iter::repeat(None));
+    let mut all: Vec<Numbered<'_>> = findings.iter().zip(numbers).collect();
+    all.sort_by_key(|(finding, _)| finding.kind != Kind::FirstCause);
     let mut kinds = Vec::new();
-    let (shown, more): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|finding| {
-        let is_shown = finding.severity == Severity::Critical
-            || (!kinds.contains(&finding.kind) && kinds.len() < SHOWN);
-        if is_shown && !kinds.contains(&finding.kind) {
-            kinds.push(finding.kind);
-        }
-        is_shown
-    });
-    list(to, &shown, start_ns, number);
-    if !more.is_empty() {
-        to.raw("<details class=\"more\">");
-        to.element("summary", &[], format!("{} more, of these kinds or milder", more.len()));
-        list(to, &more, start_ns, number);
-        to.raw("</details>");
+    let mut criticals = 0;
+    let (shown, more): (Vec<Numbered<'_>>, Vec<Numbered<'_>>) =
+        all.into_iter().partition(|(finding, _)| {
+            let is_new = !kinds.contains(&finding.kind);
+            criticals += usize::from(finding.severity == Severity::Critical);
+            let is_shown = match finding.severity {
+                Severity::Critical => criticals <= CRITICAL,
+                _ => is_new && kinds.len() < SHOWN,
+            };
+            if is_shown && is_new {
+                kinds.push(finding.kind);
+            }
+            is_shown
+        });
+    list(to, &shown, start_ns);
+    if more.is_empty() {
+        return;
     }
+    to.raw("<details class=\"more\">");
+    to.element("summary", &[], format!("{} more, of these kinds or milder", more.len()));
+    match more.len() {
+        0..=IN_FULL => list(to, &more, start_ns),
+        _ => lines(to, &more, start_ns),
+    }
+    to.raw("</details>");
 }
 
-fn list(to: &mut Markup, findings: &[&Finding], start_ns: Option<u64>, number: Number<'_>) {
+fn list(to: &mut Markup, findings: &[Numbered<'_>], start_ns: Option<u64>) {
     to.open("ol", &[("class", &"findings")]);
-    for finding in findings {
-        one(to, finding, start_ns, number(finding));
+    for (finding, number) in findings {
+        one(to, finding, start_ns, *number);
     }
     to.close("ol");
+}
+
+/// A line each, where there are too many to tell all of each.
+fn lines(to: &mut Markup, findings: &[Numbered<'_>], start_ns: Option<u64>) {
+    let row = |(finding, _): &Numbered<'_>| {
+        let since = finding.place.window.zip(start_ns);
+        let since = since.map(|(window, start)| window.start_ns.saturating_sub(start));
+        vec![
+            finding.kind.as_str().replace('_', " "),
+            finding.severity.to_string(),
+            finding.place.to_string(),
+            since.map(axis::elapsed).unwrap_or_default(),
+            finding.what.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = findings.iter().take(IN_A_LINE).map(row).collect();
+    table(to, &["what", "severity", "where", ">after", ""], &rows);
+    if let Some(more @ 1..) = findings.len().checked_sub(IN_A_LINE) {
+        let told =
+            format!("and {} more: `--format json` tells all of them", thousands(more as u64));
+        to.element("p", &[("class", &"quiet")], told);
+    }
 }
 
 fn one(to: &mut Markup, finding: &Finding, start_ns: Option<u64>, number: Option<usize>) {

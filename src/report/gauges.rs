@@ -5,16 +5,18 @@ use std::collections::HashSet;
 use super::picture::{Line, Panel, Point, Unit};
 use crate::analyze::{Gauge, Series};
 
+/// What the panels are called that are looked for elsewhere.
+pub(super) const PROCESSORS: &str = "Processors (of a process, 100 % is one)";
+pub(super) const WAITING: &str = "Waiting for memory";
+pub(super) const SWAP: &str = "Swap";
 /// How many curves a panel has at most.
 const LINES: usize = 12;
 
 /// Where a gauge is drawn, in what unit, under which name, and whether it is the whole machine's.
 fn drawn(gauge: Gauge) -> (&'static str, Unit, &'static str, bool) {
     match gauge {
-        Gauge::CpuPercent => ("Processors", Unit::Percent, "machine", true),
-        Gauge::ProcessCpuPercent => {
-            ("Processors", Unit::Percent, "processes (100 % is one processor)", false)
-        }
+        Gauge::CpuPercent => (PROCESSORS, Unit::Percent, "machine", true),
+        Gauge::ProcessCpuPercent => (PROCESSORS, Unit::Percent, "processes", false),
         Gauge::ReadRate => ("Disks", Unit::BytesPerSecond, "processes, read", false),
         Gauge::WriteRate => ("Disks", Unit::BytesPerSecond, "processes, written", false),
         Gauge::SendRate => ("Network", Unit::BytesPerSecond, "sent", true),
@@ -22,8 +24,8 @@ fn drawn(gauge: Gauge) -> (&'static str, Unit, &'static str, bool) {
         Gauge::GpuPercent => ("GPU load", Unit::Percent, "load", false),
         Gauge::PowerWatts => ("GPU power", Unit::Watts, "power", false),
         Gauge::TemperatureCelsius => ("GPU temperature", Unit::Celsius, "temperature", false),
-        Gauge::MemoryPressure => ("Waiting for memory", Unit::Percent, "of the time", true),
-        Gauge::SwapUsed => ("Swap", Unit::Bytes, "in use", true),
+        Gauge::MemoryPressure => (WAITING, Unit::Percent, "of the time", true),
+        Gauge::SwapUsed => (SWAP, Unit::Bytes, "in use", true),
         Gauge::ContainerUsed => ("Memory of the container", Unit::Bytes, "in use", true),
     }
 }
@@ -36,6 +38,11 @@ fn least(gauge: Gauge) -> f64 {
         Gauge::MemoryPressure => 1.0,
         _ => f64::MIN_POSITIVE,
     }
+}
+
+/// Whether readings in a unit stand for the time since the reading before.
+pub(super) fn is_step(unit: Unit) -> bool {
+    matches!(unit, Unit::Percent | Unit::BytesPerSecond)
 }
 
 /// The panels. `at` puts a time of a series on the clock of the picture. What is nothing all the time is left out, and so is
@@ -60,8 +67,16 @@ pub(super) fn panels(all: &[Series], at: &dyn Fn(&Series, u64) -> u64) -> Vec<Pa
                 _ => format!("{name} ({})", series.place),
             };
             let point = |&(ns, value): &(u64, f64)| Point { at_ns: at(series, ns), value };
-            let line =
-                Line { name: of, is_suspect: false, points: points.iter().map(point).collect() };
+            let mut points: Vec<Point> = points.iter().map(point).collect();
+            // What the first reading stands for began when the collector did.
+            let began = series.samples.first().map(|sample| at(series, sample.timestamp_ns));
+            if let (true, Some(at_ns), Some(first)) =
+                (is_step(unit), began, points.first().copied())
+                && at_ns < first.at_ns
+            {
+                points.insert(0, Point { at_ns, ..first });
+            }
+            let line = Line { name: of, is_step: is_step(unit), points, ..Line::default() };
             match panels.iter_mut().find(|panel| panel.title == title) {
                 Some(panel) if panel.lines.len() < LINES => panel.lines.push(line),
                 Some(_) => {}

@@ -3,13 +3,18 @@
 
 use super::axis;
 use super::data;
-use super::picture::{Line, Panel, Picture};
+use super::picture::{Bar, Line, Panel, Picture, State};
 use super::svg::{Markup, escape};
 use super::timeline;
 use crate::query::text::thousands;
 
 const SCRIPT: &str = include_str!("page/page.js");
 const STYLE: &str = include_str!("page/page.css");
+
+/// How large a picture in a page may be, drawn and as data: a page is to stay below a megabyte.
+const FIGURE: usize = 600_000;
+/// How many rows a table beside a picture has at most.
+const ROWS: usize = 150;
 
 /// Nothing is fetched, whatever a page is made of.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
@@ -74,12 +79,13 @@ pub(super) fn table(to: &mut Markup, headings: &[&str], rows: &[Vec<String>]) {
 
 /// A picture within a page.
 pub(super) fn figure(to: &mut Markup, picture: &Picture) {
+    let svg = picture.to_svg();
     to.open("figure", &[("class", &"chart"), ("aria-label", &picture.title)]);
     to.open("div", &[("class", &"static")]);
-    to.raw(&picture.to_svg());
+    to.raw(&svg);
     to.close("div");
     to.open("script", &[("type", &"application/json")]);
-    to.raw(&data::of(picture));
+    to.raw(&data::of(picture, FIGURE.saturating_sub(svg.len())));
     to.close("script");
     to.close("figure");
 }
@@ -106,11 +112,51 @@ pub(super) fn numbers(to: &mut Markup, picture: &Picture) {
         ]
     };
     let panels = picture.panels.iter();
-    let rows: Vec<Vec<String>> =
-        panels.flat_map(|panel| panel.lines.iter().map(|line| of(panel, line))).collect();
+    let lines = panels.flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
+    // Suspects first: of many curves only some are told.
+    let (suspects, others): (Vec<_>, Vec<_>) = lines.partition(|(_, line)| line.is_suspect);
+    let lines = suspects.into_iter().chain(others).take(ROWS);
+    let rows: Vec<Vec<String>> = lines.map(|(panel, line)| of(panel, line)).collect();
     let headings = ["", "curve", ">samples", ">least", ">mean", ">greatest", ">last"];
     table(to, &headings, &rows);
+    more(to, picture.lines());
     to.close("details");
+}
+
+/// The bars of a picture, for those who do not see them: the longest first.
+fn tasks(to: &mut Markup, picture: &Picture) {
+    if picture.bars.is_empty() {
+        return;
+    }
+    to.open("details", &[("class", &"tasks")]);
+    to.element("summary", &[], "The tasks as a table");
+    let mut bars: Vec<&Bar> = picture.bars.iter().collect();
+    bars.sort_by_key(|bar| (bar.state != State::Failed, std::cmp::Reverse(bar.length_ns)));
+    let row = |bar: &&Bar| {
+        let state = match bar.state {
+            State::Finished => "finished",
+            State::Failed => "failed",
+            State::Running => "running",
+        };
+        vec![
+            bar.name.clone(),
+            state.to_owned(),
+            axis::elapsed(bar.start_ns),
+            axis::elapsed(bar.length_ns),
+        ]
+    };
+    let rows: Vec<Vec<String>> = bars.iter().take(ROWS).map(row).collect();
+    table(to, &["task", "state", ">began at", ">took"], &rows);
+    more(to, bars.len());
+    to.close("details");
+}
+
+/// How many rows of a table were left out.
+fn more(to: &mut Markup, all: usize) {
+    if let Some(more @ 1..) = all.checked_sub(ROWS) {
+        let told = format!("and {} more", thousands(more as u64));
+        to.element("p", &[("class", &"quiet")], told);
+    }
 }
 
 impl Picture {
@@ -133,6 +179,7 @@ impl Picture {
             to.element("p", &[("class", &"quiet")], note);
         }
         numbers(&mut to, self);
+        tasks(&mut to, self);
         to.close("main");
         page(&self.title, &to.finish())
     }

@@ -1,10 +1,11 @@
 //! Two pictures of the same time as one.
 
-use super::picture::Picture;
+use super::picture::{Panel, Picture};
 
 impl Picture {
     /// Adds the curves and bars of another picture, such as that of the run that events were collected in, by the clock of
-    /// the machine. Its marks come too; how many more ran than it has bars for is told as a note.
+    /// the machine. Its marks come too; how many more ran than it has bars for is told as a note. What both have curves of is in
+    /// one panel, and a curve that both have is the one that was there.
     ///
     /// ```
     /// use runlore::report::{Bar, Picture};
@@ -29,14 +30,36 @@ impl Picture {
             bar.row += row;
             bar
         }));
-        self.panels.extend(other.panels);
-        self.marks.extend(other.marks);
+        let places: Vec<usize> =
+            other.panels.into_iter().map(|panel| self.add_panel(panel)).collect();
+        self.marks.extend(other.marks.into_iter().map(|mut mark| {
+            mark.panel = mark.panel.and_then(|panel| places.get(panel).copied());
+            mark
+        }));
         self.notes.extend(other.notes);
         if !(self.density.is_empty() && other.density.is_empty()) {
             self.density.clear();
             self.notes
                 .push("tasks that are too short for a bar of their own are left out".to_owned());
         }
+    }
+
+    /// Adds the curves of a panel to the one of what they are of; returns where they are.
+    fn add_panel(&mut self, panel: Panel) -> usize {
+        // A title may go on: with the host, or with how much there is in all.
+        let is_same =
+            |known: &Panel| known.unit == panel.unit && known.title.starts_with(&panel.title);
+        let Some(at) = self.panels.iter().position(is_same) else {
+            self.panels.push(panel);
+            return self.panels.len() - 1;
+        };
+        let known = &mut self.panels[at];
+        for line in panel.lines {
+            if known.lines.iter().all(|other| other.name != line.name) {
+                known.lines.push(line);
+            }
+        }
+        at
     }
 
     /// Moves everything to the right.
@@ -52,5 +75,46 @@ impl Picture {
             mark.at_ns = mark.at_ns.saturating_add(by_ns);
             mark.end_ns = mark.end_ns.saturating_add(by_ns);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::picture::{Line, Mark, Unit};
+
+    fn panel(title: &str, lines: &[&str]) -> Panel {
+        let line = |name: &&str| Line { name: (*name).to_owned(), ..Line::default() };
+        Panel {
+            title: title.to_owned(),
+            unit: Unit::Percent,
+            lines: lines.iter().map(line).collect(),
+            limit: None,
+        }
+    }
+
+    #[test]
+    fn what_both_tell_of_is_drawn_once() {
+        let mut events = Picture {
+            panels: vec![
+                panel("Memory of the machine node1", &["in use"]),
+                panel("Processors", &["machine"]),
+            ],
+            ..Picture::default()
+        };
+        let mark = Mark { panel: Some(1), ..Mark::default() };
+        events.add(Picture {
+            panels: vec![
+                panel("Disks", &["read"]),
+                panel("Processors", &["machine", "process 7"]),
+                panel("Memory of the machine", &["in use"]),
+            ],
+            marks: vec![mark],
+            ..Picture::default()
+        });
+        let told: Vec<(&str, usize)> =
+            events.panels.iter().map(|panel| (&*panel.title, panel.lines.len())).collect();
+        assert_eq!(told, [("Memory of the machine node1", 1), ("Processors", 2), ("Disks", 1)]);
+        assert_eq!(events.marks[0].panel, Some(1));
     }
 }

@@ -20,6 +20,7 @@
 //! assert!(picture.to_svg().contains("Training"));
 //! ```
 
+mod alike;
 mod analysis;
 mod axis;
 mod buckets;
@@ -38,7 +39,7 @@ mod timeline;
 
 pub use picture::{Bar, Level, Line, Mark, Panel, Picture, Point, State, Unit};
 pub use run::{
-    Activity, Call, Cost, Counts, Failed, Flow, FlowGraph, RunFacts, RunReport, TaskFacts,
+    Activity, Call, Cost, Counts, Crate, Failed, Flow, FlowGraph, RunFacts, RunReport, TaskFacts,
     Unavailable,
 };
 

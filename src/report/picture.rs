@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-/// Anything over time: curves in panels, bars beneath them, marks across all.
+/// How many colours curves have.
+pub(super) const COLOURS: usize = 8;
+
+/// Anything over time: curves in panels, bars beneath them, and marks.
 ///
 /// Times are nanoseconds since [`start_ns`](Self::start_ns).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -47,6 +50,8 @@ pub struct Line {
     pub name: String,
     /// Whether it is what the picture is about: it is drawn stronger than the others.
     pub is_suspect: bool,
+    /// Whether each value stands for the time since the point before it, as rates and shares of time do: it is drawn as steps.
+    pub is_step: bool,
     /// Its points, in the order of time.
     pub points: Vec<Point>,
 }
@@ -98,6 +103,8 @@ pub struct Mark {
     pub level: Level,
     /// What it is.
     pub text: String,
+    /// The panel that it is about, counted from the top; none where it is about all of them.
+    pub panel: Option<usize>,
 }
 
 /// How much a [`Mark`] matters.
@@ -146,6 +153,23 @@ impl Picture {
     pub(super) fn lines(&self) -> usize {
         self.panels.iter().map(|panel| panel.lines.len()).sum()
     }
+
+    /// In how many stretches a suspect and any other curve are told, where all curves together have so many: where there are both,
+    /// each side has half of them.
+    pub(super) fn stretches(&self, all: usize) -> (usize, usize) {
+        let lines = self.panels.iter().flat_map(|panel| &panel.lines);
+        let suspects = lines.filter(|line| line.is_suspect).count();
+        let others = self.lines() - suspects;
+        let half = if suspects > 0 && others > 0 { 2 } else { 1 };
+        (all / half / suspects.max(1), all / half / others.max(1))
+    }
+}
+
+impl Mark {
+    /// Whether it is about most of the picture: to paint all of that would say nothing.
+    pub(super) fn is_long(&self, length_ns: u64) -> bool {
+        self.end_ns.saturating_sub(self.at_ns) > length_ns / 2
+    }
 }
 
 impl Panel {
@@ -158,6 +182,32 @@ impl Panel {
             Unit::Bytes | Unit::BytesPerSecond => most.max(1024.0),
             _ => most,
         }
+    }
+
+    /// Whether there are so many curves that only the suspects have colours.
+    pub(super) fn is_grey(&self) -> bool {
+        let suspects = self.lines.iter().filter(|line| line.is_suspect).count();
+        self.lines.len() > COLOURS && (1..self.lines.len()).contains(&suspects)
+    }
+
+    /// How many curves lie beneath each one and are mostly the same: the first curve lies on top. One that hides others is
+    /// dashed, so that all are seen.
+    pub(super) fn hidden(&self) -> Vec<usize> {
+        if self.lines.len() > COLOURS / 2 {
+            return vec![0; self.lines.len()];
+        }
+        let near = (self.top() - self.bottom()) * 0.004;
+        let is_same = |one: &Line, other: &Line| {
+            let both = one.points.iter().zip(&other.points);
+            let same = both.filter(|(one, other)| {
+                one.at_ns == other.at_ns && (one.value - other.value).abs() <= near
+            });
+            one.points.len() == other.points.len() && same.count() * 2 > one.points.len()
+        };
+        let beneath = |at: usize| {
+            self.lines[at + 1..].iter().filter(|other| is_same(&self.lines[at], other)).count()
+        };
+        (0..self.lines.len()).map(beneath).collect()
     }
 
     /// The least value, and 0.

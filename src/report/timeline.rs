@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use super::alike::{self, Found};
 use super::axis::{elapsed, utc};
 use super::gauges;
 use super::picture::{Level, Line, Mark, Panel, Picture, Point, Unit};
 use super::svg::Markup;
 use crate::analyze::{
-    EventReport, Finding, Kind, MarkKind, Sample, Series, Severity, Timelines, Window,
+    EventReport, Finding, Kind, MarkKind, Place, Sample, Series, Severity, Timelines, Window,
 };
-use crate::query::text::{human_bytes, human_duration};
+use crate::query::text::{human_bytes, human_duration, thousands};
 
 /// Up to how many series each has a panel of its own.
 const PANELS: usize = 4;
+/// How many curves of memory there are at most, where there is more than one counter: fewer counters are better than fewer points.
+const LINES: usize = 48;
+/// How many devices are drawn at most.
+const DEVICES: usize = 400;
 /// How many times what was used a limit may be to be drawn.
 const NEAR: f64 = 2.5;
 /// How many marks are worth drawing: the worst ones.
@@ -20,6 +25,9 @@ const MARKS: usize = 40;
 
 /// A counter of samples: its name, and where it is.
 type Counter = (&'static str, fn(&Sample) -> Option<u64>);
+
+/// What is said of a panel whose device may have begun it.
+const BEGAN_HERE: &str = ": it may have begun here";
 
 const COUNTERS: [Counter; 3] = [
     ("in use of the device", |sample| sample.used),
@@ -51,35 +59,163 @@ impl Picture {
     /// # Ok::<(), runlore::Error>(())
     /// ```
     pub fn of_events(timelines: &Timelines, report: &EventReport) -> Self {
-        let clock = Clock::of(timelines, report);
-        let mut picture = Picture {
-            title: "Memory over time".to_owned(),
-            subtitle: subtitle(timelines, &clock),
-            start_ns: clock.start_ns,
-            length_ns: clock.length_ns,
-            ..Picture::default()
-        };
+        drawn(timelines, report).0
+    }
+}
+
+/// The picture, and the number of the mark of each finding.
+pub(super) fn drawn(timelines: &Timelines, report: &EventReport) -> (Picture, Vec<Option<usize>>) {
+    let clock = Clock::of(timelines, report);
+    let mut picture = Picture {
+        title: "Memory over time".to_owned(),
+        subtitle: subtitle(timelines, &clock),
+        start_ns: clock.start_ns,
+        length_ns: clock.length_ns,
+        ..Picture::default()
+    };
+    let suspects = Suspects::of(report);
+    let series = timelines.series();
+    let mut layout = match series.len() {
+        0..=PANELS => Layout::each(&clock, series, &suspects),
+        _ => Layout::all(&clock, series, &suspects, &mut picture.notes),
+    };
+    let at = |series: &Series, ns: u64| clock.shared(series, ns).saturating_sub(clock.start_ns);
+    layout.panels.extend(gauges::panels(series, &at));
+    let (marks, numbers) = clock.marks(timelines, report, &layout, &mut picture.notes);
+    picture.panels = layout.panels;
+    picture.marks = marks;
+    if clock.is_aligned() {
+        let note = "the clocks of the ranks differ: each rank begins where the first one does";
+        picture.notes.push(note.to_owned());
+    }
+    picture.notes.extend(report.notes.iter().cloned());
+    picture.notes.truncate(8);
+    (picture, numbers)
+}
+
+/// The devices that may have begun it.
+struct Suspects<'a>(Vec<&'a Place>);
+
+impl<'a> Suspects<'a> {
+    fn of(report: &'a EventReport) -> Self {
         let causes = report.findings.iter().filter(|finding| finding.kind == Kind::FirstCause);
-        let suspects: Vec<u64> = causes.filter_map(|finding| finding.place.rank).collect();
-        let series = timelines.series();
-        picture.panels = match series.len() {
-            0..=PANELS => series.iter().flat_map(|one| clock.panels_of(one, &suspects)).collect(),
-            _ => COUNTERS
-                .iter()
-                .map(|counter| clock.panel_of_all(series, *counter, &suspects))
-                .collect(),
-        };
-        picture.panels.retain(|panel| !panel.lines.is_empty());
-        let at = |series: &Series, ns: u64| clock.shared(series, ns).saturating_sub(clock.start_ns);
-        picture.panels.extend(gauges::panels(series, &at));
-        picture.marks = clock.marks(timelines, report);
-        if clock.is_aligned() {
-            let note = "the clocks of the ranks differ: each rank begins where the first one does";
-            picture.notes.push(note.to_owned());
+        Self(causes.map(|finding| &finding.place).collect())
+    }
+
+    fn includes(&self, series: &Series) -> bool {
+        self.0.iter().any(|place| is_of(place, series))
+    }
+
+    /// What a panel of many devices says of them.
+    fn told(&self) -> String {
+        match &self.0[..] {
+            [] => String::new(),
+            [Place { rank: Some(rank), .. }] => format!(": rank {rank} may have begun it"),
+            several => format!(": {} may have begun it", several.len()),
         }
-        picture.notes.extend(report.notes.iter().cloned());
-        picture.notes.truncate(8);
-        picture
+    }
+}
+
+/// Whether a place is that of a series.
+fn is_of(place: &Place, series: &Series) -> bool {
+    let key = |place: &Place| (place.rank, place.device_id);
+    key(place) == key(&series.place)
+        && place.session_id == series.place.session_id
+        && place.job_id == series.place.job_id
+}
+
+/// The panels, and where what is.
+struct Layout {
+    panels: Vec<Panel>,
+    /// By the number of the series: the panel with what is taken of its device, and that with what the program holds.
+    of: Vec<(Option<usize>, Option<usize>)>,
+}
+
+impl Layout {
+    /// Panels for each device by itself.
+    fn each(clock: &Clock, all: &[Series], suspects: &Suspects<'_>) -> Self {
+        let mut layout = Self { panels: Vec::new(), of: Vec::new() };
+        for series in all {
+            let mut add = |panel: Panel| {
+                let is_empty = panel.lines.is_empty();
+                layout.panels.extend((!is_empty).then_some(panel));
+                (!is_empty).then(|| layout.panels.len() - 1)
+            };
+            let places = match clock.panels_of(series, suspects) {
+                (one, None) => (add(one), None),
+                (machine, Some(own)) => (add(machine), add(own)),
+            };
+            layout.of.push(match places {
+                (used, None) => (used, used),
+                (None, own) => (own, own),
+                both => both,
+            });
+        }
+        layout
+    }
+
+    /// A panel for each counter of all devices.
+    fn all(
+        clock: &Clock,
+        all: &[Series],
+        suspects: &Suspects<'_>,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        // Suspects have the first colours and the first words.
+        let (mut shown, mut others): (Vec<&Series>, Vec<&Series>) =
+            all.iter().partition(|series| suspects.includes(series));
+        shown.append(&mut others);
+        if let Some(more @ 1..) = shown.len().checked_sub(DEVICES) {
+            notes.push(format!("{} more devices are not drawn", thousands(more as u64)));
+            shown.truncate(DEVICES);
+        }
+        let is_device = |series: &Series| series.place.device_id.is_some_and(|it| it >= 0);
+        // Of a machine, what is in use is everybody's: what a program holds of it comes first.
+        let mut counters = COUNTERS;
+        if !all.iter().any(is_device) {
+            counters.reverse();
+        }
+        let made = counters
+            .iter()
+            .map(|counter| (counter.0, clock.panel_of_all(&shown, *counter, suspects)));
+        let mut made: Vec<(&str, Panel)> =
+            made.filter(|(_, panel)| !panel.lines.is_empty()).collect();
+        let most = (LINES / shown.len()).max(1);
+        let left_out: Vec<&str> = made.iter().skip(most).map(|(name, _)| *name).collect();
+        if !left_out.is_empty() {
+            notes.push(format!(
+                "of so many devices one counter is drawn, and not what is {}",
+                left_out.join(" or ")
+            ));
+        }
+        made.truncate(most);
+        let place = |name: &str| made.iter().position(|(known, _)| *known == name);
+        let first = (!made.is_empty()).then_some(0);
+        let used = place(COUNTERS[0].0).or(first);
+        let own = place(COUNTERS[2].0).or(first);
+        Self {
+            of: vec![(used, own); all.len()],
+            panels: made.into_iter().map(|(_, panel)| panel).collect(),
+        }
+    }
+
+    /// The panel in which a finding can be seen.
+    fn of_finding(&self, finding: &Finding, all: &[Series]) -> Option<usize> {
+        let titled = |title: &str| self.panels.iter().position(|panel| panel.title == title);
+        let told = match finding.kind {
+            Kind::MemoryPressure => titled(gauges::WAITING),
+            Kind::Swapping => titled(gauges::SWAP),
+            _ => None,
+        };
+        let at = || all.iter().position(|series| is_of(&finding.place, series));
+        told.or_else(|| {
+            let (used, own) = self.of.get(at()?).copied()?;
+            match finding.kind {
+                Kind::LeakSuspect | Kind::Churn | Kind::Fragmentation => own,
+                Kind::FirstCause if finding.place.device_id.is_some_and(|it| it < 0) => own,
+                _ => used,
+            }
+        })
     }
 }
 
@@ -146,15 +282,15 @@ impl Clock {
             Some(Point { at_ns: at.saturating_sub(self.start_ns), value: of(sample)? as f64 })
         };
         let points: Vec<Point> = series.samples.iter().filter_map(point).collect();
-        (!points.is_empty()).then_some(Line { name, is_suspect: false, points })
+        (!points.is_empty()).then(|| Line { name, points, ..Line::default() })
     }
 
     /// All counters of one device; of a machine, what is in use by whomever apart from what the program holds of it.
-    fn panels_of(&self, series: &Series, suspects: &[u64]) -> Vec<Panel> {
-        if series.place.device_id.is_some_and(|device| device >= 0) {
-            return vec![self.panel_of(series, suspects)];
-        }
+    fn panels_of(&self, series: &Series, suspects: &Suspects<'_>) -> (Panel, Option<Panel>) {
         let panel = self.panel_of(series, suspects);
+        if series.place.device_id.is_some_and(|device| device >= 0) {
+            return (panel, None);
+        }
         let (mut used, mut own): (Vec<Line>, Vec<Line>) =
             panel.lines.into_iter().partition(|line| line.name == COUNTERS[0].0);
         // Where nobody counts allocations, what is resident stands for both.
@@ -180,14 +316,15 @@ impl Clock {
             lines,
             limit,
         };
-        vec![
+        let suspicion = if suspects.includes(series) { BEGAN_HERE } else { "" };
+        (
             made(format!("Memory of the machine {host}{of_rank}{of}"), used, panel.limit),
-            made(format!("Memory of the program{of_rank}"), own, None),
-        ]
+            Some(made(format!("Memory of the program{of_rank}{suspicion}"), own, None)),
+        )
     }
 
     /// All counters of one device.
-    fn panel_of(&self, series: &Series, suspects: &[u64]) -> Panel {
+    fn panel_of(&self, series: &Series, suspects: &Suspects<'_>) -> Panel {
         let lines =
             COUNTERS.iter().filter_map(|(name, of)| self.line(series, (*name).to_owned(), *of));
         let lines: Vec<Line> = lines.collect();
@@ -195,8 +332,7 @@ impl Clock {
         let values = lines.iter().flat_map(|line| &line.points).map(|point| point.value);
         let most = values.fold(0.0, f64::max);
         let of = total.map_or_else(String::new, |total| format!(", {} in all", human_bytes(total)));
-        let is_suspect = series.place.rank.is_some_and(|rank| suspects.contains(&rank));
-        let suspicion = if is_suspect { ": it may have begun here" } else { "" };
+        let suspicion = if suspects.includes(series) { BEGAN_HERE } else { "" };
         Panel {
             title: format!("{}{of}{suspicion}", series.place),
             unit: Unit::Bytes,
@@ -207,38 +343,46 @@ impl Clock {
     }
 
     /// One counter of all devices.
-    fn panel_of_all(&self, all: &[Series], (name, of): Counter, suspects: &[u64]) -> Panel {
+    fn panel_of_all(&self, all: &[&Series], (name, of): Counter, suspects: &Suspects<'_>) -> Panel {
         let lines = all.iter().filter_map(|series| {
-            let mut line = self.line(series, series.place.to_string(), of)?;
-            line.is_suspect = series.place.rank.is_some_and(|rank| suspects.contains(&rank));
-            Some(line)
+            let line = self.line(series, series.place.to_string(), of)?;
+            Some(Line { is_suspect: suspects.includes(series), ..line })
         });
         Panel {
-            title: format!("Memory {name}, by rank and device"),
+            title: format!("Memory {name}, by rank and device{}", suspects.told()),
             unit: Unit::Bytes,
             lines: lines.collect(),
             limit: None,
         }
     }
 
-    fn marks(&self, timelines: &Timelines, report: &EventReport) -> Vec<Mark> {
-        let mut marks = Vec::new();
-        for finding in &report.findings {
+    /// The marks, and which of them is that of each finding.
+    fn marks(
+        &self,
+        timelines: &Timelines,
+        report: &EventReport,
+        layout: &Layout,
+        notes: &mut Vec<String>,
+    ) -> (Vec<Mark>, Vec<Option<usize>>) {
+        let mut all: Vec<Found> = Vec::new();
+        for (number, finding) in report.findings.iter().enumerate() {
             let Some(Window { start_ns, end_ns }) = finding.place.window else { continue };
             let key = (finding.place.job_id.clone(), finding.place.rank.unwrap_or(0));
             let offset = self.offsets.get(&key).copied().unwrap_or(0);
             let at = |ns: u64| {
                 ns.saturating_add_signed(offset.saturating_neg()).saturating_sub(self.start_ns)
             };
-            marks.push(Mark {
+            all.push(Found {
                 at_ns: at(start_ns),
                 end_ns: at(end_ns),
                 level: level(finding.severity),
-                text: mark_text(finding),
+                panel: layout.of_finding(finding, timelines.series()),
+                what: finding.what.clone(),
+                place: finding.place.clone(),
+                finding: Some((number, finding.kind)),
             });
         }
-        let findings = marks.len();
-        for series in timelines.series() {
+        for (series, (_, own)) in timelines.series().iter().zip(&layout.of) {
             for told in &series.marks {
                 let level = match told.kind {
                     MarkKind::Alert(severity) => level(severity),
@@ -247,15 +391,25 @@ impl Clock {
                     _ => Level::Info,
                 };
                 let at = self.shared(series, told.timestamp_ns).saturating_sub(self.start_ns);
-                let text = format!("{} ({})", told.text, series.place);
-                marks.push(Mark { at_ns: at, end_ns: at, level, text });
+                all.push(Found {
+                    at_ns: at,
+                    end_ns: at,
+                    level,
+                    panel: *own,
+                    what: told.text.clone(),
+                    place: series.place.clone(),
+                    finding: None,
+                });
             }
         }
-        marks[findings..].sort_by_key(|mark| mark.at_ns);
-        // Stable: findings come before what else matters as much.
-        marks.sort_by_key(|mark| std::cmp::Reverse(mark.level));
-        marks.truncate(MARKS);
-        marks
+        let (mut marks, mut numbers) = alike::joined(all, report.findings.len(), self.length_ns);
+        if let Some(more @ 1..) = marks.len().checked_sub(MARKS) {
+            let more = thousands(more as u64);
+            notes.push(format!("{more} more that matter less are not marked"));
+            marks.truncate(MARKS);
+            numbers.iter_mut().for_each(|number| *number = number.filter(|it| *it <= MARKS));
+        }
+        (marks, numbers)
     }
 }
 

@@ -26,7 +26,14 @@ pub(super) fn run(args: &Args) -> Done {
         return Err(Failure::new("--fail-on needs a reference: name one by --baseline FILE"));
     }
     let read = crate::events::read(&args.events, None)?;
-    let report = read.collector.finish().analyze(&Thresholds::default());
+    if !read.is_whole {
+        return Err(Failure::new(
+            "what could not be read cannot be compared; name the files that can be",
+        ));
+    }
+    let timelines = read.collector.finish();
+    crate::events::has_samples(&timelines)?;
+    let report = timelines.analyze(&Thresholds::default());
     let reference = args.baseline.as_ref().map(Reference::read).transpose()?;
     let changes = reference.map(|reference| reference.changes(&report)).unwrap_or_default();
 

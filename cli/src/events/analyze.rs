@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use runlore::analyze::{
-    Collector, CrossRank, DiagnosticSummary, EventReport, Place, SeriesSummary,
+    Collector, CrossRank, DiagnosticSummary, EventReport, Place, SeriesSummary, Timelines,
 };
 use serde_json::{Value, json};
 
-use super::input::{self, Reading, Told};
+use super::input::{self, Kept, Outcome, Reading, Told};
 use crate::Done;
-use crate::failure::Failure;
-use crate::findings::{self, Asked};
+use crate::failure::{Failure, say};
+use crate::findings::{self, Asked, Verdict};
 use crate::out::{BOLD, DIM, local_time};
 use crate::table::{self, Cell};
 use crate::units::{bytes, change, count, counted, percent};
@@ -51,16 +51,30 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let (fail_on, thresholds) = (args.asked.fail_on()?, args.asked.thresholds()?);
     let read = read(&args.files, args.session.as_deref())?;
+    let (is_bundled, is_whole) = (read.has_bundles, read.is_whole);
     let timelines = read.collector.finish();
     let mut report = timelines.analyze(&thresholds);
     report.add(read.diagnosed);
-    let failed = fail_on.count(&report.findings);
+    if !is_bundled && report.findings.is_empty() {
+        has_samples(&timelines)?;
+    }
+    let verdict = Verdict { failed: fail_on.count(&report.findings), is_whole };
     #[cfg(feature = "report")]
     if args.asked.is_page() {
-        return args.asked.answer_page(&report.to_html(&timelines), failed);
+        return args.asked.answer_page(&report.to_html(&timelines), verdict);
     }
     let json = || serde_json::to_value(&report).unwrap_or_default();
-    args.asked.answer(json, failed, |out| write_text(out, &report))
+    args.asked.answer(json, verdict, |out| write_text(out, &report))
+}
+
+/// A check that saw nothing has not passed.
+pub(crate) fn has_samples(timelines: &Timelines) -> Result<(), Failure> {
+    match timelines.series().iter().any(|series| !series.samples.is_empty()) {
+        true => Ok(()),
+        false => Err(Failure::new(
+            "there is nothing to analyse: no event is a sample; `runlore events stats` tells what there is",
+        )),
+    }
 }
 
 /// What files hold.
@@ -68,30 +82,46 @@ pub(crate) struct Read {
     pub(crate) collector: Collector,
     /// What bundles say of themselves.
     pub(crate) diagnosed: Vec<runlore::analyze::Finding>,
+    /// Whether there are any, which have been looked at already.
+    pub(crate) has_bundles: bool,
+    /// Whether all files could be read to their ends.
+    pub(crate) is_whole: bool,
 }
 
 /// Reads files, sinks, bundles and folders of these. Where they hold no event, there is nothing to analyse.
 pub(crate) fn read(files: &[PathBuf], session: Option<&str>) -> Result<Read, Failure> {
     let reading = Reading::default();
-    let mut read = Read { collector: Collector::default(), diagnosed: Vec::new() };
-    let mut told = Told::default();
-    let (mut events, mut bundles) = (0_u64, 0_u64);
+    let mut read = Read {
+        collector: Collector::default(),
+        diagnosed: Vec::new(),
+        has_bundles: false,
+        is_whole: true,
+    };
+    let (mut told, mut unread) = (Told::default(), Vec::new());
+    let mut events = 0_u64;
     for file in input::expand(files)? {
         let mut place = Place::default();
+        let (mut kept, mut of_file) = (Kept::default(), 0_u64);
         let reader = reading.each(&file, |event, _| {
             match event {
                 Ok(event) => {
+                    of_file += 1;
                     if session.is_none_or(|end| event.session_id.ends_with(end)) {
                         read.collector.add(&event);
                         events += 1;
                     }
                 }
-                Err(problem) => _ = told.add(&problem),
+                Err(problem) => kept.add(problem),
             }
             Ok(())
         })?;
+        match kept.finish(of_file, &mut told) {
+            Outcome::Whole => {}
+            Outcome::Cut => read.is_whole = false,
+            Outcome::Nothing(why) => unread.push(why),
+        }
         if let Some(summary) = DiagnosticSummary::of_bundle(&file) {
-            bundles += 1;
+            read.has_bundles = true;
             if let Some(session) = reader.summaries().first() {
                 place.session_id = Some(session.session_id.clone());
                 place.host = Some(session.host.clone());
@@ -101,7 +131,14 @@ pub(crate) fn read(files: &[PathBuf], session: Option<&str>) -> Result<Read, Fai
         }
     }
     told.finish();
-    if events > 0 || (bundles > 0 && session.is_none()) {
+    if let (0, false, Some(why)) = (events, read.has_bundles, unread.first()) {
+        return Err(Failure::new(format!("{why}; there is nothing to analyse")));
+    }
+    for why in &unread {
+        read.is_whole = false;
+        say(&format!("{why}; nothing of this file could be read"));
+    }
+    if events > 0 || (read.has_bundles && session.is_none()) {
         return Ok(read);
     }
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();

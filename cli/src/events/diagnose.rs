@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use runlore::analyze::{Diagnose, DiagnosticSummary, Thresholds};
+use runlore::analyze::{Diagnose, Diagnosed, DiagnosticSummary};
 
 use crate::Done;
 use crate::findings;
@@ -18,9 +18,10 @@ use crate::units::{bytes, percent, time};
 Examples:
   runlore events diagnose --output diag               manifest.json, diagnostic_summary.json and more
   runlore events diagnose --duration 30 --interval 1
+  runlore events diagnose --threshold available_ratio=0.25   a quarter of the memory must be free
   runlore events diagnose && ./train                  start only where there is room
 
-An output folder that exists gets a new folder inside it. Bundles load wherever a file of events does.
+An output folder that exists gets a new folder inside it, unless it is a bundle itself. Bundles load wherever a file of events does.
 Exit codes: 0 fine, 1 an error, 2 a risk: little memory left, swapping, memory that ran out.")]
 pub(crate) struct Args {
     /// For how long: seconds, or such as 500ms
@@ -35,6 +36,10 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     output: PathBuf,
 
+    /// A threshold, as in utilization_ratio=0.9; `runlore events analyze --thresholds` lists them
+    #[arg(long = "threshold", value_name = "NAME=VALUE", value_delimiter = ',')]
+    set: Vec<String>,
+
     /// Tell only where the bundle is
     #[arg(long)]
     quiet: bool,
@@ -47,8 +52,11 @@ fn at_most_a_day(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
+    let thresholds = findings::thresholds(&args.set)?;
+    // A look takes its time: what cannot be kept is refused before.
+    Diagnosed::can_hold_a_bundle(&args.output)?;
     let look = Diagnose { duration: args.duration, interval: args.interval };
-    let mut found = look.run(&Thresholds::default());
+    let mut found = look.run(&thresholds);
     #[cfg(feature = "report")]
     found.attach("report.html", found.to_html());
     let command_line: Vec<String> =
@@ -68,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 fn write(out: &mut impl Write, summary: &DiagnosticSummary) -> std::io::Result<()> {
-    let used = percent(summary.utilization_ratio * 100.0);
+    let used = percent(summary.peak_ratio() * 100.0);
     let (peak, total) = (bytes(summary.peak_bytes), bytes(summary.total_bytes));
     writeln!(out, "\n{DIM}{:<6}{DIM:#}  {peak} of {total} at the peak, {used}", summary.backend)?;
     let Some(host) = &summary.host else { return Ok(()) };

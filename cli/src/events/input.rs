@@ -97,7 +97,12 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         };
         let mut inside = Vec::new();
         for entry in std::fs::read_dir(path).map_err(failed)? {
-            let entry = entry.map_err(failed)?.path();
+            let entry = entry.map_err(failed)?;
+            // What is hidden is half written, or somebody else's.
+            if entry.file_name().to_string_lossy().starts_with('.') {
+                continue;
+            }
+            let entry = entry.path();
             let is_one = match entry.is_dir() {
                 true => is_recorded(&entry),
                 false => Format::of_name(&entry).is_some(),
@@ -132,6 +137,50 @@ fn is_recorded(folder: &Path) -> bool {
 #[derive(Default)]
 pub(super) struct Told {
     count: u64,
+}
+
+/// The problems of one file. They are told once it turns out that something of it could be read: else the first is reason enough.
+#[derive(Default)]
+pub(super) struct Kept {
+    first: Vec<Problem>,
+    count: u64,
+    is_cut: bool,
+}
+
+/// How much of a file could be read.
+pub(super) enum Outcome {
+    /// All, but for records that are told.
+    Whole,
+    /// Not up to its end.
+    Cut,
+    /// Nothing, for this reason.
+    Nothing(String),
+}
+
+impl Kept {
+    pub(super) fn add(&mut self, problem: Problem) {
+        self.count += 1;
+        self.is_cut |= problem.is_cut();
+        if self.first.len() < TOLD as usize {
+            self.first.push(problem);
+        }
+    }
+
+    /// What they come to, in a file that has so many events.
+    pub(super) fn finish(self, events: u64, told: &mut Told) -> Outcome {
+        if let (0, Some(first)) = (events, self.first.first()) {
+            let more = match self.count {
+                1 => String::new(),
+                count => format!(", and {}", counted(count - 1, "more problem", "more problems")),
+            };
+            return Outcome::Nothing(format!("{first}{more}"));
+        }
+        for problem in &self.first {
+            told.say(&problem.to_string());
+        }
+        told.count += self.count - self.first.len() as u64;
+        if self.is_cut { Outcome::Cut } else { Outcome::Whole }
+    }
 }
 
 impl Told {

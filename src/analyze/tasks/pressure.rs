@@ -120,7 +120,7 @@ pub(super) fn find(rows: &Rows, window: Window, thresholds: &Thresholds) -> Vec<
         let findings = [
             swapping(host, thresholds),
             waiting_for_disks(host, thresholds),
-            throttled(host, window),
+            throttled(host, window, thresholds),
         ];
         let devices = host.devices.iter().map(|(name, device)| slowed(name, device, thresholds));
         let findings = findings.into_iter().chain(devices).flatten();
@@ -163,10 +163,10 @@ fn waiting_for_disks(host: &Host, thresholds: &Thresholds) -> Option<Finding> {
     )
 }
 
-fn throttled(host: &Host, window: Window) -> Option<Finding> {
+fn throttled(host: &Host, window: Window, thresholds: &Thresholds) -> Option<Finding> {
     let nanoseconds = (host.throttled_us.growth()? * 1e3) as u64;
     let ratio = nanoseconds as f64 / window.length_ns().max(1) as f64;
-    if ratio < 0.05 {
+    if ratio < thresholds.quota_ratio {
         return None;
     }
     let what = format!(

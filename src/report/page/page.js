@@ -2,7 +2,8 @@
 "use strict";
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const COLOURS = 8, PANEL = 150, ROW = 16, DENSITY = 34, FLAGS = 12;
+  const COLOURS = 8, PANEL = 150, ROW = 16, DENSITY = 34, TOLD = 12, DASH = 14;
+  const FLAG = { wide: 16, high: 14 }, LEVELS = ["info", "warning", "critical"];
   const KEYS = "Arrow keys move the cursor, with Shift they move the view, plus and minus zoom, Home shows all, " +
     "N and P go to the next and the previous mark.";
 
@@ -99,11 +100,34 @@
 
   // --- A picture
 
-  function decoded(line) {
+  function decoded(line, tick) {
     let at = 0, value = 0;
-    const times = line.t.map((step) => (at += step));
+    const times = line.t.map((step) => (at += step) * tick);
     const values = line.whole ? line.v.map((step) => (value += step)) : line.v;
-    return { name: line.name, suspect: line.suspect, seen: line.seen, times, values };
+    return { ...line, times, values };
+  }
+
+  // A panel with its curves; where there are too many for colours, only the suspects have some.
+  function unpacked(panel, tick) {
+    const lines = panel.lines.map((line) => decoded(line, tick));
+    const suspects = lines.filter((line) => line.suspect).length;
+    const grey = lines.length > COLOURS && suspects > 0 && suspects < lines.length;
+    lines.forEach((line, number) => { line.colour = grey && !line.suspect ? "other" : `c${number % COLOURS}`; });
+    return { ...panel, lines, grey, suspects, told: lines.slice(0, grey ? Math.min(suspects, TOLD) : TOLD) };
+  }
+
+  // Spans that may overlap as stretches that do not: each is as bad as the worst that is there.
+  function stretches(spans) {
+    const edges = [...new Set(spans.flatMap(([from, to]) => [from, to]))].sort((one, other) => one - other);
+    const made = [];
+    for (let at = 0; at + 1 < edges.length; at += 1) {
+      const over = spans.filter(([from, to]) => from <= edges[at] && to >= edges[at + 1]).map((span) => span[2]);
+      if (over.length === 0) continue;
+      const level = Math.max(...over), last = made[made.length - 1];
+      if (last && last[1] === edges[at] && last[2] === level) last[1] = edges[at + 1];
+      else made.push([edges[at], edges[at + 1], level]);
+    }
+    return made;
   }
 
   // The first index whose time is not before `at`.
@@ -116,10 +140,12 @@
     return low;
   }
 
+  // The sample that tells of a moment: the nearest, or the one whose time it is in.
   function nearest(line, at) {
     const next = index(line.times, at);
     if (next === 0) return 0;
     if (next === line.times.length) return next - 1;
+    if (line.step) return next;
     return line.times[next] - at < at - line.times[next - 1] ? next : next - 1;
   }
 
@@ -131,7 +157,12 @@
       this.to = this.length;
       this.cursor = null;
       this.found = null;
-      this.panels = data.panels.map((panel) => ({ ...panel, lines: panel.lines.map(decoded) }));
+      this.panels = data.panels.map((panel) => unpacked(panel, data.tick));
+      this.marked = data.marks.map(([at, end, level, text, panel], number) =>
+        ({ at, end, level, text, panel, number: number + 1, rank: LEVELS.indexOf(level), long: end - at > this.length / 2 }));
+      // Keys go from mark to mark in the order of time; of those at one time, the worst first.
+      this.inTime = [...this.marked].sort((one, other) => one.at - other.at || one.number - other.number);
+      this.mark = null;
       this.rows = data.bars.reduce((most, bar) => Math.max(most, bar[2] + 1), 0);
       // What failed is drawn last, over what else is at the same pixel.
       const failed = (bar) => Number(bar[3] === "failed");
@@ -180,6 +211,7 @@
       let drag = null;
       this.svg.addEventListener("pointerdown", (event) => {
         pointers.set(event.pointerId, at(event));
+        this.point(this.time(at(event).x), at(event));
         if (pointers.size === 2) {
           const [one, two] = [...pointers.values()];
           drag = { kind: "pinch", wide: Math.abs(one.x - two.x) || 1, middle: this.time((one.x + two.x) / 2), from: this.from, to: this.to };
@@ -216,7 +248,8 @@
       };
       this.svg.addEventListener("pointerup", end);
       this.svg.addEventListener("pointercancel", end);
-      this.svg.addEventListener("pointerleave", () => { if (!drag) this.point(null); });
+      // A finger that is lifted has left; what it pointed at is still to be read.
+      this.svg.addEventListener("pointerleave", (event) => { if (!drag && event.pointerType !== "touch") this.point(null); });
       this.svg.addEventListener("dblclick", () => this.show(0, this.length));
       this.svg.addEventListener("wheel", (event) => {
         if (!event.ctrlKey && !event.metaKey) return;
@@ -230,33 +263,37 @@
     key(event) {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const step = (this.to - this.from) / 100;
-      const here = this.cursor === null ? (this.from + this.to) / 2 : this.cursor;
+      const here = this.cursor === null ? this.from : this.cursor;
+      const middle = this.cursor === null ? (this.from + this.to) / 2 : this.cursor;
       const sideways = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (sideways && event.shiftKey) this.pan(sideways * 0.25);
-      else if (sideways) this.say(Math.min(Math.max(here + sideways * step, 0), this.length));
-      else if (event.key === "+" || event.key === "=" || event.key === "ArrowUp") this.zoom(0.5, here);
-      else if (event.key === "-" || event.key === "ArrowDown") this.zoom(2, here);
+      else if (sideways) this.say(this.cursor === null ? here : Math.min(Math.max(here + sideways * step, 0), this.length));
+      else if (event.key === "+" || event.key === "=" || event.key === "ArrowUp") this.zoom(0.5, middle);
+      else if (event.key === "-" || event.key === "ArrowDown") this.zoom(2, middle);
       else if (event.key === "Home" || event.key === "0") this.show(0, this.length);
       else if (event.key === "Escape") this.point(null);
-      else if (event.key === "n" || event.key === "p") this.toMark(event.key === "n" ? 1 : -1, here);
+      else if (event.key === "n" || event.key === "p") this.toMark(event.key === "n" ? 1 : -1);
       else return;
       event.preventDefault();
     }
 
-    toMark(direction, here) {
-      const times = this.data.marks.map((mark) => mark[0]).sort((one, other) => one - other);
-      const next = direction > 0 ? times.find((at) => at > here + 1) : times.reverse().find((at) => at < here - 1);
-      if (next !== undefined) this.say(next);
+    toMark(direction) {
+      const all = this.inTime, known = this.cursor === null || this.mark === null ? -1 : all.indexOf(this.mark);
+      // From the edge of what is seen, where nothing is pointed at.
+      const here = this.cursor === null ? (direction > 0 ? this.from : this.to) : this.cursor;
+      const isNext = (mark) => (direction > 0 ? mark.at >= here : mark.at <= here);
+      const next = known >= 0 ? all[known + direction] : direction > 0 ? all.find(isNext) : all.findLast(isNext);
+      if (next !== undefined) this.say(next.at, next);
     }
 
     // Moves the cursor by key, and tells what is there.
-    say(at) {
+    say(at, mark) {
       if (at < this.from || at > this.to) {
         const half = (this.to - this.from) / 2;
         this.show(at - half, at + half);
       }
-      this.point(at);
-      this.told.textContent = this.lines(at).join(". ");
+      this.point(at, undefined, mark);
+      this.told.textContent = this.lines(this.cursor).map((line) => line.text).join(". ");
     }
 
     zoom(scale, around) {
@@ -285,15 +322,17 @@
       this.wide = width - this.left - 12;
       const svg = this.svg;
       svg.replaceChildren();
-      const grid = shape(svg, "g", {});
+      const grid = shape(svg, "g", {}), washes = shape(svg, "g", {});
       let y = 6;
-      const top = y;
+      // Where curves and bars are, the panels first.
+      this.areas = [];
       this.panels.forEach((panel) => { y = this.panel(svg, panel, y); });
       if (this.data.density.length) y = this.density(svg, y);
       this.barsTop = null;
       if (this.rows) y = this.bars(svg, y);
-      this.axis(grid, top, y);
-      this.marks(svg, top, y);
+      this.axis(grid, y);
+      this.washes(washes);
+      this.marks(svg);
       this.bottom = y;
       const height = y + 24;
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -302,7 +341,7 @@
       svg.dataset.to = this.to;
       this.over = shape(svg, "g", {});
       this.range.textContent = `${duration(this.from)} to ${duration(this.to)}`;
-      this.point(this.cursor, this.here);
+      this.point(this.cursor, this.here, this.mark);
     }
 
     text(parent, x, y, text, attributes) {
@@ -330,28 +369,36 @@
       if (panel.limit) {
         shape(svg, "line", { class: "limit", "stroke-dasharray": "6 4", x1: this.left, x2: this.left + this.wide, y1: at(panel.limit), y2: at(panel.limit) });
       }
-      const anySuspect = panel.lines.some((line) => line.suspect);
-      panel.lines.forEach((line, number) => {
+      // The first curve lies on top; one that hides others is dashed, so that all are seen.
+      for (const line of [...panel.lines].reverse()) {
+        const seen = DASH / (line.hides + 1);
         shape(svg, "path", {
-          class: `curve c${number % COLOURS}`, d: this.path(line, at), "stroke-linejoin": "round",
-          "stroke-width": line.suspect ? 2.5 : 1.5, "stroke-opacity": anySuspect && !line.suspect ? 0.45 : 1,
+          class: `curve ${line.colour}`, d: this.path(line, at), "stroke-linejoin": "round",
+          "stroke-width": line.suspect ? 2.5 : 1.5, "stroke-opacity": panel.suspects && !line.suspect ? 0.45 : 1,
+          ...(line.hides ? { "stroke-dasharray": `${seen} ${DASH - seen}` } : {}),
         });
-      });
+      }
       panel.at = at;
+      this.areas.push({ top, bottom });
       return bottom + 14;
     }
 
     legend(svg, panel, y) {
       let x = this.left;
-      const shown = panel.lines.slice(0, 12);
-      shown.forEach((line, number) => {
+      const place = (wide) => {
+        if (x > this.left && x + wide > this.left + this.wide) { x = this.left; y += 15; }
+        return x;
+      };
+      for (const line of panel.told) {
         const name = cut(line.name, 40), width = name.length * 6.4 + 34;
-        if (x > this.left && x + width > this.left + this.wide) { x = this.left; y += 15; }
-        shape(svg, "rect", { class: `swatch c${number % COLOURS}`, x, y: y + 4, width: 13, height: 4 });
+        place(width);
+        shape(svg, "rect", { class: `swatch ${line.colour}`, x, y: y + 4, width: 13, height: 4 });
         this.text(svg, x + 18, y + 10, name, { class: "text" });
         x += width;
-      });
-      if (panel.lines.length > shown.length) this.text(svg, x, y + 10, `and ${panel.lines.length - shown.length} more`);
+      }
+      const grey = panel.grey ? panel.lines.length - panel.suspects : 0, more = panel.lines.length - grey - panel.told.length;
+      const words = [more ? `and ${more} more` : "", grey ? `${grey} others in grey` : ""].filter(Boolean).join("; ");
+      if (words) this.text(svg, place(150), y + 10, words);
       return y + 12;
     }
 
@@ -361,7 +408,11 @@
       const first = Math.max(index(times, this.from) - 1, 0);
       const last = Math.min(index(times, this.to) + 1, times.length);
       const parts = [];
-      const add = (at) => parts.push(`${parts.length ? "L" : "M"}${this.clamped(times[at]).toFixed(1)} ${y(values[at]).toFixed(1)}`);
+      const add = (at) => {
+        const [left, height] = [this.clamped(times[at]).toFixed(1), y(values[at]).toFixed(1)];
+        if (parts.length && line.step) parts.push(`V${height}H${left}`);
+        else parts.push(`${parts.length ? "L" : "M"}${left} ${height}`);
+      };
       if (last - first <= this.wide * 2) {
         for (let at = first; at < last; at += 1) add(at);
       } else {
@@ -395,6 +446,7 @@
         path += `L${this.clamped(from).toFixed(1)} ${height}H${this.clamped(to).toFixed(1)}`;
       });
       shape(svg, "path", { class: "density", d: path + `V${bottom}Z` });
+      this.areas.push({ top: bottom - DENSITY, bottom });
       return bottom + 10;
     }
 
@@ -413,64 +465,120 @@
         drawn += 1;
       }
       svg.dataset.bars = drawn;
-      return this.barsTop + this.rows * ROW + 8;
+      const bottom = this.barsTop + this.rows * ROW;
+      this.areas.push({ top: this.barsTop - 2, bottom });
+      return bottom + 8;
     }
 
-    axis(svg, top, bottom) {
+    axis(svg, bottom) {
       const step = timeStep((this.to - this.from) / Math.max(this.wide / 130, 2));
       for (let tick = Math.ceil(this.from / step) * step; tick <= this.to; tick += step) {
         const x = this.x(tick);
-        shape(svg, "line", { class: "grid", x1: x, x2: x, y1: top + 18, y2: bottom });
+        for (const area of this.areas) shape(svg, "line", { class: "grid", x1: x, x2: x, y1: area.top, y2: area.bottom });
         const anchor = x > this.left + this.wide - 30 ? "end" : "middle";
         this.text(svg, x, bottom + 15, duration(tick), { "text-anchor": anchor });
       }
     }
 
-    marks(svg, top, bottom) {
-      this.data.marks.forEach(([at, end, level, text], number) => {
-        if (end < this.from || at > this.to) return;
-        const from = this.clamped(at), to = this.clamped(Math.max(at, end));
-        if (to - from > 2) shape(svg, "rect", { class: `mark ${level}`, "fill-opacity": 0.07, x: from, y: top + 18, width: to - from, height: bottom - top - 18 });
-        const line = shape(svg, "line", { class: `mark ${level}`, x1: from, x2: from, y1: top + 18, y2: bottom });
-        shape(line, "title", {}, text);
-        if (number >= FLAGS) return;
-        const x = Math.min(from, this.left + this.wide - 16), y = top + 36 + (number % 6) * 15;
-        shape(svg, "rect", { class: `flag ${level}`, x, y, width: 16, height: 14, rx: 2 });
-        shape(svg, "text", { class: "on-flag", x: x + 8, y: y + 10.5, "font-size": 10, "text-anchor": "middle" }, number + 1);
-      });
+    // Where a mark is drawn: in its panel, or in everything.
+    areasOf(mark) { return mark.panel === null ? this.areas : [this.areas[mark.panel]]; }
+
+    seen() { return this.marked.filter((mark) => mark.end >= this.from && mark.at <= this.to); }
+
+    // What marks stretch over, painted once.
+    washes(svg) {
+      const short = this.seen().filter((mark) => !mark.long);
+      for (const area of this.areas) {
+        const here = short.filter((mark) => this.areasOf(mark).includes(area));
+        const spans = here.map((mark) => [this.clamped(mark.at), this.clamped(Math.max(mark.at, mark.end)), mark.rank]);
+        for (const [from, to, rank] of stretches(spans.filter(([from, to]) => to - from > 2))) {
+          shape(svg, "rect", { class: `mark ${LEVELS[rank]}`, "fill-opacity": 0.1, x: from, y: area.top, width: to - from, height: area.bottom - area.top });
+        }
+      }
     }
 
-    barAt(at, here) {
-      if (!here || this.barsTop === null || here.y < this.barsTop) return null;
-      const row = Math.floor((here.y - this.barsTop) / ROW), slack = (this.to - this.from) / this.wide * 2;
-      return this.data.bars.find((bar) => bar[2] === row && at >= bar[0] - slack && at <= bar[0] + bar[1] + slack) || null;
+    marks(svg) {
+      // The worst lie over all others, and have the first choice of a place for their number.
+      const order = this.seen().sort((one, other) => other.rank - one.rank || one.number - other.number);
+      for (const mark of [...order].reverse()) {
+        const from = this.clamped(mark.at), to = this.clamped(Math.max(mark.at, mark.end));
+        for (const { top, bottom } of this.areasOf(mark)) {
+          const made = mark.long
+            ? shape(svg, "rect", { class: `mark ${mark.level}`, x: from, y: top - 3, width: Math.max(to - from, 1), height: 3 })
+            : shape(svg, "line", { class: `mark ${mark.level}`, x1: from, x2: from, y1: top, y2: bottom });
+          shape(made, "title", {}, mark.text);
+        }
+      }
+      const taken = [], flags = [];
+      for (const mark of order) {
+        const [area] = this.areasOf(mark), place = area && this.free(this.clamped(mark.at), area, taken);
+        if (place) { taken.push(place); flags.push([mark, place]); }
+      }
+      for (const [mark, { x, y }] of flags.reverse()) {
+        shape(svg, "rect", { class: `flag ${mark.level}`, x, y, width: FLAG.wide, height: FLAG.high, rx: 2 });
+        shape(svg, "text", { class: "on-flag", x: x + 8, y: y + 10.5, "font-size": 10, "text-anchor": "middle" }, mark.number);
+      }
+    }
+
+    // The first free place for a number, from the top of its area down, then beside.
+    free(from, area, taken) {
+      const wide = FLAG.wide + 1, high = FLAG.high + 1;
+      const rows = Math.max(Math.floor((area.bottom - area.top) / high), 1);
+      for (let column = 0; column < 4; column += 1) {
+        for (let row = 0; row < rows; row += 1) {
+          const x = Math.min(from + column * wide, this.left + this.wide - FLAG.wide), y = area.top + 2 + row * high;
+          if (taken.every((other) => Math.abs(other.x - x) >= wide || Math.abs(other.y - y) >= high)) return { x, y };
+        }
+      }
+      return null;
+    }
+
+    // The tasks at a moment: with a pointer, the one it points at; with keys, all of them.
+    barsAt(at, here) {
+      const slack = (this.to - this.from) / this.wide * 2;
+      const running = (bar) => at >= bar[0] - slack && at <= bar[0] + bar[1] + slack;
+      if (!here) return this.data.bars.filter(running);
+      if (this.barsTop === null || here.y < this.barsTop) return [];
+      const row = Math.floor((here.y - this.barsTop) / ROW);
+      return this.data.bars.filter((bar) => bar[2] === row && running(bar)).slice(0, 1);
     }
 
     // What is to be told of a moment, a line each.
     lines(at, here) {
+      const told = [], tell = (text, kind) => told.push({ text, kind: kind || "" });
       const clock = new Date(this.data.start_ms + at / 1e6);
-      const told = [isNaN(clock) ? duration(at) : `${duration(at)} · ${clock.toISOString().replace("T", " ").replace("Z", " UTC")}`];
-      const bar = this.barAt(at, here);
-      if (bar) told.push(`${bar[4]}: ${bar[3]}, ${duration(bar[1])}, began at ${duration(bar[0])}`);
+      tell(isNaN(clock) ? duration(at) : `${duration(at)} · ${clock.toISOString().replace("T", " ").replace("Z", " UTC")}`);
+      const slack = (this.to - this.from) / this.wide * 3;
+      const isHere = (mark) => at >= mark.at - slack && at <= mark.end + slack;
+      const marks = this.marked.filter((mark) => mark !== this.mark && isHere(mark));
+      if (this.mark) tell(`${this.mark.number}, ${this.mark.level}: ${this.mark.text}`, this.mark.level);
+      const shown = marks.slice(0, here ? 4 : 3);
+      for (const mark of shown) tell(`${mark.number}, ${mark.level}: ${mark.text}`, mark.level);
+      if (marks.length > shown.length) tell(`and ${marks.length - shown.length} more marks`);
+      const bars = this.barsAt(at, here), few = bars.slice(0, 5);
+      for (const bar of few) tell(`${bar[4]}: ${bar[3]}, ${duration(bar[1])}, began at ${duration(bar[0])}`);
+      if (bars.length > few.length) tell(`and ${bars.length - few.length} more tasks`);
+      const several = this.panels.filter((panel) => panel.lines.length).length > 1;
       for (const panel of this.panels) {
-        for (const line of panel.lines.slice(0, 12)) {
-          if (line.times.length === 0) continue;
+        const value = (line) => {
           const value = line.values[nearest(line, at)];
           const exact = panel.unit.startsWith("bytes") && Math.abs(value) >= 1024 ? ` (${value.toLocaleString("en")})` : "";
-          told.push(`${line.name}: ${label(value, panel.unit)}${exact}`);
-        }
-      }
-      const slack = (this.to - this.from) / this.wide * 3;
-      for (const [start, end, level, text] of this.data.marks.slice(0, FLAGS)) {
-        if (at >= start - slack && at <= end + slack) told.push(`${level}: ${text}`);
+          return `${line.name}: ${label(value, panel.unit)}${exact}`;
+        };
+        const lines = panel.told.filter((line) => line.times.length);
+        if (lines.length && several) tell(panel.title, "head");
+        for (const line of lines) tell(value(line));
+        const more = panel.lines.length - panel.told.length;
+        if (more) tell(`and ${more} others`);
       }
       return told;
     }
 
-    point(at, here) {
+    point(at, here, mark) {
       this.over.replaceChildren();
       this.cursor = at === null ? null : Math.min(Math.max(at, this.from), this.to);
       this.here = here;
+      this.mark = (this.cursor !== null && mark) || null;
       this.tip.hidden = this.cursor === null;
       if (this.cursor === null) return;
       const x = this.x(this.cursor);
@@ -479,17 +587,27 @@
         shape(this.over, "rect", { class: "selection", x: Math.min(one, other), y: 0, width: Math.abs(one - other), height: this.bottom });
       }
       shape(this.over, "line", { class: "cursor", x1: x, x2: x, y1: 0, y2: this.bottom });
-      this.panels.forEach((panel) => panel.lines.slice(0, 12).forEach((line, number) => {
-        if (line.times.length === 0) return;
-        const at = nearest(line, this.cursor);
-        if (line.times[at] < this.from || line.times[at] > this.to) return;
-        shape(this.over, "circle", { class: `swatch c${number % COLOURS}`, cx: this.x(line.times[at]), cy: panel.at(line.values[at]), r: 3 });
-      }));
-      this.tip.replaceChildren(...this.lines(this.cursor, here).map((line) => element("p", {}, line)));
+      for (const panel of this.panels) {
+        for (const line of panel.told) {
+          if (line.times.length === 0) continue;
+          const at = nearest(line, this.cursor), value = line.values[at];
+          const isBetween = line.step || (line.times[at] !== this.cursor && this.isLevel(line, at));
+          const time = isBetween && this.cursor >= line.times[0] ? Math.min(this.cursor, line.times[line.times.length - 1]) : line.times[at];
+          if (time < this.from || time > this.to) continue;
+          shape(this.over, "circle", { class: `swatch ${line.colour}`, cx: this.x(time), cy: panel.at(value), r: 3 });
+        }
+      }
+      this.tip.replaceChildren(...this.lines(this.cursor, here).map(({ text, kind }) => element("p", { class: kind }, text)));
       const room = this.box.clientWidth - this.tip.offsetWidth;
       const side = x + 14 > room ? x - this.tip.offsetWidth - 14 : x + 14;
       const height = here ? here.y + 12 : 24;
       this.tip.style.transform = `translate(${Math.max(Math.min(side, room), 0)}px, ${Math.max(height, 0)}px)`;
+    }
+
+    // Whether the curve is level at the cursor: samples between two equal ones may be left out of the page.
+    isLevel(line, at) {
+      const other = line.times[at] < this.cursor ? at + 1 : at - 1;
+      return line.values[other] === line.values[at];
     }
 
     // Fades the bars that are not looked for; tells how many are.
@@ -509,7 +627,8 @@
   if (search && failed) {
     document.getElementById("tools").hidden = false;
     const count = document.getElementById("found");
-    const entries = [...document.querySelectorAll("[data-text]")];
+    const entries = [...document.querySelectorAll("[data-text]")], many = [...document.querySelectorAll("[data-tasks]")];
+    const counted = (number, one, more) => `${number.toLocaleString("en")} ${number === 1 ? one : more}`;
     const apply = () => {
       const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
       const found = (name, state) =>
@@ -526,7 +645,11 @@
         if (is) shown += 1;
       }
       entries.reverse();
-      count.textContent = everything ? "" : `${bars} bars and ${shown} lines found`;
+      // Not every task has a bar, but each is counted with its activity.
+      const tasks = many.filter((row) => words.every((word) => row.dataset.text.toLowerCase().includes(word)))
+        .reduce((sum, row) => sum + Number(failed.checked ? row.dataset.failed : row.dataset.tasks), 0);
+      const drawn = tasks ? `${counted(tasks, "task", "tasks")} found, ${bars.toLocaleString("en")} of them with a bar; ` : "";
+      count.textContent = everything ? "" : `${drawn}${counted(shown, "line", "lines")} shown`;
     };
     search.addEventListener("input", apply);
     failed.addEventListener("change", apply);

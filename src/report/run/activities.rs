@@ -39,7 +39,15 @@ pub(super) fn write(to: &mut Markup, activities: &[Activity]) {
     to.raw("</tr></thead><tbody>");
     for activity in shown {
         let state = if activity.errors > 0 { "failed" } else { "" };
-        to.open("tr", &[("data-text", &activity.name), ("data-state", &state)]);
+        to.open(
+            "tr",
+            &[
+                ("data-text", &activity.name),
+                ("data-state", &state),
+                ("data-tasks", &activity.tasks),
+                ("data-failed", &activity.errors),
+            ],
+        );
         to.element("th", &[("scope", &"row")], &activity.name);
         for (_, of) in &columns {
             to.element("td", &[("class", &"number")], of(activity).unwrap_or_default());

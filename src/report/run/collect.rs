@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::RunReport;
 use super::calls;
-use super::facts::{Activity, Cost, Counts, Failed, RunFacts, TaskFacts, Unavailable};
+use super::facts::{Activity, Cost, Counts, Crate, Failed, RunFacts, TaskFacts, Unavailable};
 use super::gantt::{self, Row};
 use super::lineage::Values;
 use super::sensors::Sensors;
@@ -49,6 +49,7 @@ pub(super) fn run(
     workflows: &[WorkflowObject],
     earlier: Earlier<'_>,
     workflow_id: &str,
+    thresholds: &Thresholds,
 ) -> Result<RunReport> {
     let mut collected = Collected::new(workflows);
     let mut rows = TaskRows::default();
@@ -63,8 +64,7 @@ pub(super) fn run(
     let mut report = collected.finish(workflows, workflow_id);
     // A run without tasks has nothing to analyse, and is told all the same.
     if report.tasks.tasks > 0 {
-        let thresholds = Thresholds::default();
-        let analysis = rows.analyze(records, workflow_id, workflows, earlier, &thresholds)?;
+        let analysis = rows.analyze(records, workflow_id, workflows, earlier, thresholds)?;
         report.picture.marks = marks(&analysis.findings, &report.picture);
         report.findings = analysis.findings;
         report.notes.extend(analysis.notes);
@@ -82,6 +82,7 @@ fn marks(findings: &[Finding], picture: &Picture) -> Vec<Mark> {
             end_ns: window.end_ns.saturating_sub(picture.start_ns),
             level: level(finding.severity),
             text: mark_text(finding),
+            panel: None,
         })
     };
     findings.iter().filter_map(mark).take(MARKS).collect()
@@ -100,6 +101,7 @@ struct Collected {
     failures: HashMap<(u32, String), Failed>,
     failures_left_out: u64,
     unavailable: BTreeMap<(String, String), u64>,
+    crates: BTreeMap<[Option<Box<str>>; 3], u64>,
     values: Values,
     sensors: Sensors,
     /// Which task started a run that this one started.
@@ -124,6 +126,7 @@ impl Collected {
             failures: HashMap::new(),
             failures_left_out: 0,
             unavailable: BTreeMap::new(),
+            crates: BTreeMap::new(),
             values: Values::default(),
             sensors: Sensors::default(),
             started_by,
@@ -163,6 +166,7 @@ impl Collected {
         }
         let activity = self.number(&name);
         self.sense(&task, began, ended);
+        self.know_crate(&task);
         self.values.add(&task, activity);
         for (what, reason) in
             task.get("unavailable").and_then(Value::as_object).into_iter().flatten()
@@ -202,6 +206,15 @@ impl Collected {
             if let (Some(at), Some(telemetry)) = (at, task.get(name)) {
                 self.sensors.add(at, telemetry, host, pid);
             }
+        }
+    }
+
+    fn know_crate(&mut self, task: &Value) {
+        let Some(code) = task.get("code") else { return };
+        let text = |name: &str| code.get(name).and_then(Value::as_str).map(Into::into);
+        let key = ["crate", "version", "commit"].map(text);
+        if key[0].is_some() && (self.crates.len() < REASONS || self.crates.contains_key(&key)) {
+            *self.crates.entry(key).or_default() += 1;
         }
     }
 
@@ -248,8 +261,10 @@ impl Collected {
             report.machine = main.machine_info.clone().unwrap_or_default();
             report.settings = main.settings.clone().unwrap_or_default();
             report.code = main.code_repository.clone().unwrap_or_default();
-            report.cost = Cost::of(&main.totals.clone().unwrap_or_default());
         }
+        report.cost = Cost::of(workflows);
+        report.crates = std::mem::take(&mut self.crates).into_iter().map(Crate::of).collect();
+        report.crates.sort_by_key(|one| std::cmp::Reverse(one.tasks));
         report.failures = std::mem::take(&mut self.failures).into_values().collect();
         report.failures.sort_by(|one, other| {
             let order =
@@ -279,13 +294,21 @@ impl Collected {
                 .notes
                 .push(format!("the lineage leaves out {left_out} values: there are too many"));
         }
-        report.picture = self.picture(&report.run);
+        report.picture = self.picture(&report.run, main);
         report.lineage = self.values.graph(&self.names, &self.first_ns);
         report
     }
 
-    fn picture(&mut self, run: &RunFacts) -> Picture {
+    fn picture(&mut self, run: &RunFacts, main: Option<&WorkflowObject>) -> Picture {
         let Some((start_ns, end_ns)) = gantt::window(&self.rows) else { return Picture::default() };
+        // As long as the run: what it did before and after its tasks takes time, too.
+        let of_run = |at: Option<f64>| at.filter(|at| (0.0..1e10).contains(at)).map(nanoseconds);
+        let began = of_run(main.and_then(|run| run.started_at));
+        let ended = of_run(main.and_then(|run| run.ended_at));
+        let (start_ns, end_ns) = (
+            began.map_or(start_ns, |it| it.min(start_ns)),
+            ended.map_or(end_ns, |it| it.max(end_ns)),
+        );
         let length_ns = end_ns - start_ns;
         for row in self.rows.iter_mut().filter(|row| row.state == State::Running) {
             // Open until the last that is known.

@@ -1,7 +1,7 @@
 //! The parts of a report, as plain data.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::query::Group;
 use crate::record::{Status, WorkflowObject};
@@ -166,8 +166,34 @@ pub struct Unavailable {
     pub tasks: u64,
 }
 
-/// What recording cost, and what it lost; none where the run's record does not tell.
-#[derive(Debug, Clone, Default, Serialize)]
+/// A crate that tasks are part of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Crate {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The commit that it was built from, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// How many tasks are part of it.
+    pub tasks: u64,
+}
+
+impl Crate {
+    pub(super) fn of(([name, version, commit], tasks): ([Option<Box<str>>; 3], u64)) -> Self {
+        Self {
+            name: name.map(String::from).unwrap_or_default(),
+            version: version.map(String::from),
+            commit: commit.map(String::from),
+            tasks,
+        }
+    }
+}
+
+/// What recording cost, and what it lost, of a run and those that it started; none where no record of them tells.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cost {
     /// Time that reading telemetry took, on all threads together.
     pub capture_ns: Option<u64>,
@@ -177,19 +203,44 @@ pub struct Cost {
     pub bytes_written: Option<u64>,
     /// Tasks of which no record was kept.
     pub dropped: Option<u64>,
+    /// Records that a store would not have.
+    pub refused: Option<u64>,
     /// Records that wait on disk for their store.
     pub spooled: Option<u64>,
 }
 
 impl Cost {
-    pub(super) fn of(totals: &Map<String, Value>) -> Self {
-        let number = |name: &str| totals.get(name).and_then(Value::as_u64);
+    /// Of a run, which is the first, and those that it started.
+    pub(super) fn of(runs: &[WorkflowObject]) -> Self {
+        let sum = |name: &str| {
+            let told = runs.iter().filter_map(|run| run.totals.as_ref()?.get(name)?.as_u64());
+            told.fold(None, |sum: Option<u64>, more| Some(sum.unwrap_or(0).saturating_add(more)))
+        };
+        let capture_ns = sum("capture_ns");
+        let capture_percent = match runs {
+            [one] => one.totals.as_ref().and_then(|it| it.get("capture_percent")?.as_f64()),
+            // The shares of runs of different lengths do not add up.
+            several => {
+                let length = several.first().and_then(WorkflowObject::duration);
+                let length = length.map(|length| length.as_nanos() as f64).filter(|it| *it > 0.0);
+                capture_ns.zip(length).map(|(ns, length)| ns as f64 / length * 100.0)
+            }
+        };
         Self {
-            capture_ns: number("capture_ns"),
-            capture_percent: totals.get("capture_percent").and_then(Value::as_f64),
-            bytes_written: number("bytes_written"),
-            dropped: number("dropped"),
-            spooled: number("spooled"),
+            capture_ns,
+            capture_percent,
+            bytes_written: sum("bytes_written"),
+            dropped: sum("dropped"),
+            refused: sum("refused"),
+            spooled: sum("spooled"),
+        }
+    }
+
+    /// What is missing in the records: dropped or refused; none where nothing tells.
+    pub(super) fn lost(&self) -> Option<u64> {
+        match (self.dropped, self.refused) {
+            (None, None) => None,
+            (dropped, refused) => Some(dropped.unwrap_or(0).saturating_add(refused.unwrap_or(0))),
         }
     }
 }

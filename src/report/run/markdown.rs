@@ -30,8 +30,11 @@ impl RunReport {
         if tasks.running > 0 {
             write!(to, ", {} not ended", tasks.running)?;
         }
-        if let Some(dropped @ 1..) = self.cost.dropped {
-            write!(to, ", {dropped} not recorded")?;
+        if let Some(lost @ 1..) = self.cost.lost() {
+            write!(to, ", {lost} not recorded")?;
+        }
+        if let Some(spooled @ 1..) = self.cost.spooled {
+            write!(to, ", {spooled} waiting for their store")?;
         }
         writeln!(to, ". Run `{}`.\n", cell(&run.workflow_id).replace('`', "'"))?;
         if let Some(error) = &run.error {

@@ -14,11 +14,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use calls::Call;
-pub use facts::{Activity, Cost, Counts, Failed, RunFacts, TaskFacts, Unavailable};
+pub use facts::{Activity, Cost, Counts, Crate, Failed, RunFacts, TaskFacts, Unavailable};
 pub use lineage::{Flow, FlowGraph};
 
 use super::picture::Picture;
-use crate::analyze::{Earlier, Finding, with_started};
+use crate::analyze::{Earlier, Finding, Thresholds, with_started};
 use crate::query::RunSummary;
 use crate::{Provenance, Result};
 
@@ -77,6 +77,8 @@ pub struct RunReport {
     pub settings: Map<String, Value>,
     /// The commit the program was run from.
     pub code: Map<String, Value>,
+    /// The crates that its tasks are part of, most tasks first.
+    pub crates: Vec<Crate>,
     /// What could not be recorded, and why.
     pub unavailable: Vec<Unavailable>,
     /// What recording it cost, and what was lost.
@@ -95,8 +97,9 @@ impl RunReport {
     ///
     /// Where the store cannot be read.
     pub fn of(records: &Provenance, workflow_id: &str) -> Result<Self> {
-        let workflows = records.workflow_and_started(workflow_id)?;
-        collect::run(records, &workflows, Earlier::Asked(records), workflow_id)
+        let (workflows, thresholds) =
+            (records.workflow_and_started(workflow_id)?, Thresholds::default());
+        collect::run(records, &workflows, Earlier::Asked(records), workflow_id, &thresholds)
     }
 
     /// The same, where the [runs](Provenance::runs) of the store are known already: a folder need not be read again for
@@ -106,7 +109,22 @@ impl RunReport {
     ///
     /// Where the store cannot be read.
     pub fn among(records: &Provenance, runs: &[RunSummary], workflow_id: &str) -> Result<Self> {
-        collect::run(records, &with_started(runs, workflow_id), Earlier::Known(runs), workflow_id)
+        Self::judged_by(records, runs, workflow_id, &Thresholds::default())
+    }
+
+    /// The same, with findings by other thresholds.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    pub fn judged_by(
+        records: &Provenance,
+        runs: &[RunSummary],
+        workflow_id: &str,
+        thresholds: &Thresholds,
+    ) -> Result<Self> {
+        let workflows = with_started(runs, workflow_id);
+        collect::run(records, &workflows, Earlier::Known(runs), workflow_id, thresholds)
     }
 
     /// The report as JSON.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::RunReport;
 use super::activities;
 use super::calls::Call;
-use super::facts::{Failed, TaskFacts, Unavailable};
+use super::facts::{Crate, Failed, TaskFacts, Unavailable};
 use super::lineage::Flow;
 use crate::analyze::Finding;
 use crate::query::text::{human_bytes, human_duration, printable, rounded, thousands};
@@ -71,10 +71,8 @@ impl RunReport {
         if tasks.running > 0 {
             all.push(("not ended", thousands(tasks.running)));
         }
-        all.push((
-            "not recorded",
-            self.cost.dropped.map_or_else(|| "unknown".to_owned(), thousands),
-        ));
+        let lost = self.cost.lost().map_or_else(|| "unknown".to_owned(), thousands);
+        all.push(("not recorded", lost));
         if let Some(percent) = self.cost.capture_percent {
             all.push(("cost of telemetry", format!("{} %", rounded(percent))));
         }
@@ -101,7 +99,8 @@ impl RunReport {
             let text = mark_text(finding);
             self.picture.marks.iter().position(|mark| mark.text == text).map(|at| at + 1)
         };
-        findings::write(to, &self.findings, Some(self.picture.start_ns), &number);
+        let numbers: Vec<Option<usize>> = self.findings.iter().map(number).collect();
+        findings::write(to, &self.findings, Some(self.picture.start_ns), &numbers);
     }
 
     fn what_ran(&self, to: &mut Markup) {
@@ -221,6 +220,10 @@ impl RunReport {
         let parts =
             [("Machine", &self.machine), ("Settings", &self.settings), ("Code", &self.code)];
         for (name, part) in parts {
+            if name == "Code" && !self.crates.is_empty() {
+                self.code_of_tasks(to);
+                continue;
+            }
             if part.is_empty() {
                 to.element(
                     "p",
@@ -242,6 +245,29 @@ impl RunReport {
         }
     }
 
+    /// The crates of the tasks, with what the run's record says of the commit.
+    fn code_of_tasks(&self, to: &mut Markup) {
+        let name = |one: &Crate| match &one.version {
+            Some(version) => format!("{} {version}", one.name),
+            None => one.name.clone(),
+        };
+        let names: Vec<String> = self.crates.iter().take(3).map(name).collect();
+        let more = if self.crates.len() > names.len() { " and more" } else { "" };
+        let commit = if self.code.is_empty() { String::new() } else { plain(&self.code) + ", " };
+        to.raw("<details>");
+        to.element("summary", &[], format!("Code: {commit}{}{more}", names.join(", ")));
+        let row = |one: &Crate| {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            vec![one.name.clone(), text(&one.version), text(&one.commit), thousands(one.tasks)]
+        };
+        let rows: Vec<Vec<String>> = self.crates.iter().map(row).collect();
+        table(to, &["crate", "version", "commit", ">tasks"], &rows);
+        if !self.code.is_empty() {
+            to.element("pre", &[], json(&Value::Object(self.code.clone()), DOCUMENT));
+        }
+        to.raw("</details>");
+    }
+
     fn missing(&self, to: &mut Markup) {
         to.element("h2", &[("id", &"missing")], "What is missing, and what recording cost");
         let cost = &self.cost;
@@ -251,6 +277,7 @@ impl RunReport {
         to.raw("<ul>");
         let lines = [
             format!("tasks of which no record was kept: {}", told(cost.dropped, &thousands)),
+            format!("records that a store would not have: {}", told(cost.refused, &thousands)),
             format!(
                 "records that wait on disk for their store: {}",
                 told(cost.spooled, &thousands)

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::report::buckets::thinned;
+use crate::report::gauges::{PROCESSORS, is_step};
 use crate::report::picture::{Line, Panel, Point, Unit};
 
 /// How many machines or processes have a curve of their own.
 const SOURCES: usize = 6;
 /// How fine rates are, and how many stretches a curve keeps.
 const STEPS: u64 = 400;
-const STRETCHES: usize = 4_000;
+const STRETCHES: usize = 2_000;
 
 /// Whose a number is.
 #[derive(Clone, Copy, PartialEq)]
@@ -51,25 +52,19 @@ const fn rate(
 }
 
 const SENSORS: [Sensor; 10] = [
-    gauge("Processors", Unit::Percent, "machine", &["cpu", "percent_all"], Of::Machine),
-    gauge(
-        "Processors",
-        Unit::Percent,
-        "process (100 % is one processor)",
-        &["process", "cpu_percent"],
-        Of::Process,
-    ),
+    gauge(PROCESSORS, Unit::Percent, "machine", &["cpu", "percent_all"], Of::Machine),
+    gauge(PROCESSORS, Unit::Percent, "process", &["process", "cpu_percent"], Of::Process),
     gauge(
         "Memory of the process",
         Unit::Bytes,
-        "resident",
+        "process, resident",
         &["process", "memory", "rss"],
         Of::Process,
     ),
     gauge(
         "Memory of the machine",
         Unit::Bytes,
-        "in use",
+        "in use, by whomever",
         &["memory", "virtual", "used"],
         Of::Machine,
     ),
@@ -104,7 +99,7 @@ impl Sensors {
 
     /// Adds one reading of a task, taken at a time in Unix nanoseconds.
     pub(super) fn add(&mut self, at_ns: u64, telemetry: &Value, host: &str, pid: Option<u64>) {
-        let process = pid.map_or_else(|| host.to_owned(), |pid| format!("{host} {pid}"));
+        let process = pid.map_or_else(|| host.to_owned(), |pid| format!("process {pid} of {host}"));
         for (number, sensor) in SENSORS.iter().enumerate() {
             let mut path = sensor.path.iter();
             let value = path.try_fold(telemetry, |value, name| value.get(name));
@@ -174,13 +169,14 @@ impl Sensors {
                 if sensor.is_counter {
                     points = rates(&points, length_ns);
                 }
-                let name = if many {
-                    format!("{} ({source})", sensor.name)
-                } else {
-                    sensor.name.to_owned()
+                let name = match (sensor.of, many) {
+                    (_, false) => sensor.name.to_owned(),
+                    (Of::Process, _) => sensor.name.replacen("process", &source, 1),
+                    (Of::Machine, _) => format!("{} ({source})", sensor.name),
                 };
                 let points = thinned(&points, length_ns, STRETCHES);
-                add(sensor.panel, sensor.unit, Line { name, is_suspect: false, points });
+                let is_step = is_step(sensor.unit);
+                add(sensor.panel, sensor.unit, Line { name, points, is_step, ..Line::default() });
             }
         }
         for ((what, device), readings) in self.gpus {
@@ -191,7 +187,11 @@ impl Sensors {
                 _ => Unit::Percent,
             };
             let points = thinned(&points(readings, start_ns), length_ns, STRETCHES);
-            add(what, unit, Line { name: device, is_suspect: false, points });
+            add(
+                what,
+                unit,
+                Line { name: device, points, is_step: is_step(unit), ..Line::default() },
+            );
         }
         panels
     }
@@ -215,8 +215,12 @@ fn rates(points: &[Point], length_ns: u64) -> Vec<Point> {
         let passed = point.at_ns - before.at_ns;
         if passed >= step {
             let grown = (point.value - before.value).max(0.0);
-            rates
-                .push(Point { at_ns: point.at_ns, value: (grown / (passed as f64 / 1e9)).round() });
+            let value = (grown / (passed as f64 / 1e9)).round();
+            if rates.is_empty() {
+                // From then on it is known.
+                rates.push(Point { at_ns: before.at_ns, value });
+            }
+            rates.push(Point { at_ns: point.at_ns, value });
             before = *point;
         }
     }

@@ -2,6 +2,7 @@
 
 use super::held::Shape;
 use super::{Host, Scratch, memory, process};
+use crate::telemetry::container::ContainerReader;
 use crate::telemetry::memory_now::MemoryNow;
 use crate::telemetry::scan::Scan;
 
@@ -36,22 +37,32 @@ impl Host {
                 now.pressure = self.pressure.read(Shape::Whole, buffer, pressure).ok();
             }
             if let Some(container) = self.container() {
-                // A file that somebody has closed is found again by reading all of them.
-                let all = |buffer: &mut Vec<u8>| container.numbers(buffer).memory.current;
-                now.container_used = container.memory_used(buffer).or_else(|| all(buffer));
-                let limit = self.described(container, buffer).limits.memory();
-                // Without a limit of its own it is the machine's memory that counts.
-                now.container_limit = limit.max.filter(|_| limit.limit_is_host != Some(true));
-                let is_wanted = now
-                    .container_used
-                    .zip(now.container_limit)
-                    .is_some_and(|(used, limit)| used as f64 >= limit as f64 * cache_from);
-                if is_wanted {
-                    now.container_cache = container.memory_cache(buffer);
-                }
+                self.container_now(container, cache_from, buffer, &mut now);
             }
             now
         })
+    }
+
+    fn container_now(
+        &self,
+        container: &ContainerReader,
+        cache_from: f64,
+        buffer: &mut Vec<u8>,
+        now: &mut MemoryNow,
+    ) {
+        // A file that somebody has closed is found again by reading all of them.
+        let all = |buffer: &mut Vec<u8>| container.numbers(buffer).memory.current;
+        now.container_used = container.memory_used(buffer).or_else(|| all(buffer));
+        let limit = self.described(container, buffer).limits.memory();
+        // Without a limit of its own it is the machine's memory that counts.
+        now.container_limit = limit.max.filter(|_| limit.limit_is_host != Some(true));
+        let is_wanted = now
+            .container_used
+            .zip(now.container_limit)
+            .is_some_and(|(used, limit)| used as f64 >= limit as f64 * cache_from);
+        if is_wanted {
+            now.container_cache = container.memory_cache(buffer);
+        }
     }
 }
 
@@ -68,7 +79,7 @@ fn pressure(text: &[u8]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::root::fixture;
+    use crate::telemetry::root::{Root, fixture};
 
     #[test]
     fn the_kernels_files_tell_what_there_is_and_how_scarce_it_is() {
@@ -119,6 +130,7 @@ mod tests {
         let second = with(
             "2",
             &[
+                ("cgroup.events", "populated 1\n"),
                 ("memory.current", "900\n"),
                 ("memory.max", "1000\n"),
                 ("memory.stat", "anon 100\nfile 800\ninactive_file 700\nactive_file 100\n"),
@@ -134,7 +146,10 @@ mod tests {
         );
         for folder in [second, first] {
             let cache = |from| {
-                let now = Host::new(folder.path()).memory_now(false, from);
+                let container = ContainerReader::below(Root::folder(folder.path())).unwrap();
+                let mut now = MemoryNow::default();
+                let host = Host::new(folder.path());
+                host.container_now(&container, from, &mut Vec::new(), &mut now);
                 assert_eq!((now.container_used, now.container_limit), (Some(900), Some(1000)));
                 now.container_cache
             };
