@@ -132,8 +132,8 @@ fn a_wrong_value_is_told_with_the_right_ones() {
         let loaded = Search::nowhere().text("settings.yaml", text).load();
         loaded.problems().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
-    insta::assert_snapshot!(problem("instrumentation:\n  torch:\n    batch_loop: fast\n"), @"settings.yaml:3:17: instrumentation.ml.batch_loop must be one of `lightweight` and `default`, not `fast`");
-    insta::assert_snapshot!(problem("instrumentation:\n  ml:\n    what: children\n"), @"settings.yaml:3:11: instrumentation.ml.what must be one of `parent_and_children` and `parent_only`, not `children`");
+    insta::assert_snapshot!(problem("instrumentation:\n  torch:\n    batch_loop: fast\n"), @"settings.yaml:3:17: instrumentation.ml.batch_loop must be one of `lightweight`, `default` and `~`, not `fast`");
+    insta::assert_snapshot!(problem("instrumentation:\n  ml:\n    what: children\n"), @"settings.yaml:3:11: instrumentation.ml.what must be one of `parent_and_children`, `parent_only` and `~`, not `children`");
     insta::assert_snapshot!(problem("instrumentation:\n  ml:\n    children_mode: tensor\n"), @"settings.yaml:3:20: instrumentation.ml.children_mode must be one of `telemetry_and_tensor_inspection`, `telemetry`, `tensor_inspection` and `lightweight`, not `tensor`");
     insta::assert_snapshot!(problem("instrumentation:\n  ml:\n    capture_epochs_at_every: 0\n"), @"settings.yaml:3:30: instrumentation.ml.capture_epochs_at_every must be from 1 to 4294967295");
 }

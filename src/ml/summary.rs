@@ -1,6 +1,6 @@
 //! A training run in a few lines: its losses, its epochs and batches, how long it waited for data, its slowest layers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use crate::record::TaskObject;
 
 /// How many layers are shown.
 const MOST_LAYERS: usize = 8;
+/// What an epoch is called.
+const EPOCH: &str = "epochs_loop_iteration";
 /// How many characters a curve has.
 const CURVE: usize = 24;
 
@@ -41,8 +43,8 @@ struct Durations {
     count: u32,
     sum: Duration,
     longest: Duration,
-    /// Which was the longest, from 0.
-    slowest: u32,
+    /// Which was the longest, in words.
+    slowest: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -54,9 +56,9 @@ struct LayerTime {
 }
 
 impl Durations {
-    fn add(&mut self, duration: Duration) {
+    fn add(&mut self, duration: Duration, which: impl FnOnce() -> String) {
         if self.count == 0 || duration > self.longest {
-            (self.longest, self.slowest) = (duration, self.count);
+            (self.longest, self.slowest) = (duration, which());
         }
         self.count += 1;
         self.sum += duration;
@@ -74,22 +76,34 @@ impl Summary {
         tasks.sort_by(|one, other| {
             one.started_at.partial_cmp(&other.started_at).unwrap_or(std::cmp::Ordering::Equal)
         });
+        let epochs: HashMap<&str, &TaskObject> = tasks
+            .iter()
+            .filter(|task| task.name() == EPOCH)
+            .map(|task| (&*task.task_id, *task))
+            .collect();
         let mut summary = Self::default();
         let mut layers: BTreeMap<(String, Option<String>), LayerTime> = BTreeMap::new();
         for task in tasks {
             let duration = task.duration().unwrap_or_default();
             let name = task.name();
             match task.subtype.as_deref() {
-                Some("iteration") if name == "epochs_loop_iteration" => {
-                    summary.epochs.add(duration);
+                Some("iteration") if name == EPOCH => {
+                    summary.epochs.add(duration, || epoch(task));
                     summary.note_losses(task, "");
                 }
                 Some("iteration") => {
                     if let Some(name) = name.strip_suffix("_batch_iteration") {
-                        summary.batches.add(duration);
+                        let around = task.parent_task_id.as_deref();
+                        let around = around.and_then(|id| epochs.get(id)).copied();
+                        summary.batches.add(duration, || batch(task, name, around));
                         summary.note_losses(task, name);
-                        summary.waits.add(wait(task));
+                        summary.waits.add(wait(task), || batch(task, name, around));
                     }
+                }
+                // A framework whose loops are its own tells losses apart from its batches.
+                Some("metrics") => {
+                    let of = name.strip_suffix("_metrics").unwrap_or(name).replace('_', " ");
+                    summary.note_losses(task, &of);
                 }
                 Some("child_forward") => {
                     let module = metadata(task, "module").and_then(|it| it.as_str());
@@ -110,7 +124,7 @@ impl Summary {
     /// Each number that has a loss in its name, as a curve.
     fn note_losses(&mut self, task: &TaskObject, of: &str) {
         let given = task.generated.iter().flatten();
-        for (name, value) in given.filter(|(name, _)| name.contains("loss")) {
+        for (name, value) in given.filter(|(name, _)| name.to_lowercase().contains("loss")) {
             let Some(value) = value.as_f64() else { continue };
             let name = format!("{of} {name}").trim().to_owned();
             match self.curves.iter_mut().find(|(known, _)| *known == name) {
@@ -119,6 +133,23 @@ impl Summary {
             }
         }
     }
+}
+
+/// An epoch by what the loop went over, which need not be a number.
+fn epoch(task: &TaskObject) -> String {
+    match task.used.as_ref().and_then(|used| used.get("epoch").or(used.get("i"))) {
+        Some(serde_json::Value::String(name)) => format!("epoch {name}"),
+        Some(number) => format!("epoch {number}"),
+        None => "an epoch".to_owned(),
+    }
+}
+
+/// A batch by its number in the loop over it, and the epoch that it was in.
+fn batch(task: &TaskObject, split: &str, around: Option<&TaskObject>) -> String {
+    let number = task.used.as_ref().and_then(|used| used.get("i"));
+    let number = number.map_or_else(String::new, |number| format!(" {number}"));
+    let around = around.map(|task| format!(" of {}", epoch(task))).unwrap_or_default();
+    format!("{split} batch{number}{around}")
 }
 
 fn metadata<'a>(task: &'a TaskObject, name: &str) -> Option<&'a serde_json::Value> {
@@ -158,11 +189,8 @@ impl fmt::Display for Summary {
             if what.count > 0 {
                 let (count, mean, longest) =
                     (what.count, human_duration(what.mean()), human_duration(what.longest));
-                let slowest = what.slowest;
-                writeln!(
-                    f,
-                    "{name:<16} {count}, {mean} each, the longest {longest} (number {slowest})"
-                )?;
+                let slowest = &what.slowest;
+                writeln!(f, "{name:<16} {count}, {mean} each, the longest {longest} ({slowest})")?;
             }
         }
         if waits.sum > Duration::ZERO {
@@ -171,7 +199,7 @@ impl fmt::Display for Summary {
             let (sum, longest) = (human_duration(waits.sum), human_duration(waits.longest));
             writeln!(
                 f,
-                "{:<16} {sum}, {percent:.1} % of the time, the longest {longest} (batch {})",
+                "{:<16} {sum}, {percent:.1} % of the time, the longest {longest} ({})",
                 "waiting for data", waits.slowest
             )?;
         }
@@ -208,7 +236,7 @@ mod tests {
             let loss = 1.0 / f64::from(at + 1);
             tasks.push(task(json!({
                 "task_id": format!("b{at}"), "activity_id": "train_batch_iteration",
-                "subtype": "iteration", "started_at": start, "duration_ns": 8_000_000 + at * 1_000_000,
+                "parent_task_id": "e", "used": {"i": at % 3, "batch": at % 3}, "subtype": "iteration", "started_at": start, "duration_ns": 8_000_000 + at * 1_000_000,
                 "generated": {"loss": loss}, "custom_metadata": {"wait_ns": 1_000_000},
             })));
             for (name, module, ns) in [("fc1", "Linear", 3_000_000), ("act", "Relu", 1_000_000)] {
@@ -220,15 +248,21 @@ mod tests {
         }
         tasks.push(task(json!({
             "task_id": "e", "activity_id": "epochs_loop_iteration", "subtype": "iteration",
+            "used": {"i": 4, "epoch": 5},
             "started_at": 10.0, "duration_ns": 50_000_000, "generated": {"val_loss": 0.4},
+        })));
+        tasks.push(task(json!({
+            "task_id": "m", "activity_id": "valid_epoch_metrics", "subtype": "metrics",
+            "started_at": 10.0, "duration_ns": 1_000, "generated": {"Loss": 0.3},
         })));
         tasks.reverse();
         insta::assert_snapshot!(Summary::of(&tasks), @"
+        valid epoch Loss 0.3000 ▁ 0.3000
         val_loss         0.4000 ▁ 0.4000
         train loss       1.0000 █▃▂▁ 0.2500
-        epochs           1, 50 ms each, the longest 50 ms (number 0)
-        batches          4, 9.5 ms each, the longest 11 ms (number 3)
-        waiting for data 4 ms, 9.5 % of the time, the longest 1 ms (batch 0)
+        epochs           1, 50 ms each, the longest 50 ms (epoch 5)
+        batches          4, 9.5 ms each, the longest 11 ms (train batch 0 of epoch 5)
+        waiting for data 4 ms, 9.5 % of the time, the longest 1 ms (train batch 0 of epoch 5)
         slowest layers   fc1          Linear           12 ms   75.0 %  4 passes
                          act          Relu              4 ms   25.0 %  4 passes
         ");

@@ -107,6 +107,8 @@ macro_rules! choice {
         }
 
         impl $crate::settings::setting::Leaf for $name {
+            const WORDS: &[&str] = &[$($word),+];
+
             fn blank() -> Self {
                 Self::ALL[0].0
             }
@@ -120,10 +122,7 @@ macro_rules! choice {
                 };
                 match found {
                     Some((value, _)) => Ok(Some(*value)),
-                    None => {
-                        let words = $crate::settings::nearest::listed(&[$($word),+]);
-                        Err(format!("must be one of {words}, not {}", node.named()))
-                    }
+                    None => $crate::settings::setting::must_be_one_of(Self::WORDS, node),
                 }
             }
 

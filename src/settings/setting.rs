@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::nearest::listed;
 use super::node::{Node, Value};
 use super::reader::Reader;
 use super::units::{self, Bytes};
@@ -29,6 +30,9 @@ pub(super) trait Setting: Sized {
 
 /// A setting that is one value.
 pub(super) trait Leaf: Sized {
+    /// The words to choose from; none where it can be more than a few.
+    const WORDS: &[&str] = &[];
+
     fn blank() -> Self;
 
     /// The value of a node. Nothing where the node says to leave things as they are; what it must be, as the end of
@@ -74,6 +78,10 @@ impl<T: Leaf> Setting for T {
 
 fn must_be<T>(what: &str, node: &Node) -> Result<T, String> {
     Err(format!("must be {what}, not {}", node.named()))
+}
+
+pub(super) fn must_be_one_of<T>(words: &[&str], node: &Node) -> Result<T, String> {
+    must_be(&format!("one of {}", listed(words)), node)
 }
 
 impl Leaf for bool {
@@ -275,7 +283,12 @@ impl<T: Leaf> Leaf for Option<T> {
     fn from_node(node: &Node) -> Result<Option<Self>, String> {
         match node.value {
             Value::Null => Ok(Some(None)),
-            _ => T::from_node(node).map(Some),
+            _ => match T::from_node(node) {
+                Err(_) if !T::WORDS.is_empty() => {
+                    must_be_one_of(&[T::WORDS, &["~"]].concat(), node)
+                }
+                said => said.map(Some),
+            },
         }
     }
 
