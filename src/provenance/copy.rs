@@ -247,7 +247,7 @@ impl Known {
                 self.0.extend([of_task(task), of_ended_task(task)]);
             }
             Record::Workflow(run) if run.is_finished() => {
-                _ = self.0.insert(of_run(&run.workflow_id))
+                self.0.insert(of_run(&run.workflow_id));
             }
             _ => {}
         }

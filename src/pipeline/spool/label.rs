@@ -11,10 +11,9 @@ pub(in crate::pipeline) fn label(uri: &str) -> String {
 
 /// Whether two names are of one store, however each was written.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
-    fn both<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
-        one.is_some() && one == other
-    }
-    one == other || both(database(one), database(other)) || both(path(one), path(other))
+    one == other
+        || database(one).is_some_and(|one| database(other) == Some(one))
+        || path(one).is_some_and(|one| path(other) == Some(one))
 }
 
 /// The hosts and the database of a MongoDB server: who asks, and how, makes it no other.
