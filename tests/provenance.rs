@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use runlore::provenance::Subject;
-use runlore::query::{Collection, Comparison, Figure, Filter, Group, Pipeline, field};
+use runlore::query::{
+    Collection, Comparison, Documents, Figure, Filter, Group, Pipeline, Records, Source, field,
+};
 use runlore::record::{Record, hash_of};
 use runlore::store::{MemoryStore, Sink};
 use runlore::{AsyncProvenance, ErrorKind, Provenance};
@@ -315,13 +317,99 @@ fn a_copy_is_equal_and_may_be_made_again() {
             println!("{name} to {}", place.display());
             let copied = store.copy_to(&*place, |_| {}).unwrap();
             assert_eq!((copied.tasks, copied.workflows, copied.others), (5, 3, 0));
-            store.copy_to(&*place, |_| {}).unwrap();
+            let again = store.copy_to(&*place, |_| {}).unwrap();
+            assert_eq!((again.records(), again.already_there), (0, 8));
             let copy = Provenance::open(&place).unwrap();
             let all = |of: &Provenance| {
                 let tasks = of.tasks().sort("task_id").to_vec().unwrap();
                 (tasks, of.workflows().sort("workflow_id").to_vec().unwrap())
             };
             assert_eq!(all(&copy), all(&store));
+        }
+    }
+}
+
+/// Tasks that are open, agents, ids that collide: nothing of it is there twice.
+#[test]
+fn a_copy_of_what_flowcept_wrote_adds_nothing_when_it_is_made_again() {
+    let folder = TempDir::new().unwrap();
+    for name in ["workflow", "torch_lightweight"] {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept");
+        let golden = golden.join(format!("{name}.jsonl"));
+        let mut places = vec![folder.path().join(name)];
+        if cfg!(feature = "sqlite") {
+            places.push(folder.path().join(format!("{name}.db")));
+        }
+        #[cfg(all(unix, feature = "mongodb"))]
+        places.extend(crate::mongo_server::database().map(Into::into));
+        for place in places {
+            let from = Provenance::open(&golden).unwrap();
+            let copied = from.copy_to(&*place, |_| {}).unwrap();
+            let again = from.copy_to(&*place, |_| {}).unwrap();
+            assert!(copied.records() > 10 && copied.already_there == 0, "{copied:?}");
+            assert_eq!(
+                (again.records(), again.already_there),
+                (0, copied.records()),
+                "{}",
+                place.display()
+            );
+        }
+    }
+    // A folder that has the very lines has everything, too.
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept/workflow.jsonl");
+    let lines = folder.path().join("lines");
+    std::fs::create_dir(&lines).unwrap();
+    std::fs::copy(&golden, lines.join("workflow.jsonl")).unwrap();
+    let copied = Provenance::open(&golden).unwrap().copy_to(&*lines, |_| {}).unwrap();
+    assert_eq!(copied.records(), 0, "{copied:?}");
+}
+
+/// Records that cannot be read to their end.
+struct Torn(u64);
+
+impl Source for Torn {
+    fn documents(&self, of: Collection) -> runlore::Result<Documents<'_>> {
+        Ok(of.documents(Box::new(self.records()?.take(self.0 as usize))))
+    }
+
+    fn records(&self) -> runlore::Result<Records<'_>> {
+        let task = |n: u64| {
+            Record::from_json(json!({
+                "type": "task", "task_id": format!("t{n}"), "workflow_id": "w", "status": "FINISHED",
+            }))
+        };
+        let end = runlore::Error::new(runlore::ErrorKind::Store, "the rest is damaged");
+        Ok(Box::new((0..self.0).map(task).chain([Err(end)])))
+    }
+}
+
+#[test]
+fn a_copy_that_is_broken_off_makes_no_store_and_says_what_one_that_was_there_got() {
+    let folder = TempDir::new().unwrap();
+    let mut places = vec![folder.path().join("some/where/lines")];
+    if cfg!(feature = "sqlite") {
+        places.push(folder.path().join("copy.db"));
+    }
+    for place in places {
+        let copy = |records| Provenance::of(Torn(records)).copy_to(&*place, |_| {});
+        let error = copy(1500).unwrap_err().to_string();
+        assert_eq!(error, "the rest is damaged");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+
+        let mut sink = Sink::open(&*place, "test").unwrap();
+        sink.add(&Torn(1).records().unwrap().next().unwrap().unwrap()).unwrap();
+        sink.finish().unwrap();
+        let error = copy(1500).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the rest is damaged; 1499 records were copied before that, and copying again adds the rest"
+        );
+        assert_eq!(Provenance::open(&place).unwrap().tasks().to_vec().unwrap().len(), 1500);
+        let error = copy(1500).unwrap_err().to_string();
+        assert_eq!(error, "the rest is damaged");
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
     }
 }

@@ -46,6 +46,7 @@ pub(crate) use reading::source;
 pub use refused::Refused;
 pub(crate) use refused::{WhenRefused, take_refused};
 pub use sink::Sink;
+pub(crate) use sink::Tally;
 
 use crate::record::scrub;
 use crate::settings::Settings;
@@ -143,8 +144,9 @@ pub trait Store: Send {
         false
     }
 
-    /// Which of these records are missing from the store, by their place. Asked before records are written that an earlier
-    /// process may have written already. A store that writes a record by its id, however often, need not look: all are.
+    /// Which of these records are missing from the store, by their place. Asked before records are written that may be there
+    /// already, by a replay or a copy: only those are then written, and the others counted as known. A store that writes a record by
+    /// its id, however often, need not look: all are.
     fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
         Ok(vec![true; batch.len()])
     }
@@ -313,6 +315,17 @@ impl StoreChoice {
         }
     }
 
+    /// The path of the SQLite file, if it is one.
+    pub(crate) fn database(&self) -> Option<&Path> {
+        let Choice::Uri(uri) = &self.0 else { return None };
+        let path = match uri.strip_prefix("sqlite://") {
+            Some(path) if !path.is_empty() && !path.ends_with('/') && !path.contains('\0') => path,
+            _ if names_database(uri) => uri,
+            _ => return None,
+        };
+        Some(Path::new(path))
+    }
+
     /// Opens the store for a run.
     pub(crate) fn open(self, run: &RunInfo) -> Result<Box<dyn Store>> {
         let uri = match self.0 {
@@ -334,7 +347,12 @@ impl StoreChoice {
 }
 
 /// Whether a path is meant to be an SQLite file: by the end of its name, unless there is a folder of that name.
-pub(crate) fn names_database(place: &str) -> bool {
+///
+/// ```
+/// use runlore::store::names_database;
+/// assert!(names_database("runs.db") && !names_database("runs") && !names_database("sqlite://runs.db"));
+/// ```
+pub fn names_database(place: &str) -> bool {
     let path = Path::new(place);
     let end = path.extension().and_then(OsStr::to_str);
     !place.contains("://")

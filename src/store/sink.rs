@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Batch, RunInfo, Store, StoreChoice, take_refused};
+use super::{Batch, Refused, RunInfo, Store, StoreChoice, take_refused};
 use crate::Result;
 use crate::once::Once;
 use crate::record::{Id, Record};
@@ -31,7 +31,10 @@ pub struct Sink {
     store: Box<dyn Store>,
     lines: Vec<u8>,
     ends: Vec<usize>,
-    written: u64,
+    kinds: Vec<Kind>,
+    /// Whether records are left out that the store has.
+    is_looking: bool,
+    tally: Tally,
     /// Whether whoever added the records knows what became of them.
     is_told: bool,
     /// The process that writes: a forked child has nothing of its own here.
@@ -40,7 +43,62 @@ pub struct Sink {
 
 impl std::fmt::Debug for Sink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sink").field("written", &self.written).finish_non_exhaustive()
+        f.debug_struct("Sink").field("written", &self.tally.written()).finish_non_exhaustive()
+    }
+}
+
+/// What a record is of.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Task,
+    Workflow,
+    Other,
+}
+
+/// What became of records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Records that were written.
+    pub(crate) tasks: u64,
+    pub(crate) workflows: u64,
+    pub(crate) others: u64,
+    /// Records that the store had.
+    pub(crate) known: u64,
+    /// Records that it would not have among the others.
+    pub(crate) refused: u64,
+}
+
+impl Tally {
+    pub(crate) fn written(&self) -> u64 {
+        self.tasks + self.workflows + self.others
+    }
+
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.tasks += more.tasks;
+        self.workflows += more.workflows;
+        self.others += more.others;
+        self.known += more.known;
+        self.refused += more.refused;
+    }
+
+    fn count(&mut self, kind: Kind) {
+        match kind {
+            Kind::Task => self.tasks += 1,
+            Kind::Workflow => self.workflows += 1,
+            Kind::Other => self.others += 1,
+        }
+    }
+
+    /// One of those that were counted is not there.
+    fn refuse(&mut self, refused: &Refused) {
+        self.refused += 1;
+        let counter = match refused.task {
+            Some(_) => &mut self.tasks,
+            // A store does not say what else it was.
+            None if self.others > 0 => &mut self.others,
+            None => &mut self.workflows,
+        };
+        *counter = counter.saturating_sub(1);
     }
 }
 
@@ -72,7 +130,27 @@ impl Sink {
         let info = RunInfo::new(workflow_id.to_owned(), name.to_owned(), pid, settings);
         let store = to.into().open(&info)?;
         let pid = std::process::id();
-        Ok(Self { store, lines: Vec::new(), ends: Vec::new(), written: 0, is_told: false, pid })
+        Ok(Self {
+            store,
+            lines: Vec::new(),
+            ends: Vec::new(),
+            kinds: Vec::new(),
+            is_looking: false,
+            tally: Tally::default(),
+            is_told: false,
+            pid,
+        })
+    }
+
+    /// Leaves out, and counts, what the store has.
+    pub(crate) fn looking(mut self) -> Self {
+        self.is_looking = true;
+        self
+    }
+
+    /// What became of the records that were added, but for those that are still to be written.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// Adds a record; now and then, what was added is written.
@@ -89,6 +167,11 @@ impl Sink {
         }
         self.lines.push(b'\n');
         self.ends.push(self.lines.len());
+        self.kinds.push(match record {
+            Record::Task(_) => Kind::Task,
+            Record::Workflow(_) => Kind::Workflow,
+            Record::Other(_) => Kind::Other,
+        });
         self.is_told = false;
         if self.ends.len() >= BATCH || self.lines.len() >= BATCH_BYTES {
             return self.write();
@@ -98,29 +181,57 @@ impl Sink {
 
     fn write(&mut self) -> Result<()> {
         self.is_told = true;
+        if self.is_looking && !self.ends.is_empty() {
+            self.leave_out_known()?;
+        }
+        if self.ends.is_empty() {
+            return Ok(());
+        }
         let batch = Batch::new(&self.lines, &self.ends);
         self.store.prepare(self.lines.len() as u64)?;
         self.store.write(&batch)?;
-        take_refused(&mut *self.store);
-        self.written += self.ends.len() as u64;
+        self.kinds.drain(..).for_each(|kind| self.tally.count(kind));
+        for refused in take_refused(&mut *self.store) {
+            self.tally.refuse(&refused);
+        }
         self.lines.clear();
         self.ends.clear();
         Ok(())
     }
 
-    /// Writes the rest and closes the store; returns how many records were written in all.
+    fn leave_out_known(&mut self) -> Result<()> {
+        let is_missing = self.store.missing(&Batch::new(&self.lines, &self.ends))?;
+        let (lines, ends) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.ends));
+        let kinds = std::mem::take(&mut self.kinds);
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        for (((start, end), kind), is_missing) in starts.zip(&ends).zip(kinds).zip(is_missing) {
+            if is_missing {
+                self.lines.extend_from_slice(&lines[start..*end]);
+                self.ends.push(self.lines.len());
+                self.kinds.push(kind);
+            } else {
+                self.tally.known += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest and closes the store; returns how many records were written in all. Those that the store refused are
+    /// not among them.
     ///
     /// # Errors
     ///
     /// Where the store cannot be written to.
     pub fn finish(mut self) -> Result<u64> {
-        self.is_told = true;
-        if !self.ends.is_empty() {
-            self.write()?;
-        }
+        self.end()?;
+        Ok(self.tally.written())
+    }
+
+    /// Writes the rest and closes the store.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.write()?;
         self.store.sync()?;
-        self.store.close()?;
-        Ok(self.written)
+        self.store.close()
     }
 }
 
@@ -137,7 +248,43 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::record::Status;
     use crate::store::MemoryStore;
+
+    /// A store that has one task, and does not want another.
+    struct Choosy(MemoryStore, u32);
+
+    impl Store for Choosy {
+        fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+            self.0.write(batch)
+        }
+
+        fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+            Ok(batch.records().map(|record| !record.contains("known")).collect())
+        }
+
+        fn refused(&mut self) -> Vec<Refused> {
+            let (store, why) = ("choosy".to_owned(), "it is too long".to_owned());
+            let refused = Refused { store, why, kept: None, task: Some(Status::Finished) };
+            vec![refused; std::mem::take(&mut self.1) as usize]
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_left_out_and_what_is_refused_does_not_count() {
+        let store = MemoryStore::new();
+        let choosy = StoreChoice::custom(Choosy(store.clone(), 1));
+        let mut sink = Sink::open(choosy, "import").unwrap().looking();
+        for id in ["known", "a", "b"] {
+            sink.add(&Record::from_json(json!({"task_id": id, "type": "task"})).unwrap()).unwrap();
+        }
+        sink.add(&Record::from_json(json!({"type": "agent"})).unwrap()).unwrap();
+        sink.end().unwrap();
+        let tally = Tally { tasks: 1, others: 1, known: 1, refused: 1, ..Tally::default() };
+        assert_eq!(sink.tally(), tally);
+        assert_eq!(sink.finish().unwrap(), 2);
+        assert_eq!(store.tasks().len(), 2);
+    }
 
     #[test]
     fn what_was_added_is_written_when_the_sink_is_dropped() {

@@ -26,6 +26,7 @@ mod connection;
 mod decode;
 mod document;
 mod indexes;
+mod missing;
 mod place;
 mod problem;
 mod processes;

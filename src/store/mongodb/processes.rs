@@ -15,10 +15,10 @@ const ATTEMPTS: usize = 200;
 
 /// What one process told.
 #[derive(Debug)]
-struct Process {
+pub(super) struct Process {
     id: String,
     revision: i64,
-    text: String,
+    pub(super) text: String,
 }
 
 /// What came of trying to store a workflow.
@@ -32,7 +32,7 @@ enum Attempt {
 
 impl Putting<'_> {
     /// What the processes of a workflow told of it.
-    fn processes(&self, workflow_id: &str) -> Result<Vec<Process>> {
+    pub(super) fn processes(&self, workflow_id: &str) -> Result<Vec<Process>> {
         let found = self.all(doc! {"workflow_id": workflow_id}, Collections::processes)?;
         let read = |document: &RawDocumentBuf| {
             Some(Process {

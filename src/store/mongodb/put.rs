@@ -227,7 +227,7 @@ impl Putting<'_> {
     }
 
     /// What is there of tasks, by the ids that are unique.
-    fn stored(&self, ids: &[&str]) -> Result<HashMap<String, Stored>> {
+    pub(super) fn stored(&self, ids: &[&str]) -> Result<HashMap<String, Stored>> {
         let mut stored = HashMap::new();
         for ids in ids.chunks(IDS) {
             let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();

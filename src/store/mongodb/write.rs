@@ -207,6 +207,12 @@ impl Store for MongodbStore {
         self.refusals.drain().map(|(_, refused)| refused).collect()
     }
 
+    fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+        let connection = self.link.get()?;
+        let (documents, refusals) = (&mut self.documents, &mut self.refusals);
+        Putting { connection: &connection, documents, refusals }.missing(batch)
+    }
+
     fn close(&mut self) -> Result<()> {
         self.link.close();
         Ok(())

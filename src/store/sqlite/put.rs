@@ -204,6 +204,13 @@ fn put_workflow(connection: &Connection, workflow: WorkflowObject) -> Done {
     Ok(())
 }
 
+/// Whether a record is of a task, and there is none of its id.
+pub(super) fn is_new_task(connection: &Connection, outline: &str) -> rusqlite::Result<bool> {
+    let Ok(columns) = Columns::of(outline) else { return Ok(false) };
+    let (workflow, task) = (columns.workflow_id.as_str(), columns.task_id.as_str());
+    Ok(columns.is_plain && status_of(connection, workflow, task)?.is_none())
+}
+
 /// How the task of this id in this workflow stands; none where there is no such task.
 pub(super) fn status_of(
     connection: &Connection,

@@ -69,6 +69,25 @@ impl SqliteSource {
         self.reader.path()
     }
 
+    /// Looks through the whole file for damage.
+    ///
+    /// # Errors
+    ///
+    /// Where there is any.
+    pub fn check(&self) -> Result<()> {
+        self.reader.with(|connection| {
+            let said: String =
+                connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            match &*said {
+                "ok" => Ok(()),
+                _ => Err(rusqlite::Error::SqliteFailure(
+                    rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
+                    Some("database disk image is malformed".to_owned()),
+                )),
+            }
+        })
+    }
+
     /// Every record, joined: one a workflow, one a task, and then those of other kinds, each in the order they were first
     /// written.
     pub fn records(&self) -> impl Iterator<Item = Result<Record>> + use<'_> {

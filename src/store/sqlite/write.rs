@@ -139,6 +139,12 @@ impl Store for SqliteStore {
         Ok(())
     }
 
+    fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+        patiently(&self.writer, Instant::now() + self.wait, |connection| {
+            missing(connection, batch, self.writer.path())
+        })
+    }
+
     fn folder(&self) -> Option<&Path> {
         Some(&self.folder)
     }
@@ -182,6 +188,32 @@ fn write(
         _ = run("ROLLBACK");
     }
     done
+}
+
+/// Which records would change anything. Of those whose ids are there that is tried, and taken back.
+fn missing(connection: &Connection, batch: &Batch<'_>, path: &Path) -> Result<Vec<bool>> {
+    let problem = |error| explain(Problem::Write, path, error);
+    let run = |sql: &str| connection.prepare_cached(sql)?.execute([]);
+    run("BEGIN").map_err(problem)?;
+    let mut outline = String::new();
+    let looked = batch.outlined().map(|(record, parts)| {
+        outline.clear();
+        outline.extend(parts);
+        if put::is_new_task(connection, &outline)? {
+            return Ok(true);
+        }
+        let before = connection.total_changes();
+        put::put(connection, record, &outline)?;
+        Ok(connection.total_changes() != before)
+    });
+    let missing = looked.collect::<Result<_, Failed>>().map_err(|failed| match failed {
+        Failed::Sql(error) => problem(error),
+        Failed::Record(error) => error,
+    });
+    if !connection.is_autocommit() {
+        run("ROLLBACK").map_err(problem)?;
+    }
+    missing
 }
 
 fn known(
