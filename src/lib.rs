@@ -122,7 +122,7 @@ pub use instrument::{
 };
 pub use pipeline::{
     Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, configure, flush, recover,
-    replay, spooled, stats,
+    replay, replay_from, spooled, stats,
 };
 pub use provenance::{AsyncProvenance, Provenance};
 pub use record::Id;

@@ -104,6 +104,11 @@ fn works() {
         }
         fs::remove_file(gate).unwrap();
         work(number("TASKS").unwrap());
+        let began = Instant::now();
+        while runlore::flush().is_err() || runlore::stats().waiting > 0 {
+            assert!(began.elapsed() < Duration::from_secs(90), "the store does not get what waits");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
     let finished = run.finish();
     let stats = runlore::stats();
@@ -375,6 +380,81 @@ fn a_slow_store_does_not_hold_another_back() {
     fs::remove_file(away.gate()).unwrap();
     runlore::replay(away.spool(), &away.uri(), |_| ()).unwrap();
     assert_each_once(&away.folder(), TASKS);
+}
+
+/// Spools of several stores in one folder: each goes where it was meant to go, or where somebody says.
+#[test]
+fn what_waits_for_another_store_is_left_to_it() {
+    const TASKS: u64 = 300;
+    let (one, other, third) = (Place::new("one"), Place::new("other"), Place::new("third"));
+    let (one, other) = (one.shut(), other.shut());
+    let spool = one.root.path().join("elsewhere");
+    let mut command = one.command(TASKS);
+    command.env("SECOND", other.uri()).env("RUNLORE_RECORDER__SPOOL", &spool);
+    report(command, TASKS);
+    for place in [&one, &other] {
+        fs::remove_file(place.gate()).unwrap();
+    }
+    let replayed = runlore::replay(&spool, &one.uri(), |_| ()).unwrap();
+    assert_eq!((replayed.records, replayed.known), (TASKS + 2, 0));
+    assert_each_once(&one.folder(), TASKS);
+    let waiting = runlore::spooled(&spool).unwrap();
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    assert_eq!(waiting[0].store.as_deref(), Some(other.uri().as_str()));
+    assert_eq!(runlore::replay(&spool, &third.uri(), |_| ()).unwrap().records, 0);
+    let replayed = runlore::replay_from(&spool, &other.uri(), &third.uri(), |_| ()).unwrap();
+    assert_eq!(replayed.records, TASKS + 2);
+    assert_each_once(&third.folder(), TASKS);
+    assert!(!spool.exists() && !other.folder().exists());
+}
+
+/// A database that is back gets what waits for it by itself, though another store is still away.
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_store_that_is_away_keeps_no_other_from_its_replay() {
+    const TASKS: u64 = 300;
+    let place = Place::new("records").shut();
+    let file = place.folder().join("runs.db");
+    fs::create_dir_all(&file).unwrap();
+    let uri = format!("sqlite://{}", file.display());
+    let mut command = place.command(TASKS);
+    command.env("SECOND", &uri);
+    report(command, TASKS);
+    let waiting = || {
+        let names = fs::read_dir(place.spool()).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.extension().is_some_and(|end| end == "spool")).count()
+    };
+    assert_eq!(waiting(), 2);
+    fs::remove_dir(&file).unwrap();
+    let next = runlore::workflow("next").store(place.uri()).store(uri.as_str()).start().unwrap();
+    let began = Instant::now();
+    while waiting() > 1 {
+        assert!(began.elapsed() < Duration::from_secs(60), "it is not replayed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let tasks = runlore::Provenance::open(&uri).unwrap().tasks().to_vec().unwrap();
+    assert_eq!(tasks.len() as u64, TASKS);
+    fs::remove_file(place.gate()).unwrap();
+    next.finish().unwrap();
+}
+
+/// Records that a replay finds in the store already are counted as that, whichever store it is.
+#[cfg(feature = "sqlite")]
+#[test]
+fn what_a_database_has_already_is_not_said_to_be_written() {
+    const TASKS: u64 = 300;
+    let (place, other) = (Place::new("records").shut(), Place::new("other").shut());
+    let spool = place.root.path().join("elsewhere");
+    let mut command = place.command(TASKS);
+    command.env("SECOND", other.uri()).env("RUNLORE_RECORDER__SPOOL", &spool);
+    report(command, TASKS);
+    let to = format!("sqlite://{}", place.root.path().join("runs.db").display());
+    let first = runlore::replay_from(&spool, &place.uri(), &to, |_| ()).unwrap();
+    assert_eq!((first.records, first.known), (TASKS + 2, 0));
+    let second = runlore::replay_from(&spool, &other.uri(), &to, |_| ()).unwrap();
+    // The records of the workflow say what each store has.
+    assert_eq!(second.records + second.known, TASKS + 2);
+    assert!(second.known >= TASKS, "{second:?}");
 }
 
 /// Kills a process after a random time, unless it ends before.

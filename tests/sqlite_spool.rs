@@ -101,9 +101,10 @@ fn a_database_that_is_free_again_gets_everything_by_itself() {
         running.join().unwrap()
     });
     assert_eq!(told["dropped"], 0, "{told}");
-    // What the end of the run was too short for, on a busy machine.
-    runlore::replay(locked.place.folder(), &locked.uri(), |_| ()).unwrap();
     locked.assert_each_once(TASKS + 1);
+    // On a busy machine, the end of the run may be too short for its last record.
+    let left = runlore::replay(locked.place.folder(), &locked.uri(), |_| ()).unwrap();
+    assert!(left.records <= 1, "{left:?}");
     tried("an SQLite file that is locked for a while", "everything by itself");
 }
 

@@ -59,7 +59,7 @@ pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 #[cfg(feature = "push")]
 pub(crate) use spool::frame;
 pub(crate) use spool::replay_left;
-pub use spool::{Replayed, Spooled, replay, spooled};
+pub use spool::{Replayed, Spooled, replay, replay_from, spooled};
 pub use stats::{Stats, Totals, stats};
 #[cfg(feature = "events")]
 pub(crate) use thread::current_id as current_thread_id;

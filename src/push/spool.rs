@@ -1,11 +1,11 @@
 //! Batches that wait on disk until an endpoint has taken them.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::batch::Parcel;
-use crate::pipeline::frame::{self, Frame, Next};
+use crate::pipeline::frame::{self, Form, Frame, Next};
 use crate::store::{open_plain, open_private, private_folders, replace_private};
 
 /// A folder of batches, oldest first by name. Each is a file with one frame, whose checksum tells whether it is whole.
@@ -106,8 +106,15 @@ impl Spool {
 
 fn read(path: &Path) -> io::Result<Next> {
     let mut file = open_plain(path, false)?;
-    let mut left = file.metadata()?.len();
-    frame::read(&mut file, &mut left)
+    let length = file.metadata()?.len();
+    match frame::read(&mut file, &mut length.clone(), Form::Now)? {
+        Next::Frame(frame) => Ok(Next::Frame(frame)),
+        // An earlier version may have left it.
+        _ => {
+            file.rewind()?;
+            frame::read(&mut file, &mut length.clone(), Form::Before)
+        }
+    }
 }
 
 /// The key and the number of events that a batch's name tells. Keys sort by time.

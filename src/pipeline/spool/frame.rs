@@ -1,22 +1,36 @@
-//! A batch on disk: its length, the number of its records, a checksum, and the records.
+//! A batch on disk: its length, the number of its records, checksums of them and of these numbers, and the records.
+//!
+//! Because the length is vouched for, a frame that a dying process did not finish is told from one that was damaged later, and
+//! what follows the damage is found again.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use twox_hash::XxHash3_128;
 
 use crate::pipeline::event::u32_at;
 
 /// What a file of a spool begins with: the form of it.
-pub(super) const MAGIC: &[u8; 8] = b"RUNSPOL1";
+pub(super) const MAGIC: &[u8; 8] = b"RUNSPOL2";
+pub(super) const MAGIC_BEFORE: &[u8; 8] = b"RUNSPOL1";
 
 /// Bytes before the records.
-pub(super) const HEAD: usize = 4 + 4 + 16;
+pub(super) const HEAD: usize = NUMBERS + 8;
+/// Those of them that the last eight vouch for.
+const NUMBERS: usize = 4 + 4 + 16;
+
+/// How frames are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Now,
+    /// Nothing vouches for the numbers.
+    Before,
+}
 
 /// What a frame says of itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head {
-    pub(super) length: u64,
-    pub(super) records: u32,
+struct Head {
+    length: u64,
+    records: u32,
     checksum: [u8; 16],
 }
 
@@ -31,7 +45,7 @@ pub(crate) struct Frame {
 #[derive(Debug)]
 pub(crate) enum Next {
     Frame(Frame),
-    /// A frame whose bytes are not those that were written; others may follow it.
+    /// Bytes that are not those that were written; frames may follow them.
     Damaged,
     /// Nothing, or the beginning of a frame that was never finished.
     End,
@@ -43,6 +57,8 @@ pub(crate) fn of(bytes: &[u8], records: usize) -> Vec<u8> {
     frame.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     frame.extend_from_slice(&(records as u32).to_le_bytes());
     frame.extend_from_slice(&checksum(bytes, records as u32));
+    let seal = seal(&frame);
+    frame.extend_from_slice(&seal);
     frame.extend_from_slice(bytes);
     frame
 }
@@ -51,32 +67,151 @@ fn checksum(bytes: &[u8], records: u32) -> [u8; 16] {
     XxHash3_128::oneshot_with_seed(u64::from(records), bytes).to_le_bytes()
 }
 
-/// What the next frame says of itself; none where there is none.
-pub(super) fn head(from: &mut impl Read) -> io::Result<Option<Head>> {
-    let mut head = [0; HEAD];
-    match from.read_exact(&mut head) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    let mut checksum = [0; 16];
-    checksum.copy_from_slice(&head[8..]);
-    Ok(Some(Head { length: u64::from(u32_at(&head, 0)), records: u32_at(&head, 4), checksum }))
+/// What vouches for the numbers of a frame.
+fn seal(numbers: &[u8]) -> [u8; 8] {
+    (XxHash3_128::oneshot(numbers) as u64).to_le_bytes()
 }
 
-/// Reads the next frame of at most `left` bytes. Only what the file really has is made room for.
-pub(crate) fn read(from: &mut impl Read, left: &mut u64) -> io::Result<Next> {
-    let Some(head) = head(from)? else { return Ok(Next::End) };
-    let Some(rest) = left.checked_sub(HEAD as u64 + head.length) else { return Ok(Next::End) };
+impl Head {
+    /// None where the bytes are not those of a head.
+    fn of(bytes: &[u8], form: Form) -> Option<Self> {
+        let (numbers, rest) = bytes.split_at_checked(NUMBERS)?;
+        if form == Form::Now && rest.get(..8)? != seal(numbers) {
+            return None;
+        }
+        let mut checksum = [0; 16];
+        checksum.copy_from_slice(&numbers[8..]);
+        let (length, records) = (u64::from(u32_at(numbers, 0)), u32_at(numbers, 4));
+        Some(Self { length, records, checksum })
+    }
+}
+
+/// Reads the next frame of a file of which `left` bytes are left. Only what the file really has is made room for.
+pub(crate) fn read(from: &mut (impl Read + Seek), left: &mut u64, form: Form) -> io::Result<Next> {
+    let size = match form {
+        Form::Now => HEAD,
+        Form::Before => NUMBERS,
+    };
+    let mut bytes = [0; HEAD];
+    let bytes = &mut bytes[..size];
+    let Some(rest) = left.checked_sub(size as u64) else {
+        *left = 0;
+        return Ok(Next::End);
+    };
+    if !fill(from, bytes)? {
+        return Ok(Next::End);
+    }
+    let Some(head) = Head::of(bytes, form) else {
+        from.seek_relative(1 - size as i64)?;
+        *left -= 1;
+        find(from, left)?;
+        return Ok(Next::Damaged);
+    };
+    let Some(rest) = rest.checked_sub(head.length) else {
+        *left = 0;
+        // Whether it was never finished or says a wrong length, nobody knows: then whoever wants to know may look.
+        let is_unfinished = form == Form::Now;
+        return Ok(if is_unfinished { Next::End } else { Next::Damaged });
+    };
     let mut bytes = vec![0; head.length as usize];
-    match from.read_exact(&mut bytes) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Next::End),
-        Err(error) => return Err(error),
+    if !fill(from, &mut bytes)? {
+        return Ok(Next::End);
     }
     *left = rest;
     if checksum(&bytes, head.records) != head.checksum {
         return Ok(Next::Damaged);
     }
     Ok(Next::Frame(Frame { bytes, records: head.records }))
+}
+
+/// Fills all of it; `false` where the file ends before.
+fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
+    match from.read_exact(bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Goes on to where a frame begins, or to the end.
+pub(super) fn find(from: &mut (impl Read + Seek), left: &mut u64) -> io::Result<()> {
+    const STEP: usize = 64 << 10;
+    let mut bytes = Vec::new();
+    while *left >= HEAD as u64 {
+        bytes.clear();
+        let wanted = (STEP as u64).min(*left);
+        if from.by_ref().take(wanted).read_to_end(&mut bytes)? < HEAD {
+            break;
+        }
+        let found = bytes.windows(HEAD).position(|bytes| Head::of(bytes, Form::Now).is_some());
+        // A head may begin at the end of these bytes.
+        let passed = found.unwrap_or(bytes.len() - HEAD + 1);
+        from.seek(SeekFrom::Current(passed as i64 - bytes.len() as i64))?;
+        *left -= passed as u64;
+        if found.is_some() {
+            return Ok(());
+        }
+    }
+    *left = 0;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// What comes out of bytes: the records of each frame, or none for damage.
+    fn all(bytes: &[u8], form: Form) -> Vec<Option<u32>> {
+        let (mut from, mut left) = (Cursor::new(bytes), bytes.len() as u64);
+        let next = || match read(&mut from, &mut left, form).unwrap() {
+            Next::Frame(frame) => Some(Some(frame.records)),
+            Next::Damaged => Some(None),
+            Next::End => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn whichever_bit_is_flipped_it_is_told_and_the_other_frames_are_read() {
+        let frames: Vec<Vec<u8>> = (1..=3).map(|n| of(&[b'x'; 40], n)).collect();
+        let whole = frames.concat();
+        assert_eq!(all(&whole, Form::Now), [Some(1), Some(2), Some(3)]);
+        for bit in 0..whole.len() * 8 {
+            let mut spoilt = whole.clone();
+            spoilt[bit / 8] ^= 1 << (bit % 8);
+            let mut expected = vec![Some(1), Some(2), Some(3)];
+            expected[bit / 8 / frames[0].len()] = None;
+            assert_eq!(all(&spoilt, Form::Now), expected, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_was_never_finished_is_no_damage() {
+        let frame = of(&[b'x'; 40], 1);
+        for cut in 0..frame.len() {
+            assert_eq!(all(&[&frame[..], &frame[..cut]].concat(), Form::Now), [Some(1)]);
+        }
+    }
+
+    #[test]
+    fn frames_are_found_however_much_is_overwritten_before_them() {
+        let frame = of(&[b'x'; 100], 7);
+        for junk in [1, HEAD, (64 << 10) - 1, (64 << 10) + HEAD / 2, 200_000] {
+            let bytes = [&vec![0xa5; junk][..], &frame].concat();
+            assert_eq!(all(&bytes, Form::Now), [None, Some(7)], "{junk}");
+        }
+    }
+
+    #[test]
+    fn frames_of_before_are_read_and_what_may_be_damage_is_told() {
+        let mut frame = of(b"{}\n", 1);
+        frame.drain(NUMBERS..HEAD);
+        let two = [&frame[..], &frame].concat();
+        assert_eq!(all(&two, Form::Before), [Some(1), Some(1)]);
+        let mut spoilt = two;
+        spoilt[2] ^= 1;
+        assert_eq!(all(&spoilt, Form::Before), [None]);
+    }
 }

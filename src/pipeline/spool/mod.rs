@@ -3,9 +3,10 @@
 //! A spool belongs to one store of one run. It is a few files in a folder `.spool`: `<id>.lock`, which its process holds,
 //! and `<id>.<number>.spool`, each a head and then frames. A frame is a batch of whole records with a checksum. What is
 //! stored is deleted file by file; what is left when the process ends is replayed by others ([`left`]), never by trusting
-//! anything but whole frames.
+//! anything but whole frames. A file that was damaged is kept, as `<id>.<number>.damaged`.
 
 pub(crate) mod frame;
+mod label;
 mod left;
 mod replay;
 
@@ -16,13 +17,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use left::Left;
+pub(super) use label::label;
+use left::Kept;
 pub(crate) use replay::replay_left;
 pub(super) use replay::stand_still;
-pub use replay::{Replayed, Spooled, replay, spooled};
+pub use replay::{Replayed, Spooled, replay, replay_from, spooled};
+
+use frame::{Form, Next};
 
 use super::run::Lines;
-use crate::record::{Id, redact};
+use crate::record::Id;
 use crate::settings::{Durability, RecorderSettings};
 use crate::store::{RunInfo, Store, create_private, private_folders};
 
@@ -40,11 +44,6 @@ pub(super) struct Head {
     pub(super) pid: u32,
     /// The store that they are for, without secrets; none where it has no name.
     pub(super) store: Option<String>,
-}
-
-/// The name of a store as spools have it: they are files like others, and no place for a password.
-pub(super) fn label(uri: &str) -> String {
-    redact::scrub(uri)
 }
 
 /// Where the spools of a store are; none where it has no folder and the settings name none.
@@ -94,6 +93,9 @@ struct Part {
     length: u64,
     /// Up to here everything is stored.
     stored: u64,
+    /// The bytes and the records of each batch behind that: what the file says of them may be damaged.
+    waiting: VecDeque<(u64, u64)>,
+    is_damaged: bool,
 }
 
 impl Spool {
@@ -150,17 +152,18 @@ impl Spool {
 
     /// Appends a batch, all of it or nothing.
     pub(super) fn append(&mut self, lines: &Lines) -> Result<(), Refused> {
+        let records = lines.ends.len() as u64;
         let frame = frame::of(&lines.bytes, lines.ends.len());
         if self.bytes + frame.len() as u64 > self.limit {
             return Err(Refused::Full);
         }
-        self.append_frame(&frame).map_err(Refused::Io)?;
+        self.append_frame(&frame, records).map_err(Refused::Io)?;
         self.bytes += frame.len() as u64;
-        self.records += lines.ends.len() as u64;
+        self.records += records;
         Ok(())
     }
 
-    fn append_frame(&mut self, frame: &[u8]) -> io::Result<()> {
+    fn append_frame(&mut self, frame: &[u8], records: u64) -> io::Result<()> {
         if self.files.back().is_none_or(|part| part.length >= FILE_BYTES) {
             let part = self.new_part()?;
             self.bytes += part.length;
@@ -173,7 +176,10 @@ impl Spool {
             false => Ok(()),
         });
         match written {
-            Ok(()) => part.length += frame.len() as u64,
+            Ok(()) => {
+                part.length += frame.len() as u64;
+                part.waiting.push_back((frame.len() as u64, records));
+            }
             // Half a frame would hide those after it.
             Err(_) => {
                 let whole = part.length;
@@ -204,18 +210,22 @@ impl Spool {
             return Err(error);
         }
         let length = head.len() as u64;
-        Ok(Part { path, file, length, stored: length })
+        let (waiting, is_damaged) = (VecDeque::new(), false);
+        Ok(Part { path, file, length, stored: length, waiting, is_damaged })
     }
 
     /// The oldest batch that is not stored.
     pub(super) fn first(&mut self) -> io::Result<Option<Lines>> {
         let Some(part) = self.files.front_mut() else { return Ok(None) };
+        let Some((mut left, records)) = part.waiting.front().copied() else { return Ok(None) };
         let mut file = File::open(&part.path)?;
         file.seek(SeekFrom::Start(part.stored))?;
-        let mut left = part.length - part.stored;
-        match frame::read(&mut file, &mut left)? {
-            frame::Next::Frame(frame) => Ok(Some(Lines::from_bytes(frame.bytes))),
+        match frame::read(&mut file, &mut left, Form::Now)? {
+            Next::Frame(frame) if u64::from(frame.records) == records => {
+                Ok(Some(Lines::from_bytes(frame.bytes)))
+            }
             _ => {
+                part.is_damaged = true;
                 let text = format!("{} was damaged", part.path.display());
                 Err(io::Error::new(io::ErrorKind::InvalidData, text))
             }
@@ -225,26 +235,21 @@ impl Spool {
     /// The oldest batch is stored, or nobody can have it any more.
     pub(super) fn forget_first(&mut self) {
         let Some(part) = self.files.front_mut() else { return };
-        let skipped = File::open(&part.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(part.stored))?;
-            frame::head(&mut file)
-        });
-        match skipped {
-            Ok(Some(head)) => {
-                part.stored += frame::HEAD as u64 + head.length;
-                self.records = self.records.saturating_sub(u64::from(head.records));
-            }
-            // What cannot be read here cannot be read at all.
-            _ => part.stored = part.length,
+        if let Some((length, records)) = part.waiting.pop_front() {
+            part.stored += length;
+            self.records = self.records.saturating_sub(records);
         }
         self.remove_stored();
     }
 
     /// Removes the files of which nothing waits any more.
     fn remove_stored(&mut self) {
-        while let Some(part) = self.files.pop_front_if(|part| part.stored == part.length) {
+        while let Some(part) = self.files.pop_front_if(|part| part.waiting.is_empty()) {
             self.bytes = self.bytes.saturating_sub(part.length);
-            _ = fs::remove_file(&part.path);
+            _ = match part.is_damaged {
+                true => Kept::Damaged.put_aside(&part.path),
+                false => fs::remove_file(&part.path),
+            };
         }
         if self.files.is_empty() {
             self.records = 0;

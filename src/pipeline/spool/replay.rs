@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Left, folder_of, label};
+use super::folder_of;
+use super::label::{is_same, label};
+use super::left::{Found, Left};
 use crate::once::Lock;
 use crate::pipeline::config::settings;
 use crate::pipeline::notice::notice;
@@ -13,7 +15,7 @@ use crate::pipeline::retry::Backoff;
 use crate::pipeline::run::Lines;
 use crate::pipeline::{file_size, recover, rings};
 use crate::settings::Durability;
-use crate::store::{RunInfo, Store, StoreChoice, take_refused};
+use crate::store::{Refused, RunInfo, Store, StoreChoice, take_refused};
 use crate::{Error, ErrorKind, Result};
 
 /// How far a [`replay`] has come.
@@ -24,14 +26,17 @@ pub struct Replayed {
     pub records: u64,
     /// Records that the store had already.
     pub known: u64,
+    /// Records that the store would not have among the others: it keeps them apart, or the file that they waited in is kept.
+    pub refused: u64,
     /// Bytes that were read so far.
     pub bytes: u64,
     /// Bytes that there are in all.
     pub all_bytes: u64,
 }
 
-/// Writes the records that wait in a folder of spools to a store, each once, and deletes what is stored. `progress` hears
-/// after every batch how far it is. Spools of processes that are alive are left to them.
+/// Writes the records that wait for a store in a folder of spools to that store, each once, and deletes what is stored.
+/// `progress` hears after every batch how far it is. Spools of processes that are alive are left to them, and those for other
+/// stores to these: [`spooled`] tells what waits.
 ///
 /// The next run with the same store does this by itself.
 ///
@@ -41,23 +46,86 @@ pub struct Replayed {
 /// assert_eq!(replayed.records, 0);
 /// # Ok::<(), runlore::Error>(())
 /// ```
+///
+/// # Errors
+///
+/// Where the store does not take them, or some of them cannot be read. What was not stored stays.
 pub fn replay(
     spool: impl AsRef<Path>,
     to: &str,
-    mut progress: impl FnMut(&Replayed),
+    progress: impl FnMut(&Replayed),
 ) -> Result<Replayed> {
-    let spool = spool.as_ref();
-    let left = found(spool)?;
-    let all_bytes = left.iter().map(Left::bytes).sum();
-    let mut replayed = Replayed { all_bytes, ..Replayed::default() };
-    file_size::without_signal(|| {
-        left.into_iter().try_for_each(|left| replay_one(left, to, &mut replayed, &mut progress))
-    })?;
-    Ok(replayed)
+    let own = label_of(to)?;
+    replay_those(spool.as_ref(), own.as_deref(), to, progress)
 }
 
-fn found(spool: &Path) -> Result<Vec<Left>> {
-    Left::all_in(spool).map_err(|error| {
+/// The same for records that were meant for another store, such as one that is gone: they go to this one instead, and the other
+/// never gets them. `from` is its name as [`spooled`] tells it, or as it was given; empty for records whose store has no name, or
+/// lost it because their spool was damaged.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join("no-such-folder");
+/// # let (old, new) = ("sqlite:///gone/runs.db", folder.to_str().unwrap());
+/// let replayed = runlore::replay_from(folder.join(".spool"), old, new, |_| ())?;
+/// assert_eq!(replayed.records, 0);
+/// # Ok::<(), runlore::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As of [`replay`].
+pub fn replay_from(
+    spool: impl AsRef<Path>,
+    from: &str,
+    to: &str,
+    progress: impl FnMut(&Replayed),
+) -> Result<Replayed> {
+    // A store that this program could not open has a name all the same.
+    let given = label_of(from).unwrap_or_else(|_| Some(label(from)));
+    let from = given.filter(|_| !from.is_empty());
+    replay_those(spool.as_ref(), from.as_deref(), to, progress)
+}
+
+/// The name of a store as its spools have it.
+fn label_of(to: &str) -> Result<Option<String>> {
+    let info = RunInfo::new(String::new(), String::new(), std::process::id(), settings());
+    Ok(StoreChoice::from(to).open(&info)?.uri().map(|uri| label(&uri)))
+}
+
+fn is_for(store: Option<&str>, wanted: Option<&str>) -> bool {
+    match (store, wanted) {
+        (Some(store), Some(wanted)) => is_same(store, wanted),
+        (store, wanted) => store.is_none() && wanted.is_none(),
+    }
+}
+
+/// Replays what is labelled so. What is wrong with one spool keeps none of the others back.
+fn replay_those(
+    spool: &Path,
+    labelled: Option<&str>,
+    to: &str,
+    mut progress: impl FnMut(&Replayed),
+) -> Result<Replayed> {
+    let left = found(spool, |store| is_for(store, labelled))?.left;
+    let all_bytes = left.iter().map(Left::bytes).sum();
+    let mut replayed = Replayed { all_bytes, ..Replayed::default() };
+    let mut problem = None;
+    file_size::without_signal(|| {
+        left.into_iter().try_for_each(|left| {
+            match replay_one(left, to, &mut replayed, &mut progress) {
+                Err(error) if error.kind() == ErrorKind::Record => {
+                    problem.get_or_insert(error);
+                    Ok(())
+                }
+                done => done,
+            }
+        })
+    })?;
+    problem.map_or(Ok(replayed), Err)
+}
+
+fn found(spool: &Path, is_wanted: impl Fn(Option<&str>) -> bool) -> Result<Found> {
+    Left::all_in(spool, is_wanted).map_err(|error| {
         let text = format!("cannot look for records in {}", spool.display());
         Error::new(ErrorKind::Store, text).with_source(error)
     })
@@ -77,6 +145,7 @@ pub(in crate::pipeline) fn stand_still(patience: Duration) {
     }
 }
 
+/// An error of the kind [`Record`](ErrorKind::Record) is about this spool, and any other about the store.
 fn replay_one(
     mut left: Left,
     to: &str,
@@ -90,38 +159,41 @@ fn replay_one(
         // What the process left in its queues may be in the spool too: that comes first, and is then known.
         recover::recover_quietly(folder)?;
     }
-    let unreadable = |error| {
-        Error::new(ErrorKind::Store, "records that wait for their store cannot be read")
-            .with_source(error)
-    };
-    while let Some(frame) = left.next().map_err(unreadable)? {
+    while let Some(frame) = left.next() {
         let length = frame.bytes.len() as u64;
         let _whole = WRITING.lock();
-        let written = write_missing(&mut *store, Lines::from_bytes(frame.bytes))?;
-        replayed.records += written;
+        let (written, refused) = write_missing(&mut *store, Lines::from_bytes(frame.bytes))?;
+        let count = refused.len() as u64;
+        replayed.records += written.saturating_sub(count);
+        replayed.refused += count;
         replayed.known += u64::from(frame.records).saturating_sub(written);
         replayed.bytes += length;
+        if refused.iter().any(|one| one.kept.is_none()) {
+            left.keep_file();
+        }
         progress(replayed);
     }
     store.close()?;
-    left.remove();
-    Ok(())
+    left.finish().map_err(|error| {
+        let text = "not all records that wait for their store can be replayed; what is left stays";
+        Error::new(ErrorKind::Record, text).with_source(error)
+    })
 }
 
-/// Writes what the store does not have; how many records that are.
-fn write_missing(store: &mut dyn Store, lines: Lines) -> Result<u64> {
+/// Writes what the store does not have; how many records that are, and which of them it refused.
+fn write_missing(store: &mut dyn Store, lines: Lines) -> Result<(u64, Vec<Refused>)> {
     let is_missing = store.missing(&lines.batch())?;
     let lines = lines.only(&is_missing);
     if lines.ends.is_empty() {
-        return Ok(0);
+        return Ok((0, Vec::new()));
     }
     store.prepare(lines.bytes.len() as u64)?;
     store.write(&lines.batch())?;
-    take_refused(store);
+    let refused = take_refused(store);
     if settings().recorder.durability == Durability::System {
         store.sync()?;
     }
-    Ok(lines.ends.len() as u64)
+    Ok((lines.ends.len() as u64, refused))
 }
 
 /// Replays what earlier runs left for these stores, on a thread of its own, until all is stored or the process ends.
@@ -136,19 +208,25 @@ pub(crate) fn replay_left(stores: &[Box<dyn Store>]) {
     }
 }
 
-fn replay_in_background(folder: PathBuf, uris: Vec<String>) {
+fn replay_in_background(folder: PathBuf, mut uris: Vec<String>) {
     let spawned = thread::Builder::new().name("runlore-replay".to_owned()).spawn(move || {
         rings::silence_thread();
         file_size::never_signal_thread();
         let mut backoff = Backoff::default();
-        for uri in uris {
-            while let Err(error) = replay_for(&folder, &uri) {
-                notice(&format!(
-                    "{error}; what earlier runs left in {} is tried again",
-                    folder.display()
-                ));
-                thread::sleep(backoff.next());
+        loop {
+            // All of them in each round: one that is away keeps no other back.
+            uris.retain(|uri| match replay(&folder, uri, |_| ()) {
+                Ok(_) => false,
+                Err(error) => {
+                    let folder = folder.display();
+                    notice(&format!("{error}; what earlier runs left in {folder} is tried again"));
+                    true
+                }
+            });
+            if uris.is_empty() {
+                return;
             }
+            thread::sleep(backoff.next());
         }
     });
     if let Err(error) = spawned {
@@ -156,24 +234,18 @@ fn replay_in_background(folder: PathBuf, uris: Vec<String>) {
     }
 }
 
-fn replay_for(folder: &Path, uri: &str) -> Result<()> {
-    let wanted = label(uri);
-    let mut replayed = Replayed::default();
-    let mut found = found(folder)?;
-    found.retain(|left| left.head.store.as_ref() == Some(&wanted));
-    found.into_iter().try_for_each(|left| replay_one(left, uri, &mut replayed, &mut |_| ()))
-}
-
 /// Records that wait on disk for their store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spooled {
-    /// The workflow that they are of.
+    /// The workflow that they are of; empty where that cannot be told.
     pub workflow_id: String,
-    /// The store that they are for, without secrets; none where it has no name.
+    /// The store that they are for, without secrets; none where it has no name, or that cannot be told.
     pub store: Option<String>,
     /// Their bytes.
     pub bytes: u64,
+    /// Why no run will write them by itself, and what to do, where something is wrong with the spool.
+    pub problem: Option<String>,
 }
 
 /// What waits in a folder of spools, but for what a process that is alive takes care of.
@@ -182,11 +254,29 @@ pub struct Spooled {
 /// assert_eq!(runlore::spooled("no-such-folder")?, []);
 /// # Ok::<(), runlore::Error>(())
 /// ```
+///
+/// # Errors
+///
+/// Where the folder cannot be looked into.
 pub fn spooled(folder: impl AsRef<Path>) -> Result<Vec<Spooled>> {
-    let spooled = |left: Left| Spooled {
-        workflow_id: left.head.workflow_id.clone(),
-        store: left.head.store.clone(),
+    let folder = folder.as_ref();
+    let Found { left, unreadable } = found(folder, |_| true)?;
+    let left = left.into_iter().map(|left| Spooled {
         bytes: left.bytes(),
-    };
-    Ok(found(folder.as_ref())?.into_iter().map(spooled).collect())
+        problem: left.is_head_lost.then(|| {
+            let folder = folder.display();
+            format!(
+                "a spool is damaged where it names its store: `runlore replay {folder} --from '' --to URI` writes its records to one that you name"
+            )
+        }),
+        workflow_id: left.head.workflow_id,
+        store: left.head.store,
+    });
+    let unreadable = unreadable.into_iter().map(|spool| Spooled {
+        workflow_id: String::new(),
+        store: None,
+        bytes: spool.bytes,
+        problem: Some(spool.why.to_string()),
+    });
+    Ok(left.chain(unreadable).collect())
 }

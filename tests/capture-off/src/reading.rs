@@ -34,6 +34,9 @@ fn what_was_written_is_read() {
     assert_eq!((report.tasks, report.activities.len()), (2, 2));
     let replayed = runlore::replay(&folder, folder.to_str().unwrap(), |_| ()).unwrap();
     assert_eq!((replayed.records, replayed.known), (0, 0));
+    let redirected = runlore::replay_from(&folder, "old", folder.to_str().unwrap(), |_| ());
+    assert_eq!(redirected.unwrap(), replayed);
+    assert!(runlore::store::names_database("runs.db"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
