@@ -20,7 +20,8 @@ Examples:
   runlore copy runlore sqlite://runs.db      a folder into a database
   runlore copy sqlite://runs.db lines        and back
 
-Records are known by their ids: what is there already is not copied twice.")]
+Records are known by their ids: what is there already is not copied twice. A folder or an SQLite file that is made for the
+copy is there when all is in it; where something goes wrong, it is not made.")]
 pub(crate) struct Args {
     /// The store that is read: a folder, a file or a URI
     from: OsString,
@@ -46,14 +47,16 @@ pub(crate) fn run(args: &Args) -> Done {
         let runs = records.runs().ok()?;
         Some(runs.iter().map(|run| run.tasks + 1).sum())
     });
-    let copied = records.copy_to(to.place(), |copied| progress.set(copied.records()))?;
+    let copied = records.copy_to(to.place(), |copied| {
+        progress.set(copied.records() + copied.already_there + copied.refused);
+    })?;
     drop(progress);
     from.tell(&records);
     let mut out = stdout();
     if args.json {
         let told = json!({
             "tasks": copied.tasks, "workflows": copied.workflows, "others": copied.others,
-            "already_there": copied.already_there,
+            "already_there": copied.already_there, "refused": copied.refused,
         });
         writeln!(out, "{told}")?;
     } else {
@@ -66,6 +69,9 @@ pub(crate) fn run(args: &Args) -> Done {
         if copied.already_there > 0 {
             let known = counted(copied.already_there, "record was", "records were");
             write!(out, "; {known} there already")?;
+        }
+        if copied.refused > 0 {
+            write!(out, "; {} refused", counted(copied.refused, "record was", "records were"))?;
         }
         writeln!(out)?;
     }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use crate::Done;
 use crate::out::stdout;
 use crate::store::Store;
+use crate::units::counted;
 
 /// Record a small built-in workflow, so that there is something to look at
 #[derive(Debug, clap::Args)]
@@ -19,17 +20,26 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let recording = runlore::workflow("demo").store(store.place()).start()?;
+    let workflow = runlore::workflow("demo");
+    let workflow = store.each().fold(workflow, |workflow, store| workflow.store(store.place()));
+    let recording = workflow.start()?;
     let id = recording.id().to_owned();
     pipeline(&["north", "south", "west"]);
-    recording.finish()?;
+    let waiting = recording.finish()?.spooled;
 
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{}", serde_json::json!({"workflow_id": id}))?;
+        writeln!(out, "{}", serde_json::json!({"workflow_id": id, "spooled": waiting}))?;
+    } else if waiting > 0 {
+        let records = counted(waiting, "record waits", "records wait");
+        writeln!(
+            out,
+            "recorded run {id}, of which {records} on disk: `runlore doctor` shows for which store, and why"
+        )?;
     } else {
-        let place = store.display();
-        writeln!(out, "recorded run {id} in {place}; `runlore tree demo --values` shows it")?;
+        let places: Vec<String> = store.each().map(|store| store.display().to_string()).collect();
+        let places = places.join(" and ");
+        writeln!(out, "recorded run {id} in {places}; `runlore tree demo --values` shows it")?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

@@ -3,11 +3,14 @@
 mod json;
 mod text;
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{io::Write, process::ExitCode};
 
 use runlore::Spooled;
 use runlore::settings::{Loaded, Settings};
+use runlore::store::sqlite::SqliteSource;
 use runlore::telemetry::{
     MachineInfo, Sensor, SensorState, TelemetryCapture, TelemetryType, Types,
 };
@@ -25,8 +28,9 @@ Examples:
   runlore doctor cpu disk        only these
   runlore doctor --json | jq '.sensors[] | select(.reason) | {field, reason, advice}'
 
-Exit codes: 0 fine, 1 an error, 2 a finding: a field of a type that is on in the settings cannot be read. What the source
-never tells, such as most fields of `backend: portable`, is listed and is no finding.")]
+Exit codes: 0 fine, 1 an error, 2 a finding: a field of a type that is on in the settings cannot be read, a store cannot be
+used, or a spool cannot be replayed. What the source never tells, such as most fields of `backend: portable`, is listed and
+is no finding.")]
 pub(crate) struct Args {
     /// The types to look at, as the settings name them; none: all
     #[arg(value_name = "TYPE")]
@@ -53,17 +57,18 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         text::write(&mut out, &report)?;
     }
     out.flush()?;
-    Ok(if report.findings().next().is_some() { ExitCode::from(2) } else { ExitCode::SUCCESS })
+    let is_fine = report.findings().next().is_none() && !report.has_problem();
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
 /// What was found.
 struct Report<'a> {
     loaded: &'a Loaded,
-    store: &'a Store,
-    /// What a server that is the store says.
-    server: Option<Server>,
-    /// What waits on disk for a store.
-    spooled: Vec<Spooled>,
+    stores: Vec<Asked>,
+    /// What waits on disk for a store, and in which folder.
+    spooled: Vec<(PathBuf, Spooled)>,
+    /// Folders of spools that cannot be looked into.
+    unreadable: Vec<String>,
     machine: MachineInfo,
     cost_of_machine: Duration,
     /// The types that are on in the settings.
@@ -77,30 +82,54 @@ struct Report<'a> {
     sensors: Vec<Sensor>,
 }
 
-/// A server that was asked.
-struct Server {
-    /// The runs that it has, or why it does not tell.
-    runs: Result<usize, String>,
+/// A store that was asked.
+struct Asked {
+    store: Store,
+    /// Whether there is such a file or folder; none for a server.
+    exists: Option<bool>,
+    /// The runs that it has, or why it does not tell; none where there is nothing to ask yet.
+    runs: Option<Result<usize, String>>,
     /// What is wrong with single records.
     problems: Vec<String>,
 }
 
-impl Server {
-    fn ask(store: &Store) -> Self {
-        let asked = runlore::Provenance::open(store.place()).and_then(|records| {
-            let runs = records.runs()?.len();
-            Ok((runs, records.problems()))
-        });
-        match asked {
-            Ok((runs, problems)) => Self { runs: Ok(runs), problems },
-            Err(error) => Self { runs: Err(error.to_string()), problems: Vec::new() },
+impl Asked {
+    fn new(store: Store) -> Self {
+        let exists = store.path().map(|path| path.exists());
+        if exists == Some(false) && !store.is_written_wrongly() {
+            return Self { store, exists, runs: None, problems: Vec::new() };
         }
+        let (runs, problems) = match Self::ask(&store) {
+            Ok((runs, problems)) => (Ok(runs), problems),
+            Err(error) => (Err(error.to_string()), Vec::new()),
+        };
+        Self { store, exists, runs: Some(runs), problems }
+    }
+
+    fn ask(store: &Store) -> runlore::Result<(usize, Vec<String>)> {
+        let records = runlore::Provenance::open(store.place())?;
+        let runs = match store.is_server() {
+            true => records.runs()?,
+            false => records.list_runs()?,
+        };
+        if let Some(path) = store.path().filter(|_| store.is_database()) {
+            SqliteSource::open(path)?.check()?;
+        }
+        Ok((runs.len(), records.problems()))
     }
 }
 
 impl<'a> Report<'a> {
-    fn new(loaded: &'a Loaded, store: &'a Store, wanted: Types) -> Self {
-        let spool = loaded.settings.recorder.spool.clone().or_else(|| store.folder());
+    fn new(loaded: &'a Loaded, store: &Store, wanted: Types) -> Self {
+        let folders: BTreeSet<PathBuf> =
+            store.each().filter_map(|store| store.spool(&loaded.settings)).collect();
+        let (mut spooled, mut unreadable) = (Vec::new(), Vec::new());
+        for folder in folders {
+            match runlore::spooled(&folder) {
+                Ok(found) => spooled.extend(found.into_iter().map(|one| (folder.clone(), one))),
+                Err(error) => unreadable.push(error.to_string()),
+            }
+        }
         let settings = &loaded.settings.telemetry_capture;
         let enabled = Types::from_settings(settings);
         let capture = TelemetryCapture::from_settings(settings).with_types(Types::every());
@@ -117,10 +146,9 @@ impl<'a> Report<'a> {
         sensors.retain(|sensor| wanted.contains(sensor.telemetry_type));
         Self {
             loaded,
-            store,
-            server: store.is_server().then(|| Server::ask(store)),
-            // One that cannot be looked into is told by whoever replays it.
-            spooled: spool.and_then(|spool| runlore::spooled(spool).ok()).unwrap_or_default(),
+            stores: store.each().map(Asked::new).collect(),
+            spooled,
+            unreadable,
             machine,
             cost_of_machine,
             enabled,
@@ -129,6 +157,13 @@ impl<'a> Report<'a> {
             cost_of_all: capture.cost_of(sensed),
             sensors,
         }
+    }
+
+    /// Whether a store cannot be used, or what waits for one not be replayed.
+    fn has_problem(&self) -> bool {
+        self.stores.iter().any(|asked| matches!(asked.runs, Some(Err(_))))
+            || self.spooled.iter().any(|(_, spooled)| spooled.problem.is_some())
+            || !self.unreadable.is_empty()
     }
 
     /// The fields of a type that is on which cannot be read, although their source tells them elsewhere.

@@ -1,7 +1,10 @@
 //! `runlore recover`: finish the work of processes that died while they recorded.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::ExitCode;
+
+use runlore::Recovered;
 
 use crate::Done;
 use crate::failure::Failure;
@@ -23,13 +26,23 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let Some(folder) = store.folder() else {
-        return Err(Failure::new(format!(
-            "{} is no folder of this machine: recover where the programs ran",
-            store.display()
-        )));
-    };
-    let found = runlore::recover(folder)?;
+    let mut folders = BTreeSet::new();
+    for store in store.each() {
+        let Some(folder) = store.folder() else {
+            return Err(Failure::new(format!(
+                "{} is no folder of this machine: recover where the programs ran",
+                store.display()
+            )));
+        };
+        folders.insert(folder);
+    }
+    let mut found = Recovered::default();
+    for folder in &folders {
+        let more = runlore::recover(folder)?;
+        found.processes += more.processes;
+        found.tasks += more.tasks;
+        found.open += more.open;
+    }
     let mut out = stdout();
     if args.json {
         let told = serde_json::json!({
@@ -37,7 +50,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         });
         writeln!(out, "{told}")?;
     } else if found.processes == 0 {
-        writeln!(out, "nothing to recover in {}", store.display())?;
+        let folders: Vec<String> = folders.iter().map(|it| it.display().to_string()).collect();
+        writeln!(out, "nothing to recover in {}", folders.join(" and "))?;
     } else {
         let (processes, tasks, open) = (found.processes, found.tasks, found.open);
         let s = if processes == 1 { "" } else { "es" };

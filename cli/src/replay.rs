@@ -1,24 +1,34 @@
 //! `runlore replay`: write what waits on disk to its store.
 
 use std::cell::Cell;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use runlore::settings::Settings;
+use runlore::{Replayed, Spooled};
+use serde_json::Value;
+
 use crate::Done;
+use crate::failure::{Failure, say};
 use crate::out::stdout;
 use crate::progress::Progress;
-use crate::units::bytes;
+use crate::units::{bytes, counted};
 
-/// Write records that wait on disk to a store
+/// Write records that wait on disk to their store
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore replay runlore --to runlore                      what was left while ./runlore could not be written
-  runlore replay /var/spool/runlore --to sqlite://runs.db  to another store than it was meant for
+  runlore replay /var/spool/runlore --to sqlite://runs.db  of several stores that share a spool, what is for this one
+  runlore replay runlore --from sqlite://old.db --to sqlite://new.db
+                                                           what was meant for a store that is gone
 
-Each record is written once, however often this is called and wherever it was interrupted. What a process that is
-alive takes care of is left to it. The next run with the same store does this by itself.")]
+Each record is written once, however often this is called and wherever it was interrupted. What waits for another store
+stays, and is told; what a process that is alive takes care of is left to it. The next run with the same store does this
+by itself.
+
+Exit codes: 0 fine, 1 an error, 2 a finding: nothing waits for this store, and something for others.")]
 pub(crate) struct Args {
     /// The folder of the spool, or the one it is in
     #[arg(value_name = "SPOOL")]
@@ -28,35 +38,123 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URI")]
     to: String,
 
+    /// Take what was meant for this store instead, which then never gets it; '' for records whose store is not known
+    #[arg(long, value_name = "URI")]
+    from: Option<String>,
+
     /// What was done as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Done {
+    if !args.spool.exists() && !is_gone_when_empty(&args.spool) {
+        let folder = args.spool.display();
+        return Err(Failure::new(format!("there is no folder {folder}: nothing was replayed")));
+    }
     let all_bytes = Cell::new(0);
     let progress = Progress::new("bytes", || Some(all_bytes.get()));
-    let replayed = runlore::replay(&args.spool, &args.to, |so_far| {
+    let show = |so_far: &Replayed| {
         all_bytes.set(so_far.all_bytes);
         progress.set(so_far.bytes);
-    })?;
+    };
+    let replayed = match &args.from {
+        None => runlore::replay(&args.spool, &args.to, show),
+        Some(from) => runlore::replay_from(&args.spool, from, &args.to, show),
+    }?;
     drop(progress);
+    let waiting = runlore::spooled(&args.spool)?;
     let mut out = stdout();
     if args.json {
         let told = serde_json::json!({
-            "records": replayed.records, "known": replayed.known, "bytes": replayed.bytes,
+            "records": replayed.records, "known": replayed.known, "refused": replayed.refused,
+            "bytes": replayed.bytes, "waiting": waiting.iter().map(as_json).collect::<Vec<_>>(),
         });
         writeln!(out, "{told}")?;
-    } else if replayed.records + replayed.known == 0 {
-        writeln!(out, "nothing waits in {}", args.spool.display())?;
     } else {
-        let (records, size) = (replayed.records, bytes(replayed.bytes));
-        let s = if records == 1 { "" } else { "s" };
-        writeln!(out, "wrote {records} record{s}, {size}, to {}", args.to)?;
-        if replayed.known > 0 {
-            writeln!(out, "{} were there already", replayed.known)?;
-        }
+        tell(&mut out, args, &replayed, &waiting)?;
     }
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    let problems: Vec<&String> =
+        waiting.iter().filter_map(|spooled| spooled.problem.as_ref()).collect();
+    problems.iter().for_each(|problem| say(problem));
+    let has_done = replayed.records + replayed.known + replayed.refused > 0;
+    Ok(match (problems.is_empty(), has_done || waiting.is_empty()) {
+        (false, _) => ExitCode::FAILURE,
+        (true, false) => ExitCode::from(2),
+        (true, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// Whether a folder is one that goes when all in it is stored.
+fn is_gone_when_empty(folder: &Path) -> bool {
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+    folder.ends_with(".spool") && above.is_none_or(Path::is_dir)
+        || Settings::load().settings.recorder.spool.is_some_and(|spool| spool == folder)
+}
+
+fn tell(
+    out: &mut impl Write,
+    args: &Args,
+    replayed: &Replayed,
+    waiting: &[Spooled],
+) -> io::Result<()> {
+    // A URI may have a password in it.
+    let to = runlore::record::scrub(&args.to);
+    let folder = args.spool.display();
+    if replayed.records + replayed.known + replayed.refused > 0 {
+        let records = counted(replayed.records, "record", "records");
+        writeln!(out, "wrote {records} to {to}, of {} that waited", bytes(replayed.bytes))?;
+    } else if waiting.is_empty() {
+        writeln!(out, "nothing waits in {folder}")?;
+    } else {
+        let store = match &args.from {
+            None => to,
+            Some(from) if from.is_empty() => "a store that is not known".to_owned(),
+            Some(from) => runlore::record::scrub(from),
+        };
+        writeln!(out, "nothing waits in {folder} for {store}")?;
+    }
+    if replayed.known > 0 {
+        let records = counted(replayed.known, "record was", "records were");
+        writeln!(out, "{records} there already")?;
+    }
+    if replayed.refused > 0 {
+        writeln!(out, "{} refused", counted(replayed.refused, "record was", "records were"))?;
+    }
+    for spooled in waiting.iter().filter(|spooled| spooled.problem.is_none()) {
+        writeln!(out, "{}", waits(&args.spool, spooled))?;
+    }
+    Ok(())
+}
+
+/// What waits for a store, and how it gets there.
+pub(crate) fn waits(folder: &Path, spooled: &Spooled) -> String {
+    let (folder, size) = (word(&folder.display().to_string()), bytes(spooled.bytes));
+    match &spooled.store {
+        Some(store) => {
+            let to = word(store);
+            format!("{size} of records wait for {store}: `runlore replay {folder} --to {to}`")
+        }
+        None => format!(
+            "{size} of records wait for a store without a name: `runlore replay {folder} --from '' --to URI`"
+        ),
+    }
+}
+
+/// What waits for a store as JSON.
+pub(crate) fn as_json(spooled: &Spooled) -> Value {
+    serde_json::json!({
+        "workflow_id": spooled.workflow_id, "store": spooled.store, "bytes": spooled.bytes,
+        "problem": spooled.problem,
+    })
+}
+
+/// A word as a shell takes it.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._:@%+,=-".contains(c);
+    match text.chars().all(is_plain) && !text.is_empty() {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }

@@ -52,14 +52,15 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let program = argv[0].rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let name = args.name.as_deref().unwrap_or(&program);
 
-    let mut recording =
-        match runlore::workflow(name).without_catalogue().store(store.place()).start() {
-            Ok(recording) => recording,
-            Err(error) => {
-                say(&format!("{error}; {program} was not run"));
-                return Ok(ExitCode::from(125));
-            }
-        };
+    let workflow = runlore::workflow(name).without_catalogue();
+    let workflow = store.each().fold(workflow, |workflow, store| workflow.store(store.place()));
+    let mut recording = match workflow.start() {
+        Ok(recording) => recording,
+        Err(error) => {
+            say(&format!("{error}; {program} was not run"));
+            return Ok(ExitCode::from(125));
+        }
+    };
     let (code, error) = execute(&args.command, &argv, &program);
     if let Some(error) = error {
         recording.fail(&*error);

@@ -20,6 +20,8 @@ const TOLD: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Store {
     place: OsString,
+    /// Where records go to beside that, when this program records.
+    more: Vec<OsString>,
     /// What is to be said of it when it is opened.
     notice: Option<String>,
     /// What has been told: a command may read the store twice.
@@ -27,38 +29,49 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// `--store`, else the variable that names the store of a program, else the store that the settings name.
+    /// `--store`, else the variable that names the stores of a program, else the stores that the settings name. Of several, the
+    /// first is read.
     pub(crate) fn new(place: Option<OsString>) -> Self {
         let named = || std::env::var_os("RUNLORE_STORE").filter(|place| !place.is_empty());
-        // Of several stores, the first.
-        let first = |uris: OsString| match uris.to_str().and_then(|uris| uris.lines().next()) {
-            Some(uri) => uri.into(),
-            None => uris,
+        let lines = |uris: OsString| match uris.to_str() {
+            Some(text) => text.lines().filter(|uri| !uri.is_empty()).map(OsString::from).collect(),
+            None => vec![uris],
         };
-        place.or_else(|| named().map(first)).map_or_else(Self::of_settings, Self::at)
+        place
+            .map(Self::at)
+            .or_else(|| Self::of_all(lines(named()?)))
+            .unwrap_or_else(Self::of_settings)
     }
 
-    /// Of several stores that the settings enable, the first that this program can open.
+    /// Several stores; none where there is none.
+    fn of_all(places: Vec<OsString>) -> Option<Self> {
+        let mut stores = places.into_iter().map(Self::at);
+        let first = stores.next()?;
+        Some(Self { more: stores.map(|store| store.place).collect(), ..first })
+    }
+
+    /// Those that the settings enable and this program can open.
     fn of_settings() -> Self {
         let settings = Settings::load().settings;
-        let uri = runlore::store::default_uri(&settings);
-        let place = match Path::new(&uri).is_relative() && !uri.contains("://") {
+        let from_here = |uri: String| match Path::new(&uri).is_relative() && !uri.contains("://") {
             true => Path::new(".").join(&uri).into_os_string(),
             false => uri.into(),
         };
+        let places = runlore::store::default_uris(&settings).into_iter().map(from_here);
+        let store = Self::of_all(places.collect()).unwrap_or_else(|| Self::at("runlore".into()));
         let databases = &settings.databases;
         if cfg!(feature = "mongodb") || !databases.mongodb.enabled {
-            return Self::at(place);
+            return store;
         }
         if !databases.jsonl.enabled && !databases.sqlite.enabled {
             // Opening it says what is missing.
             return Self::at("mongodb://".into());
         }
-        let shown = place.to_string_lossy();
         let notice = format!(
-            "the settings enable MongoDB, which this program is built without; {shown} is read instead (`cargo install --path cli --features mongodb` builds one with it)"
+            "the settings enable MongoDB, which this program is built without; {} is read instead (`cargo install --path cli --features mongodb` builds one with it)",
+            store.display()
         );
-        Self { notice: Some(notice), ..Self::at(place) }
+        Self { notice: Some(notice), ..store }
     }
 
     /// The store at a place.
@@ -67,7 +80,12 @@ impl Store {
             Some(folder) => folder.into(),
             None => place,
         };
-        Self { place, notice: None, told: RefCell::default() }
+        Self { place, more: Vec::new(), notice: None, told: RefCell::default() }
+    }
+
+    /// All of the stores, each by itself: the one that is read first.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
+        std::iter::once(&self.place).chain(&self.more).map(|place| Self::at(place.clone()))
     }
 
     /// What was said to be the store: a path or a URI.
@@ -85,6 +103,23 @@ impl Store {
         }
     }
 
+    /// Whether it is no path but half a URI, which opening it tells.
+    pub(crate) fn is_written_wrongly(&self) -> bool {
+        self.path().is_some_and(|path| is_written_wrongly(&path))
+    }
+
+    /// Whether it is an SQLite file, or would be one.
+    pub(crate) fn is_database(&self) -> bool {
+        let is_named =
+            |place: &str| place.starts_with("sqlite://") || runlore::store::names_database(place);
+        self.place.to_str().is_some_and(is_named)
+    }
+
+    /// The folder in which records wait for the store.
+    pub(crate) fn spool(&self, settings: &Settings) -> Option<PathBuf> {
+        settings.recorder.spool.clone().or_else(|| self.folder())
+    }
+
     /// Whether it is a server, which may be away.
     pub(crate) fn is_server(&self) -> bool {
         self.place.to_str().is_some_and(|place| place.starts_with("mongodb"))
@@ -99,8 +134,10 @@ impl Store {
             return Some(files.join(runlore::store::mongodb::FOLDER));
         }
         let path = self.path()?;
-        if path.is_dir() || !path.exists() {
-            return Some(path);
+        if !self.is_database() && !path.is_file() {
+            // `./runlore` is where `sqlite://runlore/runlore.db` has its queues, too.
+            let plain = path.strip_prefix(".").ok().filter(|path| !path.as_os_str().is_empty());
+            return Some(plain.map(Path::to_owned).unwrap_or(path));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         Some(folder.unwrap_or(Path::new(".")).to_owned())

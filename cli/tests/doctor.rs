@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{runlore, told_by};
+use crate::support::{data, runlore, told_by};
 
 /// The program in a folder of its own, away from the settings of whoever runs the tests.
 fn doctor(folder: &TempDir, args: &[&str]) -> Command {
@@ -79,7 +79,7 @@ fn as_json_it_is_one_object() {
     assert!(report["cost_ns"]["all"].as_u64() > Some(0), "{report:#}");
     assert_eq!(report["machine_info"]["enabled"], true);
     assert!(report["machine"]["cpu"]["count"].as_u64() > Some(0), "{report:#}");
-    assert_eq!(report["store"], serde_json::json!({"path": "./runlore", "exists": false}));
+    assert_eq!(report["stores"], serde_json::json!([{"path": "./runlore", "exists": false}]));
     let sensors = report["sensors"].as_array().unwrap();
     let total = sensors.iter().find(|sensor| sensor["field"] == "memory.virtual.total").unwrap();
     assert_eq!((&total["type"], &total["unit"]), (&"mem".into(), &"B".into()));
@@ -167,4 +167,97 @@ fn what_cannot_be_read_is_a_finding_with_a_reason_and_advice() {
     assert_eq!(report["machine"]["unavailable"]["gpu"], report["sensors"][0]["reason"]);
     // Nobody asked for them.
     assert_eq!(amd(&["gpu"]).output().unwrap().status.code(), Some(0));
+}
+
+/// What it says of the stores.
+fn stores(told: &str) -> String {
+    let stores = told.lines().skip_while(|line| !line.starts_with("store"));
+    stores.take_while(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn every_store_is_asked_and_what_is_wrong_with_one_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let _settings = machine_hidden();
+    let path = |name: &str| folder.path().join(name);
+    let copied = runlore().arg("copy").arg(data()).arg(path("good.db")).output().unwrap();
+    assert!(copied.status.success(), "{copied:?}");
+    let good = fs::read(path("good.db")).unwrap();
+    let page = usize::from(u16::from_be_bytes([good[16], good[17]]));
+    let mut broken = good.clone();
+    // The runs can be listed; the last page is of something else.
+    broken[good.len() - page..].fill(0xa5);
+    fs::write(path("broken.db"), broken).unwrap();
+    let mut foreign = good;
+    foreign[68..72].fill(7);
+    fs::write(path("foreign.db"), foreign).unwrap();
+    let mut all = String::new();
+    for store in ["good.db", "broken.db", "foreign.db", "sqllite://x", "sqlite:x", "not-yet.db"] {
+        let told = told_by(&mut doctor(&folder, &["mem", "--store", store]));
+        let is_fine = !told.contains("exit code");
+        assert_eq!(is_fine, told.contains("All is well"), "{told}");
+        all += &format!("{}{}\n\n", stores(&told), if is_fine { "fine" } else { "a finding" });
+    }
+    insta::assert_snapshot!(all.replace(folder.path().to_str().unwrap(), "HERE"), @r#"
+    store  good.db
+               it has 4 runs
+    fine
+
+    store  broken.db
+               HERE/broken.db is damaged: save what can be saved with `sqlite3 HERE/broken.db .recover`, and record into a new file: database disk image is malformed
+    a finding
+
+    store  foreign.db
+               HERE/foreign.db is a database of another program: give a file that Runlore made, or a new one
+    a finding
+
+    store  sqllite://x
+               no store for `sqllite://` that could be read: give a folder, a file, or a URI that begins with one of jsonl://, sqlite://
+    a finding
+
+    store  sqlite:x
+               `sqlite:x` lacks slashes: write `sqlite://x`
+    a finding
+
+    store  not-yet.db, which the first run makes
+    fine
+    "#);
+}
+
+#[test]
+fn all_stores_of_the_settings_are_shown_with_what_waits_for_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = "databases:\n  sqlite:\n    enabled: yes\n";
+    fs::write(folder.path().join("settings.yaml"), settings).unwrap();
+    // A database that cannot be made, because a folder has its name.
+    fs::create_dir_all(folder.path().join("runlore/runlore.db")).unwrap();
+    let told = told_by(runlore().current_dir(&folder).arg("demo"));
+    assert!(told.contains(", of which 9 records wait on disk: "), "{told}");
+    fs::remove_dir(folder.path().join("runlore/runlore.db")).unwrap();
+    let report = report(&mut doctor(&folder, &["mem", "--json"]));
+    let (stores, spools) = (&report["stores"], &report["spools"]);
+    let database = serde_json::json!({"path": "sqlite://runlore/runlore.db", "exists": false});
+    assert_eq!(stores[0], database);
+    assert_eq!((&stores[1]["path"], &stores[1]["runs"]), (&"./runlore".into(), &1.into()));
+    let store = spools[0]["store"].as_str().unwrap();
+    assert!(store.ends_with("/runlore/runlore.db"), "{spools}");
+    assert_eq!((&spools[0]["folder"], spools.as_array().unwrap().len()), (&"runlore".into(), 1));
+}
+
+/// Of a database that was deleted, what killed programs left is beside where it was.
+#[cfg(unix)]
+#[test]
+fn what_was_left_for_a_database_that_is_not_there_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = |args: &[&str]| {
+        let mut command = runlore();
+        command.current_dir(&folder).args(["--store", "data/runs.db"]).args(args);
+        told_by(&mut command)
+    };
+    here(&["run", "--", "sh", "-c", "kill -9 $PPID"]);
+    assert!(folder.path().join("data/.rings").exists());
+    _ = fs::remove_file(folder.path().join("data/runs.db"));
+    let told = here(&["recover"]);
+    assert!(told.starts_with("recovered from 1 process that died"), "{told}");
+    assert!(here(&["ls"]).contains("UNKNOWN"));
 }

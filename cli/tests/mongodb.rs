@@ -59,13 +59,16 @@ fn a_server_that_is_away_is_told_and_what_waits_for_it_is_shown() {
     assert!(told.contains("records wait in") && told.contains("recorded run"), "{told}");
     let doctor = here(&["doctor", "mem", "--json"]).output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
-    assert_eq!(report["store"]["answers"], false);
-    let reason = report["store"]["reason"].as_str().unwrap();
+    assert_eq!(report["stores"][0]["answers"], false);
+    let reason = report["stores"][0]["reason"].as_str().unwrap();
     assert!(reason.starts_with("no MongoDB server answers at mongodb://"), "{reason}");
     let spool = &report["spools"][0];
     assert!(spool["store"].as_str().unwrap().ends_with("localhost:1/lab"), "{spool}");
     let text = told_by(&mut here(&["doctor", "mem"]));
     assert!(text.contains("no MongoDB server answers at"), "{text}");
     assert!(text.contains("of records wait for mongodb://"), "{text}");
-    assert!(!format!("{told}{report}{text}").contains("hunter2"));
+    let to = "mongodb://ann:hunter2@localhost:1/other";
+    let replayed = told_by(&mut here(&["replay", "runlore/mongodb", "--to", to]));
+    assert!(replayed.contains("localhost:1/other") && replayed.contains("--to"), "{replayed}");
+    assert!(!format!("{told}{report}{text}{replayed}").contains("hunter2"));
 }

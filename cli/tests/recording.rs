@@ -35,6 +35,21 @@ fn the_demo_leaves_something_to_look_at() {
     "#);
 }
 
+#[test]
+fn all_stores_of_the_settings_are_recorded_into() {
+    let _settings = times_hidden();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = "databases:\n  sqlite:\n    enabled: yes\n";
+    std::fs::write(folder.path().join("settings.yaml"), settings).unwrap();
+    let here = |args: &[&str]| told_by(runlore().current_dir(&folder).args(args));
+    insta::assert_snapshot!(here(&["demo"]), @r#"recorded run [id] in sqlite://runlore/runlore.db and ./runlore; `runlore tree demo --values` shows it"#);
+    here(&["run", "--name", "both", "--", "true"]);
+    for store in ["runlore", "runlore/runlore.db"] {
+        let runs = here(&["--store", store, "ls"]);
+        assert!(runs.contains("demo") && runs.contains("both"), "{store}: {runs}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_real_run_tells_what_its_tasks_used() {

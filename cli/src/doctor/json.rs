@@ -1,12 +1,14 @@
 //! The report as one JSON object; `docs/telemetry.md` tells what it holds.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use runlore::Spooled;
 use runlore::telemetry::{Sensor, SensorState};
 use serde_json::{Map, Value, json};
 
-use super::Report;
+use super::{Asked, Report};
+use crate::replay::as_json;
 
 pub(super) fn of(report: &Report<'_>) -> Value {
     let types = report.types.iter().map(|(one, cost)| {
@@ -28,33 +30,33 @@ pub(super) fn of(report: &Report<'_>) -> Value {
             "cost_ns": nanoseconds(report.cost_of_machine),
         },
         "machine": report.machine,
-        "store": store(report),
+        "stores": report.stores.iter().map(store).collect::<Vec<_>>(),
         "spools": report.spooled.iter().map(spool).collect::<Vec<_>>(),
         "sensors": report.sensors.iter().map(sensor).collect::<Vec<_>>(),
         "findings": report.findings().map(|sensor| &sensor.field).collect::<Vec<_>>(),
     })
 }
 
-fn store(report: &Report<'_>) -> Value {
-    let mut told = json!({
-        "path": report.store.display().to_string(),
-        "exists": report.store.path().map(|path| path.exists()),
-    });
-    if let Some(server) = &report.server {
-        told["answers"] = server.runs.is_ok().into();
-        match &server.runs {
-            Ok(runs) => told["runs"] = (*runs).into(),
-            Err(why) => told["reason"] = why.as_str().into(),
-        }
-        told["problems"] = server.problems.clone().into();
+fn store(asked: &Asked) -> Value {
+    let mut told = json!({"path": asked.store.display().to_string(), "exists": asked.exists});
+    if asked.exists.is_none() {
+        told["answers"] = asked.runs.as_ref().is_some_and(Result::is_ok).into();
+    }
+    match &asked.runs {
+        Some(Ok(runs)) => told["runs"] = (*runs).into(),
+        Some(Err(why)) => told["reason"] = why.as_str().into(),
+        None => {}
+    }
+    if !asked.problems.is_empty() {
+        told["problems"] = asked.problems.clone().into();
     }
     told
 }
 
-fn spool(spooled: &Spooled) -> Value {
-    json!({
-        "workflow_id": spooled.workflow_id, "store": spooled.store, "bytes": spooled.bytes,
-    })
+fn spool((folder, spooled): &(PathBuf, Spooled)) -> Value {
+    let mut told = as_json(spooled);
+    told["folder"] = folder.display().to_string().into();
+    told
 }
 
 fn sensor(sensor: &Sensor) -> Value {

@@ -6,9 +6,10 @@ use runlore::query::text::{human_duration, printable};
 use runlore::settings::{Key, Settings};
 use runlore::telemetry::{Sensor, SensorState, TelemetryType};
 
-use super::Report;
+use super::{Asked, Report};
 use crate::machine;
 use crate::out::{BOLD, DIM, RED};
+use crate::replay::waits;
 use crate::table::{self, Cell};
 use crate::units::{bytes, counted, measured};
 
@@ -67,27 +68,31 @@ fn summary(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     if let Some(gpus) = &about.gpu {
         line(out, "", &machine::gpus(gpus))?;
     }
-    let is_missing = report.store.path().is_some_and(|path| !path.exists());
+    report.stores.iter().try_for_each(|asked| store(out, asked))?;
+    for (folder, spooled) in &report.spooled {
+        let text = match &spooled.problem {
+            Some(problem) => format!("{}: {problem}", bytes(spooled.bytes)),
+            None => waits(folder, spooled),
+        };
+        line(out, "spool", &text)?;
+    }
+    report.unreadable.iter().try_for_each(|why| line(out, "spool", why))
+}
+
+fn store(out: &mut impl Write, asked: &Asked) -> io::Result<()> {
+    let is_missing = asked.exists == Some(false) && asked.runs.is_none();
     let made = if is_missing { ", which the first run makes" } else { "" };
-    line(out, "store", &format!("{}{made}", report.store.display()))?;
-    if let Some(server) = &report.server {
-        match &server.runs {
-            Ok(runs) => {
-                let runs = counted(*runs as u64, "run", "runs");
-                line(out, "", &format!("it answers, and has {runs}"))?;
-            }
-            Err(why) => line(out, "", why)?,
+    line(out, "store", &format!("{}{made}", asked.store.display()))?;
+    let answers = if asked.exists.is_none() { "it answers, and has" } else { "it has" };
+    match &asked.runs {
+        Some(Ok(runs)) => {
+            let runs = counted(*runs as u64, "run", "runs");
+            line(out, "", &format!("{answers} {runs}"))?;
         }
-        for problem in &server.problems {
-            line(out, "", problem)?;
-        }
+        Some(Err(why)) => line(out, "", why)?,
+        None => {}
     }
-    for spooled in &report.spooled {
-        let store = spooled.store.as_deref().unwrap_or("a store without a name");
-        let size = bytes(spooled.bytes);
-        line(out, "spool", &format!("{size} of records wait for {store}: see runlore replay"))?;
-    }
-    Ok(())
+    asked.problems.iter().try_for_each(|problem| line(out, "", problem))
 }
 
 fn line(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {
@@ -130,7 +135,13 @@ fn missing(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     }
     if reasons.is_empty() {
         let fields = counted(report.sensors.len() as u64, "field", "fields");
-        return writeln!(out, "\nAll is well: {fields} can be read.");
+        return match report.has_problem() {
+            true => writeln!(
+                out,
+                "\n{RED}Something is wrong with a store, see above;{RED:#} {fields} can be read."
+            ),
+            false => writeln!(out, "\nAll is well: {fields} can be read."),
+        };
     }
     let lost: usize = reasons.iter().map(|(.., sensors)| sensors.len()).sum();
     let fields = counted(report.sensors.len() as u64, "field", "fields");
