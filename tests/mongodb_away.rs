@@ -160,9 +160,12 @@ fn for_a_while() {
     parts.next();
     server.restart(&[Want::Durability]);
     parts.next();
-    let (folder, _) = parts.end();
-    // What the end of the run was too short for, on a busy machine.
-    runlore::replay(queues(&folder), &uri, |_| ()).unwrap();
+    let (folder, waiting) = parts.end();
+    // On a busy machine, the end of the run may be too short for its last record.
+    assert!(waiting <= 1, "{waiting}");
+    assert_eq!(stored(&uri, "tasks").len() as u64, tasks());
+    let left = runlore::replay(queues(&folder), &uri, |_| ()).unwrap();
+    assert_eq!(left.records, waiting);
     assert_each_once(&uri);
     tried("a MongoDB server killed and back", format!("{} tasks, by itself", tasks()));
 }
