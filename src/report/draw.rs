@@ -399,8 +399,9 @@ impl<'a> Drawing<'a> {
             .collect();
         for area in self.areas.clone() {
             let here = short.iter().filter(|(areas, ..)| areas.iter().any(|it| it.top == area.top));
-            let spans = here.map(|(_, (from, to), level)| (*from, *to, *level)).collect();
-            for (from, to, level) in stretches_of(spans) {
+            let spans: Vec<(f64, f64, Level)> =
+                here.map(|(_, (from, to), level)| (*from, *to, *level)).collect();
+            for (from, to, level) in stretches_of(&spans) {
                 self.to.empty(
                     "rect",
                     &[
@@ -536,7 +537,7 @@ fn free(x: f64, area: Area, taken: &[(f64, f64)]) -> Option<(f64, f64)> {
 }
 
 /// Spans that may overlap as stretches that do not: each is as bad as the worst that is there.
-fn stretches_of(spans: Vec<(f64, f64, Level)>) -> Vec<(f64, f64, Level)> {
+fn stretches_of(spans: &[(f64, f64, Level)]) -> Vec<(f64, f64, Level)> {
     let mut edges: Vec<f64> = spans.iter().flat_map(|&(from, to, _)| [from, to]).collect();
     edges.sort_by(f64::total_cmp);
     edges.dedup();
@@ -559,7 +560,7 @@ mod tests {
 
     #[test]
     fn what_overlaps_is_painted_once_as_the_worst_of_it() {
-        let spans = vec![
+        let spans = [
             (10.0, 40.0, Level::Info),
             (20.0, 30.0, Level::Critical),
             (30.0, 50.0, Level::Info),
@@ -571,7 +572,7 @@ mod tests {
             (30.0, 50.0, Level::Info),
             (70.0, 80.0, Level::Warning),
         ];
-        assert_eq!(stretches_of(spans), expected);
+        assert_eq!(stretches_of(&spans), expected);
     }
 
     #[test]
