@@ -3,11 +3,12 @@
 pub use inventory;
 
 pub use crate::instrument::{
-    AsyncTask, Captured, Inputs, Outputs, TaskSlot, Tasked, encode_tensor, outcome_levels,
+    AsyncTask, Captured, Inputs, Outputs, TaskSlot, Tasked, Wait, encode_tensors, outcome_levels,
     value_levels,
 };
 pub use crate::ml::{Forward, tensors};
 pub use crate::pipeline::{Site, SiteEntry, SiteSpec};
+pub use crate::record::Inspect;
 pub use crate::telemetry::{TelemetryChoice, TelemetryType};
 pub use crate::{
     __generated as generated, __metadata as metadata, __outcome as outcome, __success as success,

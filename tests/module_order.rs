@@ -111,7 +111,8 @@ fn a_module_uses_those_above_it() {
             wrong.push(format!("{module} is not in the list"));
             continue;
         };
-        for name in used(&code(&path)) {
+        // Exported macros stand at the root, whichever module they are of.
+        for name in used(&code(&path)).into_iter().filter(|name| !name.starts_with("__")) {
             let owner = at_root.get(&name).unwrap_or(&name);
             seen += 1;
             match listed.get(owner) {

@@ -27,11 +27,37 @@ impl std::error::Error for Diverged {}
 
 /// Runs `work` in a workflow of its own and returns what was recorded.
 fn trained(work: impl FnOnce(&WorkflowRun)) -> MemoryStore {
+    let store = recorded(work);
+    check_times_and_links(&store);
+    store
+}
+
+/// The same, of loops that are not gone round one inside the other.
+fn recorded(work: impl FnOnce(&WorkflowRun)) -> MemoryStore {
     let store = MemoryStore::new();
     let run = runlore::workflow("train").store(store.clone()).start().unwrap();
     work(&run);
     run.finish().unwrap();
     store
+}
+
+/// However an iteration was left, it began before it ended, inside the task above it.
+fn check_times_and_links(store: &MemoryStore) {
+    // The clock of the day is adjusted meanwhile; durations are by another.
+    const ADJUSTED: f64 = 0.1;
+    let tasks = store.tasks();
+    for task in &tasks {
+        let times = |task: &TaskObject| (task.started_at.unwrap(), task.ended_at.unwrap());
+        let (start, end) = times(task);
+        assert!(start <= end, "{}", task.name());
+        let Some(parent) = &task.parent_task_id else { continue };
+        let parent = tasks.iter().find(|task| task.task_id == *parent).expect("what is above it");
+        let around = times(parent);
+        assert!(start >= around.0 - ADJUSTED && end <= around.1 + ADJUSTED, "{}", task.name());
+        assert!(task.duration_ns <= parent.duration_ns, "{}", task.name());
+        let is_batch = task.name().ends_with("_batch_iteration");
+        assert!(!is_batch || parent.name() == "epochs_loop_iteration", "{}", parent.name());
+    }
 }
 
 /// In the order in which they ended, which on one thread is that of the records.
@@ -320,7 +346,7 @@ fn what_a_batch_does_belongs_to_it() {
 
 #[test]
 fn a_step_that_outlives_its_round_is_told_by_what_came_after() {
-    let store = trained(|run| {
+    let store = recorded(|run| {
         let steps: Vec<_> = run.iterate("train_batch", 0..2).collect();
         drop(steps);
         let mut left = run.iterate("validation_batch", 0..2);

@@ -8,7 +8,7 @@ use syn::{Error, Expr, ExprPath, Ident, Lit, LitStr, Path, Result, Token, parent
 use crate::errors::Errors;
 use crate::nearest::suggestion;
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "name",
     "output",
     "outputs",
@@ -24,6 +24,7 @@ const NAMES: [&str; 17] = [
     "summarise",
     "fail_if",
     "tensors",
+    "sync",
     "future",
     "crate",
 ];
@@ -49,6 +50,8 @@ pub(crate) struct Args {
     pub(crate) fail_if: Option<Expr>,
     pub(crate) future: Option<Span>,
     pub(crate) tensors: Option<Path>,
+    /// Where it is said that the device is waited for.
+    pub(crate) sync: Option<Span>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -153,6 +156,10 @@ impl Args {
             "tensors" => {
                 equals(input, &word, "a crate", " = runlore_burn")?;
                 self.tensors = Some(input.call(Path::parse_mod_style)?);
+            }
+            "sync" => {
+                at_task(input, &word)?;
+                self.sync = Some(word.span());
             }
             "crate" => {
                 equals(input, &word, "a path", " = path::to::runlore")?;
@@ -299,6 +306,15 @@ pub(crate) fn equals(input: ParseStream<'_>, word: &Ident, what: &str, usage: &s
 pub(crate) fn string(input: ParseStream<'_>, word: &Ident) -> Result<LitStr> {
     equals(input, word, "a string", " = \"…\"")?;
     literal(input, &format!("`{word}` takes a string: write `{word} = \"…\"`"))
+}
+
+/// `sync = "task"`
+pub(crate) fn at_task(input: ParseStream<'_>, word: &Ident) -> Result<()> {
+    let when = string(input, word)?;
+    if when.value() != "task" {
+        return Err(Error::new(when.span(), "`sync` takes only `\"task\"`"));
+    }
+    Ok(())
 }
 
 pub(crate) fn literal(input: ParseStream<'_>, expected: &str) -> Result<LitStr> {

@@ -48,6 +48,14 @@ impl Args {
     }
 
     fn check_future(&self, function: &Function, errors: &mut Errors) {
+        let is_future =
+            function.sig.asyncness.is_some() || function.is_deferred(self.future.is_some());
+        if let Some(sync) = self.sync.filter(|_| is_future) {
+            errors.push(Error::new(
+                sync,
+                "`sync` would block the thread that polls the future: wait for the device in the body",
+            ));
+        }
         match self.future {
             Some(future) if function.sig.asyncness.is_some() => errors.push(Error::new(
                 future,
@@ -151,6 +159,20 @@ mod tests {
         );
         assert_eq!(misfits(quote!(outputs("a", "b")), pair.clone()), [""; 0]);
         assert_eq!(misfits(quote!(outputs("a", "b", "c")), pair), ["3 names for a tuple of 2"]);
+    }
+
+    #[test]
+    fn a_future_does_not_wait_for_a_device() {
+        let complaint =
+            "`sync` would block the thread that polls the future: wait for the device in the body";
+        let function = quote!(
+            async fn f() {}
+        );
+        assert_eq!(misfits(quote!(sync = "task"), function), [complaint]);
+        let function = quote!(
+            fn f() {}
+        );
+        assert_eq!(misfits(quote!(sync = "task"), function), [""; 0]);
     }
 
     #[test]

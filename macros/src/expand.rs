@@ -10,6 +10,7 @@ use syn::{
 
 use crate::args::{Args, Output, label};
 use crate::body::{self, Body};
+use crate::forward;
 use crate::function::{Function, Parameter, Returned};
 use crate::site::{Location, Site};
 use crate::source;
@@ -111,19 +112,64 @@ impl<'a> Plan<'a> {
         let Self { rl, .. } = self;
         let (allow, capture, outcome) = (self.allow(), self.capture(), self.outcome());
         let run = self.closure(body);
+        let waits =
+            self.args.sync.is_some() && !matches!(self.function.returned(), Returned::Never);
+        let (wait, inputs, waiting) = if waits {
+            let (wait, inputs, waiting) = self.wait();
+            (Some(wait), Some(inputs), waiting)
+        } else {
+            (None, None, quote_spanned!(Span::mixed_site()=> __body))
+        };
         quote_spanned! {Span::mixed_site()=>
             let mut __slot = #rl::TaskSlot::new();
+            #wait
             if #rl::enabled() {
                 #allow
                 __slot.begin(&__SITE, #capture);
+                #inputs
             }
             let __body = #run;
             if __slot.is_armed() {
-                __slot.run(__body, #outcome)
+                __slot.run(#waiting, #outcome)
             } else {
                 __body()
             }
         }
+    }
+
+    /// How a task waits for its device: what it remembers, how it gets to know the arguments, and the body with the wait after
+    /// it.
+    fn wait(&self) -> (TokenStream, TokenStream, TokenStream) {
+        let Self { rl, .. } = self;
+        let tensors = self.args.tensors.as_ref();
+        let look = |value: &TokenStream| forward::look(rl, tensors, value, "runlore_tensor");
+        let parameters = self.function.parameters.iter();
+        let inputs = parameters.filter(|it| !label(&it.ident).starts_with('_')).map(|parameter| {
+            let Parameter { ident, cfg, .. } = parameter;
+            let look = look(&quote_spanned!(Span::mixed_site()=> &#ident));
+            quote_spanned! {Span::mixed_site()=>
+                #(#cfg)*
+                {
+                    let __see = &mut |__tensor: &dyn #rl::Inspect| __wait.input(__tensor);
+                    #look;
+                }
+            }
+        });
+        let look = look(&quote_spanned!(Span::mixed_site()=> __ok));
+        let waiting = quote_spanned! {Span::mixed_site()=>
+            move || {
+                let __out = __body();
+                __wait.until(|__see| {
+                    if let ::core::option::Option::Some(__ok) = #rl::success!(&__out) #look
+                });
+                __out
+            }
+        };
+        (
+            quote_spanned!(Span::mixed_site()=> let mut __wait = #rl::Wait::default();),
+            quote!(#(#inputs)*),
+            waiting,
+        )
     }
 
     fn async_fn(&self, body: &Body) -> TokenStream {
@@ -288,23 +334,27 @@ impl<'a> Plan<'a> {
         let rl = &self.rl;
         let kind = Ident::new(kind, Span::mixed_site());
         let index = Literal::usize_unsuffixed(index);
-        let Some(tensors) = &self.args.tensors else {
-            return quote_spanned!(Span::mixed_site()=> #rl::#kind!(#to, #index, #value););
-        };
-        quote_spanned! {Span::mixed_site()=>
-            #to.#kind(#index, |__to| {
-                #[allow(unused_imports)]
-                use #tensors::__private::tensors::*;
-                let mut __is_tensor = false;
-                (&&Probe(&#value)).runlore_tensor(&mut |__tensor| {
-                    __is_tensor = true;
-                    #rl::encode_tensor(__tensor, __to);
-                });
-                if !__is_tensor {
-                    #rl::value!(__to, #value);
+        // What is waited for is not outstanding.
+        let settled = self
+            .args
+            .sync
+            .map(|_| quote_spanned!(Span::mixed_site()=> __to.set_outstanding(false);));
+        let copy = match &self.args.tensors {
+            None if settled.is_none() => {
+                return quote_spanned!(Span::mixed_site()=> #rl::#kind!(#to, #index, #value););
+            }
+            None => quote_spanned!(Span::mixed_site()=> #rl::value!(__to, #value);),
+            tensors => {
+                let value_of = quote_spanned!(Span::mixed_site()=> &#value);
+                let look = forward::look(rl, tensors.as_ref(), &value_of, "runlore_tensors");
+                quote_spanned! {Span::mixed_site()=>
+                    if !#rl::encode_tensors(__to, |__see| #look) {
+                        #rl::value!(__to, #value);
+                    }
                 }
-            });
-        }
+            }
+        };
+        quote_spanned!(Span::mixed_site()=> #to.#kind(#index, |__to| { #copy #settled });)
     }
 
     /// The closure that copies the arguments.

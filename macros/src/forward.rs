@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, LitStr, Path, Result, ReturnType};
 
-use crate::args::{equals, label, separated, string};
+use crate::args::{at_task, equals, label, separated, string};
 use crate::body::Body;
 use crate::errors::Errors;
 use crate::expand::nameable;
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     name: Option<LitStr>,
     training: Option<Expr>,
     tensors: Option<Path>,
-    pub(crate) waits: bool,
+    waits: bool,
     krate: Option<Path>,
 }
 
@@ -63,10 +63,7 @@ impl Args {
                 self.tensors = Some(input.call(Path::parse_mod_style)?);
             }
             "sync" => {
-                let when = string(input, &word)?;
-                if when.value() != "task" {
-                    return Err(Error::new(when.span(), "`sync` takes only `\"task\"`"));
-                }
+                at_task(input, &word)?;
                 self.waits = true;
             }
             "crate" => {
@@ -93,35 +90,47 @@ impl Args {
 
     /// Shows a value to `see`, if it is a tensor; or a module, by `what`.
     pub(crate) fn look(&self, value: &TokenStream, what: &str) -> TokenStream {
-        let rl = self.runtime();
-        let tensors = match &self.tensors {
-            Some(path) => quote_spanned!(Span::mixed_site()=> #path::__private::tensors),
-            None => quote_spanned!(Span::mixed_site()=> #rl::tensors),
-        };
-        let method = Ident::new(what, Span::mixed_site());
-        quote_spanned! {Span::mixed_site()=>
-            {
-                #[allow(unused_imports)]
-                use #tensors::*;
-                (&&Probe(#value)).#method(__see)
-            }
-        }
+        look(&self.runtime(), self.tensors.as_ref(), value, what)
+    }
+
+    /// Lets a pass that has not begun wait for its device, where that is asked for.
+    pub(crate) fn sync(&self) -> Option<TokenStream> {
+        self.waits.then(|| quote_spanned!(Span::mixed_site()=> .sync()))
     }
 
     /// How a pass ends with what came out.
     pub(crate) fn end(&self) -> TokenStream {
         let rl = self.runtime();
-        let waits = self.waits;
         let look = self.look(&quote_spanned!(Span::mixed_site()=> __ok), "runlore_tensor");
         quote_spanned! {Span::mixed_site()=>
             __pass.end(
                 &__out,
-                #waits,
                 |__ret, __see| {
                     if let ::core::option::Option::Some(__ok) = #rl::success!(__ret) #look
                 },
                 |__ret, __outputs| #rl::outcome!(__outputs, __ret),
             );
+        }
+    }
+}
+
+/// Shows a value to `see`, by what the crate that knows tensors says of it.
+pub(crate) fn look(
+    rl: &TokenStream,
+    tensors: Option<&Path>,
+    value: &TokenStream,
+    what: &str,
+) -> TokenStream {
+    let tensors = match tensors {
+        Some(path) => quote_spanned!(Span::mixed_site()=> #path::__private::tensors),
+        None => quote_spanned!(Span::mixed_site()=> #rl::tensors),
+    };
+    let method = Ident::new(what, Span::mixed_site());
+    quote_spanned! {Span::mixed_site()=>
+        {
+            #[allow(unused_imports)]
+            use #tensors::*;
+            (&&&Probe(#value)).#method(__see)
         }
     }
 }
@@ -188,13 +197,13 @@ pub(crate) fn expand(args: &Args, function: &Function, body: &Body) -> TokenStre
             quote!(#arrow #ty)
         }
     };
-    let (head, attrs, end) = (&function.head, &body.attrs, args.end());
+    let (head, attrs, sync, end) = (&function.head, &body.attrs, args.sync(), args.end());
     let mut inner = Group::new(Delimiter::Brace, quote!(#(#stmts)*));
     inner.set_span(body.block.span());
     let work = quote_spanned! {Span::mixed_site()=>
         #site
         #rl::inventory::submit! { #rl::SiteEntry::new(&__SITE) }
-        let __pass = #rl::Forward::model_at(&__SITE, #name);
+        let __pass = #rl::Forward::model_at(&__SITE, #name) #sync;
         #(#inputs)*
         #training
         let __pass = __pass.start();

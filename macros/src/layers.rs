@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, ExprAsync, ExprMethodCall, Item, Member, Stmt};
+use syn::{Expr, ExprAsync, ExprMethodCall, Item, Member, Stmt, UnOp};
 
 use crate::forward::{self, Args};
 use crate::source;
@@ -51,22 +51,35 @@ impl Layers<'_> {
         None
     }
 
-    /// `self.fc1.forward(x)`: the arguments are evaluated first, because layers that are called in them come before this
-    /// one. By a `match`, in which what they borrow lives long enough.
+    /// `self.fc1.forward(x)`: the layer is found and the arguments are evaluated before the pass begins, in the order in which they
+    /// stand, because layers that are called in them come before this one. By a `match`, in which what they borrow lives long enough;
+    /// in parentheses, or at the beginning of a statement it would be one.
     fn call_of_layer(&self, call: &ExprMethodCall) -> Option<TokenStream> {
         let layer = Layer::of(&call.receiver)?;
-        let names: Vec<Ident> = (0..call.args.len())
-            .map(|index| Ident::new(&format!("__argument_{index}"), Span::mixed_site()))
+        let ExprMethodCall { attrs, method, turbofish, args, .. } = call;
+        let mut first = FirstOf::default();
+        let receiver = first.place(&call.receiver);
+        // What stands at the end and does nothing stays where it is: in a variable a `&mut` would be gone after the call, and a closure
+        // would not know its types.
+        let last = args.iter().rposition(|arg| !does_nothing(arg)).map_or(0, |at| at + 1);
+        let args: Vec<TokenStream> = args
+            .iter()
+            .enumerate()
+            .map(|(at, arg)| match at < last {
+                true => first.value(arg),
+                false => arg.to_token_stream(),
+            })
             .collect();
-        let values = &call.args;
-        let ExprMethodCall { attrs, receiver, method, turbofish, .. } = call;
-        let first = &names[0];
-        let input = quote_spanned!(Span::mixed_site()=> &#first);
-        let out = quote!(#receiver.#method #turbofish (#(#names),*));
-        let recorded = self.recorded_call(&layer, &call.method, &input, &out);
+        let input = match call.args.first()? {
+            Expr::Closure(_) => None,
+            _ => args.first().map(|first| quote_spanned!(Span::mixed_site()=> &#first)),
+        };
+        let out = quote!(#receiver.#method #turbofish (#(#args),*));
+        let recorded = self.recorded_call(&layer, method, input.as_ref(), &out);
+        let FirstOf { names, values } = first;
         Some(quote_spanned! {Span::mixed_site()=>
             #(#attrs)*
-            match (#values,) { (#(#names,)*) => { #recorded } }
+            (match (#(#values,)*) { (#(#names,)*) => { #recorded } })
         })
     }
 
@@ -77,10 +90,10 @@ impl Layers<'_> {
         let ExprMethodCall { attrs, receiver, method, turbofish, args, .. } = call;
         let input = quote_spanned!(Span::mixed_site()=> __input);
         let out = quote_spanned!(Span::mixed_site()=> __input.#method #turbofish (#args));
-        let recorded = self.recorded_call(&layer, &call.method, &input, &out);
+        let recorded = self.recorded_call(&layer, &call.method, Some(&input), &out);
         Some(quote_spanned! {Span::mixed_site()=>
             #(#attrs)*
-            match (&#receiver,) { (__input,) => { #recorded } }
+            (match (&#receiver,) { (__input,) => { #recorded } })
         })
     }
 
@@ -88,7 +101,7 @@ impl Layers<'_> {
         &self,
         layer: &Layer<'_>,
         at: &Ident,
-        input: &TokenStream,
+        input: Option<&TokenStream>,
         call: &TokenStream,
     ) -> TokenStream {
         let rl = self.args.runtime();
@@ -101,17 +114,79 @@ impl Layers<'_> {
                 let __pass = __pass.module(#rl::type_name_of(&#place), #is_field, |__see| #look);
             }
         });
-        let look = self.args.look(input, "runlore_tensor");
-        let end = self.args.end();
+        let input = input.map(|input| {
+            let look = self.args.look(input, "runlore_tensor");
+            quote_spanned!(Span::mixed_site()=> .input_with("tensor", |__see| #look))
+        });
+        let (sync, end) = (self.args.sync(), self.args.end());
         quote_spanned! {Span::mixed_site()=>
             #site
-            let __pass = #rl::Forward::layer_at(&__SITE);
+            let __pass = #rl::Forward::layer_at(&__SITE) #sync;
             #module
-            let __pass = __pass.input_with("tensor", |__see| #look).start();
+            let __pass = __pass #input .start();
             let __out = #call;
             #end
             __out
         }
+    }
+}
+
+/// What is evaluated before a call, in the order in which it would be in it.
+#[derive(Default)]
+struct FirstOf {
+    names: Vec<TokenStream>,
+    values: Vec<TokenStream>,
+}
+
+impl FirstOf {
+    /// Evaluates a value; what it is called in the call.
+    fn value(&mut self, expr: &Expr) -> TokenStream {
+        let name = Ident::new(&format!("__first_{}", self.names.len()), Span::mixed_site());
+        self.names.push(name.to_token_stream());
+        self.values.push(expr.to_token_stream());
+        name.into_token_stream()
+    }
+
+    /// Evaluates what has to be evaluated to find a place; the place in the call. A value that is no place becomes one, which the call
+    /// may change.
+    fn place(&mut self, expr: &Expr) -> TokenStream {
+        match expr {
+            expr if is_place(expr) => expr.to_token_stream(),
+            Expr::Paren(inner) => self.place(&inner.expr),
+            Expr::Group(inner) => self.place(&inner.expr),
+            Expr::Field(field) => {
+                let (base, member) = (self.place(&field.base), &field.member);
+                quote!(#base.#member)
+            }
+            Expr::Index(index) => {
+                let base = self.place(&index.expr);
+                let at = match does_nothing(&index.index) {
+                    true => index.index.to_token_stream(),
+                    false => self.value(&index.index),
+                };
+                quote!(#base[#at])
+            }
+            Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => {
+                let inner = self.place(&unary.expr);
+                quote!((*#inner))
+            }
+            expr => {
+                let place = self.value(expr);
+                if let Some(name) = self.names.last_mut() {
+                    *name = quote_spanned!(Span::mixed_site()=> mut #name);
+                }
+                place
+            }
+        }
+    }
+}
+
+/// Whether evaluating it changes nothing, so that it may as well be evaluated later.
+fn does_nothing(expr: &Expr) -> bool {
+    match expr {
+        Expr::Lit(_) | Expr::Closure(_) => true,
+        Expr::Reference(reference) => is_place(&reference.expr),
+        expr => is_place(expr),
     }
 }
 

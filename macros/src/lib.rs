@@ -109,7 +109,8 @@ use site::Location;
 /// |---|---|
 /// | `telemetry = "none"` | nothing about the machine; `"light"` the cheapest, `"default"` what the settings say |
 /// | `telemetry(cpu, mem)`, `telemetry = (cpu, mem)` | only these types, out of `cpu`, `per_cpu`, `process_info`, `mem`, `disk`, `network`, `gpu`, `energy` |
-/// | `tensors = runlore_burn` | the crate that knows a framework's tensors: they are recorded by their facts, such as shape and device. Types that implement `runlore::ml::Inspect` are so without it |
+/// | `tensors = runlore_burn` | the crate that knows a framework's tensors: they are recorded by their facts, such as shape and device, and so are tuples, lists and options of them. Types that implement `runlore::ml::Inspect` are so without it. A struct with tensors in it is recorded as any other, by its `Serialize` or `Debug`, which may show data: `skip` it, and name what matters, `used(x = batch.x)` |
+/// | `sync = "task"` | waits for the device of the tensors that the function returns, else of those it gets, before the task ends. Without it the record of an asynchronous device says that work may be outstanding. Not for futures |
 /// | `summarise = "full"` | large values are summarised over all their items instead of within the limits |
 ///
 /// ## Others
@@ -171,7 +172,7 @@ pub fn telemetry_task(
 /// | `tensors = runlore_candle` | the crate that knows the framework's tensors: `runlore_burn`, `runlore_candle`, or one of yours. Without it only types that implement `runlore::ml::Inspect` are tensors |
 /// | `name = "encoder"` | the name of the pass, instead of the type of `self` or the function's name |
 /// | `training = self.training` | whether the model learns from the pass, as a `bool` |
-/// | `sync = "task"` | waits for the device before a pass or a layer ends. Without it the record of an asynchronous device says that work may be outstanding |
+/// | `sync = "task"` | waits for the device before a pass or a layer ends: by the tensors that come out, else by those that go in. Without it the record of an asynchronous device says that work may be outstanding |
 /// | `crate = path::to::runlore` | where to find the crate `runlore` |
 ///
 /// # What it cannot see
@@ -179,7 +180,9 @@ pub fn telemetry_task(
 /// * Calls inside macros (`vec![self.a.forward(x)]`), in nested functions and in `async` blocks, calls by path (`Module::forward(&self.fc1, x)`), calls of
 ///   `self.forward(…)` itself, and layers under other names: put the attribute on those functions, or use `runlore::ml::Forward`.
 /// * Activations that are functions (`x.relu()`), which have no layer.
-/// * The first argument of a layer is looked at before the call: where only the call would tell its type, as in `forward(x.into())`, name the type.
+/// * Tensors in structs. Those in tuples, lists, `Option` and `Result` are seen, and of a tuple with other things in it the first, if it is one.
+/// * A layer and its arguments are evaluated before the call. Where only the call would tell a type, as in `forward(x.into())` or for the parameters of a
+///   closure that is not the last argument, name it.
 /// * An `async fn` is not a forward pass: `#[telemetry_task]` records it.
 #[proc_macro_attribute]
 pub fn telemetry_forward(

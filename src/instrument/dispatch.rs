@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use serde::Serialize;
 
-use super::inspect::encode_tensor;
-use crate::record::{Absent, CaptureValue, Encoder, Inspect, numeric_slice};
+use super::inspect::encode_tensors;
+use crate::record::{Absent, CaptureValue, Encoder, Probe, Tensors, numeric_slice};
 
 /// A reference to a value that is to be recorded.
 #[derive(Debug)]
@@ -44,10 +44,23 @@ macro_rules! level {
     };
 }
 
-level!(
-    /// Tensors, by facts about them.
-    ByTensor, [&&&&&&&&], [T: Inspect + ?Sized], T, |value, to| encode_tensor(value, to)
-);
+/// Tensors, and what is put together of them, by facts about them.
+pub trait ByTensor {
+    /// Writes the value.
+    fn runlore_encode(&self, to: &mut Encoder<'_>);
+}
+
+impl<'a, T: ?Sized> ByTensor for &&&&&&&&Wrap<'a, T>
+where
+    Probe<'a, T>: Tensors,
+{
+    fn runlore_encode(&self, to: &mut Encoder<'_>) {
+        if !encode_tensors(to, |see| Probe(self.0).each(see)) {
+            to.null();
+        }
+    }
+}
+
 level!(
     /// Types that say themselves what to record, numbers, text and slices among them.
     ByFacts, [&&&&&&&], [T: CaptureValue + ?Sized], T, |value, to| value.capture(to)

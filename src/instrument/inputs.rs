@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::inspect::push_outstanding;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::{Site, shed};
 use crate::record::{Absent, Encoder, Limits, is_secret_name};
@@ -97,6 +98,7 @@ pub(crate) fn push_value(
         shed::forget_old(items, MAX_ITEMS / 2);
     }
     let too_much = items.len() > MAX_ITEMS;
+    let mut is_outstanding = false;
     push_item(items, kind, key, |items| {
         let start = items.len();
         if too_much {
@@ -105,12 +107,16 @@ pub(crate) fn push_value(
         }
         let mut encoder = Encoder::new(items, Limits::current(), secret).summarise_whole(whole);
         if catch_unwind(AssertUnwindSafe(|| encode(&mut encoder))).is_ok() {
+            is_outstanding = encoder.is_outstanding();
             return Marks { cut: encoder.was_cut(), redacted: encoder.has_redacted() };
         }
         items.truncate(start);
         Encoder::new(items, Limits::DEFAULT, false).absent(Absent::Panicked);
         Marks::default()
     });
+    if is_outstanding {
+        push_outstanding(items);
+    }
 }
 
 /// What a task gets.

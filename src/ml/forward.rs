@@ -11,10 +11,10 @@ use super::mode;
 use super::profile::Attributes;
 use crate::context;
 use crate::instrument::{
-    Failure, OpenTask, Outputs, Scratch, context_of_new_task, inspect, push_code, push_failure,
-    push_named,
+    Failure, LeftTask, OpenTask, Outputs, Scratch, Wait, context_of_new_task, inspect,
+    is_asynchronous, push_code, push_failure, push_named, push_outstanding,
 };
-use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
+use crate::pipeline::event::{Ending, ItemKind, push_text};
 use crate::pipeline::{Site, settings};
 use crate::record::{Inspect, TensorFacts};
 use crate::settings::{ChildrenMode, ModelScope};
@@ -87,6 +87,37 @@ struct Wanted {
     items: Vec<u8>,
     inputs: Vec<(String, TensorFacts)>,
     how: ChildrenMode,
+    device: Device,
+}
+
+/// What is known of the device that a pass runs on.
+#[derive(Debug, Default)]
+struct Device {
+    /// None where nobody waits for it.
+    wait: Option<Wait>,
+    /// Whether what goes in may still be computed.
+    is_input_asynchronous: bool,
+    /// The same of what comes out; none where no tensor does.
+    is_output_asynchronous: Option<bool>,
+}
+
+impl Device {
+    fn input(&mut self, tensor: &dyn Inspect) {
+        self.is_input_asynchronous |= is_asynchronous(tensor);
+        if let Some(wait) = &mut self.wait {
+            wait.input(tensor);
+        }
+    }
+
+    fn output(&mut self, tensor: &dyn Inspect) {
+        let is_asynchronous = is_asynchronous(tensor);
+        *self.is_output_asynchronous.get_or_insert_default() |= is_asynchronous;
+    }
+
+    /// Of a pass that gives no tensor it is what goes in that tells.
+    fn is_asynchronous(&self) -> bool {
+        self.is_output_asynchronous.unwrap_or(self.is_input_asynchronous)
+    }
 }
 
 impl ChildrenMode {
@@ -138,6 +169,16 @@ impl Forward {
         Self { of, before, training: before.training, wanted }
     }
 
+    /// Waits for the device before the pass ends, so that its duration is all of it: for the tensor that
+    /// [`output`](ForwardPass::output) tells, else for those that go in. Say it before [`input`](Self::input).
+    #[inline]
+    pub fn sync(mut self) -> Self {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.device.wait.get_or_insert_default();
+        }
+        self
+    }
+
     /// Tells a tensor that goes in. A single one is recorded as `tensor`.
     pub fn input(self, name: &str, tensor: &impl Inspect) -> Self {
         self.input_with(name, |see| see(tensor))
@@ -151,11 +192,12 @@ impl Forward {
         name: &str,
         look: impl FnOnce(&mut dyn FnMut(&dyn Inspect)),
     ) -> Self {
-        if let Some(wanted) = &mut self.wanted
-            && wanted.how.inspects()
-        {
+        if let Some(wanted) = &mut self.wanted {
             look(&mut |tensor| {
-                wanted.inputs.extend(inspect(tensor).map(|facts| (name.to_owned(), facts)));
+                wanted.device.input(tensor);
+                if wanted.how.inspects() {
+                    wanted.inputs.extend(inspect(tensor).map(|facts| (name.to_owned(), facts)));
+                }
             });
         }
         self
@@ -244,7 +286,7 @@ fn wanted(
         push_named(&mut items, ItemKind::Used, "training", |to| to.bool(training));
     }
     let how = instrumentation.ml.children_mode;
-    Some(Box::new(Wanted { site, items, inputs: Vec::new(), how }))
+    Some(Box::new(Wanted { site, items, inputs: Vec::new(), how, device: Device::default() }))
 }
 
 /// A layer's attributes; those of one that panics are left out.
@@ -286,27 +328,22 @@ struct Running {
     task: OpenTask,
     items: Scratch,
     inspects: bool,
+    outputs: Vec<TensorFacts>,
+    device: Device,
 }
-
-/// What the record says of a pass on a device that nobody waited for.
-const OUTSTANDING: &str =
-    "the device may have been at work still: `sync = \"task\"` waits for it, and times all of it";
 
 impl ForwardPass {
     fn start(pass: Forward) -> Self {
         let Forward { of, before, training, wanted } = pass;
         let running = wanted.and_then(|wanted| {
             let context = context_of_new_task()?;
-            let Wanted { site, mut items, inputs, how } = *wanted;
-            let is_single = inputs.len() == 1;
-            for (name, facts) in inputs {
-                let name = if is_single { "tensor" } else { &name };
-                push_named(&mut items, ItemKind::Used, name, |to| to.serialize(&facts));
-            }
+            let Wanted { site, mut items, inputs, how, device } = *wanted;
+            push_inputs(&mut items, &inputs);
             let mut items = Scratch::holding(items);
             let task = OpenTask::begin(context, site, how.telemetry(), &mut items, None, true)?;
             items.clear();
-            Some(Box::new(Running { task, items, inspects: how.inspects() }))
+            let (inspects, outputs) = (how.inspects(), Vec::new());
+            Some(Box::new(Running { task, items, inspects, outputs, device }))
         });
         let (inside, models) = match of {
             Of::Model => (Inside::Model, before.models + 1),
@@ -324,11 +361,13 @@ impl ForwardPass {
         self.running.is_some()
     }
 
-    /// Tells the tensor that comes out.
+    /// Tells a tensor that comes out; with [`sync`](Forward::sync) it is waited for.
     pub fn output(&mut self, tensor: &impl Inspect) {
         if let Some(running) = &mut self.running {
-            let facts = running.inspects.then(|| inspect(tensor)).flatten();
-            push_output(&mut running.items, facts.as_ref(), tensor.is_asynchronous());
+            if let Some(wait) = &mut running.device.wait {
+                std::mem::take(wait).until(|see| see(tensor));
+            }
+            running.output(tensor);
         }
     }
 
@@ -348,8 +387,13 @@ impl ForwardPass {
 
     /// Ends the pass.
     pub fn finish(mut self) {
-        if let Some(Running { task, items, .. }) = self.running.take().map(|running| *running) {
-            task.leave(items).end(Ending::Finished);
+        if let Some(mut running) = self.running.take() {
+            // What `output` told was waited for already.
+            if let Some(wait) = &mut running.device.wait {
+                std::mem::take(wait).until(|_| ());
+            }
+            let Running { task, items, outputs, device, .. } = *running;
+            end(task.leave(items), &outputs, &device, Ending::Finished);
         }
     }
 
@@ -359,50 +403,66 @@ impl ForwardPass {
     pub fn end<R>(
         self,
         returned: &R,
-        waits: bool,
         look: impl Fn(&R, &mut dyn FnMut(&dyn Inspect)),
         judge: impl FnOnce(&R, &mut Outputs<'_>),
     ) {
         if self.running.is_some() {
-            self.end_recorded(returned, waits, look, judge);
+            self.end_recorded(returned, look, judge);
         }
     }
 
     fn end_recorded<R>(
         mut self,
         returned: &R,
-        waits: bool,
         look: impl Fn(&R, &mut dyn FnMut(&dyn Inspect)),
         judge: impl FnOnce(&R, &mut Outputs<'_>),
     ) {
-        let Some(running) = self.running.take() else { return };
-        let Running { task, items, inspects } = *running;
-        if waits {
-            // Its panic is no part of the program.
-            _ = catch_unwind(AssertUnwindSafe(|| look(returned, &mut |tensor| tensor.wait())));
+        let Some(mut running) = self.running.take() else { return };
+        if let Some(wait) = &mut running.device.wait {
+            std::mem::take(wait).until(|see| look(returned, see));
         }
+        let Running { task, items, inspects, mut outputs, mut device } = *running;
         let mut left = task.leave(items);
         let ending = left.judge(|outputs| judge(returned, outputs));
-        let (mut facts, mut is_outstanding) = (None, false);
         look(returned, &mut |tensor| {
-            facts = inspects.then(|| inspect(tensor)).flatten();
-            is_outstanding = !waits && tensor.is_asynchronous();
+            device.output(tensor);
+            outputs.extend(inspects.then(|| inspect(tensor)).flatten());
         });
-        push_output(left.items(), facts.as_ref(), is_outstanding);
-        left.end(ending);
+        end(left, &outputs, &device, ending);
     }
 }
 
-fn push_output(items: &mut Vec<u8>, facts: Option<&TensorFacts>, is_outstanding: bool) {
-    if let Some(facts) = facts {
-        push_named(items, ItemKind::Generated, "tensor", |to| to.serialize(facts));
+impl Running {
+    fn output(&mut self, tensor: &dyn Inspect) {
+        self.device.output(tensor);
+        self.outputs.extend(self.inspects.then(|| inspect(tensor)).flatten());
     }
-    if is_outstanding {
-        push_item(items, ItemKind::Unavailable, Key::Name("duration_ns"), |items| {
-            items.extend_from_slice(OUTSTANDING.as_bytes());
-            Marks::default()
-        });
+}
+
+/// Those of one name as a list; a single one of all as `tensor`.
+fn push_inputs(items: &mut Vec<u8>, inputs: &[(String, TensorFacts)]) {
+    for same in inputs.chunk_by(|(one, _), (other, _)| one == other) {
+        let name = if inputs.len() == 1 { "tensor" } else { &same[0].0 };
+        let facts: Vec<&TensorFacts> = same.iter().map(|(_, facts)| facts).collect();
+        push_facts(items, ItemKind::Used, name, &facts);
     }
+}
+
+/// Of one tensor its facts, of several a list.
+fn push_facts(items: &mut Vec<u8>, kind: ItemKind, name: &str, facts: &[impl Serialize]) {
+    match facts {
+        [] => {}
+        [one] => push_named(items, kind, name, |to| to.serialize(one)),
+        several => push_named(items, kind, name, |to| to.serialize(several)),
+    }
+}
+
+fn end(mut left: LeftTask, outputs: &[TensorFacts], device: &Device, ending: Ending) {
+    push_facts(left.items(), ItemKind::Generated, "tensor", outputs);
+    if device.wait.is_none() && device.is_asynchronous() {
+        push_outstanding(left.items());
+    }
+    left.end(ending);
 }
 
 impl Drop for ForwardPass {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::context;
@@ -45,6 +46,8 @@ pub trait Attributes {
 pub struct ModelProfile {
     name: String,
     repr: Option<String>,
+    is_training: Option<bool>,
+    metadata: Map<String, Value>,
     modules: Vec<Module>,
 }
 
@@ -89,7 +92,7 @@ impl ModelProfile {
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
         let root = Module { type_name: Some(name.clone()), ..Module::default() };
-        Self { name, repr: None, modules: vec![root] }
+        Self { name, modules: vec![root], ..Self::default() }
     }
 
     /// Adds a module by its path, such as `encoder.fc1`; modules above it are added with it.
@@ -115,6 +118,16 @@ impl ModelProfile {
     /// Says how the model prints itself, instead of the tree of its modules.
     pub fn printed(&mut self, text: impl Into<String>) {
         self.repr = Some(text.into());
+    }
+
+    /// Says whether the model learns.
+    pub fn training(&mut self, is_training: bool) {
+        self.is_training = Some(is_training);
+    }
+
+    /// Adds a field to the `custom_metadata` of its record. What cannot be JSON is left out.
+    pub fn metadata(&mut self, name: &str, value: impl Serialize) {
+        self.metadata.extend(serde_json::to_value(value).map(|value| (name.to_owned(), value)));
     }
 
     fn module_at(&mut self, path: &str) -> &mut Module {
@@ -153,7 +166,8 @@ impl ModelProfile {
         self.parameters().flat_map(|it| it.shape.iter().copied()).max().unwrap_or(0)
     }
 
-    /// An id that is the same whenever the modules, their types, and the shapes and types of their parameters are.
+    /// An id that is the same whenever the modules, their types, and the shapes and types of their parameters are. Which of them are
+    /// trained does not matter: a model is the same one while it learns and when it is used.
     pub fn id(&self) -> String {
         let modules: Vec<Value> = self.modules.iter().map(Module::identity).collect();
         hash_of(&json!({"name": self.name, "modules": modules}))
@@ -166,7 +180,7 @@ impl ModelProfile {
             .iter()
             .map(|module| {
                 let key = if module.path.is_empty() { &self.name } else { &module.path };
-                (key.clone(), module.to_json())
+                (key.clone(), module.to_json(self.is_training))
             })
             .collect();
         json!({
@@ -191,16 +205,14 @@ impl Module {
     }
 
     fn identity(&self) -> Value {
-        let parameters: Vec<Value> = self
-            .parameters
-            .iter()
-            .map(|(name, it)| json!([name, it.shape, it.dtype, it.is_trainable]))
-            .collect();
+        let parameters: Vec<Value> =
+            self.parameters.iter().map(|(name, it)| json!([name, it.shape, it.dtype])).collect();
         json!([self.path, self.type_name, parameters])
     }
 
-    fn to_json(&self) -> Value {
+    fn to_json(&self, is_training: Option<bool>) -> Value {
         let mut fields = self.attributes.clone();
+        fields.extend(is_training.map(|is_training| ("training".to_owned(), is_training.into())));
         if let Some(type_name) = &self.type_name {
             fields.insert("type".to_owned(), type_name.as_str().into());
         }
@@ -287,11 +299,10 @@ impl WorkflowRun {
         }
         let now = clock::wall_ns(clock::monotonic_ns());
         let running = context::running().into_iter().find(|run| run.number == number);
-        let metadata = json!({
-            "workflow_type": "Model",
-            "model_id": model.id(),
-            "model_profile": model.to_json(),
-        });
+        let mut metadata = model.metadata.clone();
+        metadata.insert("workflow_type".to_owned(), "Model".into());
+        metadata.insert("model_id".to_owned(), model.id().into());
+        metadata.insert("model_profile".to_owned(), model.to_json());
         let every = settings.instrumentation.ml.capture_epochs_at_every;
         let record = WorkflowObject {
             workflow_id: Id::at(now).to_string(),
@@ -304,7 +315,7 @@ impl WorkflowRun {
             utc_timestamp: Some(clock::seconds(now)),
             status: Some(Status::Finished),
             used: json!({"capture_at_every": every}).as_object().cloned(),
-            custom_metadata: metadata.as_object().cloned(),
+            custom_metadata: Some(metadata),
             ..WorkflowObject::default()
         };
         note_workflow(number, Box::new(record))
@@ -330,6 +341,11 @@ mod tests {
         let mut wider = net();
         wider.parameter("body.fc1.bias", Parameter::new(&[8], "f32", 4));
         assert_ne!(wider.id(), net().id());
+        let mut frozen = ModelProfile::new("Net");
+        frozen.parameter("scale", Parameter::new(&[1], "f64", 8).frozen());
+        let mut trained = ModelProfile::new("Net");
+        trained.parameter("scale", Parameter::new(&[1], "f64", 8));
+        assert_eq!(frozen.id(), trained.id(), "which parameters are trained does not matter");
         let mut printed = net();
         printed.printed("otherwise");
         assert_eq!(printed.id(), net().id(), "how it is shown does not matter");

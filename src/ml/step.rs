@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -11,9 +12,12 @@ use super::bar::Bar;
 use super::mode::LeftOut;
 use super::shared::Shared;
 use crate::context::{self, Context, FutureExt as _, Number};
-use crate::instrument::{Failure, LeftTask, OpenTask, Scratch, push_failure, push_named};
+use crate::instrument::{
+    Failure, LeftTask, OpenTask, Scratch, Wait, asynchronous_so_far, push_failure, push_named,
+    push_outstanding,
+};
 use crate::pipeline::event::{Ending, ItemKind};
-use crate::record::Id;
+use crate::record::{Id, Inspect};
 
 /// Where the work of a loop is done: [`Attached`] or [`Detached`].
 pub trait Place: sealed::Place + fmt::Debug {}
@@ -74,6 +78,9 @@ pub(super) struct Running {
     task: Mutex<OpenTask>,
     items: Mutex<Scratch>,
     shared: Arc<Shared>,
+    /// How many tensors of asynchronous devices the thread had come upon when the iteration began, or when it last waited
+    /// for the device.
+    asynchronous: AtomicU64,
 }
 
 impl Inner {
@@ -108,9 +115,9 @@ impl Inner {
     }
 
     #[inline(never)]
-    fn leave(self: Box<Self>, index: u64) {
+    fn leave<P: Place>(self: Box<Self>, index: u64) {
         if let Some(running) = self.running {
-            let (left, shared) = running.leave();
+            let (left, shared) = running.leave(P::IS_ATTACHED);
             shared.leave(index, left);
         }
     }
@@ -119,13 +126,18 @@ impl Inner {
 impl Running {
     /// One that has begun; `items` is room for what is added to it.
     pub(super) fn new(task: OpenTask, items: Scratch, shared: Arc<Shared>) -> Self {
-        Self { task: Mutex::new(task), items: Mutex::new(items), shared }
+        let asynchronous = AtomicU64::new(asynchronous_so_far());
+        Self { task: Mutex::new(task), items: Mutex::new(items), shared, asynchronous }
     }
 
     /// Leaves the task; what is left of it, and of the loop.
-    fn leave(self) -> (LeftTask, Arc<Shared>) {
+    fn leave(self, is_attached: bool) -> (LeftTask, Arc<Shared>) {
         let task = self.task.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let items = self.items.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut items = self.items.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Elsewhere it is other threads that come upon tensors.
+        if is_attached && asynchronous_so_far() != self.asynchronous.into_inner() {
+            push_outstanding(&mut items);
+        }
         (task.leave(items), self.shared)
     }
 }
@@ -214,10 +226,19 @@ impl<P: Place> Step<P> {
         }
     }
 
+    /// Waits for the device of a tensor, such as the loss, so that the time of the iteration is all of it. Without it the record of an
+    /// iteration with tensors of an asynchronous device says that work may be outstanding.
+    pub fn sync(&self, tensor: &impl Inspect) {
+        if let Some(running) = self.running() {
+            Wait::default().until(|see| see(tensor));
+            running.asynchronous.store(asynchronous_so_far(), Ordering::Relaxed);
+        }
+    }
+
     /// Ends the iteration, whatever the loop does next.
     pub fn finish(mut self) {
         if let Some(running) = self.inner.take().and_then(|inner| inner.running) {
-            running.leave().0.end(Ending::Finished);
+            running.leave(P::IS_ATTACHED).0.end(Ending::Finished);
         }
     }
 }
@@ -293,7 +314,7 @@ impl<P: Place> Drop for Step<P> {
         if self.inner.is_some()
             && let Some(inner) = self.inner.take()
         {
-            inner.leave(self.index);
+            inner.leave::<P>(self.index);
         }
     }
 }

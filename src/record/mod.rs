@@ -34,6 +34,7 @@ pub(crate) mod redact;
 mod status;
 mod task;
 mod tensor;
+mod tensors;
 mod value;
 mod workflow;
 
@@ -56,6 +57,8 @@ pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};
 pub use status::Status;
 pub use task::TaskObject;
 pub use tensor::{Inspect, TensorFacts, TensorStatistics};
+#[doc(hidden)]
+pub use tensors::{Probe, Tensors};
 pub use workflow::WorkflowObject;
 
 use crate::{Error, ErrorKind, Result};

@@ -35,6 +35,12 @@ pub trait Inspect {
 
     /// Waits until the device has computed it.
     fn wait(&self) {}
+
+    /// What waits for its device once the tensor itself is gone, into a function that returns none; nothing where there is no
+    /// device to wait for.
+    fn wait_later(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        None
+    }
 }
 
 impl<T: Inspect + ?Sized> Inspect for &T {
@@ -52,6 +58,10 @@ impl<T: Inspect + ?Sized> Inspect for &T {
 
     fn wait(&self) {
         (**self).wait();
+    }
+
+    fn wait_later(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        (**self).wait_later()
     }
 }
 

@@ -28,14 +28,14 @@ use runlore::{WorkflowRun, telemetry_forward};
 use runlore_burn::Training;
 
 #[derive(Module, Debug)]
-struct Mlp {
+pub(crate) struct Mlp {
     fc1: Linear,
     act: Gelu,
     fc2: Linear,
 }
 
 impl Mlp {
-    fn new(device: &Device) -> Self {
+    pub(crate) fn new(device: &Device) -> Self {
         Self {
             fc1: LinearConfig::new(2, 32).init(device),
             act: Gelu::new(),
@@ -75,7 +75,7 @@ impl InferenceStep for Mlp {
 }
 
 /// What goes in, and what should come out.
-type Pairs = (Tensor<2>, Tensor<2>);
+pub(crate) type Pairs = (Tensor<2>, Tensor<2>);
 
 struct Columns;
 
@@ -90,7 +90,7 @@ impl Batcher<[f32; 3], Pairs> for Columns {
     }
 }
 
-fn loader(range: std::ops::Range<u32>, device: &Device) -> Arc<dyn DataLoader<Pairs>> {
+pub(crate) fn loader(range: std::ops::Range<u32>, device: &Device) -> Arc<dyn DataLoader<Pairs>> {
     let row = |row: u32| {
         let (a, b) = ((row as f32 * 0.618_034).fract(), (row as f32 * 0.754_877_7).fract());
         let (a, b) = (a * 4.0 - 2.0, b * 2.0 - 1.0);

@@ -6,7 +6,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Int, Tensor};
 use runlore::ml::{ModelProfile, Parameter};
 
-/// What a model is made of. Parameters that are not initialised yet stay so.
+/// What a model is made of. Parameters that are not initialised yet stay so. On a device without `autodiff` burn does not tell which
+/// parameters are trained; all that hold floats count as such there.
 ///
 /// ```
 /// use burn::nn::LinearConfig;
@@ -58,7 +59,9 @@ macro_rules! dtype {
 
 impl ModuleVisitor for Walk {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let is_trained = !param.is_initialized() || param.val().is_require_grad();
+        let is_told = param.is_initialized() && param.lazy_device().is_autodiff();
+        let is_trained = !is_told || param.val().is_require_grad();
+        self.model.training(param.lazy_device().is_autodiff());
         self.add(&param.lazy_shape().to_vec(), dtype!(param, ("f32", 4)), is_trained);
     }
 

@@ -3,6 +3,7 @@
 use burn::nn::conv::{Conv1d, Conv2d};
 use burn::nn::{Dropout, Embedding, Linear};
 use burn::tensor::{Bool, Device, Float, Int, Tensor};
+use runlore::ml::tensors::Tensors;
 use runlore::ml::{Attributes, Inspect, TensorFacts, TensorStatistics};
 use serde_json::Value;
 
@@ -52,6 +53,11 @@ macro_rules! kinds {
                 // A device that fails tells so at the next operation.
                 _ = self.0.device().sync();
             }
+
+            fn wait_later(&self) -> Option<Box<dyn FnOnce() + Send>> {
+                let device = self.0.device();
+                Some(Box::new(move || _ = device.sync()))
+            }
         }
 
         impl<const D: usize> Inspect for Probe<'_, &Tensor<D, $kind>> {
@@ -69,6 +75,10 @@ macro_rules! kinds {
 
             fn wait(&self) {
                 Probe(*self.0).wait();
+            }
+
+            fn wait_later(&self) -> Option<Box<dyn FnOnce() + Send>> {
+                Probe(*self.0).wait_later()
             }
         })*
     };
@@ -131,48 +141,5 @@ attributes! {
     Dropout: |layer| vec![("p", layer.prob.into())];
 }
 
-/// A tensor.
-#[doc(hidden)]
-pub trait ByTensor {
-    fn runlore_tensor(&self, see: &mut dyn FnMut(&dyn Inspect));
-}
-
-impl<'a, T> ByTensor for &Probe<'a, T>
-where
-    Probe<'a, T>: Inspect,
-{
-    fn runlore_tensor(&self, see: &mut dyn FnMut(&dyn Inspect)) {
-        see(*self);
-    }
-}
-
-/// Anything else.
-#[doc(hidden)]
-pub trait NoTensor {
-    fn runlore_tensor(&self, _: &mut dyn FnMut(&dyn Inspect)) {}
-}
-
-impl<T: ?Sized> NoTensor for Probe<'_, T> {}
-
-/// A module that tells about itself.
-#[doc(hidden)]
-pub trait ByAttributes {
-    fn runlore_module(&self, see: &mut dyn FnMut(&dyn Attributes));
-}
-
-impl<'a, T> ByAttributes for &Probe<'a, T>
-where
-    Probe<'a, T>: Attributes,
-{
-    fn runlore_module(&self, see: &mut dyn FnMut(&dyn Attributes)) {
-        see(*self);
-    }
-}
-
-/// Anything else.
-#[doc(hidden)]
-pub trait NoAttributes {
-    fn runlore_module(&self, _: &mut dyn FnMut(&dyn Attributes)) {}
-}
-
-impl<T: ?Sized> NoAttributes for Probe<'_, T> {}
+runlore::__tensors!(Probe, Tensors, Inspect);
+runlore::__probe_levels!(Probe, Tensors, Inspect, Attributes);

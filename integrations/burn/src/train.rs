@@ -6,14 +6,14 @@ use std::fmt;
 use burn::train::logger::{InMemoryMetricLogger, MetricLogger, TrainingProgressLogger};
 use burn::train::metric::store::{EpochSummary, MetricsUpdate, Split};
 use burn::train::metric::{MetricDefinition, MetricId, NumericEntry};
+use runlore::task;
 use runlore::telemetry::TelemetryChoice;
-use runlore::{Context, task};
 
 use crate::loader::Training;
 
 /// A logger for `SupervisedTraining::with_metric_logger`: the metrics of each batch become a small task below it, `train_metrics` or
-/// `valid_metrics`, found by epoch and iteration, because burn tells them late and on another thread. Those that are told once an
-/// epoch become `train_epoch_metrics`.
+/// `valid_metrics`, found by epoch and iteration, because burn tells them late and on another thread. Those of a whole epoch become
+/// `train_epoch_metrics` or `valid_epoch_metrics` below that. Where no such batch was recorded they are below the epoch, else below the run.
 ///
 /// It may also stand in `with_progress_logger`: it then ends the last epoch when burn says that the training has ended.
 ///
@@ -28,8 +28,12 @@ use crate::loader::Training;
 pub struct TrainingLogger {
     training: Training,
     names: HashMap<MetricId, String>,
+    /// Burn's number of an epoch, and how many had begun with it.
+    first: Option<(usize, usize)>,
+    /// The last update, of which only the next call tells whether it is of a batch or of the whole epoch.
+    last: Option<Update>,
     /// The epoch and split of the last update, and how many of their batches were heard of.
-    last: (usize, String, usize),
+    heard: (usize, String, usize),
     /// Burn reads metrics back from its loggers.
     kept: InMemoryMetricLogger,
 }
@@ -41,10 +45,19 @@ impl Training {
         TrainingLogger {
             training: self.clone(),
             names: HashMap::new(),
-            last: (0, String::new(), 0),
+            first: None,
+            last: None,
+            heard: (0, String::new(), 0),
             kept: InMemoryMetricLogger::new(),
         }
     }
+}
+
+/// What burn told at once.
+struct Update {
+    epoch: usize,
+    split: String,
+    values: Vec<(String, f64)>,
 }
 
 fn value(entry: &NumericEntry) -> f64 {
@@ -55,19 +68,27 @@ fn value(entry: &NumericEntry) -> f64 {
 }
 
 impl TrainingLogger {
-    fn record(
-        &self,
-        name: &str,
-        place: Option<Context>,
-        (epoch, iteration): (usize, Option<usize>),
-        values: &[(&str, f64)],
-    ) {
-        // Without a batch there is nothing that the metrics are of.
-        let Some(place) = place else { return };
+    /// The last update was of a batch: another one follows.
+    fn record_batch(&mut self) {
+        let Some(update) = self.last.take() else { return };
+        if self.heard.0 != update.epoch || self.heard.1 != update.split {
+            self.heard = (update.epoch, update.split.clone(), 0);
+        }
+        self.heard.2 += 1;
+        self.record(&format!("{}_metrics", update.split), &update, Some(self.heard.2));
+    }
+
+    fn record(&self, name: &str, update: &Update, iteration: Option<usize>) {
+        let Update { epoch, split, values } = update;
+        let (number, begun) = self.first.unwrap_or((*epoch, 0));
+        let place = self.training.place(split, (begun + epoch).saturating_sub(number), iteration);
+        if values.is_empty() {
+            return;
+        }
         place.run(|| {
             let mut metrics = task(name)
                 .subtype("metrics")
-                .used("epoch", &epoch)
+                .used("epoch", epoch)
                 .used("iteration", &iteration)
                 .telemetry(TelemetryChoice::None)
                 .start();
@@ -81,33 +102,14 @@ impl TrainingLogger {
 
 impl MetricLogger for TrainingLogger {
     fn log(&mut self, update: MetricsUpdate, epoch: usize, split: &Split) {
-        let name = split.to_string().to_lowercase();
-        let numeric = || {
-            update.entries_numeric.iter().filter_map(|update| {
-                let entry = update.numeric_entry.as_ref()?;
-                Some((self.names.get(&update.entry.metric_id)?.as_str(), entry))
-            })
-        };
-        let values = |is_final: bool| -> Vec<(&str, f64)> {
-            numeric()
-                .filter(|(_, entry)| matches!(entry, NumericEntry::Final(_)) == is_final)
-                .map(|(name, entry)| (name, value(entry)))
-                .collect()
-        };
-        let (of_batch, of_epoch) = (values(false), values(true));
-        if self.last.0 != epoch || self.last.1 != name {
-            self.last = (epoch, name.clone(), 0);
-        }
-        if !of_batch.is_empty() {
-            self.last.2 += 1;
-            let iteration = self.last.2;
-            let place = self.training.take(&(name.clone(), epoch, iteration));
-            self.record(&format!("{name}_metrics"), place, (epoch, Some(iteration)), &of_batch);
-        }
-        if !of_epoch.is_empty() {
-            let place = self.training.epoch(epoch);
-            self.record(&format!("{name}_epoch_metrics"), place, (epoch, None), &of_epoch);
-        }
+        self.record_batch();
+        // The first update comes before burn can be done with its epoch.
+        self.first.get_or_insert_with(|| (epoch, self.training.number(epoch)));
+        let numeric = update.entries_numeric.iter().filter_map(|update| {
+            let entry = update.numeric_entry.as_ref()?;
+            Some((self.names.get(&update.entry.metric_id)?.clone(), value(entry)))
+        });
+        self.last = Some(Update { epoch, split: split.to_string(), values: numeric.collect() });
         self.kept.log(update, epoch, split);
     }
 
@@ -126,6 +128,9 @@ impl MetricLogger for TrainingLogger {
     }
 
     fn log_epoch_summary(&mut self, summary: EpochSummary) {
+        if let Some(update) = self.last.take() {
+            self.record(&format!("{}_epoch_metrics", update.split), &update, None);
+        }
         self.kept.log_epoch_summary(summary);
     }
 }
@@ -149,8 +154,15 @@ impl TrainingProgressLogger for TrainingLogger {
     fn log_event_training(&mut self, _: String) {}
 }
 
+/// A training that panics ends no epoch.
+impl Drop for TrainingLogger {
+    fn drop(&mut self) {
+        self.record_batch();
+    }
+}
+
 impl fmt::Debug for TrainingLogger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TrainingLogger").field("last", &self.last).finish_non_exhaustive()
+        f.debug_struct("TrainingLogger").field("heard", &self.heard).finish_non_exhaustive()
     }
 }

@@ -36,12 +36,20 @@ use crate::tensors::Probe;
 pub struct Instrumented<M> {
     name: String,
     module: M,
+    waits: bool,
 }
 
 impl<M> Instrumented<M> {
     /// A module that is recorded under this name.
     pub fn new(name: impl Into<String>, module: M) -> Self {
-        Self { name: name.into(), module }
+        Self { name: name.into(), module, waits: false }
+    }
+
+    /// Waits for the device before a pass ends, so that its duration is all of it.
+    #[must_use]
+    pub fn sync(mut self) -> Self {
+        self.waits = true;
+        self
     }
 
     /// The module inside.
@@ -60,10 +68,9 @@ impl<M> Deref for Instrumented<M> {
 
 impl<M: Module> Module for Instrumented<M> {
     fn forward(&self, xs: &Tensor) -> Result<Tensor> {
-        let mut pass = Forward::model(&self.name)
-            .module(std::any::type_name::<M>(), true, |_| {})
-            .input("tensor", &Probe(xs))
-            .start();
+        let pass = Forward::model(&self.name).module(std::any::type_name::<M>(), true, |_| {});
+        let pass = if self.waits { pass.sync() } else { pass };
+        let mut pass = pass.input("tensor", &Probe(xs)).start();
         let ys = self.module.forward(xs);
         match &ys {
             Ok(ys) => pass.output(&Probe(ys)),

@@ -2,6 +2,7 @@
 
 use candle_core::{DType, DeviceLocation, Tensor, Var};
 use candle_nn::{Conv1d, Conv2d, Embedding, Linear};
+use runlore::ml::tensors::Tensors;
 use runlore::ml::{Attributes, Inspect, TensorFacts, TensorStatistics};
 use serde_json::Value;
 
@@ -47,6 +48,11 @@ impl Inspect for Probe<'_, Tensor> {
         // A device that fails tells so at the next operation.
         _ = self.0.device().synchronize();
     }
+
+    fn wait_later(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        let device = self.0.device().clone();
+        Some(Box::new(move || _ = device.synchronize()))
+    }
 }
 
 macro_rules! behind {
@@ -70,6 +76,11 @@ macro_rules! behind {
             fn wait(&self) {
                 let $it = self.0;
                 Probe::<Tensor>($tensor).wait();
+            }
+
+            fn wait_later(&self) -> Option<Box<dyn FnOnce() + Send>> {
+                let $it = self.0;
+                Probe::<Tensor>($tensor).wait_later()
             }
         })*
     };
@@ -129,48 +140,5 @@ attributes! {
     ];
 }
 
-/// A tensor.
-#[doc(hidden)]
-pub trait ByTensor {
-    fn runlore_tensor(&self, see: &mut dyn FnMut(&dyn Inspect));
-}
-
-impl<'a, T> ByTensor for &Probe<'a, T>
-where
-    Probe<'a, T>: Inspect,
-{
-    fn runlore_tensor(&self, see: &mut dyn FnMut(&dyn Inspect)) {
-        see(*self);
-    }
-}
-
-/// Anything else.
-#[doc(hidden)]
-pub trait NoTensor {
-    fn runlore_tensor(&self, _: &mut dyn FnMut(&dyn Inspect)) {}
-}
-
-impl<T: ?Sized> NoTensor for Probe<'_, T> {}
-
-/// A module that tells about itself.
-#[doc(hidden)]
-pub trait ByAttributes {
-    fn runlore_module(&self, see: &mut dyn FnMut(&dyn Attributes));
-}
-
-impl<'a, T> ByAttributes for &Probe<'a, T>
-where
-    Probe<'a, T>: Attributes,
-{
-    fn runlore_module(&self, see: &mut dyn FnMut(&dyn Attributes)) {
-        see(*self);
-    }
-}
-
-/// Anything else.
-#[doc(hidden)]
-pub trait NoAttributes {
-    fn runlore_module(&self, _: &mut dyn FnMut(&dyn Attributes)) {}
-}
-
-impl<T: ?Sized> NoAttributes for Probe<'_, T> {}
+runlore::__tensors!(Probe, Tensors, Inspect);
+runlore::__probe_levels!(Probe, Tensors, Inspect, Attributes);

@@ -55,6 +55,8 @@ pub struct Encoder<'b> {
     redacted: bool,
     /// Whether the hash must be that of the whole value, however long that takes.
     whole: bool,
+    /// Whether a device may still be computing it.
+    outstanding: bool,
 }
 
 /// Where an integer stands in a buffer of values that is copied again and again, each time with another number.
@@ -85,6 +87,7 @@ impl<'b> Encoder<'b> {
             cut: false,
             redacted: false,
             whole: false,
+            outstanding: false,
         }
     }
 
@@ -102,6 +105,17 @@ impl<'b> Encoder<'b> {
     /// Whether a secret was left out.
     pub(crate) fn has_redacted(&self) -> bool {
         self.redacted
+    }
+
+    /// Says whether a device may still be computing the value.
+    #[doc(hidden)]
+    pub fn set_outstanding(&mut self, is_outstanding: bool) {
+        self.outstanding = is_outstanding;
+    }
+
+    /// Whether a device may still be computing it.
+    pub(crate) fn is_outstanding(&self) -> bool {
+        self.outstanding
     }
 
     pub(super) fn redact(&mut self) {

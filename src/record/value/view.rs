@@ -16,8 +16,12 @@ use crate::record::redact;
 pub(crate) struct Notes(RefCell<Vec<(String, Cow<'static, str>)>>);
 
 impl Notes {
+    /// Adds a reason; the same a second time tells nothing new.
     pub(crate) fn add(&self, path: String, reason: Cow<'static, str>) {
-        self.0.borrow_mut().push((path, reason));
+        let mut notes = self.0.borrow_mut();
+        if !notes.iter().any(|(known, why)| *known == path && *why == reason) {
+            notes.push((path, reason));
+        }
     }
 
     pub(crate) fn take(&self) -> Vec<(String, Cow<'static, str>)> {

@@ -19,6 +19,10 @@ impl Inspect for Tensor {
     fn statistics(&self) -> Option<TensorStatistics> {
         Some(TensorStatistics::of(self.0.iter().copied()))
     }
+
+    fn wait_later(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        Some(Box::new(|| ()))
+    }
 }
 
 struct Double;
@@ -55,6 +59,8 @@ fn loops_are_recorded_and_annotated_passes_are_not() {
     profile.attributes("double", &Double);
     profile.parameter("double.factor", Parameter::new(&[1], "f64", 8).frozen());
     profile.printed("Model(Double)");
+    profile.training(false);
+    profile.metadata("kind", "test");
     assert_eq!((profile.params(), profile.trainable_params(), profile.nbytes()), (1, 0, 8));
     assert_eq!((profile.max_width(), profile.to_string().as_str()), (1, "Model(Double)"));
     run.register_model(&profile).unwrap();
@@ -71,6 +77,7 @@ fn loops_are_recorded_and_annotated_passes_are_not() {
             step.items(1);
             step.metadata("kind", "test");
             step.generated("loss", 0.5);
+            step.sync(&x);
             assert_eq!(step.context().task_id(), step.id());
         }
         epoch.finish();
@@ -86,7 +93,8 @@ fn loops_are_recorded_and_annotated_passes_are_not() {
     for epoch in runlore::ml::epochs(0..1) {
         drop(epoch);
     }
-    let mut pass = Forward::model("by hand").training(false).input("x", &Tensor(vec![])).start();
+    let mut pass =
+        Forward::model("by hand").training(false).sync().input("x", &Tensor(vec![])).start();
     assert!(pass.is_recorded());
     Forward::layer("inner").used("n", 1).start().finish();
     pass.output(&Tensor(vec![1.0]));
