@@ -277,6 +277,26 @@ fn what_is_no_database_of_ours_is_said_in_a_sentence_and_left_alone() {
 }
 
 #[test]
+fn beside_what_cannot_be_read_nothing_is_left() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("runs.db");
+    fill(&path, (0..5000).map(|n| record(json!({"task_id": n.to_string()}))));
+    let whole = std::fs::read(&path).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2..].fill(0xa5);
+    for bytes in [&whole[..whole.len() / 2], &whole[..100], &damaged] {
+        std::fs::write(&path, bytes).unwrap();
+        let read =
+            SqliteSource::open(&path).and_then(|it| it.records().collect::<Result<Vec<_>, _>>());
+        assert!(read.is_err());
+        assert!(std::fs::read(&path).unwrap() == bytes);
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
+        let files: Vec<_> = names.filter(|name| name != ".rings").collect();
+        assert_eq!(files, ["runs.db"]);
+    }
+}
+
+#[test]
 fn uris_that_name_no_file_are_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().display();

@@ -1,6 +1,8 @@
 //! Regular expressions of `$regex`, in time linear in the text.
 
 use std::fmt;
+use std::iter::Peekable;
+use std::str::Chars;
 
 use super::operators::shortened;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,6 +32,13 @@ impl Pattern {
         }
         if source.len() > MAX_LENGTH {
             return Err(refused(format!("a regular expression has at most {MAX_LENGTH} bytes")));
+        }
+        if is_possessive(source) {
+            let shown = shortened(source);
+            let why = format!(
+                "`$regex` cannot use the regular expression `{shown}`: a `+` behind another quantifier, as in `a++`, is not supported"
+            );
+            return Err(refused(why));
         }
         let mut letters: Vec<char> = options.chars().collect();
         letters.sort_unstable();
@@ -89,62 +98,148 @@ fn explained(source: &str, error: &regex::Error) -> String {
 }
 
 /// Says in the library's words what the pattern means to MongoDB: `\d`, `\w`, `\s` and `\b` are about ASCII, `$` also stands
-/// before a last line feed, and a bracket inside a class is a bracket.
+/// before a last line feed, and inside a class brackets and hyphens are what they are there.
 fn translated(source: &str, multi_line: bool) -> String {
     let mut out = String::with_capacity(source.len() + 16);
     let mut rest = source.chars().peekable();
-    // The number of characters since a class began.
-    let mut in_class: Option<usize> = None;
     let has_lines = multi_line || sets_multi_line(source);
     while let Some(character) = rest.next() {
-        if let Some(since) = &mut in_class {
-            *since += 1;
-        }
         match character {
-            '\\' => {
-                let Some(escaped) = rest.next() else {
-                    out.push('\\');
-                    break;
-                };
-                match escaped {
-                    'd' => out.push_str("[0-9]"),
-                    'D' => out.push_str("[^0-9]"),
-                    'w' => out.push_str("[0-9A-Za-z_]"),
-                    'W' => out.push_str("[^0-9A-Za-z_]"),
-                    's' => out.push_str(r"[\x20\t\n\r\x0B\x0C]"),
-                    'S' => out.push_str(r"[^\x20\t\n\r\x0B\x0C]"),
-                    'b' if in_class.is_none() => out.push_str(r"(?-u:\b)"),
-                    'B' if in_class.is_none() => out.push_str(r"(?-u:\B)"),
-                    other => out.extend(['\\', other]),
-                }
-            }
-            '$' if in_class.is_none() && !has_lines => out.push_str(r"(?:\n?\z)"),
-            '[' if in_class.is_none() => {
-                in_class = Some(0);
+            '\\' => match rest.next() {
+                None => out.push('\\'),
+                Some('b') => out.push_str(r"(?-u:\b)"),
+                Some('B') => out.push_str(r"(?-u:\B)"),
+                Some(escaped) => push_escape(&mut out, escaped),
+            },
+            '$' if !has_lines => out.push_str(r"(?:\n?\z)"),
+            '[' => {
                 out.push('[');
                 if rest.next_if_eq(&'^').is_some() {
                     out.push('^');
                 }
+                push_class(&mut out, &mut rest);
             }
-            '[' if rest.peek() != Some(&':') => out.push_str(r"\["),
-            '[' => {
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn push_escape(out: &mut String, escaped: char) {
+    match escaped {
+        'd' => out.push_str("[0-9]"),
+        'D' => out.push_str("[^0-9]"),
+        'w' => out.push_str("[0-9A-Za-z_]"),
+        'W' => out.push_str("[^0-9A-Za-z_]"),
+        's' => out.push_str(r"[\x20\t\n\r\x0B\x0C]"),
+        'S' => out.push_str(r"[^\x20\t\n\r\x0B\x0C]"),
+        other => out.extend(['\\', other]),
+    }
+}
+
+/// Writes a class behind its opening bracket. The library has operators in there that MongoDB does not know, such as `--`.
+fn push_class(out: &mut String, rest: &mut Peekable<Chars<'_>>) {
+    // Right at the beginning, the bracket is one of the characters.
+    let mut is_first = true;
+    // Whether a range may begin with what was last.
+    let mut can_begin = false;
+    while let Some(character) = rest.next() {
+        let was_first = std::mem::take(&mut is_first);
+        match character {
+            ']' if !was_first => return out.push(']'),
+            '\\' => {
+                let escaped = rest.next();
+                can_begin = escaped.is_some_and(|escaped| !"dDwWsSpP".contains(escaped));
+                match escaped {
+                    Some(escaped) => push_escape(out, escaped),
+                    None => out.push('\\'),
+                }
+            }
+            '[' if rest.peek() == Some(&':') => {
                 // `[:alpha:]`, which ends before the class does.
                 out.push('[');
                 while let Some(inner) = rest.next_if(|inner| *inner != ']') {
                     out.push(inner);
                 }
                 out.extend(rest.next());
+                can_begin = false;
             }
-            '&' | '~' if in_class.is_some() => out.extend(['\\', character]),
-            // Right at the beginning of a class, it is one of its characters.
-            ']' if in_class.is_some_and(|since| since > 1) => {
-                in_class = None;
-                out.push(']');
+            '-' if can_begin && begins_no_class(rest) => {
+                out.push('-');
+                if let Some(end) = rest.next_if(|end| *end != '\\') {
+                    push_literal(out, end);
+                } else if let (Some(_), Some(escaped)) = (rest.next(), rest.next()) {
+                    push_escape(out, escaped);
+                }
+                can_begin = false;
             }
-            other => out.push(other),
+            other => {
+                push_literal(out, other);
+                can_begin = true;
+            }
         }
     }
-    out
+}
+
+/// Whether a hyphen is followed by the end of a range: by neither the end of the class nor a class inside it.
+fn begins_no_class(rest: &Peekable<Chars<'_>>) -> bool {
+    let mut ahead = rest.clone();
+    match (ahead.next(), ahead.next()) {
+        (None | Some(']'), _) | (Some('['), Some(':')) => false,
+        (Some('\\'), Some(escaped)) => !"dDwWsSpP".contains(escaped),
+        _ => true,
+    }
+}
+
+/// A character of a class that is nothing but itself.
+fn push_literal(out: &mut String, character: char) {
+    match character {
+        '[' | ']' | '-' | '&' | '~' | '^' | '#' => out.extend(['\\', character]),
+        // With the option `x` the library would read over it.
+        white if white.is_whitespace() => out.push_str(&format!(r"\x{{{:x}}}", u32::from(white))),
+        other => out.push(other),
+    }
+}
+
+/// Whether a `+` stands behind another quantifier, as in `a++`: then nothing that was taken may be given back, which the library
+/// cannot do, and it would take the one for a repetition of the other.
+fn is_possessive(source: &str) -> bool {
+    let mut rest = source.chars().peekable();
+    // How far a counted repetition has been read; none outside of one.
+    let mut counted: Option<String> = None;
+    let mut is_repeated = false;
+    while let Some(character) = rest.next() {
+        let was_repeated = std::mem::take(&mut is_repeated);
+        if let Some(count) = &mut counted {
+            match character {
+                '0'..='9' | ',' => {
+                    count.push(character);
+                    continue;
+                }
+                '}' => is_repeated = count.starts_with(|digit: char| digit.is_ascii_digit()),
+                _ => {}
+            }
+            counted = None;
+            if character == '}' {
+                continue;
+            }
+        }
+        match character {
+            '\\' => _ = rest.next(),
+            '[' => {
+                rest.next_if_eq(&'^');
+                push_class(&mut String::new(), &mut rest);
+            }
+            '(' => _ = rest.next_if_eq(&'?'),
+            '{' => counted = Some(String::new()),
+            '+' if was_repeated => return true,
+            // Behind another it makes that one lazy.
+            '?' if was_repeated => {}
+            '+' | '*' | '?' => is_repeated = true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Whether the pattern itself says somewhere that `^` and `$` are about lines: `(?m)`, `(?im:…)`.
@@ -194,18 +289,43 @@ mod tests {
     }
 
     #[test]
+    fn hyphens_inside_a_class_are_ranges_or_characters() {
+        let is = |source: &str, text: &str| matches(&format!("^{source}+$"), "", text);
+        assert!(is("[+--]", "+,-") && !is("[+--]", "."));
+        assert!(is("[--/]", "-./") && !is("[--/]", ","));
+        assert!(is("[a-]", "a-") && is("[-a]", "a-") && !is("[a-]", "b"));
+        assert!(is("[a-c-e]", "abc-e") && !is("[a-c-e]", "d"));
+        assert!(is(r"[\d-z]", "1-z") && !is(r"[\d-z]", "a"));
+        assert!(is(r"[A-\d]", "A-1") && !is(r"[A-\d]", "B"));
+        assert!(is("[[:digit:]-z]", "1-z") && is("[!-[:digit:]]", "!-1"));
+        assert!(is(r"[\x41-\x43]", "ABC") && is(r"[\--/]", "-./") && is(r"[+-\-]", "+,-"));
+        assert!(is("[]-a]", "]^a") && is("[^]-a]", "b") && !is("[^]-a]", "^"));
+        assert!(is("[a^]", "a^"));
+        assert!(matches("^[a #]+$", "x", "a #"));
+    }
+
+    #[test]
     fn what_cannot_be_used_is_told_in_one_line() {
         for (source, options) in [
             ("(", ""),
             ("a(?=b)", ""),
             (r"(a)\1", ""),
             ("a{999}{999}{999}", ""),
+            ("a++", ""),
+            ("(a|b)*+c", ""),
+            (r"[a\]]?+", ""),
+            ("a{2,}+", ""),
             ("a", "q"),
             ("\\", ""),
             ("[", ""),
         ] {
             let told = Pattern::new(source, options).unwrap_err().to_string();
             assert!(!told.contains('\n'), "{told}");
+        }
+        for usable in
+            ["a+?", r"\++", "[+]+", "a}+", r"a\*+", "(?:a+)+", "a{2}{3}", "x{,3}y", "a+b+"]
+        {
+            assert!(!is_possessive(usable), "{usable}");
         }
         assert!(Pattern::new(&"(".repeat(10_000), "").is_err());
         assert!(Pattern::new(&"a".repeat(40_000), "").is_err());

@@ -30,24 +30,37 @@ impl From<Collection> for Table {
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Gives the numbers of rows, in order; none where all rows are looked at in the order they were written.
-    pub(super) sql: Option<String>,
-    pub(super) values: Vec<SqlValue>,
-    /// Whether they come in the order that was asked for.
+    sql: Option<String>,
+    values: Vec<SqlValue>,
+    /// Rows to be looked at besides, whatever their columns show.
+    odd: Vec<i64>,
+    /// Whether the rows come in the order that was asked for.
     is_sorted: bool,
     /// Whether they are no more than what was asked for.
     is_cut: bool,
 }
 
 impl Plan {
-    /// How to find what is asked for. `is_plain` where no column hides something.
-    pub(super) fn of(find: &Find, table: Table, is_plain: bool) -> Self {
-        let condition = is_plain.then(|| Condition::of(&find.filter, table)).flatten();
-        let order = is_plain.then(|| order_by(&find.sort, table)).flatten();
+    /// How to find what is asked for, where these rows have something that a column does not show.
+    fn of(find: &Find, table: Table, odd: Vec<i64>) -> Self {
+        let is_plain = odd.is_empty();
+        let condition = Condition::of(&find.filter, table);
+        let order = order_by(&find.sort, table);
         let is_exact = condition.as_ref().is_some_and(|condition| condition.is_exact);
-        let is_sorted = order.is_some();
+        let is_part = find.limit.is_some() || (is_plain && find.skip > 0);
+        let can_cut = is_exact && order.is_some() && is_part;
+        // Where odd ones belong, only a look at them tells: an order is worth it where few are to be had.
+        let order = order.filter(|_| is_plain || can_cut || find.sort.is_empty());
+        let is_sorted = order.is_some() && (is_plain || find.sort.is_empty());
         let is_all = condition.as_ref().is_none_or(|condition| condition.sql == "1");
-        if is_all && (find.sort.is_empty() || !is_sorted) {
-            return Self { sql: None, values: Vec::new(), is_sorted, is_cut: false };
+        if is_all && (find.sort.is_empty() || order.is_none()) {
+            return Self {
+                sql: None,
+                values: Vec::new(),
+                odd: Vec::new(),
+                is_sorted,
+                is_cut: false,
+            };
         }
         let (mut sql, mut values) = (format!("SELECT id FROM {}", table.name()), Vec::new());
         if let Some(condition) = condition.filter(|_| !is_all) {
@@ -55,13 +68,18 @@ impl Plan {
             values = condition.values;
         }
         _ = write!(sql, " ORDER BY {}id", order.unwrap_or_default());
-        let is_cut = is_exact && is_sorted && (find.limit.is_some() || find.skip > 0);
-        if is_cut {
+        if can_cut {
             sql.push_str(" LIMIT ? OFFSET ?");
+            // All that are found may be odd, and match no more once they are looked at.
+            let (more, skip) = match is_plain {
+                true => (0, find.skip),
+                false => (find.skip.saturating_add(odd.len() as u64), 0),
+            };
             let number = |count: u64| SqlValue::Integer(count.try_into().unwrap_or(i64::MAX));
-            values.extend([find.limit.map_or(SqlValue::Integer(-1), number), number(find.skip)]);
+            let most = find.limit.map(|limit| number(limit.saturating_add(more)));
+            values.extend([most.unwrap_or(SqlValue::Integer(-1)), number(skip)]);
         }
-        Self { sql: Some(sql), values, is_sorted, is_cut }
+        Self { sql: Some(sql), values, odd, is_sorted, is_cut: can_cut && is_plain }
     }
 }
 
@@ -77,18 +95,22 @@ fn order_by(sort: &Sort, table: Table) -> Option<String> {
 }
 
 impl SqliteSource {
-    /// Whether the columns of a table show all that its documents have in those fields.
-    fn is_plain(&self, table: Table) -> Result<bool> {
-        let sql =
-            format!("SELECT NOT EXISTS (SELECT 1 FROM {} WHERE odd IS NOT NULL)", table.name());
-        self.reader
-            .with(|connection| connection.prepare_cached(&sql)?.query_row([], |row| row.get(0)))
+    /// The rows of a table whose columns do not show all that their documents have in those fields.
+    fn odd(&self, table: Table) -> Result<Vec<i64>> {
+        let sql = format!("SELECT id FROM {} WHERE odd IS NOT NULL", table.name());
+        self.reader.with(|connection| {
+            connection.prepare_cached(&sql)?.query_map([], |row| row.get(0))?.collect()
+        })
+    }
+
+    fn plan(&self, find: &Find, table: Table) -> Result<Plan> {
+        Ok(Plan::of(find, table, self.odd(table)?))
     }
 
     /// How a question would be answered, as SQLite explains it; none where all rows are looked at.
     #[cfg(test)]
     fn explain(&self, of: Collection, find: &Find) -> Option<Vec<String>> {
-        let plan = Plan::of(find, of.into(), true);
+        let plan = self.plan(find, of.into()).unwrap();
         let sql = format!("EXPLAIN QUERY PLAN {}", plan.sql?);
         let steps = self.reader.with(|connection| {
             let mut statement = connection.prepare(&sql)?;
@@ -98,14 +120,19 @@ impl SqliteSource {
         Some(steps.unwrap())
     }
 
-    /// Which rows a plan finds.
+    /// Which rows a plan finds; with odd ones among them, in the order they were written.
     fn run(&self, plan: Plan, table: Table) -> Result<Which> {
         let Some(sql) = plan.sql else { return Ok(Which::all(table)) };
-        let ids = self.reader.with(|connection| {
+        let mut ids = self.reader.with(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(plan.values), |row| row.get(0))?;
             rows.collect::<rusqlite::Result<Vec<i64>>>()
         })?;
+        if !plan.odd.is_empty() {
+            ids.extend(plan.odd);
+            ids.sort_unstable();
+            ids.dedup();
+        }
         Ok(Which::these(table, ids))
     }
 
@@ -125,10 +152,14 @@ impl SqliteSource {
         }))
     }
 
-    /// Documents that have only what these columns show: far less to read, where nothing else matters.
+    /// Documents that have only what these columns show: far less to read, where nothing else matters. Odd ones are whole.
     fn shown(&self, of: Which, columns: Vec<&'static str>) -> Documents<'_> {
-        let list = if columns.is_empty() { "1".to_owned() } else { columns.join(", ") };
-        Box::new(self.rows(of, &list, move |row| {
+        let list: String = columns.iter().map(|column| format!("{column}, ")).collect();
+        let list = format!("{list}CASE WHEN odd IS NOT NULL THEN doc END");
+        let rows = self.rows(of, &list, move |row| {
+            if let Some(whole) = row.get::<_, Option<String>>(columns.len() + 1)? {
+                return Ok(Err(whole));
+            }
             let mut document = Map::new();
             for (at, name) in columns.iter().enumerate() {
                 let value = match row.get_ref(at + 1)? {
@@ -140,7 +171,11 @@ impl SqliteSource {
                 };
                 document.insert((*name).to_owned(), value);
             }
-            Ok(Value::Object(document))
+            Ok(Ok(Value::Object(document)))
+        });
+        Box::new(rows.map(|row| match row? {
+            Ok(document) => Ok(document),
+            Err(whole) => serde_json::from_str(&whole).map_err(|error| self.bad_document(error)),
         }))
     }
 }
@@ -156,7 +191,7 @@ impl Source for SqliteSource {
 
     fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<Documents<'a>> {
         let table = Table::from(of);
-        let plan = Plan::of(find, table, self.is_plain(table)?);
+        let plan = self.plan(find, table)?;
         let (is_sorted, is_cut) = (plan.is_sorted, plan.is_cut);
         let documents = self.parsed_parts(self.run(plan, table)?, Wanted::of(find));
         if !is_sorted {
@@ -176,13 +211,11 @@ impl Source for SqliteSource {
     fn aggregate<'a>(&'a self, of: Collection, pipeline: &'a Pipeline) -> Result<Documents<'a>> {
         let (find, done) = pipeline.beginning();
         let table = Table::from(of);
-        let is_plain = self.is_plain(table)?;
-        let plan = Plan::of(&find, table, is_plain);
+        let plan = self.plan(&find, table)?;
         // A limit that SQLite has not kept is kept by the pipeline.
         let done = if plan.is_sorted && (plan.is_cut || find.limit.is_none()) { done } else { 0 };
         let rows = self.run(plan, table)?;
-        let columns = is_plain.then(|| needed_columns(pipeline.stages(), table)).flatten();
-        let documents = match columns {
+        let documents = match needed_columns(pipeline.stages(), table) {
             Some(columns) => self.shown(rows, columns),
             None => self.parsed(rows),
         };
@@ -196,9 +229,6 @@ impl Source for SqliteSource {
     }
 
     fn listed(&self) -> Result<Runs> {
-        if !self.is_plain(Table::Task)? {
-            return self.runs();
-        }
         let mut listed = CountedRuns::default();
         for document in self.parsed(Which::all(Table::Workflow)) {
             listed.add(document.and_then(Record::from_json));
@@ -214,6 +244,16 @@ impl Source for SqliteSource {
             }
             Ok(())
         })?;
+        let wanted = Wanted::paths(["type", "task_id", "workflow_id", "started_at"]);
+        let odd = Which::these(Table::Task, self.odd(Table::Task)?);
+        for document in self.parsed_parts(odd, Some(wanted)) {
+            match document.and_then(Record::from_json) {
+                Ok(Record::Task(task)) => {
+                    listed.list(task.workflow_id.as_deref().unwrap_or_default(), task.started_at);
+                }
+                other => listed.add(other),
+            }
+        }
         Ok(listed.finish())
     }
 
@@ -257,9 +297,13 @@ mod tests {
     use crate::query::field;
     use crate::store::Sink;
 
-    fn source(folder: &tempfile::TempDir) -> SqliteSource {
+    /// Two hundred tasks, and as many as are given besides.
+    fn source(folder: &tempfile::TempDir, others: &[Value]) -> SqliteSource {
         let path = folder.path().join("x.db");
         let mut sink = Sink::open(format!("sqlite://{}", path.display()), "test").unwrap();
+        for other in others {
+            sink.add(&Record::from_json(other.clone()).unwrap()).unwrap();
+        }
         for n in 0..200 {
             let task = json!({
                 "type": "task", "task_id": format!("t{n}"), "workflow_id": format!("w{}", n % 3),
@@ -273,6 +317,14 @@ mod tests {
         SqliteSource::open(path).unwrap()
     }
 
+    /// Its columns show neither when it began nor its activity.
+    fn odd() -> Value {
+        json!({
+            "type": "task", "task_id": "odd", "workflow_id": "w1", "started_at": "2026-01-01T10:00:00Z",
+            "activity_id": ["a1", "b"], "status": "ERROR",
+        })
+    }
+
     fn ids(documents: Documents<'_>) -> Vec<String> {
         let id = |task: Value| task["task_id"].as_str().unwrap().to_owned();
         documents.map(|task| id(task.unwrap())).collect()
@@ -280,8 +332,8 @@ mod tests {
 
     #[test]
     fn the_usual_questions_never_look_at_every_row() {
-        let folder = tempfile::tempdir().unwrap();
-        let source = source(&folder);
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [plain, mixed] = [source(&folders[0], &[]), source(&folders[1], &[odd()])];
         let last = Find::new().filter(field("workflow_id").eq("w1")).sort("-started_at").limit(50);
         let both = field("activity_id").eq("a1").and(field("status").eq("ERROR"));
         let cases = [
@@ -302,7 +354,9 @@ mod tests {
         ];
         let mut explained = String::new();
         for (what, find) in cases {
-            let steps = source.explain(Collection::Tasks, &find).expect(what);
+            let steps = plain.explain(Collection::Tasks, &find).expect(what);
+            // One record that its columns do not show changes nothing for the others.
+            assert_eq!(mixed.explain(Collection::Tasks, &find).as_ref(), Some(&steps), "{what}");
             assert!(steps.iter().all(|step| !step.starts_with("SCAN")), "{what}: {steps:?}");
             _ = writeln!(explained, "{what}: {}", steps.join("; "));
         }
@@ -312,7 +366,7 @@ mod tests {
     #[test]
     fn answers_are_those_of_the_evaluation_in_memory() {
         let folder = tempfile::tempdir().unwrap();
-        let source = source(&folder);
+        let source = source(&folder, &[]);
         let last = Find::new().filter(field("workflow_id").eq("w1")).sort("-started_at");
         let last = last.limit(3).skip(1).fields(["task_id"]);
         let found = source.find(Collection::Tasks, &last).unwrap();
@@ -327,5 +381,29 @@ mod tests {
             ids(source.tasks_with(&HashSet::from(["h49".to_owned()])).unwrap()),
             ["t49", "t99", "t149", "t199"]
         );
+    }
+
+    #[test]
+    fn what_columns_do_not_show_is_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = source(&folder, &[odd()]);
+        let found = |find: Find| ids(source.find(Collection::Tasks, &find).unwrap());
+        // Texts come after numbers, and both in front of what is missing when the last are first.
+        let last = Find::new().filter(field("workflow_id").eq("w1")).sort("-started_at");
+        assert_eq!(found(last.clone().limit(2)), ["odd", "t199"]);
+        assert_eq!(found(last.clone().limit(2).skip(1)), ["t199", "t196"]);
+        assert_eq!(found(last).len(), 68);
+        let both = field("activity_id").eq("a1").and(field("status").eq("ERROR"));
+        assert_eq!(found(Find::new().filter(both).limit(2)), ["odd", "t21"]);
+        assert_eq!(found(Find::new().sort("started_at").limit(1)), ["t0"]);
+        let counts = Pipeline::parse(
+            r#"[{"$group": {"_id": "$activity_id", "n": {"$sum": 1}}}, {"$sort": {"n": 1}}, {"$limit": 1}]"#,
+        );
+        let counts = counts.unwrap();
+        let mut counts = source.aggregate(Collection::Tasks, &counts).unwrap();
+        assert_eq!(counts.next().unwrap().unwrap(), json!({"_id": ["a1", "b"], "n": 1}));
+        let listed = source.listed().unwrap();
+        let starts: Vec<_> = listed.runs.iter().map(|run| run.workflow.started_at).collect();
+        assert_eq!(starts, [Some(0.0), Some(1.0), Some(2.0)]);
     }
 }

@@ -197,10 +197,15 @@ impl Reader {
     /// Opens a file of this version, and writes nothing to it.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let _inside = inside();
-        let opened = Self::connect(path, path);
+        // Beside a file that cannot be used, SQLite would leave what readers share with writers.
+        let looked_at = Self::connect(path, &unchanging(path));
+        let opened = match looked_at {
+            Err(error) if !has_beside(path, "-wal") && !has_beside(path, "-journal") => Err(error),
+            _ => Self::connect(path, path),
+        };
         let (connection, is_current) = match opened {
             // In a folder that may not be written to, there is no place for what readers share with writers.
-            Err(error) if is_unopenable(&error) && !has_log(path) => {
+            Err(error) if is_unopenable(&error) && !has_beside(path, "-wal") => {
                 Self::connect(path, &unchanging(path))?
             }
             opened => opened?,
@@ -286,10 +291,10 @@ impl Drop for Reader {
     }
 }
 
-/// Whether there is something that has not been brought into the file.
-fn has_log(path: &Path) -> bool {
+/// Whether there is something that has not been brought into the file, or would have to be taken back out of it.
+fn has_beside(path: &Path, ending: &str) -> bool {
     let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
+    log.push(ending);
     fs::metadata(log).is_ok_and(|facts| facts.len() > 0)
 }
 
