@@ -51,7 +51,7 @@ fn main() -> Result<(), runlore::Error> {
             {"$sort": {"mean_ns": -1}}]"#,
     )?;
     for group in records.aggregate(Collection::Tasks, &means)? {
-        println!("{group}");
+        println!("{}", group?);
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ fn main() -> runlore::Result<()> {
         r#"[{"$group": {"_id": "$status", "tasks": {"$sum": 1}}}, {"$sort": {"_id": 1}}]"#,
     )?;
     for document in records.aggregate(Collection::Tasks, &pipeline)? {
-        println!("  {document}");
+        println!("  {}", document?);
     }
 
     println!("\nwhere the first sample went:");

@@ -42,6 +42,8 @@ mod mongo_server;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_away;
 #[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_example;
+#[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_flowcept;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_killed;

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
-use runlore::query::{Collection, Source as _, field};
+use runlore::query::{Collection, Find, Source as _, field};
 use runlore::record::Record;
 use runlore::store::Sink;
 use runlore::store::mongodb::MongodbSource;
@@ -227,60 +227,127 @@ fn what_fails_for_a_moment_is_tried_again() {
     }
 }
 
+/// So many tasks with all that the usual questions are about.
+fn add_linked(uri: &str, tasks: u32) {
+    let mut sink = Sink::open(uri, "test").unwrap();
+    for n in 0..tasks {
+        let parent = (n > 0).then(|| format!("t{}", n / 10));
+        let task = json!({
+            "type": "task", "task_id": format!("t{n}"), "workflow_id": format!("w{}", n % 100), "parent_task_id": parent,
+            "campaign_id": format!("c{}", n % 100), "activity_id": format!("a{}", n % 50),
+            "status": if n.is_multiple_of(100) { "ERROR" } else { "FINISHED" }, "started_at": f64::from(n),
+            "hashes": {"used": {"x": format!("h{}", n % 5000)}},
+        });
+        sink.add(&Record::from_json(task).unwrap()).unwrap();
+    }
+    sink.finish().unwrap();
+}
+
+/// A task as Flowcept stores it.
+fn foreign_task(n: u32) -> Document {
+    doc! {
+        "task_id": format!("f{n}"), "workflow_id": "flowcept", "activity_id": "theirs", "status": "FINISHED", "finished": true,
+        "started_at": mongodb::bson::DateTime::from_millis(i64::from(n) * 1000),
+    }
+}
+
+fn ids(tasks: Vec<runlore::record::TaskObject>) -> Vec<String> {
+    tasks.into_iter().map(|task| task.task_id).collect()
+}
+
+const FILLS: &str = "mongodb_servers::fills";
+
+/// What a process of its own does, for the indexes are quicker made afterwards.
+#[test]
+fn fills() {
+    if is_child(FILLS) {
+        add_linked(&std::env::var("STORE").unwrap(), 20_000);
+    }
+}
+
 #[test]
 fn the_usual_questions_are_answered_by_indexes() {
     let Some(uri) = database() else { return };
-    // As the store writes them; by the driver, for the indexes are quicker made afterwards.
-    let task = |n: u32| {
-        doc! {
-            "type": "task", "task_id": format!("t{n}"), "workflow_id": format!("w{}", n % 100),
-            "parent_task_id": format!("t{}", n / 10), "activity_id": format!("a{}", n % 50),
-            "status": if n.is_multiple_of(100) { "ERROR" } else { "FINISHED" },
-            "hashes": {"used": {"x": format!("h{}", n % 5000)}},
-            "_runlore": {
-                "own": {"started_at": f64::from(n)}, "plain": true, "rev": 0_i64, "hashes": [format!("h{}", n % 5000)],
-            },
-        }
-    };
-    with_driver(&uri, async |database| {
-        let tasks = database.collection::<Document>("tasks");
-        for first in (1..20_000).step_by(1000) {
-            tasks.insert_many((first..first + 1000).filter(|n| *n < 20_000).map(task)).await?;
-        }
-        Ok(())
-    });
-    let mut sink = Sink::open(&*uri, "test").unwrap();
-    let last = json!({"type": "task", "task_id": "t0", "workflow_id": "w0", "started_at": 0.0});
-    sink.add(&Record::from_json(last).unwrap()).unwrap();
-    sink.finish().unwrap();
-    let start = "_runlore.own.started_at";
-    let cases: [(&str, Document, Document); 8] = [
-        ("one task", doc! {"task_id": {"$eq": "t7"}}, doc! {"_id": 1}),
-        ("children", doc! {"parent_task_id": {"$eq": "t7"}}, doc! {"_id": 1}),
-        ("last of a workflow", doc! {"workflow_id": {"$eq": "w1"}}, doc! {start: -1}),
-        ("activity and status", doc! {"activity_id": "a1", "status": "ERROR"}, doc! {"_id": 1}),
-        ("errors, newest first", doc! {"status": {"$eq": "ERROR"}}, doc! {start: -1}),
-        ("since a moment", doc! {start: {"$gt": 19_000.0}}, doc! {start: 1}),
-        ("with a value", doc! {"_runlore.hashes": {"$in": ["h7"]}}, doc! {"_id": 1}),
-        ("what is odd", doc! {"_runlore.plain": Bson::Null}, doc! {}),
+    let (mut command, _folder) = recording(FILLS, &uri);
+    command.env("RUNLORE_DATABASES__MONGODB__CREATE_COLLECTION_INDEX", "no");
+    expect_success(&command.output().unwrap());
+    add_linked(&uri, 1);
+    let of = |name: &str, value: &str| Find::new().filter(field(name).eq(value));
+    let both = field("activity_id").eq("a1").and(field("status").eq("ERROR"));
+    let cases = [
+        ("one task", of("task_id", "t7")),
+        ("children", of("parent_task_id", "t7").sort("started_at")),
+        ("of a campaign", of("campaign_id", "c7")),
+        ("last of a workflow", of("workflow_id", "w1").sort("-started_at").limit(50)),
+        ("activity and status", Find::new().filter(both)),
+        ("errors, newest first", of("status", "ERROR").sort("-started_at").limit(20)),
+        (
+            "since a moment",
+            Find::new().filter(field("started_at").gt(19_000)).sort("started_at").limit(5),
+        ),
     ];
-    for (name, filter, sort) in cases {
-        let plan = with_driver(&uri, async |database| {
-            let find = doc! {"find": "tasks", "filter": filter, "sort": sort};
-            database.run_command(doc! {"explain": find, "verbosity": "queryPlanner"}).await
-        });
-        let plan =
-            plan.get_document("queryPlanner").unwrap().get("winningPlan").unwrap().to_string();
+    let by_index = |name: &str, plan: &serde_json::Value| {
+        let plan = plan["queryPlanner"]["winningPlan"].to_string();
         assert!(plan.contains("IXSCAN") && !plan.contains("COLLSCAN"), "{name}: {plan}");
+    };
+    let source = MongodbSource::open(&uri).unwrap();
+    for is_shared in [false, true] {
+        if is_shared {
+            with_driver(&uri, async |database| {
+                let tasks = database.collection::<Document>("tasks");
+                tasks.insert_many((0..100).map(foreign_task)).await
+            });
+        }
+        for (name, find) in &cases {
+            by_index(name, &source.explain(Collection::Tasks, find).unwrap());
+        }
+        // What is asked besides.
+        let besides = [
+            ("with a value", doc! {"_runlore.hashes": {"$in": ["h7"]}}),
+            ("what is odd", doc! {"_runlore.plain": Bson::Null}),
+        ];
+        for (name, filter) in besides {
+            let plan = with_driver(&uri, async |database| {
+                let find = doc! {"find": "tasks", "filter": filter};
+                database.run_command(doc! {"explain": find, "verbosity": "queryPlanner"}).await
+            });
+            by_index(name, &serde_json::to_value(plan).unwrap());
+        }
     }
     // And the answers are right.
     let records = Provenance::open(&uri).unwrap();
     let last = records.tasks().filter(field("workflow_id").eq("w1")).sort("-started_at").limit(2);
-    let ids: Vec<_> = last.to_vec().unwrap().into_iter().map(|task| task.task_id).collect();
-    assert_eq!(ids, ["t19901", "t19801"]);
-    let around: Vec<_> =
-        records.ancestors("t12345").unwrap().into_iter().map(|task| task.task_id).collect();
-    assert_eq!(around, ["t1234", "t123", "t12", "t1", "t0"]);
-    let source = MongodbSource::open(&uri).unwrap();
+    assert_eq!(ids(last.to_vec().unwrap()), ["t19901", "t19801"]);
+    let last = records.tasks().filter(field("started_at").lt(3)).sort("-started_at").limit(5);
+    assert_eq!(ids(last.to_vec().unwrap()), ["t2", "f2", "t1", "f1", "t0"]);
+    assert_eq!(ids(records.ancestors("t12345").unwrap()), ["t1234", "t123", "t12", "t1", "t0"]);
     assert_eq!(source.tasks_with(&HashSet::from(["h7".to_owned()])).unwrap().count(), 4);
+    let runs = records.runs().unwrap();
+    let counts: Vec<_> = runs.iter().map(|run| run.tasks).collect();
+    assert_eq!((runs.len(), counts.iter().sum::<u64>()), (101, 20_100));
+}
+
+#[test]
+fn ancestors_are_found_where_the_server_cannot_follow_them() {
+    let Some(server) = Server::start(&[Want::FailPoints]) else { return };
+    let uri = server.database();
+    add_linked(&uri, 200);
+    let mut sink = Sink::open(&*uri, "test").unwrap();
+    for (id, parent) in [("a", "b"), ("b", "c"), ("c", "a"), ("orphan", "nobody")] {
+        let task = json!({"type": "task", "task_id": id, "parent_task_id": parent});
+        sink.add(&Record::from_json(task).unwrap()).unwrap();
+    }
+    sink.finish().unwrap();
+    let records = Provenance::open(&uri).unwrap();
+    let around = |id: &str| ids(records.ancestors(id).unwrap());
+    let asked = ["t123", "t0", "a", "orphan", "nobody"];
+    let expected = asked.map(around);
+    assert_eq!(expected[0], ["t12", "t1", "t0"]);
+    assert_eq!(expected[2], ["b", "c"]);
+    fail(&server, "alwaysOn", refused(&["aggregate"]));
+    assert_eq!(asked.map(around), expected);
+    // What fails otherwise is told, and is no answer.
+    fail(&server, "alwaysOn", refused(&["aggregate", "find"]));
+    assert!(records.ancestors("t123").is_err());
+    fail(&server, "off", Document::new());
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use runlore::provenance::Subject;
 use runlore::query::{
-    Collection, Comparison, Documents, Figure, Filter, Group, Pipeline, Records, Source, field,
+    Collection, Comparison, Documents, Figure, Filter, Find, Group, Pipeline, Records, Source,
+    field,
 };
 use runlore::record::{Record, hash_of};
 use runlore::store::{MemoryStore, Sink};
@@ -115,6 +116,10 @@ fn questions_are_put_together() {
         let parts =
             records.tasks().sort("started_at").limit(1).fields(["status"]).to_vec().unwrap();
         assert_eq!(parts, [json!({"status": "FINISHED"})]);
+        let find = Find::new().filter(field("status").eq("ERROR")).fields(["used.data"]);
+        let found: Vec<Value> =
+            records.find(Collection::Tasks, &find).unwrap().map(Result::unwrap).collect();
+        assert_eq!(found, [json!({"used": {"data": [3.5, 4.0, 2.5]}})]);
         let slim = records.tasks().filter(field("task_id").eq("t1")).only(["task_id"]).to_vec();
         assert!(slim.unwrap()[0].telemetry_at_end.is_none());
     });
@@ -135,6 +140,23 @@ fn the_family_of_a_task_is_known() {
             records.tree_of("w1", &["used"]).unwrap().to_string(),
             records.tree("w1").unwrap().to_string()
         );
+    });
+}
+
+#[test]
+fn what_no_field_can_be_is_told() {
+    in_every_store(|records| {
+        let told = |asked: runlore::provenance::Ask<'_, runlore::record::TaskObject>| {
+            let error = asked.to_vec().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Query);
+            error.to_string()
+        };
+        assert_eq!(
+            told(records.tasks().filter(field("a").eq(1).or(field("$comment").eq("x")))),
+            "`$comment` is no field: a name that begins with `$` is an operator"
+        );
+        assert_eq!(told(records.tasks().sort("-$x")), "`$x` is no path to sort by");
+        assert_eq!(told(records.tasks().only(["used.$x"])), "`$x` is no path for a projection");
     });
 }
 
@@ -176,6 +198,9 @@ fn runs_are_counted() {
         let counts: Vec<_> =
             runs.iter().map(|run| (&*run.workflow.workflow_id, run.tasks, run.errors)).collect();
         assert_eq!(counts, [("w1", 3, 1), ("w2", 1, 0), ("w3", 1, 0)]);
+        let listed = records.list_runs().unwrap();
+        let ids: Vec<_> = listed.iter().map(|run| &*run.workflow.workflow_id).collect();
+        assert_eq!(ids, ["w1", "w2", "w3"]);
     });
 }
 
@@ -235,10 +260,22 @@ fn pipelines_run_over_tasks_and_workflows() {
         let pipeline = Pipeline::parse(
             r#"[{"$match": {"workflow_id": "w1"}}, {"$group": {"_id": "$status", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]"#,
         );
-        let found = records.aggregate(Collection::Tasks, &pipeline.unwrap()).unwrap();
+        let made = |of, pipeline: &Pipeline| -> Vec<Value> {
+            records.aggregate(of, pipeline).unwrap().map(Result::unwrap).collect()
+        };
+        let found = made(Collection::Tasks, &pipeline.unwrap());
         assert_eq!(found, [json!({"_id": "ERROR", "n": 1}), json!({"_id": "FINISHED", "n": 2})]);
         let count = Pipeline::parse(r#"[{"$count": "runs"}]"#).unwrap();
-        assert_eq!(records.aggregate(Collection::Workflows, &count).unwrap(), [json!({"runs": 3})]);
+        assert_eq!(made(Collection::Workflows, &count), [json!({"runs": 3})]);
+        let none = Pipeline::parse(r#"[{"$match": {"name": "x"}}, {"$count": "runs"}]"#).unwrap();
+        assert_eq!(made(Collection::Workflows, &none), [json!(null); 0]);
+        let spread = Pipeline::parse(
+            r#"[{"$group": {"_id": {"run": "$workflow_id"}, "p": {"$percentile": {
+                "input": "$duration_ns", "p": [0.5, 1], "method": "approximate"}}}}, {"$sort": {"_id.run": 1}},
+                {"$project": {"_id": 0, "run": "$_id.run", "p": 1}}, {"$limit": 1}]"#,
+        );
+        let spread = made(Collection::Tasks, &spread.unwrap());
+        assert_eq!(spread, [json!({"run": "w1", "p": [900.0, 5000.0]})]);
     });
 }
 
@@ -299,6 +336,35 @@ async fn questions_need_not_block() {
             ids.push(task.unwrap().task_id);
         }
         assert_eq!(ids, ["t1", "t2", "t3", "t4", "t9"]);
+        assert_eq!(records.workflow("w2").await.unwrap().unwrap().name.as_deref(), Some("child"));
+        assert_eq!(records.workflows().first().await.unwrap().unwrap().workflow_id, "w1");
+        assert_eq!(records.runs().await.unwrap().len(), 3);
+        assert_eq!(records.list_runs().await.unwrap().len(), 3);
+        assert_eq!(records.children("t1").await.unwrap().len(), 2);
+        assert_eq!(records.tree_of("w1", &["used"]).await.unwrap().walk().count(), 6);
+        let of_run = || field("workflow_id").eq("w1");
+        assert_eq!(records.summary(of_run()).await.unwrap().all().tasks, 3);
+        let by_status = records.summary_by("status", of_run()).await.unwrap();
+        assert_eq!(by_status.groups().len(), 2);
+        let measured = records.measured("w1").await.unwrap();
+        let same = Comparison::new(&measured, &measured);
+        assert_eq!(same.change(None, Figure::Tasks).unwrap().percent(), Some(0.0));
+        let series = records.timeseries(of_run(), &["duration_ns"]).await.unwrap();
+        assert_eq!(series.points.len(), 3);
+        let lineage = records.lineage_of(json!([3.5, 4.0, 2.5])).await.unwrap();
+        assert_eq!(lineage.values[0].used_by.len(), 2);
+        let slim = records.tasks().only(["task_id"]).to_vec().await.unwrap();
+        assert!(slim.iter().all(|task| task.telemetry_at_end.is_none()));
+        let find = Find::new().filter(field("status").eq("ERROR")).fields(["task_id"]);
+        let mut found = records.find(Collection::Tasks, find).unwrap();
+        assert_eq!(found.next().await.unwrap().unwrap(), json!({"task_id": "t3"}));
+        assert!(found.next().await.is_none());
+        let count = Pipeline::parse(r#"[{"$count": "n"}]"#).unwrap();
+        let mut made = records.aggregate(Collection::Tasks, count).unwrap();
+        assert_eq!(made.next().await.unwrap().unwrap(), json!({"n": 5}));
+        let copy = folder.path().join(format!("{name}-asynchronous"));
+        assert_eq!(records.copy_to(&*copy, |_| {}).await.unwrap().records(), 8);
+        assert_eq!(records.problems(), Vec::<String>::new());
         // Dropped half way, it must not keep its thread.
         let mut stream = records.tasks().stream().unwrap();
         stream.next().await.unwrap().unwrap();
@@ -313,6 +379,8 @@ fn a_copy_is_equal_and_may_be_made_again() {
         if cfg!(feature = "sqlite") {
             places.push(folder.path().join(format!("{name}-copy.db")));
         }
+        #[cfg(all(unix, feature = "mongodb"))]
+        places.extend(crate::mongo_server::database().map(Into::into));
         for place in places {
             println!("{name} to {}", place.display());
             let copied = store.copy_to(&*place, |_| {}).unwrap();

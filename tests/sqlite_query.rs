@@ -1,10 +1,13 @@
-//! Whatever is asked of an SQLite file, the answer is that of the evaluation in memory.
+//! Whatever is asked of an SQLite file, a folder of JSON lines with the same records gives the same answer, and so does the evaluation in
+//! memory.
+
+use std::path::Path;
 
 use proptest::prelude::*;
-use runlore::query::{Collection, Filter, Find, Pipeline, Source};
+use runlore::Provenance;
+use runlore::query::{Collection, Filter, Find, Pipeline};
 use runlore::record::Record;
 use runlore::store::Sink;
-use runlore::store::sqlite::SqliteSource;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -105,17 +108,66 @@ struct Asked {
     sort: Vec<(&'static str, bool)>,
     limit: u64,
     skip: u64,
+    projection: Value,
+    last: Value,
 }
 
 fn asked() -> impl Strategy<Value = Asked> {
-    (filter(), prop::collection::vec((path(), any::<bool>()), 0..3), 0_u64..6, 0_u64..4)
-        .prop_map(|(filter, sort, limit, skip)| Asked { filter, sort, limit, skip })
+    let sort = prop::collection::vec((path(), any::<bool>()), 0..3);
+    (filter(), sort, 0_u64..6, 0_u64..4, projection(), last()).prop_map(
+        |(filter, sort, limit, skip, projection, last)| Asked {
+            filter,
+            sort,
+            limit,
+            skip,
+            projection,
+            last,
+        },
+    )
+}
+
+/// What of each document: nothing said, some fields, or all but some.
+fn projection() -> impl Strategy<Value = Value> {
+    let shown = prop::sample::select(vec!["task_id", "status", "started_at", "used.x", "used.x.a"]);
+    prop_oneof![
+        Just(json!({})),
+        prop::collection::vec((shown, any::<bool>()), 1..4).prop_map(|fields| {
+            let value = u8::from(fields[0].1);
+            // One may not lie inside another.
+            let inside =
+                |name: &str| name == "used.x.a" && fields.iter().any(|it| it.0 == "used.x");
+            let names = fields.iter().map(|it| it.0).filter(|name| !inside(name));
+            names.map(|name| (name.to_owned(), json!(value))).collect()
+        }),
+    ]
+}
+
+/// A stage to end with.
+fn last() -> impl Strategy<Value = Value> {
+    prop::sample::select(vec![
+        json!({"$group": {"_id": "$activity_id", "n": {"$sum": 1}, "mean": {"$avg": "$duration_ns"}}}),
+        json!({"$group": {
+            "_id": {"a": "$status", "b": ["$started_at"]}, "all": {"$push": "$task_id"}, "set": {"$addToSet": "$used.x"},
+        }}),
+        json!({"$group": {
+            "_id": "$used.x", "least": {"$min": "$started_at"}, "most": {"$max": "$status"}, "first": {"$first": "$$ROOT"},
+            "last": {"$last": "$used"}, "p": {"$percentile": {"input": "$duration_ns", "p": [0.5], "method": "approximate"}},
+        }}),
+        json!({"$count": "n"}),
+        json!({"$project": {"task_id": 1, "used": 1}}),
+        json!({"$project": {"name": "$activity_id", "both": ["$used.x", "$status"]}}),
+        json!({"$unwind": {"path": "$used.x", "includeArrayIndex": "i", "preserveNullAndEmptyArrays": true}}),
+        json!({"$skip": 1}),
+        json!({"$match": {"status": {"$exists": true}}}),
+    ])
 }
 
 impl Asked {
     fn find(&self) -> Find {
+        let projection = json!({"projection": self.projection}).to_string();
         let filter = Filter::from_json(&self.filter).unwrap();
-        let find = Find::new().filter(filter).limit(self.limit).skip(self.skip);
+        let find = Find::parse(&projection).unwrap();
+        let find = find.filter(filter).limit(self.limit).skip(self.skip);
         self.sort.iter().fold(find, |find, (path, is_last_first)| {
             find.sort(&format!("{}{path}", if *is_last_first { "-" } else { "" }))
         })
@@ -133,49 +185,51 @@ impl Asked {
         if self.limit > 0 {
             stages.push(json!({"$limit": self.limit}));
         }
-        stages.push(match self.skip {
-            0 => json!({"$group": {"_id": "$activity_id", "n": {"$sum": 1}, "mean": {"$avg": "$duration_ns"}}}),
-            1 => json!({"$group": {
-                "_id": {"a": "$status", "b": ["$started_at"]}, "all": {"$push": "$task_id"}, "set": {"$addToSet": "$used.x"},
-            }}),
-            2 => json!({"$count": "n"}),
-            _ => json!({"$project": {"task_id": 1, "used": 1}}),
-        });
+        stages.push(self.last.clone());
         Pipeline::parse(&Value::from(stages).to_string()).unwrap()
     }
 }
 
-fn source(folder: &TempDir, tasks: &[Value]) -> SqliteSource {
-    let path = folder.path().join("x.db");
-    let mut sink = Sink::open(format!("sqlite://{}", path.display()), "test").unwrap();
+/// The tasks in a store, and as it has them.
+fn filled(place: &Path, tasks: &[Value]) -> (Provenance, Vec<Value>) {
+    let mut sink = Sink::open(place, "test").unwrap();
+    let mut records = Vec::new();
     for (number, task) in tasks.iter().enumerate() {
         let mut task = task.clone();
         task["task_id"] = format!("t{number}").into();
         task["type"] = "task".into();
-        sink.add(&Record::from_json(task).unwrap()).unwrap();
+        let record = Record::from_json(task).unwrap();
+        sink.add(&record).unwrap();
+        records.push(record.to_json());
     }
     sink.finish().unwrap();
-    SqliteSource::open(path).unwrap()
+    (Provenance::open(place).unwrap(), records)
 }
 
 /// Asks many questions of few tasks: to fill a file takes longer than to ask.
 fn check(tasks: &[Value], questions: &[Asked]) {
     let folder = TempDir::new().unwrap();
-    let source = source(&folder, tasks);
-    let all = source.documents(Collection::Tasks).unwrap();
-    let all: Vec<Value> = all.map(Result::unwrap).collect();
-    assert_eq!(all.len(), tasks.len());
+    let (lines, all) = filled(&folder.path().join("lines"), tasks);
+    let (sqlite, _) = filled(&folder.path().join("x.db"), tasks);
+    let stores = [("lines", lines), ("sqlite", sqlite)];
     for question in questions {
         let find = question.find();
         let expected: Vec<Value> = find.apply(all.clone()).collect();
-        let found = source.find(Collection::Tasks, &find).unwrap();
-        let found: Vec<Value> = found.map(Result::unwrap).collect();
-        assert_eq!(found, expected, "{find:?} of {all:#?}");
+        for (name, store) in &stores {
+            let found = store.find(Collection::Tasks, &find).unwrap();
+            let found: Vec<Value> = found.map(Result::unwrap).collect();
+            assert_eq!(found, expected, "{name}: {find:?} of {all:#?}");
+        }
         let pipeline = question.pipeline();
         let expected: Vec<Value> = pipeline.apply(all.clone()).collect();
-        let found = source.aggregate(Collection::Tasks, &pipeline).unwrap();
-        let found: Vec<Value> = found.map(Result::unwrap).collect();
-        assert_eq!(found, expected, "{pipeline:?} of {all:#?}");
+        for (name, store) in &stores {
+            let found = store.aggregate(Collection::Tasks, &pipeline).unwrap();
+            let found: Vec<Value> = found.map(Result::unwrap).collect();
+            assert_eq!(found, expected, "{name}: {pipeline:?} of {all:#?}");
+        }
+    }
+    for (name, store) in &stores {
+        assert_eq!(store.problems(), Vec::<String>::new(), "{name}");
     }
 }
 

@@ -75,6 +75,12 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let runs = store.listed(&records)?;
     let before = select::run(&runs, Some(before), store)?;
     let after = select::run(&runs, Some(after), store)?;
+    if before.workflow.workflow_id == after.workflow.workflow_id {
+        let id = &before.workflow.workflow_id;
+        say(&format!(
+            "both are the run {id}, so nothing can differ; `runlore ls` lists the others"
+        ));
+    }
     let comparison = Comparison::new(
         &records.measured(&before.workflow.workflow_id)?,
         &records.measured(&after.workflow.workflow_id)?,

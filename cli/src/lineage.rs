@@ -9,6 +9,7 @@ use runlore::query::Trace;
 use runlore::query::text::printable;
 use serde_json::{Value, json};
 
+use crate::columns::{Form, Rows};
 use crate::failure::Failure;
 use crate::out::{BOLD, DIM, local_time, stdout};
 use crate::store::Store;
@@ -22,7 +23,8 @@ Examples:
   runlore lineage '[3.5, 4.0, 2.5]'                of a value, as JSON
   runlore lineage xxh3-128:48764c0ff8b8770da7…     of a value, by its hash
 
-Values are known by the hash of their content, which records have for values of 16 bytes and more.")]
+Values are known by the hash of their content, which records have for values of 16 bytes and more. With --json a line has a value: its hash, and
+the tasks by which it was generated and used; with --csv it has one of these tasks.")]
 pub(crate) struct Args {
     /// The id of a task (4 or more characters that it begins or ends with), the hash of a value, or a value as JSON
     subject: String,
@@ -31,10 +33,13 @@ pub(crate) struct Args {
     #[arg(long)]
     value: bool,
 
-    /// One JSON object a value: its hash, and the tasks by which it was generated and used
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: Form,
 }
+
+/// What a row of CSV has.
+const COLUMNS: [&str; 7] =
+    ["hash", "side", "task_id", "workflow_id", "activity_id", "name", "started_at"];
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let records = store.open()?;
@@ -48,21 +53,31 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         let place = store.display();
         return Err(Failure::new(match is_value {
             true => format!(
-                "no task in {place} made or used this value; values under 16 bytes have no hash to be known by"
+                "no task in {place} made or used this value: it must be as it was recorded, and of 16 bytes or more"
             ),
             false => format!("{place} has no value of 16 bytes or more there"),
         }));
     }
     let mut out = stdout();
-    for (at, value) in lineage.values.iter().enumerate() {
-        if args.json {
-            writeln!(out, "{}", as_json(value))?;
-        } else {
+    if args.form.is_table() {
+        for (at, value) in lineage.values.iter().enumerate() {
             if at > 0 {
                 writeln!(out)?;
             }
             write(&mut out, value)?;
         }
+    } else {
+        let mut rows = Rows::new(&mut out, args.form, COLUMNS.map(str::to_owned).to_vec())?;
+        for value in &lineage.values {
+            if args.form.is_json() {
+                rows.add(as_json(value))?;
+            } else {
+                for row in as_rows(value) {
+                    rows.add(row)?;
+                }
+            }
+        }
+        rows.finish()?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -115,16 +130,27 @@ fn write_side(out: &mut impl Write, what: &str, traces: &[Trace]) -> io::Result<
     Ok(())
 }
 
+fn of_trace(trace: &Trace) -> Value {
+    json!({
+        "task_id": trace.task_id, "workflow_id": trace.workflow_id, "activity_id": trace.activity_id,
+        "name": trace.name, "started_at": trace.started_at,
+    })
+}
+
+fn as_rows(value: &ValueLineage) -> impl Iterator<Item = Value> {
+    let sides = [("generated", &value.generated_by), ("used", &value.used_by)];
+    sides.into_iter().flat_map(move |(side, traces)| {
+        traces.iter().map(move |trace| {
+            let mut row = of_trace(trace);
+            row["hash"] = (&*value.hash).into();
+            row["side"] = side.into();
+            row
+        })
+    })
+}
+
 fn as_json(value: &ValueLineage) -> Value {
-    let side = |traces: &[Trace]| -> Vec<Value> {
-        let one = |trace: &Trace| {
-            json!({
-                "task_id": trace.task_id, "workflow_id": trace.workflow_id, "activity_id": trace.activity_id,
-                "name": trace.name, "started_at": trace.started_at,
-            })
-        };
-        traces.iter().map(one).collect()
-    };
+    let side = |traces: &[Trace]| -> Vec<Value> { traces.iter().map(of_trace).collect() };
     json!({
         "hash": value.hash,
         "generated_by": side(&value.generated_by),

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIELD", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<String>,
 
-    /// How many at most, 0 for all [default: 100 in a table, else all]
+    /// How many at most, 0 for all; a pipeline has $limit [default: 100 in a table, else all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let records = store.open()?;
     let limit = args.limit.unwrap_or(if args.form.is_table() { ROWS } else { 0 });
     // One more than is shown, to know whether there are more.
-    let asked = if limit == 0 { 0 } else { limit + 1 };
+    let asked = if limit == 0 { 0 } else { limit.saturating_add(1) };
     let mut find = Find::new().filter(filter).skip(args.skip).limit(asked);
     for field in &args.sort {
         find = find.sort(field);
@@ -204,7 +204,7 @@ fn aggregate(args: &Args, text: &str, store: &Store) -> Done {
     let mut out = stdout();
     let mut rows = Rows::new(&mut out, args.form, args.fields.clone())?;
     for document in records.aggregate(args.of.into(), &pipeline)? {
-        rows.add(document)?;
+        rows.add(document?)?;
     }
     rows.finish()?;
     out.flush()?;

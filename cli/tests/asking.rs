@@ -102,9 +102,12 @@ fn what_is_wrong_with_a_query_is_pointed_at() {
         r#"{"status": {"$gtt": 1}}"#,
         r#"[{"$grup": {}}]"#,
         r#"{"a": {"$regex": "("}}"#,
+        r#"{"a": {"$regex": "a++"}}"#,
         "7",
     ];
-    let all: Vec<String> = wrong.map(|query| told(["query", query])).to_vec();
+    let mut all: Vec<String> = wrong.map(|query| told(["query", query])).to_vec();
+    all.push(told_of_both(&["query", "--sort", "$x"]));
+    all.push(told_of_both(&["query", "--fields", "used.$x"]));
     insta::assert_snapshot!(all.join("\n"));
 }
 
@@ -131,6 +134,8 @@ fn a_long_table_is_cut_and_says_so() {
     assert_eq!(lines_of(&["query", "{}", "--limit", "5"]).0, 6);
     assert_eq!(lines_of(&["query", "{}", "--skip", "145"]).0, 6);
     assert_eq!(lines_of(&["query", "{}", "--json"]).0, 150);
+    assert_eq!(lines_of(&["query", "{}", "--limit", &u64::MAX.to_string()]).0, 151);
+    assert_eq!(lines_of(&["query", "[]"]).0, 151);
 }
 
 #[test]
@@ -159,6 +164,13 @@ fn a_value_is_followed() {
     assert_eq!(of(&["lineage", json["hash"].as_str().unwrap()]), text);
     let id = json["generated_by"][0]["task_id"].as_str().unwrap();
     assert_eq!(of(&["lineage", id]), text);
+    assert_eq!(of(&["lineage", "[3.5, 4, 2.5]"]), text);
+    let csv = of(&["lineage", id, "--csv"]);
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let row = |at: usize| (rows[at][1], rows[at][4], rows[at][5]);
+    assert_eq!(row(0), ("side", "activity_id", "name"));
+    assert_eq!(row(1), ("generated", "load", "readings"));
+    assert_eq!(row(2), ("used", "average", "readings"));
     let nothing = of(&["lineage", "a text that no task had"])
         .replace(&folder.path().display().to_string(), "FOLDER");
     insta::assert_snapshot!(nothing);
@@ -167,6 +179,9 @@ fn a_value_is_followed() {
 #[test]
 fn runs_are_compared() {
     insta::assert_snapshot!(told_of_both(&["compare", "a001", "a002"]));
+    let same = told_of_both(&["compare", "a001", "a001", "--json"]);
+    let (_, told) = same.rsplit_once("---").unwrap_or_default();
+    assert!(told.contains("both are the run ") && told.contains("nothing can differ"), "{same}");
 }
 
 #[test]

@@ -134,8 +134,7 @@ impl<'a, T: Answer> Ask<'a, T> {
     ///
     /// A record that cannot be read is left out, and told by [`Provenance::problems`].
     pub fn run(&self) -> Result<Answers<'_, T>> {
-        let documents = self.records.source.find(self.collection, &self.find)?;
-        Ok(Answers::new(self.records, documents))
+        self.records.asked(self.collection, &self.find)
     }
 
     /// Asks, and holds all answers.
@@ -165,7 +164,7 @@ impl<'a, T: Answer> Ask<'a, T> {
     }
 }
 
-/// The answers to an [`Ask`], one at a time.
+/// The answers to an [`Ask`] or a pipeline, one at a time.
 pub struct Answers<'a, T> {
     records: &'a Provenance,
     documents: Documents<'a>,

@@ -10,10 +10,11 @@ use futures_core::Stream;
 use serde_json::Value;
 
 use super::background::{self, Receiver};
-use super::{Answer, Ask, Lineage, Provenance, Subject, TimeSeries};
+use super::{Answer, Answers, Ask, Copied, Lineage, Provenance, Subject, TimeSeries};
 use crate::Result;
-use crate::query::{Collection, Filter, Find, Pipeline, RunSummary, Summary, Tree};
+use crate::query::{Collection, Filter, Find, Measured, Pipeline, RunSummary, Summary, Tree};
 use crate::record::{TaskObject, WorkflowObject};
+use crate::store::StoreChoice;
 
 /// The records of a store, asked without blocking: each question is answered on a thread of its own. It needs no
 /// particular runtime.
@@ -90,6 +91,16 @@ impl AsyncProvenance {
         self.ask(Provenance::runs).await
     }
 
+    /// As [`Provenance::list_runs`].
+    pub async fn list_runs(&self) -> Result<Vec<RunSummary>> {
+        self.ask(Provenance::list_runs).await
+    }
+
+    /// As [`Provenance::problems`]; it does not wait.
+    pub fn problems(&self) -> Vec<String> {
+        self.records.problems()
+    }
+
     /// As [`Provenance::children`].
     pub async fn children(&self, task_id: &str) -> Result<Vec<TaskObject>> {
         let id = task_id.to_owned();
@@ -108,10 +119,28 @@ impl AsyncProvenance {
         self.ask(move |records| records.tree(&id)).await
     }
 
+    /// As [`Provenance::tree_of`].
+    pub async fn tree_of(&self, workflow_id: &str, fields: &[&str]) -> Result<Tree> {
+        let (id, fields) = (workflow_id.to_owned(), owned(fields));
+        self.ask(move |records| records.tree_of(&id, &borrowed(&fields))).await
+    }
+
     /// As [`Provenance::summary`].
     pub async fn summary(&self, filter: impl Into<Filter>) -> Result<Summary> {
         let filter = filter.into();
         self.ask(move |records| records.summary(filter)).await
+    }
+
+    /// As [`Provenance::summary_by`].
+    pub async fn summary_by(&self, by: &str, filter: impl Into<Filter>) -> Result<Summary> {
+        let (by, filter) = (by.to_owned(), filter.into());
+        self.ask(move |records| records.summary_by(&by, filter)).await
+    }
+
+    /// As [`Provenance::measured`].
+    pub async fn measured(&self, workflow_id: &str) -> Result<Measured> {
+        let id = workflow_id.to_owned();
+        self.ask(move |records| records.measured(&id)).await
     }
 
     /// As [`Provenance::timeseries`].
@@ -120,13 +149,8 @@ impl AsyncProvenance {
         filter: impl Into<Filter>,
         fields: &[&str],
     ) -> Result<TimeSeries> {
-        let filter = filter.into();
-        let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
-        self.ask(move |records| {
-            let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
-            records.timeseries(filter, &fields)
-        })
-        .await
+        let (filter, fields) = (filter.into(), owned(fields));
+        self.ask(move |records| records.timeseries(filter, &borrowed(&fields))).await
     }
 
     /// As [`Provenance::lineage_of`].
@@ -135,10 +159,50 @@ impl AsyncProvenance {
         self.ask(move |records| records.lineage_of(subject)).await
     }
 
-    /// As [`Provenance::aggregate`].
-    pub async fn aggregate(&self, of: Collection, pipeline: Pipeline) -> Result<Vec<Value>> {
-        self.ask(move |records| records.aggregate(of, &pipeline)).await
+    /// As [`Provenance::find`].
+    pub fn find(&self, of: Collection, find: Find) -> Result<AnswerStream<Value>> {
+        self.stream(move |records, send| records.find(of, &find).map(send))
     }
+
+    /// As [`Provenance::aggregate`].
+    pub fn aggregate(&self, of: Collection, pipeline: Pipeline) -> Result<AnswerStream<Value>> {
+        self.stream(move |records, send| records.aggregate(of, &pipeline).map(send))
+    }
+
+    /// As [`Provenance::copy_to`].
+    pub async fn copy_to(
+        &self,
+        to: impl Into<StoreChoice>,
+        progress: impl FnMut(&Copied) + Send + 'static,
+    ) -> Result<Copied> {
+        let to = to.into();
+        self.ask(move |records| records.copy_to(to, progress)).await
+    }
+
+    /// Sends what is answered to one question, one by one.
+    fn stream<T: Answer>(
+        &self,
+        question: impl FnOnce(&Provenance, &dyn Fn(Answers<'_, T>)) -> Result<()> + Send + 'static,
+    ) -> Result<AnswerStream<T>> {
+        let records = self.records.clone();
+        let receiver = background::stream(move |sender| {
+            let send = |mut answers: Answers<'_, T>| {
+                while answers.next().is_some_and(|it| sender.send(it)) {}
+            };
+            if let Err(error) = question(&records, &send) {
+                sender.send(Err(error));
+            }
+        })?;
+        Ok(AnswerStream(receiver))
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+fn borrowed(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
 }
 
 /// A question that does not block; as [`Ask`] otherwise.
@@ -187,8 +251,14 @@ impl<T: Answer> AsyncAsk<T> {
 
     /// As [`Ask::fields`].
     pub fn fields<'f>(self, fields: impl IntoIterator<Item = &'f str>) -> AsyncAsk<Value> {
-        let Self { records, collection, find, answer: _ } = self;
-        AsyncAsk { records, collection, find: find.fields(fields), answer: PhantomData }
+        let Self { records, collection, find, answer: _ } = self.only(fields);
+        AsyncAsk { records, collection, find, answer: PhantomData }
+    }
+
+    /// As [`Ask::only`].
+    pub fn only<'f>(mut self, fields: impl IntoIterator<Item = &'f str>) -> Self {
+        self.find = self.find.fields(fields);
+        self
     }
 
     fn blocking(records: &Provenance, collection: Collection, find: Find) -> Ask<'_, T> {
@@ -198,16 +268,10 @@ impl<T: Answer> AsyncAsk<T> {
     /// Asks. The answers come one at a time; the store is read on only as they are taken.
     pub fn stream(self) -> Result<AnswerStream<T>> {
         let Self { records, collection, find, answer: _ } = self;
-        let receiver = background::stream(move |sender| {
-            let asked = Self::blocking(&records, collection, find);
-            match asked.run() {
-                Ok(mut answers) => {
-                    while answers.next().is_some_and(|answer| sender.send(answer)) {}
-                }
-                Err(error) => _ = sender.send(Err(error)),
-            }
-        })?;
-        Ok(AnswerStream(receiver))
+        AsyncProvenance::new(records).stream(move |records, send| {
+            let asked = Self::blocking(records, collection, find);
+            asked.run().map(send)
+        })
     }
 
     /// As [`Ask::to_vec`].
@@ -234,7 +298,7 @@ impl<T: Answer> AsyncAsk<T> {
     }
 }
 
-/// The answers to an [`AsyncAsk`], one at a time. Dropped, it stops the reading.
+/// The answers to an [`AsyncAsk`] or a pipeline, one at a time. Dropped, it stops the reading.
 #[derive(Debug)]
 pub struct AnswerStream<T>(Receiver<Result<T>>);
 

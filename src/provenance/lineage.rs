@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Subject {
-    /// A value, as it was recorded.
+    /// A value, as it was recorded. Where whole numbers stand among floats, or for them, `[3.5, 4]` finds `[3.5, 4.0]` too.
     Value(Value),
     /// The hash of a value, as records have it: `xxh3-128:48764c…`.
     Hash(String),
@@ -127,9 +127,52 @@ impl Provenance {
 
 /// A value's hash in each way that records may have it.
 fn hashes_of(value: &Value) -> Vec<String> {
-    vec![
-        hash_of(value),
-        #[cfg(feature = "blake3")]
-        crate::record::blake3_of(value),
-    ]
+    let mut hashes = Vec::new();
+    // People leave out the `.0`: of one number in a list of floats, or of all numbers.
+    for value in [value, &as_floats(value, false), &as_floats(value, true)] {
+        let known = [
+            hash_of(value),
+            #[cfg(feature = "blake3")]
+            crate::record::blake3_of(value),
+        ];
+        for hash in known {
+            if !hashes.contains(&hash) {
+                hashes.push(hash);
+            }
+        }
+    }
+    hashes
+}
+
+/// The value with floats for whole numbers: everywhere, or in lists that have a float.
+fn as_floats(value: &Value, everywhere: bool) -> Value {
+    match value {
+        Value::Number(number) if everywhere => number.as_f64().map_or(Value::Null, Value::from),
+        Value::Array(items) => {
+            let everywhere = everywhere || items.iter().any(Value::is_f64);
+            items.iter().map(|item| as_floats(item, everywhere)).collect()
+        }
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let fields = fields.map(|(name, value)| (name.clone(), as_floats(value, everywhere)));
+            Value::Object(fields.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn whole_numbers_may_stand_for_floats() {
+        let recorded = hash_of(&json!({"n": 3, "xs": [3.5, 4.0]}));
+        assert!(hashes_of(&json!({"n": 3, "xs": [3.5, 4]})).contains(&recorded));
+        let recorded = hash_of(&json!([1.0, [2.0]]));
+        assert!(hashes_of(&json!([1, [2]])).contains(&recorded));
+        assert!(!hashes_of(&json!([1.0, [2.0]])).contains(&hash_of(&json!([1, [2]]))));
+    }
 }

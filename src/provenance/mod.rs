@@ -165,7 +165,7 @@ impl Provenance {
 
     /// The tasks around a task: its parent first, the outermost last.
     pub fn ancestors(&self, task_id: &str) -> Result<Vec<TaskObject>> {
-        self.source.ancestors(task_id)?.into_iter().map(TaskObject::from_document).collect()
+        Answers::new(self, self.source.ancestors(task_id)?).collect()
     }
 
     /// A workflow with everything in it: its tasks, and the workflows that it started with theirs.
@@ -229,15 +229,43 @@ impl Provenance {
         Ok(Measured::new(duration, tasks))
     }
 
-    /// The documents that are asked for, as plain JSON.
+    /// The documents that are asked for, as plain JSON, one at a time.
     pub fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<Answers<'a, Value>> {
+        self.asked(of, find)
+    }
+
+    fn asked<'a, T>(&'a self, of: Collection, find: &'a Find) -> Result<Answers<'a, T>> {
+        find.check()?;
         Ok(Answers::new(self, self.source.find(of, find)?))
     }
 
-    /// What a pipeline makes of all tasks or workflows.
-    pub fn aggregate(&self, of: Collection, pipeline: &Pipeline) -> Result<Vec<Value>> {
-        let found = self.source.aggregate(of, pipeline)?;
-        found.filter_map(|document| self.sound(document)).collect()
+    /// What a pipeline makes of all tasks or workflows, one document at a time. Its stages hold no more of them than they must: a `$group`
+    /// its groups, a `$sort` all that it sorts, unless a `$limit` follows.
+    ///
+    /// ```
+    /// use runlore::Provenance;
+    /// use runlore::query::{Collection, Gather, Pipeline};
+    ///
+    /// # let file = std::env::temp_dir().join(format!("runlore-doc-aggregate-{}.jsonl", std::process::id()));
+    /// # std::fs::write(&file, concat!(
+    /// #     r#"{"type":"task","task_id":"t1","activity_id":"load"}"#, "\n",
+    /// #     r#"{"type":"task","task_id":"t2","activity_id":"load"}"#, "\n",
+    /// # ))?;
+    /// let records = Provenance::open(&file)?;
+    /// let counts = Pipeline::new().group("activity_id", [("n", Gather::count())]);
+    /// for group in records.aggregate(Collection::Tasks, &counts)? {
+    ///     assert_eq!(group?["n"], 2);
+    /// }
+    /// # std::fs::remove_file(&file)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn aggregate<'a>(
+        &'a self,
+        of: Collection,
+        pipeline: &'a Pipeline,
+    ) -> Result<Answers<'a, Value>> {
+        pipeline.check()?;
+        Ok(Answers::new(self, self.source.aggregate(of, pipeline)?))
     }
 }
 

@@ -56,9 +56,9 @@ pub(crate) mod wanted;
 #[cfg(feature = "events")]
 pub(crate) use compare::Allowed;
 pub use compare::{Change, Compared, Comparison, Figure, Limit, Measured};
-pub use filter::{Field, Filter, field};
+pub use filter::{Field, Filter, Test, field};
 pub use find::Find;
-pub use pipeline::Pipeline;
+pub use pipeline::{Gather, Pipeline};
 pub use render::{Part, Render, Style};
 pub(crate) use runs::CountedRuns;
 pub use runs::{RunSummary, Runs};

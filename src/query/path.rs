@@ -48,6 +48,11 @@ impl Path {
         Ok(Self::new(text))
     }
 
+    /// Whether it is a path to sort by or to show: each name is there, and none could be an operator.
+    pub(super) fn is_plain(text: &str) -> bool {
+        text.split('.').all(|name| !name.is_empty() && !name.starts_with('$'))
+    }
+
     /// The path as it was written.
     pub(crate) fn as_str(&self) -> &str {
         &self.text

@@ -121,21 +121,27 @@ pub trait Source: Send + Sync {
     /// # Errors
     ///
     /// Where the store cannot be read.
-    fn ancestors(&self, task_id: &str) -> Result<Vec<Value>> {
-        let mut found: Vec<Value> = Vec::new();
+    fn ancestors(&self, task_id: &str) -> Result<Documents<'_>> {
+        let mut found = Vec::new();
         // Records of other programs may go round in a circle.
         let mut seen = HashSet::new();
         let mut next = Some(task_id.to_owned());
         while let Some(id) = next.take().filter(|id| seen.insert(id.clone())) {
+            let is_first = seen.len() == 1;
             let find = Find::new().filter(field("task_id").eq(id)).limit(1);
-            let Some(task) = self.find(Collection::Tasks, &find)?.find_map(Result::ok) else {
-                break;
-            };
-            next = task.get("parent_task_id").and_then(Value::as_str).map(str::to_owned);
-            found.push(task);
+            for task in self.find(Collection::Tasks, &find)? {
+                match task {
+                    Ok(task) => {
+                        next = parent_of(&task);
+                        found.extend((!is_first).then_some(Ok(task)));
+                    }
+                    // It need not be one of those that are looked for.
+                    Err(problem) if problem.kind() == ErrorKind::Record => found.push(Err(problem)),
+                    Err(problem) => return Err(problem),
+                }
+            }
         }
-        // The first is the task itself.
-        Ok(found.split_off(found.len().min(1)))
+        Ok(Box::new(found.into_iter()))
     }
 
     /// The runs, oldest first, without their tasks counted: what a store knows without looking at all of them. What is wrong
@@ -160,6 +166,11 @@ pub trait Source: Send + Sync {
         }
         Ok(counted.finish())
     }
+}
+
+/// The task that called this one.
+pub(crate) fn parent_of(task: &Value) -> Option<String> {
+    task.get("parent_task_id").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Whether a task's document has a value of one of these hashes.
@@ -235,5 +246,31 @@ mod tests {
         let bad = || Err(Error::new(ErrorKind::Record, "bad"));
         let told = all(vec![bad(), Ok(json!(1)), bad(), bad()]);
         assert_eq!(told, [Err("bad".into()), Ok(json!(1)), Err("bad".into()), Err("bad".into())]);
+    }
+
+    /// A child and its parent, and then what cannot be read.
+    struct Broken(ErrorKind);
+
+    impl Source for Broken {
+        fn documents(&self, _: Collection) -> Result<Documents<'_>> {
+            let task =
+                |id: &str, parent: &str| Ok(json!({"task_id": id, "parent_task_id": parent}));
+            let bad = Err(Error::new(self.0, "bad"));
+            Ok(Box::new([task("c", "b"), bad, task("b", "a")].into_iter()))
+        }
+
+        fn records(&self) -> Result<Records<'_>> {
+            Ok(Box::new(std::iter::empty()))
+        }
+    }
+
+    #[test]
+    fn a_store_that_breaks_gives_no_part_of_the_ancestors() {
+        let told = Broken(ErrorKind::Store).ancestors("c").err().map(|error| error.to_string());
+        assert_eq!(told.as_deref(), Some("bad"));
+        let around: Vec<_> = Broken(ErrorKind::Record).ancestors("c").unwrap().collect();
+        let ids: Vec<_> = around.iter().flatten().map(|task| &task["task_id"]).collect();
+        assert_eq!(ids, ["b"]);
+        assert!(around.iter().any(Result::is_err));
     }
 }

@@ -13,7 +13,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 pub(super) use self::parse::document as parse_document;
-use self::tree::{ElemMatch, Node, Predicate};
+use self::tree::{ElemMatch, Node, Predicate, TypeName};
+use super::operators::unknown;
 use super::path::Path;
 use super::regex::Pattern;
 use super::syntax::Json;
@@ -244,8 +245,99 @@ impl Field {
         self.is(Predicate::ElemMatch(ElemMatch::Document(Box::new(filter.root))))
     }
 
+    /// `$elemMatch` of values: it is an array with an item of which all holds that is said.
+    ///
+    /// ```
+    /// use runlore::query::field;
+    /// use serde_json::json;
+    ///
+    /// let good = field("scores").any_item(|score| score.gte(80).lt(90));
+    /// assert!(good.matches(&json!({"scores": [20, 85]})));
+    /// assert!(!good.matches(&json!({"scores": [20, 95]})));
+    /// ```
+    pub fn any_item(self, said: impl FnOnce(Test) -> Test) -> Filter {
+        self.is(Predicate::ElemMatch(ElemMatch::Value(Test::all_of(said))))
+    }
+
+    /// `$not`: not all holds that is said of it, be it only because it is missing. Of a whole filter, `!filter` says the same.
+    pub fn not(self, said: impl FnOnce(Test) -> Test) -> Filter {
+        self.is(Predicate::Not(Test::all_of(said)))
+    }
+
+    /// `$type`: it is of this type, by MongoDB's name: `number`, `string`, `object`, `array`, `bool`, `null`, `int`, …
+    ///
+    /// # Errors
+    ///
+    /// If there is no type of this name.
+    pub fn of_type(self, name: &str) -> Result<Filter> {
+        let found = TypeName::by_name(name);
+        let found = found.ok_or_else(|| unknown("type", name, &TypeName::names()))?;
+        Ok(self.is(Predicate::Type(vec![found])))
+    }
+
     /// `$size`: it is an array with so many items.
     pub fn size(self, size: u64) -> Filter {
         self.is(Predicate::Size(size))
+    }
+}
+
+/// What is said of one value: of an item of an array, or of what a field is not; see [`Field::any_item`] and [`Field::not`].
+#[derive(Debug, Clone)]
+pub struct Test {
+    said: Vec<Predicate>,
+}
+
+impl Test {
+    fn all_of(said: impl FnOnce(Self) -> Self) -> Vec<Predicate> {
+        match said(Self { said: Vec::new() }).said {
+            // Where nothing is said, all holds.
+            said if said.is_empty() => vec![Predicate::Nin(Vec::new())],
+            said => said,
+        }
+    }
+
+    fn and(mut self, predicate: Predicate) -> Self {
+        self.said.push(predicate);
+        self
+    }
+
+    /// `$eq`: it is this value.
+    pub fn eq(self, value: impl Into<Value>) -> Self {
+        self.and(Predicate::Eq(value.into()))
+    }
+
+    /// `$ne`: it is not this value.
+    pub fn ne(self, value: impl Into<Value>) -> Self {
+        self.and(Predicate::Ne(value.into()))
+    }
+
+    /// `$gt`: it is of the same type and more.
+    pub fn gt(self, value: impl Into<Value>) -> Self {
+        self.and(Predicate::Gt(value.into()))
+    }
+
+    /// `$gte`: it is of the same type and no less.
+    pub fn gte(self, value: impl Into<Value>) -> Self {
+        self.and(Predicate::Gte(value.into()))
+    }
+
+    /// `$lt`: it is of the same type and less.
+    pub fn lt(self, value: impl Into<Value>) -> Self {
+        self.and(Predicate::Lt(value.into()))
+    }
+
+    /// `$lte`: it is of the same type and no more.
+    pub fn lte(self, value: impl Into<Value>) -> Self {
+        self.and(Predicate::Lte(value.into()))
+    }
+
+    /// `$in`: it is one of these.
+    pub fn is_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Self {
+        self.and(Predicate::In(values.into_iter().map(Into::into).collect()))
+    }
+
+    /// `$nin`: it is none of these.
+    pub fn not_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Self {
+        self.and(Predicate::Nin(values.into_iter().map(Into::into).collect()))
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::error::{Error, ErrorKind, Result};
+use crate::query::operators::shortened;
 use crate::query::path::Path;
 use crate::query::regex::Pattern;
 
@@ -135,6 +137,25 @@ impl TypeName {
 }
 
 impl Node {
+    /// Tells of a path that stands where a filter document has its operators.
+    pub(in crate::query) fn check(&self) -> Result<()> {
+        match self {
+            Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => {
+                nodes.iter().try_for_each(Node::check)
+            }
+            Node::Field(path, predicate) if !path.as_str().starts_with('$') => match predicate {
+                Predicate::ElemMatch(ElemMatch::Document(inner)) => inner.check(),
+                _ => Ok(()),
+            },
+            Node::Field(path, _) => {
+                let shown = shortened(path.as_str());
+                let sentence =
+                    format!("`{shown}` is no field: a name that begins with `$` is an operator");
+                Err(Error::new(ErrorKind::Query, sentence))
+            }
+        }
+    }
+
     /// All of `nodes`, in the one form this has.
     pub(super) fn all(nodes: impl IntoIterator<Item = Node>) -> Node {
         let mut flat = Vec::new();

@@ -141,6 +141,13 @@ impl Find {
         self
     }
 
+    /// Tells of a field that none can be: what is put together in Rust has not been through the parser.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.filter.root().check()?;
+        self.sort.check()?;
+        self.projection.as_ref().map_or(Ok(()), Projection::check)
+    }
+
     /// What is found among `documents`. Without a sort they are read as they are asked for; with a sort and a limit, no more
     /// than limit and skip together are held.
     pub fn apply<'a, I>(&'a self, documents: I) -> impl Iterator<Item = Value> + 'a

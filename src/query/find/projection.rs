@@ -61,12 +61,19 @@ impl Projection {
     }
 
     /// One that keeps these paths. A path into a field that is kept whole says nothing more.
-    pub(super) fn of_paths<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> Option<Self> {
+    pub(in crate::query) fn of_paths<S: AsRef<str>>(
+        paths: impl IntoIterator<Item = S>,
+    ) -> Option<Self> {
         let mut fields = Fields::new();
         for path in paths {
             keep(&mut fields, Path::new(path.as_ref()).keys());
         }
         (!fields.is_empty()).then_some(Self { includes: true, fields })
+    }
+
+    /// Tells of a name that no field has.
+    pub(in crate::query) fn check(&self) -> Result<()> {
+        check_names(&self.fields)
     }
 
     fn read(json: Json, place: Place) -> Result<Self> {
@@ -114,6 +121,23 @@ impl Projection {
     }
 }
 
+fn check_names(fields: &Fields) -> Result<()> {
+    for (name, field) in fields {
+        check_path(name)?;
+        if let Field::Inside(inside) = field {
+            check_names(inside)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_path(path: &str) -> Result<()> {
+    match Path::is_plain(path) {
+        true => Ok(()),
+        false => Err(wrong(format!("`{}` is no path for a projection", shortened(path)))),
+    }
+}
+
 /// Notes whether there is something to include or to compute, and something to exclude.
 fn look(field: &Field, kinds: &mut (bool, bool)) {
     match field {
@@ -143,9 +167,7 @@ fn keep<'a>(fields: &mut Fields, mut keys: impl Iterator<Item = &'a str>) {
 
 fn read_field(fields: &mut Fields, name: &str, value: Json, place: Place) -> Result<()> {
     let shown = shortened(name);
-    if name.split('.').any(|name| name.is_empty() || name.starts_with('$')) {
-        return Err(wrong(format!("`{shown}` is no path for a projection")));
-    }
+    check_path(name)?;
     let field = match value {
         Json::Scalar(Value::Bool(is)) => included(is),
         Json::Scalar(Value::Number(number)) => included(number.as_f64() != Some(0.0)),

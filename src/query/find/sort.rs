@@ -51,16 +51,26 @@ impl Sort {
                 Some(-1.0) => Direction::Descending,
                 _ => return wrong(format!("the order of `{shown}` in a sort must be 1 or -1")),
             };
-            if name.split('.').any(|name| name.is_empty() || name.starts_with('$')) {
-                return wrong(format!("`{shown}` is no path to sort by"));
-            }
             sort.keys.push((Path::checked(&name)?, direction));
         }
+        sort.check()?;
         Ok(sort)
     }
 
+    /// Tells of what cannot be sorted by.
+    pub(in crate::query) fn check(&self) -> Result<()> {
+        match self.keys.iter().find(|(path, _)| !Path::is_plain(path.as_str())) {
+            Some((path, _)) => {
+                let shown = shortened(path.as_str());
+                let sentence = format!("`{shown}` is no path to sort by");
+                Err(Error::new(ErrorKind::Query, sentence))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Adds what comes after the others: `started_at`, or `-started_at` for the greatest first.
-    pub(super) fn then_by(&mut self, text: &str) {
+    pub(in crate::query) fn then_by(&mut self, text: &str) {
         let (name, direction) = match text.strip_prefix('-') {
             Some(name) => (name, Direction::Descending),
             None => (text.strip_prefix('+').unwrap_or(text), Direction::Ascending),
@@ -86,16 +96,26 @@ impl Sort {
         documents: impl Iterator<Item = Value>,
         limit: Option<usize>,
     ) -> Vec<Value> {
-        let candidates = documents.enumerate().map(|(place, document)| Candidate {
-            key: self.key(&document),
+        self.first(documents, limit, |document| document)
+    }
+
+    /// The same of whatever has a document.
+    pub(crate) fn first<T>(
+        &self,
+        items: impl Iterator<Item = T>,
+        limit: Option<usize>,
+        document: impl Fn(&T) -> &Value,
+    ) -> Vec<T> {
+        let candidates = items.enumerate().map(|(place, item)| Candidate {
+            key: self.key(document(&item)),
             place,
-            document,
+            item,
             sort: self,
         });
         let Some(limit) = limit else {
             let mut all: Vec<_> = candidates.collect();
             all.sort_unstable();
-            return all.into_iter().map(|candidate| candidate.document).collect();
+            return all.into_iter().map(|candidate| candidate.item).collect();
         };
         let mut first = BinaryHeap::new();
         for candidate in candidates {
@@ -106,7 +126,7 @@ impl Sort {
                 first.push(candidate);
             }
         }
-        first.into_sorted_vec().into_iter().map(|candidate| candidate.document).collect()
+        first.into_sorted_vec().into_iter().map(|candidate| candidate.item).collect()
     }
 
     fn key(&self, document: &Value) -> SortKey {
@@ -149,33 +169,33 @@ fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
     }
 }
 
-/// A document with what decides its place.
-struct Candidate<'a> {
+/// What has a document, with what decides its place.
+struct Candidate<'a, T> {
     key: SortKey,
     place: usize,
-    document: Value,
+    item: T,
     sort: &'a Sort,
 }
 
-impl Ord for Candidate<'_> {
+impl<T> Ord for Candidate<'_, T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.sort.compare_keys(&self.key, &other.key).then_with(|| self.place.cmp(&other.place))
     }
 }
 
-impl PartialOrd for Candidate<'_> {
+impl<T> PartialOrd for Candidate<'_, T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Candidate<'_> {
+impl<T> PartialEq for Candidate<'_, T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Candidate<'_> {}
+impl<T> Eq for Candidate<'_, T> {}
 
 impl Serialize for Sort {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -143,6 +143,22 @@ impl Accumulator {
         }
     }
 
+    /// What it looks at of each document.
+    pub(super) fn input(&self) -> Option<&Expression> {
+        match self {
+            Accumulator::Count => None,
+            Accumulator::Sum(input)
+            | Accumulator::Avg(input)
+            | Accumulator::Min(input)
+            | Accumulator::Max(input)
+            | Accumulator::First(input)
+            | Accumulator::Last(input)
+            | Accumulator::Push(input)
+            | Accumulator::AddToSet(input)
+            | Accumulator::Percentile(input, _) => Some(input),
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Accumulator::Sum(_) => "$sum",
@@ -218,7 +234,7 @@ fn shares_of(json: Json) -> Result<Vec<f64>> {
 }
 
 /// The nearest rank: the least of the numbers that so large a share of them does not exceed.
-fn percentiles(mut numbers: Vec<f64>, shares: &[f64]) -> Value {
+pub(crate) fn percentiles(mut numbers: Vec<f64>, shares: &[f64]) -> Value {
     numbers.sort_unstable_by(f64::total_cmp);
     let count = numbers.len();
     let at = |share: &f64| {

@@ -52,11 +52,21 @@ impl Expression {
                 Some(("ROOT" | "CURRENT", path)) => Self::variable(&format!("${path}")),
                 _ => Err(wrong(format!("there is no variable `{shown}`; valid is `$$ROOT`"))),
             },
-            None if path.split('.').any(|name| name.is_empty() || name.starts_with('$')) => {
-                Err(wrong(format!("`{shown}` is no path to a field, such as `$used.lr`")))
+            None => {
+                Self::check_path(path)?;
+                Ok(Expression::Field(Path::checked(path)?))
             }
-            None => Ok(Expression::Field(Path::checked(path)?)),
         }
+    }
+
+    /// Tells of a path, without its dollar, that leads to no field.
+    pub(super) fn check_path(path: &str) -> Result<()> {
+        if Path::is_plain(path) {
+            return Ok(());
+        }
+        let shown = shortened(path);
+        let sentence = format!("`${shown}` is no path to a field, such as `$used.lr`");
+        Err(Error::new(ErrorKind::Query, sentence))
     }
 
     fn operator(object: Json) -> Result<Self> {

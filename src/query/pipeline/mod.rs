@@ -1,6 +1,7 @@
 //! Documents step by step: MongoDB's aggregation pipelines.
 
 pub(crate) mod accumulator;
+mod build;
 pub(crate) mod expression;
 mod run;
 pub(crate) mod stage;
@@ -12,6 +13,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+pub use self::build::Gather;
 pub(crate) use self::expression::Expression;
 pub(crate) use self::stage::Stage;
 use super::syntax::Json;

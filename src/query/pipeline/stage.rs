@@ -121,7 +121,7 @@ impl Unwind {
                     match name.as_str() {
                         "path" => path = Some(value),
                         "includeArrayIndex" => {
-                            let name = value.as_str().filter(|name| is_path(name)).ok_or_else(|| {
+                            let name = value.as_str().filter(|name| Path::is_plain(name)).ok_or_else(|| {
                                 wrong("`includeArrayIndex` of `$unwind` takes the name of a field")
                             })?;
                             unwind.index = Some(Path::checked(name)?);
@@ -145,15 +145,11 @@ impl Unwind {
         }
         let path = path.as_ref().and_then(Json::as_str).and_then(|text| text.strip_prefix('$'));
         let path = path
-            .filter(|path| is_path(path))
+            .filter(|path| Path::is_plain(path))
             .ok_or_else(|| wrong("`$unwind` takes the path of an array, such as \"$tags\""))?;
         unwind.path = Path::checked(path)?;
         Ok(unwind)
     }
-}
-
-fn is_path(text: &str) -> bool {
-    text.split('.').all(|name| !name.is_empty() && !name.starts_with('$'))
 }
 
 impl Serialize for Stage {

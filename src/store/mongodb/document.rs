@@ -17,6 +17,8 @@ pub(super) const OURS: &str = "_runlore";
 pub(super) const OWN: &str = "_runlore.own";
 /// True where the document shows all that the record has.
 pub(super) const PLAIN: &str = "_runlore.plain";
+/// The record as text, where the document does not show all of it.
+pub(super) const TEXT: &str = "_runlore.json";
 /// How often the document was replaced.
 pub(super) const REVISION: &str = "_runlore.rev";
 /// The hashes of the values that a task used and generated.

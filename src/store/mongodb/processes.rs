@@ -1,10 +1,10 @@
 //! Workflows: what each process told is kept, and joined to one document.
 
-use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, DateTime, RawDocumentBuf, doc};
 
 use super::collections::Collections;
 use super::decode::Stored;
-use super::document::{Label, now};
+use super::document::{Label, REGISTERED, now};
 use super::put::{IN_VAIN, Putting, not_json, raw};
 use crate::record::WorkflowObject;
 use crate::store::join::{join_process, speak_as_one};
@@ -122,8 +122,12 @@ impl Putting<'_> {
     fn put_process(&mut self, process: &WorkflowObject, known: Option<&Process>) -> Result<bool> {
         let text = serde_json::to_string(process).map_err(not_json)?;
         let document = |id: &str, revision: i64| {
-            let id = doc! {"_id": id, "workflow_id": &process.workflow_id, "rev": revision, "json": &text};
-            RawDocumentBuf::try_from(&id)
+            let document = doc! {
+                "_id": id, "workflow_id": &process.workflow_id, "rev": revision, "json": &text,
+                // So that the server can forget it in time.
+                REGISTERED: DateTime::from_millis(now()),
+            };
+            RawDocumentBuf::try_from(&document)
                 .map_err(|error| Error::new(ErrorKind::Record, error.to_string()))
         };
         let Some(known) = known else {
@@ -154,7 +158,10 @@ pub(super) fn other(text: &str) -> Result<RawDocumentBuf> {
     let mut sorted: serde_json::Value = serde_json::from_str(text).map_err(not_json)?;
     sorted.sort_all_objects();
     let hash = twox_hash::XxHash3_128::oneshot(sorted.to_string().as_bytes());
-    let document = doc! {"_id": Bson::String(format!("{hash:032x}")), "json": text};
+    let document = doc! {
+        "_id": Bson::String(format!("{hash:032x}")), "json": text,
+        REGISTERED: DateTime::from_millis(now()),
+    };
     RawDocumentBuf::try_from(&document)
         .map_err(|error| Error::new(ErrorKind::Record, error.to_string()))
 }

@@ -5,14 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use mongodb::Cursor;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{AggregateOptions, FindOptions};
 use serde_json::Value;
 
 use super::collections::Collections;
 use super::connection::{Connection, Link};
 use super::decode::Stored;
-use super::document::PLAIN;
 use super::place::Place;
 use super::problem::explain;
 use crate::query::Collection;
@@ -57,15 +56,40 @@ impl MongodbSource {
         self.link.get()
     }
 
-    /// Whether all documents show all that their records have.
-    pub(super) fn is_plain(&self, of: Collection) -> Result<bool> {
+    /// Whether there is such a document.
+    pub(super) fn has(&self, of: Collection, filter: Document) -> Result<bool> {
         let connection = self.connection()?;
         let collection = Collections::new(connection.database()).of(of);
         let shown = connection.shown().to_owned();
         connection.run(async move {
-            let odd = collection.find_one(doc! {PLAIN: null}).projection(doc! {"_id": 1}).await;
-            Ok(odd.map_err(|error| explain(&shown, &error))?.is_none())
+            let one = collection.find_one(filter).projection(doc! {"_id": 1}).await;
+            Ok(one.map_err(|error| explain(&shown, &error))?.is_some())
         })
+    }
+
+    /// The server's plan for a question.
+    pub(super) fn explained(
+        &self,
+        of: Collection,
+        filter: Document,
+        options: FindOptions,
+    ) -> Result<Value> {
+        let connection = self.connection()?;
+        let database = connection.database();
+        let name = Collections::new(database.clone()).of(of).name().to_owned();
+        let mut find = doc! {"find": name, "filter": filter};
+        let sort = options.sort.map(Bson::from);
+        let limit = options.limit.map(Bson::from);
+        let skip = options.skip.and_then(|skip| i64::try_from(skip).ok()).map(Bson::from);
+        let projection = options.projection.map(Bson::from);
+        let said = [("sort", sort), ("limit", limit), ("skip", skip), ("projection", projection)];
+        find.extend(said.into_iter().filter_map(|(name, said)| Some((name.to_owned(), said?))));
+        let shown = connection.shown().to_owned();
+        let plan = connection.run(async move {
+            let command = doc! {"explain": find, "verbosity": "queryPlanner"};
+            database.run_command(command).await.map_err(|error| explain(&shown, &error))
+        })?;
+        Ok(serde_json::to_value(plan).unwrap_or_default())
     }
 
     /// What there is to tell of records that the server would not have among the others.

@@ -1,6 +1,8 @@
 //! Records are read, joined and shown.
 
-use runlore::query::{Collection, Documents, Find, Item, Pipeline, Records, Source, Tree, field};
+use runlore::query::{
+    Collection, Documents, Find, Gather, Item, Pipeline, Records, Source, Tree, field,
+};
 use runlore::record::{Id, Limits, Record, Status, TaskObject, hash_of, is_secret_name};
 use runlore::store::jsonl;
 use runlore::task;
@@ -78,7 +80,10 @@ fn queries_are_asked() {
         .and(!field("a").eq(3))
         .and(field("b").not_in([1]));
     let document = json!({"a": 2, "tags": ["x"], "i": [{"n": 2}]});
-    for filter in [both, either, items, bounds] {
+    let values = field("tags").any_item(|tag| tag.gte("x").ne("y").is_in(["x"]).not_in(["z"]));
+    let values = values.and(field("a").not(|a| a.gt(1).lte(1).eq(1).lt(9)));
+    let values = values.and(field("a").of_type("int").unwrap());
+    for filter in [both, either, items, bounds, values] {
         assert!(filter.matches(&document), "{filter}");
         assert_eq!(Filter::parse(&filter.to_json()).unwrap(), filter);
     }
@@ -127,9 +132,15 @@ fn a_source_of_ones_own_is_asked() {
 
     let find = Find::new().filter(field("task_id").gt(1)).limit(1);
     assert_eq!(Three.find(Collection::Tasks, &find).unwrap().count(), 1);
-    let pipeline = Pipeline::parse(r#"[{"$count": "n"}]"#).unwrap();
+    let pipeline = Pipeline::new().count("n");
+    assert_eq!(pipeline, Pipeline::parse(r#"[{"$count": "n"}]"#).unwrap());
     let counted = Three.aggregate(Collection::Tasks, &pipeline).unwrap().next().unwrap();
     assert_eq!(counted.unwrap(), json!({"n": 3}));
     assert_eq!(Three.tasks_with(&["h2".to_owned()].into()).unwrap().count(), 1);
     assert_eq!(Three.records().unwrap().count(), 3);
+    assert_eq!(Three.ancestors("t").unwrap().count(), 0);
+    let all = [("n", Gather::count()), ("most", Gather::max("task_id"))];
+    let gathered = Pipeline::new().skip(1).group_all(all).fields(["n"]);
+    let made: Vec<_> = Three.aggregate(Collection::Tasks, &gathered).unwrap().flatten().collect();
+    assert_eq!(made, [json!({"_id": null, "n": 2})]);
 }
