@@ -112,11 +112,8 @@ impl MongodbSource {
             // By an index, which keeps no order among equals: one more tells whether the last has one.
             let mut options = options(order_of(&find.sort, Form::Stored));
             options.limit = i64::try_from(count + 1).ok();
-            let (filter, odd) = match has_odd {
-                true => (plain(condition.document), Some(odd)),
-                false => (condition.document, None),
-            };
-            return Ok(Asked { filter, options, rest: Rest::Picking(count, odd) });
+            let rest = Rest::Picking(count, has_odd.then_some(odd));
+            return Ok(Asked { filter: condition.document, options, rest });
         }
         if has_odd || !condition.is_exact {
             let filter = with_odd(condition.document, odd);
@@ -131,17 +128,29 @@ impl MongodbSource {
         Ok(Asked { filter: condition.document, options, rest: Rest::Nothing })
     }
 
-    /// The first few in an order, and among equals as they were written.
+    /// The first few in an order, and among equals as they were written, of those that show all that their records have.
     fn first_few(
         &self,
         collection: Collection,
-        filter: &Document,
+        mut filter: Document,
         mut options: FindOptions,
         sort: &Sort,
-        count: u64,
+        (count, has_odd): (u64, bool),
     ) -> Result<Vec<Result<Stored>>> {
-        let found = self.found(of(collection), filter.clone(), options.clone())?;
-        let mut found: Vec<Result<Stored>> = found.stored().collect();
+        let ask = |filter: &Document, options: &FindOptions| {
+            let found = self.found(of(collection), filter.clone(), options.clone())?;
+            Ok::<Vec<_>, Error>(found.stored().collect())
+        };
+        let mut found = ask(&filter, &options)?;
+        if has_odd {
+            let all = found.len() as u64;
+            found.retain(|stored| stored.as_ref().map_or(true, |stored| stored.is_plain));
+            filter = plain(filter);
+            // Only now, for there is an index of what was asked, and perhaps none of both.
+            if all > count && found.len() as u64 != all {
+                found = ask(&filter, &options)?;
+            }
+        }
         if found.len() as u64 > count
             && let [.., Ok(last), Ok(more)] = &*found
         {
@@ -151,7 +160,7 @@ impl MongodbSource {
                 if let Some(sort) = &mut options.sort {
                     sort.insert("_id", 1);
                 }
-                found = self.found(of(collection), filter.clone(), options)?.stored().collect();
+                found = ask(&filter, &options)?;
             }
         }
         found.truncate(usize::try_from(count).unwrap_or(usize::MAX));
@@ -262,7 +271,8 @@ impl Source for MongodbSource {
             }
             Rest::Picking(count, odd) => (count, odd),
         };
-        let mut few = self.first_few(collection, &filter, options, &find.sort, count)?;
+        let picked = (count, odd.is_some());
+        let mut few = self.first_few(collection, filter, options, &find.sort, picked)?;
         if let Some(odd) = odd {
             few.extend(self.odd_few(collection, odd, find, count)?);
         }

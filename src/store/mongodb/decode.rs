@@ -16,6 +16,8 @@ pub(super) struct Stored {
     pub(super) revision: Option<i64>,
     /// In milliseconds.
     pub(super) registered: Option<i64>,
+    /// Whether the document shows all that the record has.
+    pub(super) is_plain: bool,
     pub(super) json: Value,
 }
 
@@ -27,6 +29,7 @@ impl Stored {
         Ok(Self {
             id: id.unwrap_or(Bson::Null),
             revision: ours.and_then(|ours| ours.get("rev").ok()?).and_then(RawBsonRef::as_i64),
+            is_plain: ours.is_some_and(|ours| ours.get_bool("plain").unwrap_or(false)),
             registered: registered
                 .and_then(RawBsonRef::as_datetime)
                 .map(mongodb::bson::DateTime::timestamp_millis),
