@@ -105,7 +105,8 @@ fn operators(path: &str) -> impl Strategy<Value = Value> + use<> {
         many("$nin"),
         many("$all"),
         any::<bool>().prop_map(|yes| json!({"$exists": yes})),
-        select(vec!["^a", "b$", "E", "", "\\w"]).prop_map(|text| json!({"$regex": text})),
+        // No `\\w`: to SecantusDB `é` is one, to MongoDB it is not.
+        select(vec!["^a", "b$", "E", "", "[a-z]"]).prop_map(|text| json!({"$regex": text})),
         (0_u8..3).prop_map(|size| json!({"$size": size})),
         select(vec![
             "string", "number", "int", "long", "double", "null", "array", "object", "date", "bool"
@@ -298,11 +299,12 @@ fn judged(uri: &str, documents: &[Value], questions: &[Asked]) -> Vec<Vec<String
     })
 }
 
-/// Whether the server's own documents are like the records, where the filter looks; and not whether what is missing has all of null, which
-/// SecantusDB denies and MongoDB does not.
+/// Whether the server's own documents are like the records, where the filter looks: they have an `_id`, and their whole numbers beyond 63
+/// bits are decimals; and not whether what is missing has all of null, which SecantusDB denies and MongoDB does not.
 fn can_be_judged(question: &Asked) -> bool {
     let filter = question.filter.to_string();
-    !(filter.contains("\"_id\"") || filter.contains("$all") && filter.contains("null"))
+    let is_other = filter.contains("\"_id\"") || filter.contains("\"long\"");
+    !(is_other || filter.contains("$all") && filter.contains("null"))
 }
 
 #[test]
