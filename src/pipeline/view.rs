@@ -88,7 +88,7 @@ pub(super) struct TaskView<'a> {
 
 /// Where in a record's text its parts are.
 pub(super) struct Layout<'a> {
-    /// What was measured: the rest is an object too.
+    /// What was measured, and where: the rest is an object too.
     pub(super) inner: Range<usize>,
     /// The captures, with which that begins.
     pub(super) captures: Range<usize>,
@@ -194,7 +194,6 @@ impl<'a> TaskView<'a> {
             let used = Resources { measured, process, by_children, energy, child };
             record.field("resources", &used)?;
         }
-        let inner = inner..record.length();
         record.ready(&common.process);
         let thread = &task.thread;
         record.ready(thread.json.get_or_init(|| json::fields(|it| it.field("thread", &**thread))));
@@ -204,6 +203,7 @@ impl<'a> TaskView<'a> {
             ),
             None => common.add_place(&mut record, task),
         }
+        let inner = inner..record.length();
         let hashes = Hashes::of(&values);
         if !hashes.is_empty() {
             record.field("hashes", &hashes)?;
