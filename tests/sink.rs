@@ -253,6 +253,29 @@ fn a_tracker_tells_that_its_sink_was_removed_and_how_much_is_gone() {
     assert_eq!(left + before, statistics.total_events, "all are there or counted");
 }
 
+#[test]
+fn what_is_flushed_is_on_disk_or_the_error_says_why_not() {
+    let parent = TempDir::new().unwrap();
+    let folder = parent.path().join("sink");
+    let tracker =
+        Tracker::builder().interval(Duration::from_secs(3600)).sink(&folder).start().unwrap();
+    let written = || fs::read_to_string(folder.join("segment-000001.jsonl")).unwrap_or_default();
+    tracker.event("note", "first", [("number", 1)]);
+    tracker.flush().unwrap();
+    assert!(written().contains("first"));
+    tracker.flush().expect("nothing waits");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::write(&folder, "in its way").unwrap();
+    tracker.event("note", "second", [("number", 2)]);
+    let error = tracker.flush().unwrap_err().to_string();
+    assert!(error.contains("cannot write") && error.contains("sink"), "{error}");
+    fs::remove_file(&folder).unwrap();
+    tracker.flush().unwrap();
+    let loaded = events::load(&folder).unwrap();
+    let texts = loaded.sessions[0].events.iter().filter_map(|event| event.context.as_deref());
+    assert_eq!(texts.filter(|text| *text == "second").count(), 1);
+}
+
 /// A disk that is full for a while: no file may be larger, which the kernel tells in the same way.
 #[cfg(target_os = "linux")]
 #[test]

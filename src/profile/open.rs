@@ -1,11 +1,14 @@
 //! Scopes that are open, so that whoever reads the memory of the process can tell them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::once::Guarded;
 
 static OPEN: Guarded<Vec<Weak<AtomicU64>>> = Guarded::new(Vec::new());
+
+/// How many of them there are: mostly none, which costs no lock to know.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The most resident memory that was seen while a scope is open.
 #[derive(Debug)]
@@ -17,6 +20,7 @@ impl Seen {
         OPEN.with(|open| {
             open.retain(|other| other.strong_count() > 0);
             open.push(Arc::downgrade(&seen));
+            COUNT.store(open.len(), Ordering::Release);
         });
         Self(seen)
     }
@@ -28,7 +32,12 @@ impl Seen {
 
 /// Tells all open scopes how much memory is resident.
 pub(crate) fn note_resident(rss: u64) {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return;
+    }
     OPEN.with(|open| {
+        open.retain(|seen| seen.strong_count() > 0);
+        COUNT.store(open.len(), Ordering::Release);
         for seen in open.iter().filter_map(Weak::upgrade) {
             seen.fetch_max(rss, Ordering::Relaxed);
         }

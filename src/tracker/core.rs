@@ -47,6 +47,8 @@ pub(super) struct Core {
     pub(super) told: Vec<Alert>,
     pub(super) phases: Phases,
     pub(super) sink: SinkTotals,
+    /// Why the last flush that somebody asked for failed.
+    pub(super) flush_error: Option<String>,
     pub(super) has_recorder: bool,
     pub(super) last_dump: Option<String>,
 }
@@ -91,6 +93,7 @@ impl Core {
             told: Vec::new(),
             phases: Phases::default(),
             sink: SinkTotals::default(),
+            flush_error: None,
             has_recorder: false,
             last_dump: None,
         }

@@ -87,7 +87,7 @@ use crate::events::{SessionStatus, SessionSummary, Target, TelemetryEvent, Write
 use crate::record::redact::hidden;
 use crate::record::scrub;
 use crate::{Error, ErrorKind, Result};
-use shared::Shared;
+use shared::{Shared, Wish};
 
 /// How long `stop` waits for a collector or a disk that hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -208,7 +208,37 @@ impl Tracker {
     /// Samples now, and waits until that is done.
     pub fn sample_now(&self) {
         if self.shared.is_of_this_process() {
-            self.shared.ask();
+            self.shared.ask(Wish::Sample);
+        }
+    }
+
+    /// Writes the events that wait to the sink, and waits until the disk has them. A sink does so by itself
+    /// [before long](crate::events::SinkOptions); call this before something that may end the process.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let tracker = runlore::tracker::Tracker::builder().sink(folder.path().join("sink")).start()?;
+    /// tracker.event("checkpoint", "about to call the driver", [("step", 12)]);
+    /// tracker.flush()?;
+    /// # let written = std::fs::read_to_string(folder.path().join("sink/segment-000001.jsonl"))?;
+    /// # assert!(written.contains("about to call the driver"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where the sink cannot be written, or nothing is heard of it for 5 s. What waits goes on waiting.
+    pub fn flush(&self) -> Result<()> {
+        if !self.shared.is_of_this_process() {
+            return Ok(());
+        }
+        if !self.shared.ask(Wish::Flush) {
+            let text = "the sink was not flushed within 5 s: a collector or a disk hangs";
+            return Err(Error::new(ErrorKind::Pipeline, text));
+        }
+        match self.shared.lock().flush_error.take() {
+            Some(error) => Err(Error::new(ErrorKind::Store, error)),
+            None => Ok(()),
         }
     }
 

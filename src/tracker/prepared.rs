@@ -8,7 +8,7 @@ use super::collector::Collector;
 use super::core::Core;
 use super::file::Opened;
 use super::recorder::FlightRecorder;
-use super::shared::Shared;
+use super::shared::{Shared, Wish};
 use super::thread::{Cleanup, OnAlert, Outlet, Sampler, Sink};
 use crate::context::Watch;
 use crate::events::SessionStatus;
@@ -102,7 +102,7 @@ impl Parts {
         shared.set_thread(thread.thread().clone());
         if has_recorder {
             // From here on a failure is seen.
-            shared.ask();
+            shared.ask(Wish::Sample);
         }
         Ok(Tracker { shared, has_ended: Some(has_ended) })
     }

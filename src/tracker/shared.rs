@@ -9,7 +9,7 @@ use super::core::Core;
 use super::statistics::TrackerStatistics;
 use crate::events::SessionSummary;
 
-/// How long somebody waits for a sample that was asked for: a collector may hang.
+/// How long somebody waits for a round that was asked for: a collector may hang.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -22,8 +22,18 @@ pub(super) struct Shared {
     pub(super) is_stopping: AtomicBool,
     /// Rounds that were asked for, and how many of them were done.
     asked: AtomicU64,
+    wants_sample: AtomicBool,
+    wants_flush: AtomicBool,
     done: Mutex<u64>,
     is_done: Condvar,
+}
+
+/// What a round is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    Sample,
+    /// What waits for the sink is on disk.
+    Flush,
 }
 
 /// What was known at the beginning: all that a forked child may have.
@@ -42,6 +52,8 @@ impl Shared {
             thread: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
             asked: AtomicU64::new(0),
+            wants_sample: AtomicBool::new(false),
+            wants_flush: AtomicBool::new(false),
             done: Mutex::new(0),
             is_done: Condvar::new(),
         }
@@ -92,13 +104,27 @@ impl Shared {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Asks for a round now, and waits for it.
-    pub(super) fn ask(&self) {
+    fn wanted(&self, wish: Wish) -> &AtomicBool {
+        match wish {
+            Wish::Sample => &self.wants_sample,
+            Wish::Flush => &self.wants_flush,
+        }
+    }
+
+    /// Whether one of those rounds is for this. It is up to the caller from here on.
+    pub(super) fn take(&self, wish: Wish) -> bool {
+        self.wanted(wish).swap(false, Ordering::AcqRel)
+    }
+
+    /// Asks for a round now, and waits for it; `false` when it did not come in time.
+    pub(super) fn ask(&self, wish: Wish) -> bool {
+        self.wanted(wish).store(true, Ordering::Release);
         let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         self.wake();
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let is_waiting = |done: &mut u64| *done < number;
-        drop(self.is_done.wait_timeout_while(done, PATIENCE, is_waiting));
+        let waited = self.is_done.wait_timeout_while(done, PATIENCE, is_waiting);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 >= number
     }
 
     /// So many rounds were done.

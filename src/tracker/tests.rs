@@ -22,11 +22,11 @@ fn golden(name: &str) -> Value {
 /// A core on a clock that the test sets; time is in milliseconds.
 fn core(about: About, alerts: Option<Alerts>, history: usize) -> (Core, Arc<AtomicU64>) {
     let time = Arc::new(AtomicU64::new(0));
-    let read = Arc::clone(&time);
-    let clock = Clock::new(move || {
-        let now = read.load(Ordering::Relaxed) * MS;
-        (now, 1_700_000_000_000 * MS + now)
-    });
+    let read = (Arc::clone(&time), Arc::clone(&time));
+    let clock = Clock::new(
+        move || read.0.load(Ordering::Relaxed) * MS,
+        move || (1_700_000_000_000 + read.1.load(Ordering::Relaxed)) * MS,
+    );
     let session = Session {
         id: "session".to_owned(),
         host: "host".to_owned(),
@@ -244,11 +244,12 @@ fn a_reading_that_cannot_be_is_made_an_event_all_the_same() {
 fn a_clock_that_is_set_back_is_told_and_time_goes_on() {
     let (mut core, time) = core(cuda(), None, 100);
     let wall = Arc::new(AtomicU64::new(1_000_000));
-    let read = (Arc::clone(&time), Arc::clone(&wall));
-    core.clock = Clock::new(move || {
-        let now = read.0.load(Ordering::Relaxed) * MS;
-        (now, read.1.load(Ordering::Relaxed) * MS + now)
-    });
+    let (monotonic, since) = (Arc::clone(&time), Arc::clone(&time));
+    let start = Arc::clone(&wall);
+    core.clock = Clock::new(
+        move || monotonic.load(Ordering::Relaxed) * MS,
+        move || (start.load(Ordering::Relaxed) + since.load(Ordering::Relaxed)) * MS,
+    );
     for step in 0..4 {
         time.fetch_add(100, Ordering::Relaxed);
         if step == 2 {

@@ -14,7 +14,7 @@ use super::core::Said;
 use super::entry::Entry;
 use super::line::Lines;
 use super::recorder::{FlightRecorder, Occasion};
-use super::shared::Shared;
+use super::shared::{Shared, Wish};
 use crate::alloc::{self, Failed};
 use crate::context::Watch;
 use crate::events::{SessionStatus, SinkOptions, SinkWriter, TelemetryEvent};
@@ -86,9 +86,12 @@ impl Sampler {
         let mut next = Instant::now();
         let mut answered = 0;
         while !self.shared.is_stopping.load(Ordering::Acquire) {
+            // In this order: a wish that comes in between is met before it is answered.
             let asked = self.shared.asked();
+            let wants_sample = self.shared.take(Wish::Sample);
+            let wants_flush = self.shared.take(Wish::Flush);
             let now = Instant::now();
-            if now >= next || asked > answered {
+            if now >= next || wants_sample {
                 self.sample();
                 if now >= next {
                     next = self.after(next, now);
@@ -103,6 +106,9 @@ impl Sampler {
             self.tell();
             self.finish_dump();
             self.write();
+            if wants_flush {
+                self.flush();
+            }
             if asked > answered {
                 self.shared.answer(asked);
                 answered = asked;
@@ -262,6 +268,14 @@ impl Sampler {
             sink.writer.flush_if_due();
             self.note_sink();
         }
+    }
+
+    /// Lets the disk have what waits.
+    fn flush(&mut self) {
+        let waiting = self.sink.as_mut().filter(|sink| sink.writer.waiting() > 0);
+        let flushed = waiting.map_or(Ok(()), |sink| sink.writer.flush());
+        self.note_sink();
+        self.shared.lock().flush_error = flushed.err().map(|error| error.to_string());
     }
 
     /// Says in an event that the sink cannot be written, or can again.

@@ -7,8 +7,9 @@ const STEP_NS: i64 = 1_000_000_000;
 
 /// The clock of a tracker.
 pub(super) struct Clock {
-    /// Monotonic and wall time, in nanoseconds.
-    read: Box<dyn Fn() -> (u64, u64) + Send>,
+    /// Both in nanoseconds.
+    monotonic: Box<dyn Fn() -> u64 + Send>,
+    wall: Box<dyn Fn() -> u64 + Send>,
     offset: i64,
     /// How far the wall clock is from the stamps.
     apart: i64,
@@ -16,27 +17,29 @@ pub(super) struct Clock {
 
 impl Clock {
     pub(super) fn system() -> Self {
-        Self::new(|| {
+        Self::new(clock::monotonic_ns, || {
             let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            (clock::monotonic_ns(), wall.map_or(0, |wall| wall.as_nanos() as u64))
+            wall.map_or(0, |wall| wall.as_nanos() as u64)
         })
     }
 
-    pub(super) fn new(read: impl Fn() -> (u64, u64) + Send + 'static) -> Self {
-        let (monotonic, wall) = read();
-        Self { offset: wall as i64 - monotonic as i64, read: Box::new(read), apart: 0 }
+    pub(super) fn new(
+        monotonic: impl Fn() -> u64 + Send + 'static,
+        wall: impl Fn() -> u64 + Send + 'static,
+    ) -> Self {
+        let offset = wall() as i64 - monotonic() as i64;
+        Self { offset, monotonic: Box::new(monotonic), wall: Box::new(wall), apart: 0 }
     }
 
     /// Unix nanoseconds, later than those before.
     pub(super) fn now(&self) -> u64 {
-        (self.read)().0.saturating_add_signed(self.offset)
+        (self.monotonic)().saturating_add_signed(self.offset)
     }
 
     /// By how much the wall clock was set since the last time somebody asked; none where it was not. A clock that was set
     /// forward is followed; one that was set back is not, for what came later must say so.
     pub(super) fn step(&mut self) -> Option<i64> {
-        let (monotonic, wall) = (self.read)();
-        let apart = wall as i64 - monotonic.saturating_add_signed(self.offset) as i64;
+        let apart = (self.wall)() as i64 - self.now() as i64;
         let step = apart - self.apart;
         if step.abs() < STEP_NS {
             return None;
@@ -70,9 +73,10 @@ mod tests {
         let (monotonic, wall) =
             (Arc::new(AtomicU64::new(5 * S)), Arc::new(AtomicU64::new(1000 * S)));
         let clocks = (Arc::clone(&monotonic), Arc::clone(&wall));
-        let mut clock = Clock::new(move || {
-            (clocks.0.load(Ordering::Relaxed), clocks.1.load(Ordering::Relaxed))
-        });
+        let mut clock = Clock::new(
+            move || clocks.0.load(Ordering::Relaxed),
+            move || clocks.1.load(Ordering::Relaxed),
+        );
         let mut at = |passed: u64, set: i64| {
             monotonic.fetch_add(passed * S, Ordering::Relaxed);
             let wall_then = wall.load(Ordering::Relaxed) + passed * S;

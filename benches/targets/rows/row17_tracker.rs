@@ -1,7 +1,10 @@
 //! Row 17: the tracker, its sink and the counting allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs::File;
 use std::hint::black_box;
+use std::os::unix::fs::FileExt as _;
+use std::thread;
 use std::time::Duration;
 
 use runlore::alloc::CountingAllocator;
@@ -22,6 +25,7 @@ const BARE: &str = "bare";
 const EVENTS: u32 = 5000;
 const FLUSHED: u32 = 50;
 const SECONDS: u64 = 3;
+const INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) static ROW: Row = Row {
     number: 17,
@@ -29,6 +33,7 @@ pub(crate) static ROW: Row = Row {
     contenders: &[
         Contender { name: "sampled", run: sampled },
         Contender { name: "sampled, host", run: host_sampled },
+        Contender { name: "woken", run: woken },
         Contender { name: "sunk", run: sunk },
         Contender { name: "Stormlog", run: stormlog },
         Contender { name: "allocator", run: allocator },
@@ -40,6 +45,16 @@ pub(crate) static ROW: Row = Row {
             theirs: Some(("Stormlog's tracker of a process", Value::of("Stormlog", SAMPLE))),
             unit: Unit::Nanoseconds,
             bound: Bound::AtMost(0.15),
+        },
+        Line {
+            what: "a sample of a process at 10 Hz, the process's time",
+            ours: Value::of("sampled", SAMPLE),
+            theirs: Some((
+                "a thread that wakes up and reads the kernel's file",
+                Value::of("woken", SAMPLE),
+            )),
+            unit: Unit::Nanoseconds,
+            bound: Bound::None,
         },
         Line {
             what: "the same with the machine's memory, swap, pressure and container",
@@ -75,11 +90,11 @@ fn host_sampled(report: &mut Report) {
 }
 
 fn sample(device: Device, case: &str, report: &mut Report) {
-    let tracker = Tracker::builder().interval(Duration::from_millis(100)).device(device);
+    let tracker = Tracker::builder().interval(INTERVAL).device(device);
     let tracker = tracker.start().expect("it starts");
-    std::thread::sleep(Duration::from_millis(250));
+    thread::sleep(Duration::from_millis(250));
     let (samples, before) = (tracker.statistics().samples, process_cpu_ns());
-    std::thread::sleep(Duration::from_secs(SECONDS));
+    thread::sleep(Duration::from_secs(SECONDS));
     let (spent, taken) = (process_cpu_ns() - before, tracker.statistics().samples - samples);
     assert!(taken >= 10 * (SECONDS - 1), "{taken} samples");
     report.add(case, spent as f64 / taken as f64);
@@ -88,7 +103,7 @@ fn sample(device: Device, case: &str, report: &mut Report) {
 /// Both have the same fields, and flush each 50 events: with a write to the segment and a sync of it (`fsync` there, `fdatasync` here).
 /// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here the tracker's thread flushes, and what
 /// comes while it does would go with its next flush: so each 50 events are waited for before the next ones come, and there are as many flushes. The
-/// looks whether they are there count as ours. The manifest is written when segments change.
+/// manifest is written when segments change.
 fn sunk(report: &mut Report) {
     let options = SinkOptions { rollups: false, ..SinkOptions::default() };
     let tracker = Tracker::builder()
@@ -99,11 +114,10 @@ fn sunk(report: &mut Report) {
         .expect("it starts");
     tracker.sample_now();
     let before = process_cpu_ns();
-    let mut flushed = 0;
     for number in 0..EVENTS {
         tracker.event("sample", "Collected telemetry sample.", [("number", number)]);
         if (number + 1) % FLUSHED == 0 {
-            flushed = grown_beyond(flushed);
+            tracker.flush().expect("the sink can be written");
         }
     }
     let stopped = tracker.stop();
@@ -113,16 +127,22 @@ fn sunk(report: &mut Report) {
     report.add(EVENT, spent as f64 / f64::from(EVENTS));
 }
 
-/// Waits for the next flush; how long the segment then is.
-fn grown_beyond(length: u64) -> u64 {
-    loop {
-        // Far less often than it would take for the looks to be most of what is measured.
-        std::thread::sleep(Duration::from_millis(1));
-        let now = std::fs::metadata("sink/segment-000001.jsonl").expect("it is there").len();
-        if now > length {
-            return now;
+/// A thread that wakes up ten times a second and reads the kernel's file, into nothing.
+fn woken(report: &mut Report) {
+    thread::spawn(|| {
+        let file = File::open("/proc/self/statm").expect("it opens");
+        let mut bytes = [0; 8192];
+        loop {
+            file.read_at(&mut bytes, 0).expect("it is read");
+            black_box(&bytes);
+            thread::park_timeout(INTERVAL);
         }
-    }
+    });
+    thread::sleep(Duration::from_millis(250));
+    let before = process_cpu_ns();
+    thread::sleep(Duration::from_secs(SECONDS));
+    let times = Duration::from_secs(SECONDS).as_millis() / INTERVAL.as_millis();
+    report.add(SAMPLE, (process_cpu_ns() - before) as f64 / times as f64);
 }
 
 fn stormlog(report: &mut Report) {
