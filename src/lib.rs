@@ -58,7 +58,7 @@
 //! # What it does to your program
 //!
 //! Nothing that you could see. An annotated function returns its own result and never an error of this crate; a task
-//! waits where records cannot be written as fast as they come, but at most 100 ms while nothing moves on; what is not
+//! waits where records cannot be written as fast as they come, but at most 100 ms while nothing moves on, and a second while a store is writing; what is not
 //! recorded is [counted](Stats::dropped). Trouble with a store is told on standard error, once.
 //!
 //! # Features

@@ -324,6 +324,7 @@ fn a_page_of_very_many_tasks_can_be_used() {
     let html = report.to_html();
     assert!(html.len() <= 5_000_000, "{} bytes", html.len());
     let ready = browser::milliseconds_until_ready(&html);
+    assert!(ready.is_finite(), "the page says when it can be used");
     eprintln!("a page of {MANY} tasks: {} bytes, ready after {ready:.0} ms", html.len());
     browser::can_be_read(&html, "run-large", 2400);
     let found = browser::look(

@@ -61,6 +61,16 @@ fn svg_is_what_it_was() {
 }
 
 #[test]
+fn a_page_without_scripts_shows_the_picture() {
+    let html = counted(60).to_html();
+    let (_, shown) =
+        html.split_once(r#"<div class="static">"#).expect("it is there, and not hidden");
+    let (shown, _) = shown.split_once("</svg>").expect("it is drawn");
+    assert!(shown.trim_start().starts_with("<svg") && shown.contains("<path"), "{shown}");
+    assert!(!shown.contains("<script"));
+}
+
+#[test]
 fn png_has_the_size_that_was_asked_for() {
     let png = counted(60).to_png(2.0).unwrap();
     let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());

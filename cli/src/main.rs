@@ -90,11 +90,26 @@ enum Command {
     Emit(emit::Args),
 }
 
+impl Command {
+    /// Why the command asks no store of its own; none where it does.
+    fn without_store(&self) -> Option<&'static str> {
+        match self {
+            Command::Copy(_) => Some("`runlore copy FROM TO` names both stores"),
+            Command::Replay(_) => Some("`runlore replay SPOOL --to URI` names the store"),
+            Command::Settings(_) => Some("settings are in files, and in variables"),
+            _ => None,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };
+    if let (Some(_), Some(why)) = (&cli.store, cli.command.without_store()) {
+        return Failure::new(format!("`--store` says nothing here: {why}")).report();
+    }
     let store = Store::new(cli.store);
     let done = match cli.command {
         Command::Demo(args) => demo::run(&args, &store),

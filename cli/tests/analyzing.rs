@@ -260,11 +260,16 @@ fn what_cannot_be_compared_is_told_in_one_sentence() {
 #[test]
 fn a_look_at_this_machine_becomes_a_bundle() {
     let folder = TempDir::new().unwrap();
-    // A secret in the command line does not reach the manifest.
+    // A secret in the command line does not reach the manifest, nor do variables.
     let bundle = folder.path().join("password=hunter2");
+    let workplace = TempDir::new().unwrap();
+    let settings = "telemetry_capture:\n  environment: [\"LAB_*\"]\n";
+    fs::write(workplace.path().join("settings.yaml"), settings).unwrap();
     let look = |output: &Path| {
         let args = ["events", "diagnose", "--duration", "0.05", "--interval", "0.01", "--quiet"];
-        let output = runlore().args(args).arg("--output").arg(output).output().unwrap();
+        let mut command = runlore();
+        command.current_dir(&workplace).env("LAB_NAME", "hunter2");
+        let output = command.args(args).arg("--output").arg(output).output().unwrap();
         let told = String::from_utf8(output.stdout).unwrap();
         (output.status.code().unwrap(), PathBuf::from(told.trim_end()))
     };

@@ -7,6 +7,10 @@ mod emit;
 mod events;
 mod listing;
 mod mongodb;
+#[cfg(all(unix, feature = "mongodb"))]
+#[allow(dead_code, reason = "only a server is needed of it here")]
+#[path = "../../tests/python.rs"]
+mod python;
 #[cfg(unix)]
 mod recipes;
 mod recording;

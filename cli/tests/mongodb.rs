@@ -1,6 +1,91 @@
 //! Records in MongoDB, for which the program is built with a feature.
 
+#[cfg(all(unix, feature = "mongodb"))]
+use std::process::{Child, Command, Stdio};
+
 use crate::support::{runlore, told_by};
+
+/// The server that the tests of the library use, in a folder of its own; it ends with this.
+#[cfg(all(unix, feature = "mongodb"))]
+struct Server {
+    child: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+#[cfg(all(unix, feature = "mongodb"))]
+impl Server {
+    /// None where none can be had, which is told.
+    fn start() -> Option<Self> {
+        let python = crate::python::with("secantusdb-0.7.0b3", &["SecantusDB==0.7.0b3"])?;
+        let folder = tempfile::tempdir().unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut command = Command::new(python.with_file_name("secantusd-py"));
+        command.args(["--port", &port.to_string(), "--log-level", "WARNING", "--storage-path"]);
+        command.arg(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Self { child: command.spawn().unwrap(), port, _folder: folder };
+        let began = std::time::Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed().as_secs() < 120, "the server does not start");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        Some(server)
+    }
+
+    fn uri(&self, database: &str) -> String {
+        format!("mongodb://localhost:{}/{database}", self.port)
+    }
+}
+
+#[cfg(all(unix, feature = "mongodb"))]
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+#[cfg(all(unix, feature = "mongodb"))]
+#[test]
+fn a_server_is_recorded_into_asked_copied_and_replayed_to() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let told = |args: &[&str]| told_by(runlore().current_dir(&folder).args(args));
+    let (lab, other) = (server.uri("lab"), server.uri("other"));
+
+    let demo = told(&["--store", &lab, "demo"]);
+    assert!(demo.contains("recorded run") && !demo.contains("---"), "{demo}");
+    let listed = told(&["--store", &lab, "ls", "--json"]);
+    let run: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let tasks = run["tasks"].as_u64().unwrap();
+    assert!(run["name"] == "demo" && tasks > 3, "{listed}");
+    let failed = told(&["--store", &lab, "query", r#"{"status": "ERROR"}"#, "--json"]);
+    let failed: Vec<serde_json::Value> =
+        failed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(!failed.is_empty() && failed.iter().all(|task| task["status"] == "ERROR"));
+
+    // Twice: a record that is there is not written again.
+    for _ in 0..2 {
+        let copied = told(&["copy", &lab, "copied.db"]);
+        assert!(!copied.contains("exit code"), "{copied}");
+        let back = told(&["copy", "copied.db", &other]);
+        assert!(!back.contains("exit code"), "{back}");
+    }
+    let all = |store: &str| told(&["--store", store, "query", "{}", "--sort", "task_id", "--json"]);
+    assert_eq!(all(&lab).lines().count() as u64, tasks);
+    assert_eq!(all(&lab), all(&other));
+
+    // What was recorded while the server was away.
+    let away = server.uri("away").replace(&server.port.to_string(), "1");
+    let demo = told(&["--store", &away, "demo"]);
+    assert!(demo.contains("records wait in"), "{demo}");
+    let to = server.uri("away");
+    let replayed = told(&["replay", "runlore/mongodb", "--from", &away, "--to", &to]);
+    assert!(!replayed.contains("exit code"), "{replayed}");
+    assert_eq!(all(&to).lines().count() as u64, tasks, "{replayed}");
+}
 
 #[cfg(not(feature = "mongodb"))]
 #[test]
@@ -68,7 +153,9 @@ fn a_server_that_is_away_is_told_and_what_waits_for_it_is_shown() {
     assert!(text.contains("no MongoDB server answers at"), "{text}");
     assert!(text.contains("of records wait for mongodb://"), "{text}");
     let to = "mongodb://ann:hunter2@localhost:1/other";
-    let replayed = told_by(&mut here(&["replay", "runlore/mongodb", "--to", to]));
+    let mut replay = runlore();
+    replay.current_dir(&folder).args(["replay", "runlore/mongodb", "--to", to]);
+    let replayed = told_by(&mut replay);
     assert!(replayed.contains("localhost:1/other") && replayed.contains("--to"), "{replayed}");
     assert!(!format!("{told}{report}{text}{replayed}").contains("hunter2"));
 }

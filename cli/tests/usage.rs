@@ -25,6 +25,20 @@ fn every_help_has_an_example() {
 }
 
 #[test]
+fn a_store_is_not_named_in_vain() {
+    insta::assert_snapshot!(told(["copy", "a", "b"]), @"
+    --- stderr
+    runlore: `--store` says nothing here: `runlore copy FROM TO` names both stores
+    --- exit code Some(1)
+    ");
+    for command in [&["replay", "a", "--to", "b"][..], &["settings", "show"]] {
+        let told = told(command);
+        assert!(told.contains("`--store` says nothing here: "), "{told}");
+        assert!(told.ends_with("--- exit code Some(1)\n"), "{told}");
+    }
+}
+
+#[test]
 fn a_mistake_is_one_sentence_and_exit_code_1() {
     insta::assert_snapshot!(told(["ls", "--nope"]), @r#"
     --- stderr

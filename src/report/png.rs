@@ -47,3 +47,21 @@ impl Picture {
         pixels.encode_png().map_err(|error| refused(format!("cannot write the PNG: {error}")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A font that is not found leaves everything out that is text, and says nothing.
+    #[test]
+    fn text_is_drawn() {
+        let pixels = |title: &str| {
+            let picture = Picture { title: title.to_owned(), ..Picture::default() };
+            Pixmap::decode_png(&picture.to_png(1.0).unwrap()).unwrap()
+        };
+        let (with, without) = (pixels("Nightly"), pixels(""));
+        assert_eq!((with.width(), with.height()), (without.width(), without.height()));
+        let other = with.pixels().iter().zip(without.pixels()).filter(|(a, b)| a != b).count();
+        assert!(other > 100, "{other} pixels");
+    }
+}

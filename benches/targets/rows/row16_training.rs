@@ -45,7 +45,7 @@ pub(crate) static ROW: Row = Row {
             bound: Bound::Below(1000.0),
         },
         Line {
-            what: "a batch of a loop that is off, above a bare one",
+            what: "an iteration of a loop that is off, above a bare one",
             ours: Value::of("off", OFF).minus("off", BARE),
             theirs: None,
             unit: Unit::Nanoseconds,
