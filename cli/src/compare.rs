@@ -12,6 +12,7 @@ use anstyle::Style;
 use runlore::query::{Change, Compared, Comparison, Figure, Limit, RunSummary};
 use serde_json::{Map, Value, json};
 
+use self::facts::Difference;
 use self::values::Values;
 use crate::columns::{Form, Rows};
 use crate::failure::say;
@@ -92,11 +93,17 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     for limit in &limits {
         exceeded.extend(limit.check(&comparison)?.map(|change| (limit, change)));
     }
+    let of_runs = facts::differences(&before.workflow, &after.workflow);
+    let values = |run: &RunSummary| Values::of(&records, &run.workflow.workflow_id);
+    let of_values = values::differences(&values(before)?, &values(after)?);
     let mut out = stdout();
     if args.form.is_table() {
         facts::write(&mut out, &before.workflow, &after.workflow)?;
-        let values = |run: &RunSummary| Values::of(&records, &run.workflow.workflow_id);
-        values::write(&mut out, &values(before)?, &values(after)?)?;
+        for difference in &of_runs {
+            difference.write(&mut out)?;
+        }
+        writeln!(out)?;
+        values::write(&mut out, &of_values)?;
         write_whole(&mut out, &comparison)?;
         write_activities(&mut out, &comparison)?;
     } else {
@@ -108,6 +115,9 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
                     rows.add(row)?;
                 }
             }
+        }
+        for difference in of_runs.iter().chain(&of_values) {
+            rows.add(difference_as_json(difference))?;
         }
         rows.finish()?;
     }
@@ -235,6 +245,17 @@ fn as_json(group: &Compared, figure: Figure) -> Option<Value> {
     let percent = change.percent().filter(|percent| percent.is_finite());
     row.insert("percent".to_owned(), json!(percent));
     Some(row.into())
+}
+
+/// A row like those of figures, under the path of what differs.
+fn difference_as_json(difference: &Difference) -> Value {
+    json!({
+        "activity": difference.activity,
+        "figure": difference.name,
+        "before": difference.before,
+        "after": difference.after,
+        "percent": null,
+    })
 }
 
 /// Whole numbers as such.

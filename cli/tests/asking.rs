@@ -182,6 +182,13 @@ fn runs_are_compared() {
     let same = told_of_both(&["compare", "a001", "a001", "--json"]);
     let (_, told) = same.rsplit_once("---").unwrap_or_default();
     assert!(told.contains("both are the run ") && told.contains("nothing can differ"), "{same}");
+    let rows = told_of_both(&["compare", "a001", "a002", "--json"]);
+    assert!(
+        rows.contains(
+            r#"{"activity":null,"figure":"user","before":"ada","after":null,"percent":null}"#
+        ),
+        "{rows}"
+    );
 }
 
 #[test]

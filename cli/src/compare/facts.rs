@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::out::{BOLD, DIM, local_time};
 
 /// How much of a value is shown.
-pub(super) const LENGTH: usize = 60;
+const LENGTH: usize = 60;
 
 /// Parts of a run's record of which a difference explains something.
 const EXPLAIN: [&str; 9] = [
@@ -25,7 +25,36 @@ const EXPLAIN: [&str; 9] = [
     "settings",
 ];
 
-/// Writes which runs these are, and what differs between them.
+/// Something in which two runs differ, beside their figures.
+pub(super) struct Difference {
+    /// Whose it is; none for the run itself.
+    pub(super) activity: Option<String>,
+    pub(super) name: String,
+    /// Whether it is where a value ended, and not what it always was.
+    pub(super) is_last: bool,
+    pub(super) before: Option<Value>,
+    pub(super) after: Option<Value>,
+}
+
+impl Difference {
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let text = |value: &Option<Value>| match value {
+            None => "none".to_owned(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        let (before, after) = (text(&self.before), text(&self.after));
+        let (before, after) =
+            (printable(&before).at_most(LENGTH), printable(&after).at_most(LENGTH));
+        let space = if self.activity.is_some() { " " } else { "" };
+        let activity = printable(self.activity.as_deref().unwrap_or_default());
+        let mark = if self.is_last { ", at last" } else { "" };
+        let name = printable(&self.name);
+        writeln!(out, "{DIM}differs{DIM:#} {activity}{space}{name}{mark}: {before} → {after}")
+    }
+}
+
+/// Writes which runs these are.
 pub(super) fn write(
     out: &mut impl Write,
     before: &WorkflowObject,
@@ -37,21 +66,28 @@ pub(super) fn write(
         let time = run.started_at.map(local_time).unwrap_or_default();
         writeln!(out, "{what:<6}  {BOLD}{name}{BOLD:#}  {DIM}{id}  {time}{DIM:#}")?;
     }
+    Ok(())
+}
+
+/// In what the runs themselves differ.
+pub(super) fn differences(before: &WorkflowObject, after: &WorkflowObject) -> Vec<Difference> {
     let (before, after) = (explaining(before), explaining(after));
     let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
-    for name in names {
+    let difference = |name: &String| {
         let (one, other) = (before.get(name), after.get(name));
-        if one != other {
-            let [one, other] = [one, other].map(|value| value.map_or("none", String::as_str));
-            let (one, other) = (printable(one).at_most(LENGTH), printable(other).at_most(LENGTH));
-            writeln!(out, "{DIM}differs{DIM:#} {}: {one} → {other}", printable(name))?;
-        }
-    }
-    writeln!(out)
+        (one != other).then(|| Difference {
+            activity: None,
+            name: name.clone(),
+            is_last: false,
+            before: one.cloned(),
+            after: other.cloned(),
+        })
+    };
+    names.filter_map(difference).collect()
 }
 
 /// The single values among those parts, by their paths.
-fn explaining(run: &WorkflowObject) -> BTreeMap<String, String> {
+fn explaining(run: &WorkflowObject) -> BTreeMap<String, Value> {
     let record = serde_json::to_value(run).unwrap_or_default();
     let mut found = BTreeMap::new();
     for part in EXPLAIN {
@@ -69,14 +105,13 @@ fn explaining(run: &WorkflowObject) -> BTreeMap<String, String> {
     found
 }
 
-fn flatten(path: String, value: &Value, found: &mut BTreeMap<String, String>) {
+fn flatten(path: String, value: &Value, found: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(parts) => {
             for (name, part) in parts {
                 flatten(format!("{path}.{name}"), part, found);
             }
         }
-        Value::String(text) => _ = found.insert(path, text.clone()),
-        other => _ = found.insert(path, other.to_string()),
+        other => _ = found.insert(path, other.clone()),
     }
 }

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use runlore::Provenance;
-use runlore::query::text::printable;
 use runlore::query::{Collection, Find};
 use serde_json::Value;
 
-use super::facts::LENGTH;
+use super::facts::Difference;
 use crate::out::DIM;
 use crate::select;
 
@@ -77,29 +76,36 @@ fn is_comparable(side: &str, value: &Value) -> bool {
     }
 }
 
-/// Writes what went in always in one run and otherwise in the other, and where what came out ended elsewhere.
-pub(super) fn write(out: &mut impl Write, before: &Values, after: &Values) -> io::Result<()> {
+/// What went in always in one run and otherwise in the other, and where what came out ended elsewhere.
+pub(super) fn differences(before: &Values, after: &Values) -> Vec<Difference> {
     let mut differences = Vec::new();
     for ((activity, name), one) in &before.0 {
         let Some(other) = after.0.get(&(activity.clone(), name.clone())) else { continue };
-        let (mark, pair) = match (&one.always, &other.always) {
-            (Some(one), Some(other)) => ("", (one, other)),
+        let (is_last, (one, other)) = match (&one.always, &other.always) {
+            (Some(one), Some(other)) => (false, (one, other)),
             _ if name.starts_with("used.") => continue,
             _ => match (&one.last, &other.last) {
-                (Some((_, one)), Some((_, other))) => (", at last", (one, other)),
+                (Some((_, one)), Some((_, other))) => (true, (one, other)),
                 _ => continue,
             },
         };
-        if pair.0 != pair.1 {
-            differences.push((activity, name, mark, pair));
+        if one != other {
+            differences.push(Difference {
+                activity: Some(activity.clone()),
+                name: name.clone(),
+                is_last,
+                before: Some(one.clone()),
+                after: Some(other.clone()),
+            });
         }
     }
-    for (activity, name, mark, (one, other)) in differences.iter().take(SHOWN) {
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let (one, other) = (text(one), text(other));
-        let (one, other) = (printable(&one).at_most(LENGTH), printable(&other).at_most(LENGTH));
-        let (activity, name) = (printable(activity), printable(name));
-        writeln!(out, "{DIM}differs{DIM:#} {activity} {name}{mark}: {one} → {other}")?;
+    differences
+}
+
+/// Writes the first of them.
+pub(super) fn write(out: &mut impl Write, differences: &[Difference]) -> io::Result<()> {
+    for difference in differences.iter().take(SHOWN) {
+        difference.write(out)?;
     }
     if differences.len() > SHOWN {
         writeln!(out, "{DIM}and {} more{DIM:#}", differences.len() - SHOWN)?;
