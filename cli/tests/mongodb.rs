@@ -59,7 +59,7 @@ fn a_server_is_recorded_into_asked_copied_and_replayed_to() {
     assert!(demo.contains("recorded run") && !demo.contains("---"), "{demo}");
     let listed = told(&["--store", &lab, "ls", "--json"]);
     let run: serde_json::Value = serde_json::from_str(&listed).unwrap();
-    let tasks = run["tasks"].as_u64().unwrap();
+    let tasks = run["totals"]["tasks"].as_u64().unwrap();
     assert!(run["name"] == "demo" && tasks > 3, "{listed}");
     let failed = told(&["--store", &lab, "query", r#"{"status": "ERROR"}"#, "--json"]);
     let failed: Vec<serde_json::Value> =
