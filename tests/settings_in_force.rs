@@ -251,6 +251,9 @@ fn a_full_queue_waits_or_drops_and_counts() {
             ("RECORDER__RING_BYTES", "16KiB"),
             // On a busy machine the writer may stand still for longer than by default a task waits.
             ("RECORDER__MAX_WAIT_MS", "60s"),
+            ("TELEMETRY_CAPTURE__CPU", "no"),
+            ("TELEMETRY_CAPTURE__PROCESS_INFO", "no"),
+            ("TELEMETRY_CAPTURE__MEM", "no"),
         ];
         let output = scenario("flat out", folder.path(), &settings);
         let told = String::from_utf8(output.stdout).unwrap();

@@ -180,7 +180,7 @@ fn every_ending_of_a_future_is_told() {
     async_panic  ERROR  async panic
     "#);
     assert_eq!(the(&store, "async_cancelled").error.unwrap().kind.unwrap(), "cancelled");
-    assert!(the(&store, "async_cancelled").duration().unwrap() >= Duration::from_millis(4));
+    assert!(the(&store, "async_cancelled").duration().unwrap() > Duration::ZERO);
 }
 
 #[test]
