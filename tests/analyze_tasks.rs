@@ -127,6 +127,17 @@ fn what_no_task_called_is_on_the_path_while_nothing_else_is() {
 }
 
 #[test]
+fn nothing_is_said_to_wait_where_no_task_has_ended() {
+    let mut run = Run::new(10.0);
+    run.lines = run.lines.replace("\"ended_at\"", "\"unended_at\"");
+    run.task("work", 4.0, 0.0, json!({"duration_ns": null, "ended_at": null, "status": "RUNNING"}));
+    let report = run.analyzed();
+    assert_eq!(of_kind(&report, Kind::Waiting).len(), 0, "{:?}", report.findings);
+    assert!(report.parallelism.is_none());
+    assert!(report.notes.iter().any(|note| note.contains("was killed")), "{:?}", report.notes);
+}
+
+#[test]
 fn a_task_stands_out_against_its_own_activity() {
     let mut run = Run::new(100.0);
     for at in 0..20 {

@@ -51,11 +51,11 @@ pub(crate) struct Args {
     events: Vec<PathBuf>,
 
     /// The reference to compare events with
-    #[arg(long, value_name = "FILE", requires = "events")]
+    #[arg(long, value_name = "FILE", requires = "events", conflicts_with = "before")]
     baseline: Option<PathBuf>,
 
     /// Store what events come to as a reference
-    #[arg(long, value_name = "FILE", requires = "events")]
+    #[arg(long, value_name = "FILE", requires = "events", conflicts_with = "before")]
     save_baseline: Option<PathBuf>,
 
     /// Limits that must hold, else the exit code is 2

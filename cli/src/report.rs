@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use runlore::report::RunReport;
 
+use crate::failure::Failure;
 use crate::out::{stdout, write_file};
 use crate::store::Store;
 use crate::{Done, select};
@@ -42,24 +43,31 @@ enum Format {
 }
 
 impl Args {
-    fn format(&self) -> Format {
-        let ending = self.output.as_ref().and_then(|path| path.extension());
-        self.format.unwrap_or_else(|| match ending.and_then(|ending| ending.to_str()) {
-            Some("md" | "markdown") => Format::Md,
-            Some("json") => Format::Json,
-            _ => Format::Html,
-        })
+    fn format(&self) -> Result<Format, Failure> {
+        let Some(path) = self.output.as_ref().filter(|_| self.format.is_none()) else {
+            return Ok(self.format.unwrap_or(Format::Html));
+        };
+        match path.extension().map(|ending| ending.to_string_lossy()).as_deref() {
+            None | Some("html" | "htm") => Ok(Format::Html),
+            Some("md" | "markdown") => Ok(Format::Md),
+            Some("json") => Ok(Format::Json),
+            Some(_) => Err(Failure::new(format!(
+                "cannot write {}: name it *.html, *.md or *.json, or say which by `--format`",
+                path.display()
+            ))),
+        }
     }
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    let format = args.format()?;
     let records = store.open()?;
     let runs = store.listed(&records)?;
     let run = select::run(&runs, args.run.as_deref(), store)?;
     let id = &run.workflow.workflow_id;
     let report = RunReport::among(&records, &runs, id)?;
     store.tell(&records);
-    let mut text = match args.format() {
+    let mut text = match format {
         Format::Html => report.to_html(),
         Format::Md => report.to_markdown(),
         Format::Json => report.to_json(),

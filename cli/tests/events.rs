@@ -80,6 +80,14 @@ fn convert_loses_nothing_unless_told_to() {
     insta::assert_snapshot!(said.replace(&folder.path().display().to_string(), "FOLDER"));
     assert_eq!(fs::read_to_string(&to).unwrap().lines().count(), 42);
 
+    // Onto itself it would be the only one that has them.
+    let own = folder.path().join("own.json");
+    fs::copy(&from, &own).unwrap();
+    let said = told(&["convert"], &[&own, &own]);
+    assert!(said.contains("would lose 3 records") && said.contains("exit code Some(1)"), "{said}");
+    assert_eq!(fs::read(&own).unwrap(), fs::read(&from).unwrap());
+    fs::remove_file(&own).unwrap();
+
     fs::remove_file(&to).unwrap();
     let said = told(&["convert", "--strict"], &[&from, &to]);
     assert!(said.contains("nothing was written") && said.contains("exit code Some(1)"), "{said}");

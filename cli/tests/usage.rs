@@ -39,6 +39,22 @@ fn a_store_is_not_named_in_vain() {
 }
 
 #[test]
+fn what_does_not_go_together_is_refused() {
+    for (args, part) in [
+        (&["compare", "a001", "a002", "--baseline", "x.json"][..], "--baseline"),
+        (&["compare", "a001", "a002", "--save-baseline", "x.json"], "--save-baseline"),
+        (&["report", "-o", "report.pdf"], "name it *.html, *.md or *.json"),
+    ] {
+        let told = told(args);
+        assert!(told.contains(part) && told.ends_with("--- exit code Some(1)\n"), "{told}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let uri = format!("sqlite://{}", folder.path().display());
+    let told = told_by(runlore().args(["--store", &uri, "ls"]));
+    assert!(told.contains("is a folder") && told.ends_with("--- exit code Some(1)\n"), "{told}");
+}
+
+#[test]
 fn a_mistake_is_one_sentence_and_exit_code_1() {
     insta::assert_snapshot!(told(["ls", "--nope"]), @r#"
     --- stderr

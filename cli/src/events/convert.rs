@@ -19,7 +19,7 @@ use crate::units::counted;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore events convert run.json run.csv
+  runlore events convert run.json run.csv --schema 4
   runlore events convert --schema 4 old.jsonl.gz new.jsonl
   runlore events convert --lossy run-v4.json run-v3.json
 
@@ -102,6 +102,14 @@ pub(crate) fn run(args: &Args) -> Done {
         Ok(())
     })?;
     writer.finish()?;
+    if left_out > 0 && is_same(&args.from, &args.to) {
+        told.finish();
+        let lost = counted(left_out, "record", "records");
+        return Err(Failure::new(format!(
+            "{} would lose {lost} that cannot be converted; nothing was written: name another file",
+            args.to.display()
+        )));
+    }
     fs::rename(&part.0, &args.to).map_err(|error| cannot_write(&args.to, &error))?;
     told.finish();
     let mut out = stdout();
@@ -114,6 +122,12 @@ pub(crate) fn run(args: &Args) -> Done {
     writeln!(out, "{}: {events} in schema {}{missing}", printable(&to), args.schema.number())?;
     out.flush()?;
     Ok(if left_out == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether both name one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| fs::canonicalize(path).ok();
+    place(one).is_some_and(|one| place(other) == Some(one))
 }
 
 fn hint(error: &Error) -> String {

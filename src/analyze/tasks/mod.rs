@@ -211,9 +211,14 @@ impl TaskRows {
         report.findings.extend(activities::find(&report.activities, window, thresholds));
         let history = outliers::History::read(records, workflow, earlier, rows)?;
         report.findings.extend(outliers::find(rows, &history, window, thresholds));
-        let parallelism = parallel::measure(&own, window);
-        report.findings.extend(parallel::find(&parallelism, thresholds));
-        report.parallelism = Some(parallelism);
+        if rows.iter().all(|row| row.is_open) {
+            let note = "no task has ended, so it is not known how long any took: the program runs still, or was killed";
+            report.notes.push(note.to_owned());
+        } else {
+            let parallelism = parallel::measure(&own, window);
+            report.findings.extend(parallel::find(&parallelism, thresholds));
+            report.parallelism = Some(parallelism);
+        }
         report.findings.extend(growth::find(rows, thresholds));
         report.findings.extend(pressure::find(rows, window, thresholds));
         report.notes.extend(rows.notes());

@@ -17,6 +17,7 @@ pub(super) enum Problem {
 pub(super) fn explain(tried: Problem, path: &Path, error: rusqlite::Error) -> Error {
     let place = path.display();
     let text = match error.sqlite_error_code() {
+        _ if path.is_dir() => format!("{place} is a folder, and no SQLite database"),
         Some(ErrorCode::NotADatabase) => {
             format!(
                 "{place} is not an SQLite database: give a file that Runlore made, or a new one"
