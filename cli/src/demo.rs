@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     pipeline(&["north", "south", "west"]);
     let waiting = recording.finish()?.spooled;
 
+    let program = store.program();
     let mut out = stdout();
     if args.json {
         writeln!(out, "{}", serde_json::json!({"workflow_id": id, "spooled": waiting}))?;
@@ -34,12 +35,12 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         let records = counted(waiting, "record waits", "records wait");
         writeln!(
             out,
-            "recorded run {id}, of which {records} on disk: `runlore doctor` shows for which store, and why"
+            "recorded run {id}, of which {records} on disk: `{program} doctor` shows for which store, and why"
         )?;
     } else {
         let places: Vec<String> = store.each().map(|store| store.display().to_string()).collect();
         let places = places.join(" and ");
-        writeln!(out, "recorded run {id} in {places}; `runlore tree demo --values` shows it")?;
+        writeln!(out, "recorded run {id} in {places}; `{program} tree demo --values` shows it")?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

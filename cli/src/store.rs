@@ -20,6 +20,8 @@ const TOLD: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Store {
     place: OsString,
+    /// Whether the command line names it: another command has to name it again.
+    is_named: bool,
     /// Where records go to beside that, when this program records.
     more: Vec<OsString>,
     /// What is to be said when it is opened.
@@ -38,7 +40,7 @@ impl Store {
             None => vec![uris],
         };
         place
-            .map(Self::at)
+            .map(|place| Self { is_named: true, ..Self::at(place) })
             .or_else(|| Self::of_all(lines(named()?)))
             .unwrap_or_else(Self::of_settings)
     }
@@ -90,12 +92,26 @@ impl Store {
             Some(folder) => folder.into(),
             None => place,
         };
-        Self { place, more: Vec::new(), notices: Vec::new(), told: RefCell::default() }
+        Self {
+            place,
+            is_named: false,
+            more: Vec::new(),
+            notices: Vec::new(),
+            told: RefCell::default(),
+        }
     }
 
     /// All of the stores, each by itself: the one that is read first.
     pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
         std::iter::once(&self.place).chain(&self.more).map(|place| Self::at(place.clone()))
+    }
+
+    /// The program, with what it has to be told to ask the same store.
+    pub(crate) fn program(&self) -> String {
+        match self.is_named {
+            true => format!("runlore --store {}", self.display()),
+            false => "runlore".to_owned(),
+        }
     }
 
     /// What was said to be the store: a path or a URI.
