@@ -18,7 +18,7 @@
 //!
 //! Each thread counts in a place of its own, without an atomic operation that another thread could wait for: a few
 //! nanoseconds an allocation. Sums are exact; the peak of the whole process is exact to 64 KiB a thread, and that of a
-//! thread, which is what tasks tell, to the byte. A [tracker](crate::tracker) samples what is counted, and tasks tell it in
+//! thread, which is what tasks tell, to the byte. A tracker (`runlore::tracker`) samples what is counted, and tasks tell it in
 //! their `resources`.
 
 mod counts;
