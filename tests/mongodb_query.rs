@@ -45,6 +45,9 @@ fn value_with(keys: &[&'static str]) -> impl Strategy<Value = Value> + use<> {
     ]
 }
 
+/// A group by what may be of any shape.
+const BY_ANYTHING: &str = "$used.x";
+
 const NAMES: [&str; 6] =
     ["workflow_id", "activity_id", "status", "started_at", "duration_ns", "finished"];
 
@@ -159,14 +162,14 @@ fn asked() -> impl Strategy<Value = Asked> {
     )
 }
 
-/// The stages that a pipeline ends with. Groups are not by what may be, or lead through, an empty object or array:
-/// to SecantusDB an empty one is like the other, and a path through it ends in null.
+/// The stages that a pipeline ends with.
 fn last() -> impl Strategy<Value = Value> {
     let id = select(vec![
         json!("$status"),
         json!("$activity_id"),
         json!("$started_at"),
         json!("$duration_ns"),
+        json!(BY_ANYTHING),
         json!({"a": "$status", "b": "$workflow_id"}),
         json!({"a": {"$literal": "$x"}, "b": ["$activity_id", null]}),
         json!(null),
@@ -299,11 +302,22 @@ fn judged(uri: &str, documents: &[Value], questions: &[Asked]) -> Vec<Vec<String
     })
 }
 
+/// Whether there is a whole number beyond 63 bits in it.
+fn has_large(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_u64() && !number.is_i64(),
+        Value::Array(items) => items.iter().any(has_large),
+        Value::Object(fields) => fields.values().any(has_large),
+        _ => false,
+    }
+}
+
 /// Whether the server's own documents are like the records, where the filter looks: they have an `_id`, and their whole numbers beyond 63
 /// bits are decimals; and not whether what is missing has all of null, which SecantusDB denies and MongoDB does not.
-fn can_be_judged(question: &Asked) -> bool {
+fn can_be_judged(question: &Asked, documents: &[Value]) -> bool {
     let filter = question.filter.to_string();
-    let is_other = filter.contains("\"_id\"") || filter.contains("\"long\"");
+    let is_long = filter.contains("\"long\"") && documents.iter().any(has_large);
+    let is_other = filter.contains("\"_id\"") || is_long;
     !(is_other || filter.contains("$all") && filter.contains("null"))
 }
 
@@ -359,7 +373,7 @@ fn every_engine_gives_the_same_answers() {
         #[cfg(feature = "sqlite")]
         let other = runlore::store::sqlite::SqliteSource::open(&file).unwrap();
         let judged_questions: Vec<_> =
-            questions.iter().filter(|it| can_be_judged(it)).cloned().collect();
+            questions.iter().filter(|it| can_be_judged(it, &documents)).cloned().collect();
         let judgements = judged(&uri, &documents, &judged_questions);
         for (question, judgement) in judged_questions.iter().zip(judgements) {
             let filter = Filter::from_json(&question.filter).unwrap();
@@ -389,7 +403,10 @@ fn every_engine_gives_the_same_answers() {
             let pipeline = question.pipeline();
             let expected = sorted(pipeline.apply(documents.clone()).collect());
             let found = sorted(all(server.aggregate(Collection::Tasks, &pipeline)));
-            prop_assert_eq!(&found, &expected, "{:?}", question);
+            // To SecantusDB an empty object is like an empty array.
+            if !question.last.to_string().contains(&format!("\"_id\":\"{BY_ANYTHING}\"")) {
+                prop_assert_eq!(&found, &expected, "{:?}", question);
+            }
             #[cfg(feature = "sqlite")]
             prop_assert_eq!(
                 sorted(all(other.aggregate(Collection::Tasks, &pipeline))),

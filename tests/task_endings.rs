@@ -168,7 +168,8 @@ fn every_ending_of_a_future_is_told() {
         runtime.block_on(async {
             async_value().await;
             _ = async_error().await;
-            _ = tokio::time::timeout(Duration::from_millis(5), async_cancelled()).await;
+            // It counts from before the task begins, which may take a moment.
+            _ = tokio::time::timeout(Duration::from_millis(300), async_cancelled()).await;
             drop(never_polled());
         });
         quietly(|| runtime.block_on(async_panic()));
@@ -180,7 +181,7 @@ fn every_ending_of_a_future_is_told() {
     async_panic  ERROR  async panic
     "#);
     assert_eq!(the(&store, "async_cancelled").error.unwrap().kind.unwrap(), "cancelled");
-    assert!(the(&store, "async_cancelled").duration().unwrap() > Duration::ZERO);
+    assert!(the(&store, "async_cancelled").duration().unwrap() >= Duration::from_millis(4));
 }
 
 #[test]
