@@ -6,8 +6,9 @@
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufWriter, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use runlore::store::mongodb::Documents;
@@ -18,10 +19,11 @@ use serde::Serialize;
 
 use crate::clock::{process_cpu_ns, thread_cpu_ns};
 use crate::measure::Report;
-use crate::peers::ours;
+use crate::peers::{ours, telemetry};
 use crate::row::{Bound, Contender, Line, ROUNDS, Row, Unit, Value};
 
 const PER_SECOND: &str = "records per second";
+const ALONE: &str = "records per second, nothing beside it";
 const BYTES: &str = "bytes a record";
 const RECORDS: u64 = 8_000;
 /// Records before a pause: less than half a queue.
@@ -60,6 +62,16 @@ pub(crate) static ROW: Row = Row {
             theirs: Some(("bare rusqlite, 1,000 rows at once", Value::of("rusqlite", PER_SECOND))),
             unit: Unit::PerSecond,
             bound: Bound::AtLeast(0.9),
+        },
+        Line {
+            what: "SQLite, the same tasks, a second of the writer's time",
+            ours: Value::of("ours, SQLite", PER_SECOND),
+            theirs: Some((
+                "bare rusqlite, flat out while nothing else runs",
+                Value::of("rusqlite", ALONE),
+            )),
+            unit: Unit::PerSecond,
+            bound: Bound::None,
         },
         Line {
             what: "MongoDB, batches of such tasks made documents of, a second of the store's time",
@@ -112,21 +124,27 @@ fn ours_with_values(report: &mut Report) {
 fn captures() -> (Telemetry, Telemetry) {
     let capture = TelemetryCapture::new(Types::host());
     let take = || {
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
         capture.capture()
     };
     (take(), take())
 }
 
-fn ours(report: &mut Report, run: WorkflowRun, step: impl Fn()) {
-    let (process, thread) = (process_cpu_ns(), thread_cpu_ns());
+/// Does something for each record, with pauses: the writer's time is wanted, not a full queue.
+fn in_bursts(mut step: impl FnMut(u64)) {
     for number in 0..RECORDS {
-        step();
+        step(number);
         if number % BURST == BURST - 1 {
-            // The writer's time is wanted, not a full queue.
-            std::thread::sleep(Duration::from_millis(4));
+            thread::sleep(Duration::from_millis(4));
         }
     }
+}
+
+fn ours(report: &mut Report, run: WorkflowRun, step: impl Fn()) {
+    // The tables are there when somebody begins to measure.
+    runlore::flush().expect("the writer answers");
+    let (process, thread) = (process_cpu_ns(), thread_cpu_ns());
+    in_bursts(|_| step());
     runlore::flush().expect("the writer answers");
     // There are two threads: what was not ours here was the writer's.
     let writer = (process_cpu_ns() - process) - (thread_cpu_ns() - thread);
@@ -263,7 +281,8 @@ fn bare(report: &mut Report) {
     report.add(BYTES, size as f64 / RECORDS as f64);
 }
 
-/// The same records into the same tables with the same indexes, as somebody would write them who needs nothing else.
+/// The same records into the same tables with the same indexes, as somebody would write them who needs nothing else: by a thread of
+/// its own, which learns of tasks as ours does, in bursts, while another one measures them. Then once more with nothing beside it.
 fn bare_sqlite(report: &mut Report) {
     // Makes the tables.
     ours::to_sqlite().finish().expect("everything is stored");
@@ -275,9 +294,8 @@ fn bare_sqlite(report: &mut Report) {
             task_id, workflow_id, campaign_id, parent_task_id, activity_id, status, started_at, duration_ns, copy, doc
         ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?)";
     let mut insert = connection.prepare(sql).expect(done);
-    let before = thread_cpu_ns();
     let mut text = Vec::new();
-    for number in 0..RECORDS {
+    let mut write = |number: u64| {
         if number % 1000 == 0 {
             connection.execute_batch("BEGIN IMMEDIATE").expect(done);
         }
@@ -303,9 +321,28 @@ fn bare_sqlite(report: &mut Report) {
         if number % 1000 == 999 {
             connection.execute_batch("COMMIT").expect(done);
         }
-    }
-    let spent = thread_cpu_ns() - before;
-    report.add(PER_SECOND, RECORDS as f64 / (spent as f64 / 1e9));
+    };
+    let mut measure = |case, bursts: &mut dyn Iterator<Item = u64>| {
+        let before = thread_cpu_ns();
+        bursts.for_each(|first| (first..first + BURST).for_each(&mut write));
+        let spent = thread_cpu_ns() - before;
+        report.add(case, RECORDS as f64 / (spent as f64 / 1e9));
+    };
+    let (told, bursts) = mpsc::channel();
+    let tasks = thread::spawn(move || {
+        let capture = TelemetryCapture::new(Types::host());
+        let mut bytes = Vec::new();
+        in_bursts(|number| {
+            telemetry::capture_into(&capture, &mut bytes);
+            telemetry::capture_into(&capture, &mut bytes);
+            if number % BURST == BURST - 1 {
+                told.send(number + 1 - BURST).expect("somebody writes");
+            }
+        });
+    });
+    measure(PER_SECOND, &mut bursts.into_iter());
+    tasks.join().expect("the tasks are done");
+    measure(ALONE, &mut (0..RECORDS).step_by(BURST as usize));
 }
 
 /// A store that makes documents of what it gets, as the one for MongoDB does, and sends them nowhere.
@@ -346,12 +383,7 @@ fn ours_bson(report: &mut Report) {
     let encoded = Arc::new(Encoded::default());
     let store = Encoding { documents: Documents::default(), encoded: Arc::clone(&encoded) };
     let run = ours::to(store);
-    for number in 0..RECORDS {
-        measured();
-        if number % BURST == BURST - 1 {
-            std::thread::sleep(Duration::from_millis(4));
-        }
-    }
+    in_bursts(|_| measured());
     runlore::flush().expect("the writer answers");
     ours::finish(run, RECORDS);
     assert_eq!(encoded.records.load(Relaxed), RECORDS, "documents that were made");
@@ -367,7 +399,7 @@ const PAIRS: usize = 128;
 fn bare_bson(report: &mut Report) {
     let capture = TelemetryCapture::new(Types::host());
     let take = || {
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
         capture.capture()
     };
     let pairs: Vec<_> = (0..PAIRS).map(|_| (take(), take())).collect();
