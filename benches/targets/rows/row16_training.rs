@@ -66,8 +66,8 @@ const CALLS: u32 = 200;
 const MEASURED: u32 = 30;
 const PURE: u32 = 500_000;
 /// Epochs of the example in one slice of its time, and slices.
-const EPOCHS: u32 = 10;
-const SLICES: usize = 3;
+const EPOCHS: u32 = 5;
+const SLICES: usize = 8;
 /// Processes that train each way, and what tells one of them which.
 const PROCESSES: usize = 40;
 const ONE_PROCESS: &str = "RUNLORE_BENCH_ONE_PROCESS";
@@ -119,23 +119,28 @@ fn off(report: &mut Report) {
     ours::finish(run, 0);
 }
 
-/// Pairs of processes, one of them recording, that train in turn, a slice at a time: what others do on the machine changes from second
-/// to second by more than the loops cost, and so meets both alike.
+/// Pairs of processes, one of them recording, that train in turn, a slice at a time. What others do on the machine changes from second
+/// to second by more than the loops cost, so that a slice is compared with the one beside it and with no other.
 fn trained(report: &mut Report) {
     if let Some(way) = std::env::var_os(ONE_PROCESS) {
         return train_when_told(way == BARE);
     }
-    let mut times = [(LIGHTWEIGHT, Vec::new()), (BARE, Vec::new())];
+    let (mut bare, mut ratios) = (Vec::new(), Vec::new());
     for number in 0..PROCESSES {
         let mut trainers = [LIGHTWEIGHT, BARE].map(|way| Trainer::start(way, number));
         for slice in 0..SLICES {
+            let mut times = [0.0; 2];
             // Neither always comes after the other.
             for at in [slice % 2, (slice + 1) % 2] {
-                times[at].1.push(trainers[at].slice());
+                times[at] = trainers[at].slice();
             }
+            bare.push(times[1]);
+            ratios.push(times[0] / times[1]);
         }
     }
-    times.into_iter().for_each(|(way, mut times)| report.add(way, median(&mut times)));
+    let bare = median(&mut bare);
+    report.add(BARE, bare);
+    report.add(LIGHTWEIGHT, bare * median(&mut ratios));
 }
 
 /// Another process of this program, which trains for a slice whenever it is told to.
