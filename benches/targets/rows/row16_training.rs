@@ -68,6 +68,10 @@ const PURE: u32 = 500_000;
 /// Epochs of the example in one slice of its time, and slices.
 const EPOCHS: u32 = 5;
 const SLICES: usize = 8;
+/// How matrices lie in their pages is worth several percent, and depends on what was allocated before them: so each pair of slices has
+/// them elsewhere. By how many bytes they move, and where that begins again.
+const SHIFT: usize = 1040;
+const SHIFTS: usize = 8192;
 /// Processes that train each way, and what tells one of them which.
 const PROCESSES: usize = 40;
 const ONE_PROCESS: &str = "RUNLORE_BENCH_ONE_PROCESS";
@@ -129,10 +133,11 @@ fn trained(report: &mut Report) {
     for number in 0..PROCESSES {
         let mut trainers = [LIGHTWEIGHT, BARE].map(|way| Trainer::start(way, number));
         for slice in 0..SLICES {
+            let shift = (number * SLICES + slice) * SHIFT % SHIFTS;
             let mut times = [0.0; 2];
             // Neither always comes after the other.
             for at in [slice % 2, (slice + 1) % 2] {
-                times[at] = trainers[at].slice();
+                times[at] = trainers[at].slice(shift);
             }
             bare.push(times[1]);
             ratios.push(times[0] / times[1]);
@@ -160,13 +165,13 @@ impl Trainer {
         let told = BufReader::new(process.stdout.take().expect("its output is a pipe"));
         let mut trainer = Self { process, told };
         // The first slice of a process is not like the others.
-        trainer.slice();
+        trainer.slice(0);
         trainer
     }
 
-    fn slice(&mut self) -> f64 {
+    fn slice(&mut self, shift: usize) -> f64 {
         let mut pipe = self.process.stdin.as_ref().expect("its input is a pipe");
-        pipe.write_all(b"\n").expect("it listens");
+        writeln!(pipe, "{shift}").expect("it listens");
         let mut line = String::new();
         self.told.read_line(&mut line).expect("it tells how long that took");
         line.trim().parse().expect("a number")
@@ -180,7 +185,7 @@ impl Drop for Trainer {
     }
 }
 
-/// Trains for a slice for each line of its input, and tells how long that took.
+/// Trains for a slice for each line of its input, which says how far memory is shifted, and tells how long that took.
 fn train_when_told(is_bare: bool) {
     configure(|settings| {
         if is_bare {
@@ -189,10 +194,9 @@ fn train_when_told(is_bare: bool) {
         }
     });
     let run = ours::to_jsonl();
-    for (slice, _) in stdin().lines().enumerate() {
-        // How matrices lie in their pages is worth several percent, and depends on what was allocated before them: each slice has
-        // them elsewhere.
-        let shift = vec![0_u8; slice * 272];
+    for line in stdin().lines() {
+        let shift: usize = line.expect("a line").parse().expect("a number of bytes");
+        let shift = vec![0_u8; shift];
         let before = process_cpu_ns();
         training::train(&run, EPOCHS).expect("the model is registered");
         runlore::flush().expect("the writer answers");
