@@ -197,10 +197,8 @@ impl ItemKind {
         Self::ALL.get(usize::from(byte).checked_sub(1)?).copied()
     }
 
-    /// A bit of its own.
-    pub(crate) fn bit(self) -> u32 {
-        1 << self as u8
-    }
+    /// More than any of their numbers.
+    pub(crate) const COUNT: usize = Self::ALL.len() + 1;
 }
 
 /// What a measured task used, and what measuring it cost.

@@ -1,6 +1,6 @@
 //! Events become tasks: a START waits for its END, and what was added to it in between, from whichever ring that comes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -62,7 +62,8 @@ pub(super) struct Pairing {
     commands: Receiver<Command>,
     /// Commands that are answered after the next look at the rings.
     asked: Vec<Command>,
-    pub(super) runs: HashMap<Number, Run>,
+    /// By number. They are few.
+    pub(super) runs: BTreeMap<Number, Run>,
     pub(super) open: ById<OpenTask>,
     early: Vec<Early>,
     /// How many times something was added to a task, as far as it was read.
@@ -114,7 +115,7 @@ impl Pairing {
         Self {
             commands,
             asked: Vec::new(),
-            runs: HashMap::new(),
+            runs: BTreeMap::new(),
             open: ById::default(),
             early: Vec::new(),
             adds: 0,

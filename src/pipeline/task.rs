@@ -22,8 +22,8 @@ pub(super) struct Task {
     pub(super) end: Option<End>,
     /// The items of START, of what was added, and of END, one after the other.
     items: Vec<u8>,
-    /// A bit for each kind among them, once that was asked for: a task has few kinds, and is asked for all.
-    kinds: OnceCell<u32>,
+    /// Where the first of each kind is, once that was asked for: a task has few kinds, and is asked for all.
+    firsts: OnceCell<Firsts>,
     pub(super) thread: Rc<Thread>,
     /// None for a task without the macro.
     pub(super) site: Option<&'static Site>,
@@ -45,7 +45,7 @@ impl Task {
             start,
             end: None,
             items,
-            kinds: OnceCell::new(),
+            firsts: OnceCell::new(),
             thread,
             site,
             process: OnceCell::new(),
@@ -64,7 +64,7 @@ impl Task {
     /// Adds to what is known of it, however much that is.
     pub(super) fn extend(&mut self, items: &[u8]) {
         self.items.extend_from_slice(items);
-        self.kinds.take();
+        self.firsts.take();
     }
 
     /// It has ended.
@@ -117,14 +117,18 @@ impl Task {
         Items(&self.items)
     }
 
+    /// The items from the first of a kind on; none where there is no such item.
+    fn since_first(&self, kind: ItemKind) -> Items<'_> {
+        let firsts = self.firsts.get_or_init(|| Firsts::of(self.items()));
+        Items(self.items.get(firsts.0[kind as usize]..).unwrap_or_default())
+    }
+
     fn has(&self, kind: ItemKind) -> bool {
-        let kinds = || self.items().fold(0, |kinds, item| kinds | item.kind.bit());
-        self.kinds.get_or_init(kinds) & kind.bit() != 0
+        !self.since_first(kind).0.is_empty()
     }
 
     pub(super) fn all(&self, kind: ItemKind) -> impl Iterator<Item = Item<'_>> {
-        let items = if self.has(kind) { self.items() } else { Items(&[]) };
-        items.filter(move |item| item.kind == kind)
+        self.since_first(kind).filter(move |item| item.kind == kind)
     }
 
     pub(super) fn text(&self, kind: ItemKind) -> Option<&str> {
@@ -179,6 +183,23 @@ impl Task {
                 Status::Finished
             }
             Some(_) => Status::Error,
+        }
+    }
+}
+
+/// Where in the items of a task the first of each kind begins, by its number; beyond them all where there is none.
+#[derive(Debug)]
+struct Firsts([usize; ItemKind::COUNT]);
+
+impl Firsts {
+    fn of(items: Items<'_>) -> Self {
+        let mut firsts = [usize::MAX; ItemKind::COUNT];
+        let mut rest = items;
+        loop {
+            let at = items.0.len() - rest.0.len();
+            let Some(item) = rest.next() else { return Self(firsts) };
+            let first = &mut firsts[item.kind as usize];
+            *first = at.min(*first);
         }
     }
 }

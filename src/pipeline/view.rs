@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::event::{Ending, ItemKind, Key, Marks, Measured, u32_at};
-use super::json::{self, Object};
+use super::event::{Ending, Item, ItemKind, Key, Marks, Measured, u32_at};
+use super::json::{self, Done, Object};
 use super::resources::Resources;
 use super::shed::Forgotten;
 use super::site::Site;
@@ -26,13 +26,38 @@ const MANY_ITEMS: usize = 4 << 10;
 pub(super) struct Common {
     workflow: String,
     process: String,
-    /// Places in the code that tasks by hand and loops name, each with its fields, the last one first: few of them make many
-    /// records.
-    places: RefCell<VecDeque<(Vec<u8>, String)>>,
+    activities: Repeated,
+    subtypes: Repeated,
+    groups: Repeated,
+    places: Repeated,
 }
 
-/// Places that are kept.
-const MOST_PLACES: usize = 64;
+/// What tasks by hand and loops say of themselves, and how records say it, the last one first: few of them make many records.
+#[derive(Debug, Default)]
+struct Repeated(RefCell<VecDeque<(Vec<u8>, String)>>);
+
+/// How much of that is kept.
+const MOST_REPEATED: usize = 64;
+
+impl Repeated {
+    /// Adds the field that is made of these bytes.
+    fn add(&self, record: &mut Object<'_>, of: &[u8], write: impl FnOnce(&mut Object<'_>) -> Done) {
+        let mut known = self.0.borrow_mut();
+        match known.iter().position(|(bytes, _)| *bytes == of) {
+            Some(at) => known.swap(0, at),
+            None => {
+                known.truncate(MOST_REPEATED - 1);
+                known.push_front((of.to_vec(), json::fields(write)));
+            }
+        }
+        record.ready(&known[0].1);
+    }
+
+    /// Adds a field that is text.
+    fn add_text(&self, record: &mut Object<'_>, name: &'static str, item: Item<'_>) {
+        self.add(record, item.payload, |record| record.field(name, item.text()));
+    }
+}
 
 impl Common {
     pub(super) fn new(
@@ -60,23 +85,11 @@ impl Common {
                 }
                 job_id.iter().try_for_each(|job| record.field("job_id", job))
             }),
-            places: RefCell::default(),
+            activities: Repeated::default(),
+            subtypes: Repeated::default(),
+            groups: Repeated::default(),
+            places: Repeated::default(),
         }
-    }
-
-    /// Adds the place in the code that a task without a site names.
-    fn add_place(&self, record: &mut Object<'_>, task: &Task) {
-        let place = task.all(ItemKind::Code).next().map_or(&[][..], |item| item.payload);
-        let mut places = self.places.borrow_mut();
-        match places.iter().position(|(known, _)| *known == place) {
-            Some(at) => places.swap(0, at),
-            None => {
-                places.truncate(MOST_PLACES - 1);
-                let fields = json::fields(|record| record.field("code", &Place(place)));
-                places.push_front((place.to_vec(), fields));
-            }
-        }
-        record.ready(&places[0].1);
     }
 }
 
@@ -104,16 +117,23 @@ impl<'a> TaskView<'a> {
         let notes = Notes::default();
         let status = task.status();
         let mut record = Object::new(to);
-        record.plain("type", "task");
+        record.ready(r#""type":"task""#);
         record.plain("task_id", task.start.id.text(&mut [0; 36]));
         record.ready(&common.workflow);
-        let activity = task.text(ItemKind::Activity).or(site.map(|site| site.name));
-        record.field("activity_id", activity.unwrap_or("unknown"))?;
+        match task.all(ItemKind::Activity).next() {
+            Some(name) => common.activities.add_text(&mut record, "activity_id", name),
+            None => record.field("activity_id", site.map_or("unknown", |site| site.name))?,
+        }
         if let Some(parent) = task.start.parent {
             record.plain("parent_task_id", parent.text(&mut [0; 36]));
         }
-        if let Some(subtype) = task.text(ItemKind::Subtype).or(site.and_then(|site| site.subtype)) {
-            record.field("subtype", subtype)?;
+        match task.all(ItemKind::Subtype).next() {
+            Some(name) => common.subtypes.add_text(&mut record, "subtype", name),
+            None => {
+                if let Some(subtype) = site.and_then(|site| site.subtype) {
+                    record.field("subtype", subtype)?;
+                }
+            }
         }
         let tags: Vec<&str> = site
             .map_or(&[][..], |site| site.tags)
@@ -124,8 +144,8 @@ impl<'a> TaskView<'a> {
         if !tags.is_empty() {
             record.field("tags", &tags)?;
         }
-        if let Some(group) = task.text(ItemKind::Group) {
-            record.field("group_id", group)?;
+        if let Some(group) = task.all(ItemKind::Group).next() {
+            common.groups.add_text(&mut record, "group_id", group);
         }
         let values = Values::of(task);
         for (name, entries) in [
@@ -201,7 +221,10 @@ impl<'a> TaskView<'a> {
             Some(site) => record.ready(
                 site.code.get_or_init(|| json::fields(|record| record.field("code", &Code(site)))),
             ),
-            None => common.add_place(&mut record, task),
+            None => {
+                let place = task.all(ItemKind::Code).next().map_or(&[][..], |item| item.payload);
+                common.places.add(&mut record, place, |record| record.field("code", &Place(place)));
+            }
         }
         let inner = inner..record.length();
         let hashes = Hashes::of(&values);

@@ -65,9 +65,9 @@ pub(crate) static ROW: Row = Row {
 const CALLS: u32 = 200;
 const MEASURED: u32 = 30;
 const PURE: u32 = 500_000;
-/// Epochs of the example in one slice of its time, and slices.
-const EPOCHS: u32 = 5;
-const SLICES: usize = 8;
+/// Epochs in one slice, as many as the example has, and slices.
+const EPOCHS: u32 = 10;
+const SLICES: usize = 4;
 /// How matrices lie in their pages is worth several percent, and depends on what was allocated before them: so each pair of slices has
 /// them elsewhere. By how many bytes they move, and where that begins again.
 const SHIFT: usize = 1040;
