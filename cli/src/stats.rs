@@ -24,9 +24,10 @@ Examples:
   runlore stats --all --by status        of all runs
 
 TOTAL is the time of all tasks of a line together; tasks inside them are in it, and have lines of their own. CPU, READ,
-WRITTEN and ENERGY are what the tasks used themselves, so that these columns add up; a task of which that cannot be told
-counts as nothing. MEMORY is the most that the process was seen to have when one of them began or ended. A percentile is
-the duration of the task at that rank.")]
+WRITTEN and ENERGY are what the tasks used themselves, with commands that they ran, so that these columns add up; a task of
+which that cannot be told counts as nothing. MEMORY is the most that the process was seen to have when one of them began or
+ended; of a command, the most that it had, or nothing where the system does not tell. A percentile is the duration of the
+task at that rank.")]
 pub(crate) struct Args {
     /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
     /// that name); none: the newest

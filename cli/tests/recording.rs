@@ -198,6 +198,12 @@ fn what_a_killed_program_left_is_recovered() {
 /// The task of a command, as it was recorded.
 #[cfg(unix)]
 fn recorded(command: &[&str]) -> Value {
+    told_after(command, "tasks")
+}
+
+/// What is told of a command that was recorded.
+#[cfg(unix)]
+fn told_after(command: &[&str], question: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let store = || {
         let mut command = runlore();
@@ -205,7 +211,7 @@ fn recorded(command: &[&str]) -> Value {
         command
     };
     store().args(["run", "--"]).args(command).stderr(Stdio::null()).status().unwrap();
-    serde_json::from_str(&told_by(store().args(["tasks", "--json"]))).unwrap()
+    serde_json::from_str(&told_by(store().args([question, "--json"]))).unwrap()
 }
 
 #[cfg(unix)]
@@ -243,6 +249,16 @@ fn the_processor_time_of_a_command_is_recorded() {
     assert!(time > 1_000_000, "{task:#}");
     assert!(resources["cpu_ns"]["inclusive"].as_u64().unwrap() >= time, "{task:#}");
     assert!(resources["cpu_ns"]["self"].as_u64().unwrap() < time, "{task:#}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn stats_show_what_a_command_used_and_never_the_memory_of_this_program() {
+    let large = ["dd", "if=/dev/zero", "of=/dev/null", "bs=50000000", "count=1"];
+    let stats = told_after(&large, "stats");
+    assert!(stats["peak_rss_bytes"].as_u64() >= Some(50_000_000), "{stats}");
+    let stats = told_after(&["true"], "stats");
+    assert!(stats["cpu_ns"].is_u64() && stats.get("peak_rss_bytes").is_none(), "{stats}");
 }
 
 #[cfg(unix)]
