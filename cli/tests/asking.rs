@@ -165,6 +165,15 @@ fn a_value_is_followed() {
     let id = json["generated_by"][0]["task_id"].as_str().unwrap();
     assert_eq!(of(&["lineage", id]), text);
     assert_eq!(of(&["lineage", "[3.5, 4, 2.5]"]), text);
+    let (algorithm, digits) = json["hash"].as_str().unwrap().split_once(':').unwrap();
+    for part in [
+        &digits[..8],
+        &digits[..8].to_uppercase(),
+        digits,
+        &format!("{algorithm}:{}", &digits[..9]),
+    ] {
+        assert_eq!(of(&["lineage", part]), text, "{part}");
+    }
     let csv = of(&["lineage", id, "--csv"]);
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     let row = |at: usize| (rows[at][1], rows[at][4], rows[at][5]);
@@ -174,6 +183,29 @@ fn a_value_is_followed() {
     let nothing = of(&["lineage", "a text that no task had"])
         .replace(&folder.path().display().to_string(), "FOLDER");
     insta::assert_snapshot!(nothing);
+}
+
+#[test]
+fn a_part_of_a_hash_that_may_mean_several_values_is_told() {
+    let folder = TempDir::new().unwrap();
+    let line = |n: u32, hash: &str| {
+        format!(
+            r#"{{"type":"task","task_id":"t{n}","activity_id":"fit","hashes":{{"used":{{"x{n}":"{hash}"}}}}}}"#
+        ) + "\n"
+    };
+    let hash = |end: &str| format!("xxh3-128:48764c0ff8b8770da79bc46c68e7{end}");
+    let lines = line(1, &hash("9d4d")) + &line(2, &hash("0001")) + &line(3, &hash("9d4d"));
+    std::fs::write(folder.path().join("tasks.jsonl"), lines).unwrap();
+    let of = |args: &[&str]| told_by(runlore().arg("--store").arg(folder.path()).args(args));
+    let all = [
+        of(&["lineage", "48764c0f"]),
+        of(&["lineage", "xxh3-128:48764c0ff"]),
+        of(&["lineage", "xxh3-128:48764c"]),
+        of(&["lineage", "48764c0ff8b8770da79bc46c68e79"]),
+        of(&["lineage", "xxh3-128/prefix:48764c0f"]),
+    ];
+    let place = folder.path().display().to_string();
+    insta::assert_snapshot!(all.join("\n").replace(&place, "FOLDER"));
 }
 
 #[test]
