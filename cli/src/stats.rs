@@ -5,15 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use runlore::query::text::human_duration;
-use runlore::query::{Distribution, Filter, Group, Summary};
+use runlore::query::{Collection, Distribution, Filter, Group, Summary};
 use serde_json::{Value, json};
 
 use crate::columns::{Form, Rows};
+use crate::failure::{Failure, say};
 use crate::out::{PLAIN, RED, stdout};
 use crate::store::Store;
 use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules};
-use crate::{Done, select};
+use crate::{Done, hints, select};
 
 /// Sum up the tasks of a run: how many, how long, what they used
 #[derive(Debug, clap::Args)]
@@ -58,6 +59,16 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let by = if args.by == "activity" { "activity_id" } else { &args.by };
     let summary = records.summary_by(by, filter)?;
     store.tell(&records);
+    // Whoever names no field has misspelt none.
+    if by != "activity_id" && is_of_none(&summary) {
+        let asked = [by.to_owned()];
+        if let Some(told) = hints::unknown_field(&records, Collection::Tasks, &asked)? {
+            return Err(Failure::new(told));
+        }
+        if !args.all {
+            say(&format!("no task of this run has a value in `{by}`"));
+        }
+    }
     let mut out = stdout();
     if args.form.is_table() {
         write_table(&mut out, by, &summary)?;
@@ -70,6 +81,11 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there are tasks, and none has a value in the field.
+fn is_of_none(summary: &Summary) -> bool {
+    matches!(&summary.groups()[..], [group] if group.key.is_null())
 }
 
 /// The fields of a line of JSON, in the order of a line of CSV.

@@ -292,6 +292,57 @@ fn a_question_that_finds_nothing_says_what_may_be_wrong_with_it() {
 }
 
 #[test]
+fn a_field_that_no_record_has_is_told() {
+    let asked: [&[&str]; 9] = [
+        &["stats", "--by", "statuss"],
+        &["stats", "--all", "--by", "nothing_like_it", "--json"],
+        &["stats", "fit", "--by", "used.epoch", "--csv"],
+        &["query", r#"[{"$group": {"_id": "$actvity_id", "n": {"$sum": 1}}}]"#],
+        &["query", r#"[{"$group": {"_id": null, "mean": {"$avg": "$duration_n"}}}]"#, "--json"],
+        &["query", r#"[{"$match": {"statuss": "ERROR"}}, {"$count": "n"}]"#],
+        &["query", r#"[{"$sort": {"started": 1}}, {"$limit": 1}, {"$project": {"task_id": 1}}]"#],
+        &[
+            "query",
+            r#"[{"$group": {"_id": "$status", "mean": {"$sum": 1}}}, {"$match": {"men": 1}}]"#,
+        ],
+        &["query", r#"[{"$group": {"_id": null, "n": {"$sum": 1}}}]"#, "--fields", "n,mean"],
+    ];
+    let all: Vec<String> =
+        asked.iter().map(|args| format!("{}\n{}", args.join(" "), told_of_both(args))).collect();
+    insta::assert_snapshot!(all.join("\n\n"));
+}
+
+#[test]
+fn a_field_that_some_record_has_is_not_told() {
+    let folder = TempDir::new().unwrap();
+    let line = |n: u32, used: &str| {
+        format!(
+            "{{\"type\":\"task\",\"task_id\":\"t{n:03}\",\"workflow_id\":\"w\",\"used\":{used}}}\n"
+        )
+    };
+    let lines: String = (0..300).map(|n| line(n, r#"{"x":1}"#)).collect();
+    let last = line(300, r#"{"rare":{"deep":{"down":1}},"none":null}"#);
+    std::fs::write(folder.path().join("many.jsonl"), lines + &last).unwrap();
+    let problems = |args: &[&str]| {
+        let output = runlore().arg("--store").arg(folder.path()).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for args in [
+        &["stats", "--by", "used.rare.deep.down"][..],
+        &["stats", "--all", "--by", "used.none"],
+        &["stats"],
+        &["query", r#"[{"$group": {"_id": "$used.rare.deep.down"}}]"#],
+        &["query", r#"[{"$match": {"error": {"$exists": false}}}, {"$count": "n"}]"#],
+        &["query", "--sort", "used.rare.deep.down", "--limit", "1"],
+    ] {
+        assert_eq!(problems(args), "", "{args:?}");
+    }
+    let told = problems(&["query", "--fields", "used.rare.deep.dwn", "--limit", "1"]);
+    assert!(told.contains("`used.rare.deep.dwn`"), "{told}");
+}
+
+#[test]
 fn two_runs_differ_in_what_went_in_and_came_out() {
     let folder = TempDir::new().unwrap();
     let lines = |run: &str, rate: f64, loss: f64| {
