@@ -318,9 +318,10 @@ fn odd_records_do_no_harm() {
 }
 
 #[test]
-fn a_hundred_thousand_tasks_are_no_trouble() {
+fn many_thousand_tasks_are_no_trouble() {
+    const TASKS: u32 = 20_000;
     let mut lines = workflow("w", 1000.0, 100.0);
-    for at in 0..100_000_u32 {
+    for at in 0..TASKS {
         let _ = writeln!(
             lines,
             "{{\"type\":\"task\",\"task_id\":\"t{at}\",\"workflow_id\":\"w\",\"activity_id\":\"a{}\",\"status\":\
@@ -331,10 +332,10 @@ fn a_hundred_thousand_tasks_are_no_trouble() {
         );
     }
     let report = analyzed(&lines, "w").unwrap();
-    assert_eq!(report.tasks, 100_000);
+    assert_eq!(report.tasks, u64::from(TASKS));
     assert_eq!(report.activities.len(), 50);
     assert_eq!(report.critical_path.steps.len(), 100);
-    assert!(report.critical_path.steps_in_all > 10_000);
+    assert!(report.critical_path.steps_in_all > u64::from(TASKS) / 10);
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use runlore::record::{Record, Status, TaskObject, WorkflowObject};
+use runlore::record::{Status, TaskObject, WorkflowObject};
 use runlore::store::jsonl;
 use runlore::{carry, telemetry_task};
 
@@ -86,7 +86,7 @@ fn every_task_that_had_returned_is_recovered() {
     let mut dropped = 0;
     for round in 0..rounds() {
         for how in ["kill -9", "abort", "_exit", "exec"] {
-            let after = 1 + (round * 37 + how.len() * 13) % 120;
+            let after = 1 + (round * 37 + how.len() * 5) % 120;
             // By default a task waits 100 ms for a writer that stands still, and is then dropped and counted; every other
             // round it waits for longer than the process lives, and nothing may be dropped.
             let wait = if round % 2 == 0 { "100ms" } else { "60s" };
@@ -108,7 +108,7 @@ fn of_a_run_in_a_database_too() {
     let mut dropped = 0;
     for round in 0..rounds() {
         for how in ["kill -9", "abort", "_exit", "exec"] {
-            let after = 1 + (round * 41 + how.len() * 17) % 150;
+            let after = 1 + (round * 41 + how.len() * 6) % 150;
             let wait = if round % 2 == 0 { "60s" } else { "100ms" };
             let process = if round % 4 < 2 { bare_child(KILLED) } else { child(KILLED) };
             dropped += die_and_recover(process, how, after as u64, wait, Place::Database);
@@ -149,18 +149,19 @@ impl Place {
     fn found(self, folder: &Path) -> Found {
         match self {
             Self::Files => {
-                let loaded = jsonl::load(folder).unwrap();
+                let mut written = Vec::new();
+                let loaded = jsonl::load_with(folder, |record| {
+                    written.extend(record.as_task().map(|task| task.task_id.clone()));
+                    Some(record)
+                });
+                let loaded = loaded.unwrap();
                 assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-                let read =
-                    jsonl::read(folder).unwrap().filter_map(|record| match record.unwrap() {
-                        Record::Task(task) => Some(task.task_id),
-                        _ => None,
-                    });
-                let written = read.collect();
                 Found { tasks: loaded.tasks, workflows: loaded.workflows, written }
             }
             #[cfg(feature = "sqlite")]
             Self::Database => {
+                use runlore::record::Record;
+
                 let source =
                     runlore::store::sqlite::SqliteSource::open(folder.join("x.db")).unwrap();
                 let mut found = Found::default();
@@ -195,7 +196,11 @@ fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str, plac
         .spawn()
         .unwrap();
     if how == "kill -9" {
-        std::thread::sleep(Duration::from_millis(after + 100));
+        let has_begun = || fs::read_dir(ledger.path()).unwrap().next().is_some();
+        while !has_begun() && process.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(after));
         process.kill().unwrap();
     }
     process.wait().unwrap();

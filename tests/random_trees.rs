@@ -148,7 +148,8 @@ proptest! {
         let ledger: &'static Ledger = Box::leak(Box::default());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
         let store = MemoryStore::new();
-        let workflow = runlore::workflow("random").store(store.clone()).start().unwrap();
+        let workflow = runlore::workflow("random").without_catalogue();
+        let workflow = workflow.store(store.clone()).start().unwrap();
         for tree in &forest {
             match tree.how {
                 How::AsyncInline | How::AsyncSpawned => {

@@ -11,6 +11,7 @@ use runlore::store::Sink;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
+use crate::support::number;
 use crate::support::random_query::{scalar, value};
 
 const TEXTS: [&str; 5] = ["workflow_id", "campaign_id", "parent_task_id", "activity_id", "status"];
@@ -234,7 +235,7 @@ fn check(tasks: &[Value], questions: &[Asked]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(number("RUNLORE_TEST_CASES").unwrap_or(8) as u32))]
 
     #[test]
     fn of_tasks_as_programs_record_them(

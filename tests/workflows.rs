@@ -315,7 +315,7 @@ fn what_is_added_on_another_thread_is_not_lost() {
 
 #[test]
 fn tasks_open_in_each_other_without_end_hang_nothing() {
-    #[telemetry_task]
+    #[telemetry_task(telemetry = "none")]
     fn recurse(depth: u32) -> u32 {
         if depth == 0 { 0 } else { 1 + recurse(depth - 1) }
     }
@@ -325,5 +325,5 @@ fn tasks_open_in_each_other_without_end_hang_nothing() {
     work.join().unwrap();
     let totals = run.finish().unwrap();
     assert_eq!(totals.tasks + totals.dropped, 20_001, "{totals:?}");
-    assert!(totals.tasks > 1000, "{totals:?}");
+    assert!(totals.tasks > 1000 && totals.dropped > 0, "{totals:?}");
 }

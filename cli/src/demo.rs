@@ -20,6 +20,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    // As long as one store takes the records, they may wait for the others.
+    if store.each().all(|store| store.check().is_err()) {
+        store.check()?;
+    }
     let workflow = runlore::workflow("demo");
     let workflow = store.each().fold(workflow, |workflow, store| workflow.store(store.place()));
     let recording = workflow.start()?;

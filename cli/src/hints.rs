@@ -1,36 +1,49 @@
 //! What may be wrong with a question that was understood, and found nothing.
 
+mod pipeline;
+
 use std::collections::BTreeSet;
 
 use runlore::Provenance;
 use runlore::query::text::nearest;
-use runlore::query::{Collection, Find};
+use runlore::query::{Collection, Find, field};
 use serde_json::Value;
+
+pub(crate) use pipeline::in_pipeline;
 
 /// How many records are looked at for the names of their fields.
 const LOOKED_AT: u64 = 200;
 
-/// Fields that are asked for and that no record has, of those which are looked at: a sentence about the first of them.
+/// A sentence about the first of these fields that no record has.
 pub(crate) fn unknown_field(
     records: &Provenance,
     of: Collection,
     asked: &[String],
 ) -> runlore::Result<Option<String>> {
+    let Some(levels) = asked.iter().map(|path| path.split('.').count()).max() else {
+        return Ok(None);
+    };
     let mut known = BTreeSet::new();
     for document in records.find(of, &Find::new().limit(LOOKED_AT))? {
-        names(&document?, "", 2, &mut known);
+        names(&document?, "", levels.max(2), &mut known);
     }
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let is_known = |path: &str| {
-        let end = path.match_indices('.').nth(1).map_or(path.len(), |(at, _)| at);
-        known.is_empty() || known.contains(&&path[..end])
-    };
-    Ok(asked.iter().find(|path| !is_known(path)).map(|path| match nearest(path, &known) {
-        Some(near) => format!("no record has the field `{path}`: did you mean `{near}`?"),
-        None => format!(
-            "no record has the field `{path}`; `runlore show ID --json` shows what there is"
-        ),
-    }))
+    if known.is_empty() {
+        return Ok(None);
+    }
+    for path in asked.iter().filter(|path| !known.contains(*path)) {
+        // Few records may have it, and none of those that were looked at.
+        let find = Find::new().filter(field(path).exists(true)).fields([path]).limit(1);
+        if records.find(of, &find)?.next().transpose()?.is_none() {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            return Ok(Some(match nearest(path, &known) {
+                Some(near) => format!("no record has the field `{path}`: did you mean `{near}`?"),
+                None => format!(
+                    "no record has the field `{path}`; `runlore show ID --json` shows what there is"
+                ),
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// The paths to what a document holds, so many levels down.

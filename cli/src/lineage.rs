@@ -1,12 +1,13 @@
 //! `runlore lineage`: where a value came from, and where it went.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use runlore::Provenance;
 use runlore::provenance::{Subject, ValueLineage};
-use runlore::query::Trace;
 use runlore::query::text::printable;
+use runlore::query::{Collection, Find, Trace};
 use serde_json::{Value, json};
 
 use crate::columns::{Form, Rows};
@@ -21,12 +22,13 @@ use crate::{Done, select};
 Examples:
   runlore lineage a350e9a46279                     of every value of a task
   runlore lineage '[3.5, 4.0, 2.5]'                of a value, as JSON
-  runlore lineage xxh3-128:48764c0ff8b8770da7…     of a value, by its hash
+  runlore lineage xxh3-128:48764c0f                of a value, by its hash
 
 Values are known by the hash of their content, which records have for values of 16 bytes and more. With --json a line has a value: its hash, and
 the tasks by which it was generated and used; with --csv it has one of these tasks.")]
 pub(crate) struct Args {
-    /// The id of a task (4 or more characters that it begins or ends with), the hash of a value, or a value as JSON
+    /// The id of a task (4 or more characters that it begins or ends with), the hash of a value (8 or more of its digits, with
+    /// or without what stands before them), or a value as JSON
     subject: String,
 
     /// It is a value, even if a task has such an id
@@ -44,19 +46,22 @@ const COLUMNS: [&str; 7] =
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let records = store.open()?;
     let subject = subject(args, &records, store)?;
-    let is_value = matches!(subject, Subject::Value(_));
+    let place = store.display();
+    let nothing = match &subject {
+        Subject::Value(_) => format!(
+            "no task in {place} made or used this value: it must be as it was recorded, and of 16 bytes or more"
+        ),
+        Subject::Hash(hash) => {
+            format!("no task in {place} made or used a value with the hash {hash}")
+        }
+        _ => format!("{place} has no value of 16 bytes or more there"),
+    };
     let lineage = records.lineage_of(subject)?;
     store.tell(&records);
     let is_known =
         |value: &ValueLineage| !(value.generated_by.is_empty() && value.used_by.is_empty());
     if !lineage.values.iter().any(is_known) {
-        let place = store.display();
-        return Err(Failure::new(match is_value {
-            true => format!(
-                "no task in {place} made or used this value: it must be as it was recorded, and of 16 bytes or more"
-            ),
-            false => format!("{place} has no value of 16 bytes or more there"),
-        }));
+        return Err(Failure::new(nothing));
     }
     let mut out = stdout();
     if args.form.is_table() {
@@ -86,8 +91,9 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 fn subject(args: &Args, records: &Provenance, store: &Store) -> Result<Subject, Failure> {
     let given = &*args.subject;
     if !args.value {
-        if given.starts_with("xxh3-128") || given.starts_with("blake3") {
-            return Ok(Subject::Hash(given.to_owned()));
+        let part = HashPart::of(given);
+        if let Some(part) = part.filter(|part| part.algorithm.is_some()) {
+            return Ok(Subject::Hash(part.whole(records)?.unwrap_or_else(|| given.to_owned())));
         }
         let asked = records.tasks().filter(select::by_id("task_id", given));
         let tasks = asked.only(["task_id", "activity_id"]).to_vec()?;
@@ -100,9 +106,77 @@ fn subject(args: &Args, records: &Provenance, store: &Store) -> Result<Subject, 
                 return Err(select::ambiguous("tasks", given, all));
             }
         }
+        if let Some(hash) = part.map(|part| part.whole(records)).transpose()?.flatten() {
+            return Ok(Subject::Hash(hash));
+        }
     }
     // What is no JSON is a text that nobody put between quotes.
     Ok(serde_json::from_str(given).unwrap_or_else(|_| Value::from(given)).into())
+}
+
+/// The fewest digits of a hash that may stand for it.
+const FEWEST: usize = 8;
+
+/// A hash, or its beginning: `xxh3-128:48764c0f`, or only the digits.
+#[derive(Clone, Copy)]
+struct HashPart<'a> {
+    given: &'a str,
+    /// With what else stands before the digits.
+    algorithm: Option<&'a str>,
+    digits: &'a str,
+}
+
+impl<'a> HashPart<'a> {
+    fn of(given: &'a str) -> Option<Self> {
+        let is_hash = ["xxh3-128", "blake3"].iter().any(|algorithm| given.starts_with(algorithm));
+        let (algorithm, digits) = match given.split_once(':') {
+            Some((algorithm, digits)) if is_hash => (Some(algorithm), digits),
+            _ => (None, given),
+        };
+        let are_digits = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let is_enough = algorithm.is_some() || digits.len() >= FEWEST;
+        (are_digits && is_enough).then_some(Self { given, algorithm, digits })
+    }
+
+    /// Whether no digit is missing, so that nothing need be looked for.
+    fn is_whole(&self) -> bool {
+        let of = |algorithm: &str| if algorithm.starts_with("blake3") { 64 } else { 32 };
+        self.algorithm.is_some_and(|algorithm| self.digits.len() == of(algorithm))
+    }
+
+    fn stands_for(&self, hash: &str) -> bool {
+        let Some((algorithm, digits)) = hash.split_once(':') else { return false };
+        self.algorithm.is_none_or(|given| given == algorithm)
+            && digits
+                .get(..self.digits.len())
+                .is_some_and(|it| it.eq_ignore_ascii_case(self.digits))
+    }
+
+    /// The one hash that tasks have and that it may stand for.
+    fn whole(&self, records: &Provenance) -> Result<Option<String>, Failure> {
+        if self.digits.len() < FEWEST {
+            return Err(Failure::new(format!(
+                "`{}` is too little of a hash: give at least {FEWEST} of its digits",
+                self.given
+            )));
+        }
+        if self.is_whole() {
+            return Ok(Some(self.given.to_owned()));
+        }
+        let mut found = BTreeMap::new();
+        for task in records.find(Collection::Tasks, &Find::new().fields(["hashes"]))? {
+            for trace in Trace::in_task(&task?, None) {
+                if self.stands_for(&trace.hash) {
+                    found.entry(trace.hash).or_insert(trace.name);
+                }
+            }
+        }
+        if found.len() > 1 {
+            let all = found.iter().map(|(hash, name)| (&**hash, &**name));
+            return Err(select::ambiguous("values", self.given, all));
+        }
+        Ok(found.pop_first().map(|(hash, _)| hash))
+    }
 }
 
 fn write(out: &mut impl Write, value: &ValueLineage) -> io::Result<()> {

@@ -203,11 +203,19 @@ fn aggregate(args: &Args, text: &str, store: &Store) -> Done {
     let records = store.open()?;
     let mut out = stdout();
     let mut rows = Rows::new(&mut out, args.form, args.fields.clone())?;
+    let mut is_empty = true;
     for document in records.aggregate(args.of.into(), &pipeline)? {
         rows.add(document?)?;
+        is_empty = false;
     }
     rows.finish()?;
     out.flush()?;
+    let stages = serde_json::from_str(&pipeline.to_json()).unwrap_or_default();
+    let asked = hints::in_pipeline(&stages, &args.fields, is_empty);
+    let told = hints::unknown_field(&records, args.of.into(), &asked.of_records)?;
+    if let Some(told) = told.or(asked.not_made) {
+        say(&told);
+    }
     store.tell(&records);
     Ok(ExitCode::SUCCESS)
 }

@@ -125,5 +125,5 @@ pub(crate) fn ambiguous<'a>(
         listed.push(format!("{} more", count - LISTED));
     }
     let listed = listed.join(", ");
-    Failure::new(format!("{given:?} may mean {count} {what}: {listed}; give more of the id"))
+    Failure::new(format!("{given:?} may mean {count} {what}: {listed}; give more of it"))
 }

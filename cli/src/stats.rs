@@ -5,15 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use runlore::query::text::human_duration;
-use runlore::query::{Distribution, Filter, Group, Summary};
+use runlore::query::{Collection, Distribution, Filter, Group, Summary};
 use serde_json::{Value, json};
 
 use crate::columns::{Form, Rows};
+use crate::failure::{Failure, say};
 use crate::out::{PLAIN, RED, stdout};
 use crate::store::Store;
 use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules};
-use crate::{Done, select};
+use crate::{Done, hints, select};
 
 /// Sum up the tasks of a run: how many, how long, what they used
 #[derive(Debug, clap::Args)]
@@ -24,9 +25,10 @@ Examples:
   runlore stats --all --by status        of all runs
 
 TOTAL is the time of all tasks of a line together; tasks inside them are in it, and have lines of their own. CPU, READ,
-WRITTEN and ENERGY are what the tasks used themselves, so that these columns add up; a task of which that cannot be told
-counts as nothing. MEMORY is the most that the process was seen to have when one of them began or ended. A percentile is
-the duration of the task at that rank.")]
+WRITTEN and ENERGY are what the tasks used themselves, with commands that they ran, so that these columns add up; a task of
+which that cannot be told counts as nothing. MEMORY is the most that the process was seen to have when one of them began or
+ended; of a command, the most that it had, or nothing where the system does not tell. A percentile is the duration of the
+task at that rank.")]
 pub(crate) struct Args {
     /// The run: its id, 4 or more characters its id begins or ends with, or its name (the newest of
     /// that name); none: the newest
@@ -57,6 +59,16 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let by = if args.by == "activity" { "activity_id" } else { &args.by };
     let summary = records.summary_by(by, filter)?;
     store.tell(&records);
+    // Whoever names no field has misspelt none.
+    if by != "activity_id" && is_of_none(&summary) {
+        let asked = [by.to_owned()];
+        if let Some(told) = hints::unknown_field(&records, Collection::Tasks, &asked)? {
+            return Err(Failure::new(told));
+        }
+        if !args.all {
+            say(&format!("no task of this run has a value in `{by}`"));
+        }
+    }
     let mut out = stdout();
     if args.form.is_table() {
         write_table(&mut out, by, &summary)?;
@@ -69,6 +81,11 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there are tasks, and none has a value in the field.
+fn is_of_none(summary: &Summary) -> bool {
+    matches!(&summary.groups()[..], [group] if group.key.is_null())
 }
 
 /// The fields of a line of JSON, in the order of a line of CSV.

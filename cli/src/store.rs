@@ -182,6 +182,16 @@ impl Store {
         }
     }
 
+    /// Tells of a file that will never take a record.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.is_database()
+            && let Some(path) = self.path()
+        {
+            runlore::store::sqlite::check_file(path)?;
+        }
+        Ok(())
+    }
+
     /// What is recorded there.
     pub(crate) fn open(&self) -> Result<Provenance, Failure> {
         self.notices.iter().for_each(|notice| self.say(notice));

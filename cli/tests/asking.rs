@@ -165,6 +165,15 @@ fn a_value_is_followed() {
     let id = json["generated_by"][0]["task_id"].as_str().unwrap();
     assert_eq!(of(&["lineage", id]), text);
     assert_eq!(of(&["lineage", "[3.5, 4, 2.5]"]), text);
+    let (algorithm, digits) = json["hash"].as_str().unwrap().split_once(':').unwrap();
+    for part in [
+        &digits[..8],
+        &digits[..8].to_uppercase(),
+        digits,
+        &format!("{algorithm}:{}", &digits[..9]),
+    ] {
+        assert_eq!(of(&["lineage", part]), text, "{part}");
+    }
     let csv = of(&["lineage", id, "--csv"]);
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     let row = |at: usize| (rows[at][1], rows[at][4], rows[at][5]);
@@ -174,6 +183,29 @@ fn a_value_is_followed() {
     let nothing = of(&["lineage", "a text that no task had"])
         .replace(&folder.path().display().to_string(), "FOLDER");
     insta::assert_snapshot!(nothing);
+}
+
+#[test]
+fn a_part_of_a_hash_that_may_mean_several_values_is_told() {
+    let folder = TempDir::new().unwrap();
+    let line = |n: u32, hash: &str| {
+        format!(
+            r#"{{"type":"task","task_id":"t{n}","activity_id":"fit","hashes":{{"used":{{"x{n}":"{hash}"}}}}}}"#
+        ) + "\n"
+    };
+    let hash = |end: &str| format!("xxh3-128:48764c0ff8b8770da79bc46c68e7{end}");
+    let lines = line(1, &hash("9d4d")) + &line(2, &hash("0001")) + &line(3, &hash("9d4d"));
+    std::fs::write(folder.path().join("tasks.jsonl"), lines).unwrap();
+    let of = |args: &[&str]| told_by(runlore().arg("--store").arg(folder.path()).args(args));
+    let all = [
+        of(&["lineage", "48764c0f"]),
+        of(&["lineage", "xxh3-128:48764c0ff"]),
+        of(&["lineage", "xxh3-128:48764c"]),
+        of(&["lineage", "48764c0ff8b8770da79bc46c68e79"]),
+        of(&["lineage", "xxh3-128/prefix:48764c0f"]),
+    ];
+    let place = folder.path().display().to_string();
+    insta::assert_snapshot!(all.join("\n").replace(&place, "FOLDER"));
 }
 
 #[test]
@@ -257,6 +289,57 @@ fn a_question_that_finds_nothing_says_what_may_be_wrong_with_it() {
     let all: Vec<String> =
         asked.iter().map(|args| format!("{}\n{}", args.join(" "), told_of_both(args))).collect();
     insta::assert_snapshot!(all.join("\n\n"));
+}
+
+#[test]
+fn a_field_that_no_record_has_is_told() {
+    let asked: [&[&str]; 9] = [
+        &["stats", "--by", "statuss"],
+        &["stats", "--all", "--by", "nothing_like_it", "--json"],
+        &["stats", "fit", "--by", "used.epoch", "--csv"],
+        &["query", r#"[{"$group": {"_id": "$actvity_id", "n": {"$sum": 1}}}]"#],
+        &["query", r#"[{"$group": {"_id": null, "mean": {"$avg": "$duration_n"}}}]"#, "--json"],
+        &["query", r#"[{"$match": {"statuss": "ERROR"}}, {"$count": "n"}]"#],
+        &["query", r#"[{"$sort": {"started": 1}}, {"$limit": 1}, {"$project": {"task_id": 1}}]"#],
+        &[
+            "query",
+            r#"[{"$group": {"_id": "$status", "mean": {"$sum": 1}}}, {"$match": {"men": 1}}]"#,
+        ],
+        &["query", r#"[{"$group": {"_id": null, "n": {"$sum": 1}}}]"#, "--fields", "n,mean"],
+    ];
+    let all: Vec<String> =
+        asked.iter().map(|args| format!("{}\n{}", args.join(" "), told_of_both(args))).collect();
+    insta::assert_snapshot!(all.join("\n\n"));
+}
+
+#[test]
+fn a_field_that_some_record_has_is_not_told() {
+    let folder = TempDir::new().unwrap();
+    let line = |n: u32, used: &str| {
+        format!(
+            "{{\"type\":\"task\",\"task_id\":\"t{n:03}\",\"workflow_id\":\"w\",\"used\":{used}}}\n"
+        )
+    };
+    let lines: String = (0..300).map(|n| line(n, r#"{"x":1}"#)).collect();
+    let last = line(300, r#"{"rare":{"deep":{"down":1}},"none":null}"#);
+    std::fs::write(folder.path().join("many.jsonl"), lines + &last).unwrap();
+    let problems = |args: &[&str]| {
+        let output = runlore().arg("--store").arg(folder.path()).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for args in [
+        &["stats", "--by", "used.rare.deep.down"][..],
+        &["stats", "--all", "--by", "used.none"],
+        &["stats"],
+        &["query", r#"[{"$group": {"_id": "$used.rare.deep.down"}}]"#],
+        &["query", r#"[{"$match": {"error": {"$exists": false}}}, {"$count": "n"}]"#],
+        &["query", "--sort", "used.rare.deep.down", "--limit", "1"],
+    ] {
+        assert_eq!(problems(args), "", "{args:?}");
+    }
+    let told = problems(&["query", "--fields", "used.rare.deep.dwn", "--limit", "1"]);
+    assert!(told.contains("`used.rare.deep.dwn`"), "{told}");
 }
 
 #[test]

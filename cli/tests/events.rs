@@ -113,6 +113,32 @@ fn sessions_and_stats_tell_what_is_in_a_sink() {
 }
 
 #[test]
+fn sessions_and_stats_fail_where_nothing_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = r#"{"timestamp": 1}"#;
+    let files = [
+        ("text.jsonl", "hello\nworld\n".to_owned()),
+        ("picture.json", "\u{1}PNG".to_owned()),
+        ("torn.jsonl", "{\"timest".to_owned()),
+        ("empty.jsonl", String::new()),
+        ("cut.json", format!("[{good},{{\"timest")),
+        ("partly.jsonl", format!("hello\n{good}\n")),
+    ];
+    let mut all = String::new();
+    for (name, content) in &files {
+        let file = folder.path().join(name);
+        fs::write(&file, content).unwrap();
+        for command in ["stats", "sessions"] {
+            let output = runlore().args(["events", command]).arg(&file).output().unwrap();
+            let problems = String::from_utf8(output.stderr).unwrap();
+            let (code, lines) = (output.status.code().unwrap(), output.stdout.len().min(1));
+            all += &format!("{command}: exit code {code}, tells {lines}\n{problems}");
+        }
+    }
+    insta::assert_snapshot!(all.replace(&folder.path().display().to_string(), "FOLDER"));
+}
+
+#[test]
 fn a_command_is_tracked_with_all_it_starts() {
     let folder = tempfile::tempdir().unwrap();
     let (sink, file) = (folder.path().join("sink"), folder.path().join("run.json"));

@@ -1,5 +1,6 @@
 //! `demo` and `run`: the program records, too.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -11,6 +12,43 @@ fn times_hidden() -> insta::internals::SettingsBindDropGuard {
     settings.add_filter(r"  [\d.]+ (ns|µs|ms|s)\b", "");
     settings.add_filter(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[id]");
     settings.bind_to_scope()
+}
+
+#[test]
+fn the_demo_leaves_a_file_of_another_program_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_store = |store: &str| {
+        let told = told_by(runlore().current_dir(&folder).args(["--store", store, "demo"]));
+        told.replace(&folder.path().canonicalize().unwrap().display().to_string(), "HERE")
+    };
+    in_store("theirs.db");
+    let theirs = folder.path().join("theirs.db");
+    let mut bytes = fs::read(&theirs).unwrap();
+    // Where a file of SQLite has the mark of the program that made it.
+    bytes[68..72].copy_from_slice(b"Abcd");
+    fs::write(&theirs, &bytes).unwrap();
+    fs::write(folder.path().join("text.db"), "no database at all").unwrap();
+    fs::write(folder.path().join("empty.db"), "").unwrap();
+    let files = || {
+        let all = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut all: Vec<_> = all.collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    insta::assert_snapshot!(in_store("theirs.db"), @r#"
+    --- stderr
+    runlore: HERE/theirs.db is a database of another program: give a file that Runlore made, or a new one
+    --- exit code Some(1)
+    "#);
+    insta::assert_snapshot!(in_store("sqlite://text.db"), @r#"
+    --- stderr
+    runlore: HERE/text.db is not an SQLite database: give a file that Runlore made, or a new one: file is not a database
+    --- exit code Some(1)
+    "#);
+    assert_eq!((files(), fs::read(&theirs).unwrap()), (before, bytes));
+    let told = in_store("empty.db");
+    assert!(told.starts_with("recorded run") && !told.contains("---"), "{told}");
 }
 
 #[test]
@@ -198,6 +236,12 @@ fn what_a_killed_program_left_is_recovered() {
 /// The task of a command, as it was recorded.
 #[cfg(unix)]
 fn recorded(command: &[&str]) -> Value {
+    told_after(command, "tasks")
+}
+
+/// What is told of a command that was recorded.
+#[cfg(unix)]
+fn told_after(command: &[&str], question: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let store = || {
         let mut command = runlore();
@@ -205,7 +249,7 @@ fn recorded(command: &[&str]) -> Value {
         command
     };
     store().args(["run", "--"]).args(command).stderr(Stdio::null()).status().unwrap();
-    serde_json::from_str(&told_by(store().args(["tasks", "--json"]))).unwrap()
+    serde_json::from_str(&told_by(store().args([question, "--json"]))).unwrap()
 }
 
 #[cfg(unix)]
@@ -231,6 +275,16 @@ fn what_the_system_does_not_tell_of_a_command_has_a_reason() {
     assert!(child.get("peak_rss_bytes").is_none(), "{task:#}");
     let reason = child["unavailable"]["peak_rss_bytes"].as_str().unwrap();
     assert!(reason.contains("that of runlore itself"), "{reason}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn stats_show_what_a_command_used_and_never_the_memory_of_this_program() {
+    let large = ["dd", "if=/dev/zero", "of=/dev/null", "bs=50000000", "count=1"];
+    let stats = told_after(&large, "stats");
+    assert!(stats["peak_rss_bytes"].as_u64() >= Some(50_000_000), "{stats}");
+    let stats = told_after(&["true"], "stats");
+    assert!(stats["cpu_ns"].is_u64() && stats.get("peak_rss_bytes").is_none(), "{stats}");
 }
 
 #[cfg(unix)]

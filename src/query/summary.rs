@@ -46,12 +46,12 @@ pub struct Group {
     pub duration: Option<Distribution>,
     /// Processor time of the tasks themselves and of processes that they ran; what they called counts where it belongs.
     pub cpu: Option<Duration>,
-    /// The most resident memory that the process was seen to have when one of them began or ended, or that a process
-    /// had which one of them ran.
+    /// The most resident memory that the process was seen to have when one of them began or ended; of a task that ran a
+    /// command, the most that the command had, where the system tells.
     pub peak_rss: Option<u64>,
-    /// Bytes from disks, of those tasks of which it can be told.
+    /// Bytes from disks, of those tasks of which it can be told and of processes that they ran.
     pub read_bytes: Option<u64>,
-    /// Bytes to disks, of those tasks of which it can be told.
+    /// Bytes to disks, of those tasks of which it can be told and of processes that they ran.
     pub write_bytes: Option<u64>,
     /// Energy while they ran, without tasks inside them, of those of which it can be told.
     pub joules: Option<f64>,
@@ -80,7 +80,7 @@ pub struct Distribution {
 }
 
 /// The fields that a summary looks at, beside the one it goes by.
-pub(crate) const SUMMARISED: [&str; 15] = [
+pub(crate) const SUMMARISED: [&str; 17] = [
     "activity_id",
     "status",
     "duration_ns",
@@ -90,6 +90,8 @@ pub(crate) const SUMMARISED: [&str; 15] = [
     "resources.child.user_ns",
     "resources.child.system_ns",
     "resources.child.peak_rss_bytes",
+    "resources.child.read_bytes",
+    "resources.child.write_bytes",
     "resources.read_bytes.self",
     "resources.write_bytes.self",
     "resources.joules.self",
@@ -179,18 +181,25 @@ impl Collected {
             self.durations.push(duration);
         }
         let number = |path: &str| at(task, path.split('.')).and_then(Value::as_u64);
+        let sum = |paths: &[&str]| {
+            paths.iter().filter_map(|path| number(path)).reduce(u64::saturating_add)
+        };
         let cpu = ["resources.cpu_ns.self", "resources.child.user_ns", "resources.child.system_ns"];
-        let cpu = cpu.into_iter().filter_map(number).reduce(u64::saturating_add);
-        add_to(&mut group.cpu, cpu.map(Duration::from_nanos));
-        add_to(&mut group.read_bytes, number("resources.read_bytes.self"));
-        add_to(&mut group.write_bytes, number("resources.write_bytes.self"));
+        add_to(&mut group.cpu, sum(&cpu).map(Duration::from_nanos));
+        let read = ["resources.read_bytes.self", "resources.child.read_bytes"];
+        add_to(&mut group.read_bytes, sum(&read));
+        let written = ["resources.write_bytes.self", "resources.child.write_bytes"];
+        add_to(&mut group.write_bytes, sum(&written));
         let joules = at(task, "resources.joules.self".split('.')).and_then(Value::as_f64);
         add_to(&mut group.joules, joules);
-        for seen in [
-            "resources.child.peak_rss_bytes",
-            "telemetry_at_start.process.memory.rss",
-            "telemetry_at_end.process.memory.rss",
-        ] {
+        // Beside a command, the process that started it is not what the task used.
+        let seen: &[&str] = match at(task, ["resources", "child"].into_iter()) {
+            Some(_) => &["resources.child.peak_rss_bytes"],
+            None => {
+                &["telemetry_at_start.process.memory.rss", "telemetry_at_end.process.memory.rss"]
+            }
+        };
+        for seen in seen {
             group.peak_rss = group.peak_rss.max(number(seen));
         }
     }
@@ -281,5 +290,21 @@ mod tests {
         summary.add(&json!({"telemetry_at_start": seen(10), "telemetry_at_end": seen(30)}));
         summary.add(&json!({"telemetry_at_start": seen(20), "telemetry_at_end": seen(15)}));
         assert_eq!(summary.all().peak_rss, Some(30));
+    }
+
+    #[test]
+    fn what_a_command_used_is_not_that_of_the_process_that_ran_it() {
+        let ran = |child: Value| {
+            let mut summary = Summary::by("activity_id");
+            let seen = json!({"process": {"memory": {"rss": 30}}});
+            let own = json!({"inclusive": 1, "self": 1});
+            let resources = json!({"child": child, "write_bytes": own});
+            summary.add(&json!({"telemetry_at_end": seen, "resources": resources}));
+            let all = summary.all();
+            (all.peak_rss, all.read_bytes, all.write_bytes)
+        };
+        let told = json!({"user_ns": 1, "peak_rss_bytes": 20, "read_bytes": 5, "write_bytes": 7});
+        assert_eq!(ran(told), (Some(20), Some(5), Some(8)));
+        assert_eq!(ran(json!({"user_ns": 1})), (None, None, Some(1)));
     }
 }

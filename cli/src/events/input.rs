@@ -181,6 +181,21 @@ impl Kept {
         told.count += self.count - self.first.len() as u64;
         if self.is_cut { Outcome::Cut } else { Outcome::Whole }
     }
+
+    /// Tells them to whoever reads one file, of which so much came out; whether it was read to its end.
+    pub(super) fn tell(self, file: &Path, found: u64) -> Result<bool, Failure> {
+        let mut told = Told::default();
+        let is_whole = match self.finish(found, &mut told) {
+            Outcome::Whole if found == 0 => {
+                return Err(Failure::new(format!("there is no event in {}", file.display())));
+            }
+            Outcome::Whole => true,
+            Outcome::Cut => false,
+            Outcome::Nothing(why) => return Err(Failure::new(why)),
+        };
+        told.finish();
+        Ok(is_whole)
+    }
 }
 
 impl Told {

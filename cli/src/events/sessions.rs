@@ -9,7 +9,7 @@ use runlore::events::{SessionStatus, SessionSummary, Sessions};
 use runlore::query::text::human_duration;
 use runlore::record::Status;
 
-use super::input::{Reading, Told};
+use super::input::{Kept, Reading};
 use crate::Done;
 use crate::out::{local_time, paint, short_ids, stdout};
 use crate::table::{self, Cell};
@@ -22,7 +22,9 @@ Examples:
   runlore events sessions sink/
   runlore events sessions --json run.jsonl | jq -r .session_id
 
-Completed sessions come before interrupted, incomplete and running ones, and among those the latest first.")]
+Completed sessions come before interrupted, incomplete and running ones, and among those the latest first.
+Records that are wrong are told, and left out.
+Exit codes: 0 fine, 1 nothing could be read, or not up to the end.")]
 pub(crate) struct Args {
     /// A file, or the folder of a sink
     file: PathBuf,
@@ -37,16 +39,16 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Done {
     let mut sessions = Sessions::default();
-    let mut told = Told::default();
+    let mut kept = Kept::default();
     let reader = args.reading.each(&args.file, |event, reader| {
         match event {
             Ok(event) => sessions.add(&event, reader),
-            Err(problem) => _ = told.add(&problem),
+            Err(problem) => kept.add(problem),
         }
         Ok(())
     })?;
-    told.finish();
     let sessions = sessions.finish(&reader);
+    let is_whole = kept.tell(&args.file, sessions.len() as u64)?;
     let mut out = stdout();
     if args.json {
         for (summary, events) in &sessions {
@@ -75,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Done {
         table::write(&mut out, &headings, &rows)?;
     }
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn row(summary: &SessionSummary, events: u64, id: &str) -> Vec<Cell> {

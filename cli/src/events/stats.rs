@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use runlore::events::Statistics;
 use runlore::query::text::printable;
 
-use super::input::{Reading, Told};
+use super::input::{Kept, Reading};
 use crate::Done;
 use crate::failure::Failure;
 use crate::out::{BOLD, local_time, stdout};
@@ -20,7 +20,10 @@ use crate::units::{bytes, count, counted, nanoseconds};
 #[command(after_help = "\
 Examples:
   runlore events stats run.jsonl
-  runlore events stats --json sink/ | jq .peaks.device_used_bytes.bytes")]
+  runlore events stats --json sink/ | jq .peaks.device_used_bytes.bytes
+
+Records that are wrong are told, and left out.
+Exit codes: 0 fine, 1 nothing could be read, or not up to the end.")]
 pub(crate) struct Args {
     /// A file, or the folder of a sink
     file: PathBuf,
@@ -39,10 +42,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Done {
     let mut sessions: BTreeMap<String, Statistics> = BTreeMap::new();
-    let mut told = Told::default();
+    let (mut kept, mut events) = (Kept::default(), 0_u64);
     args.reading.each(&args.file, |event, _| {
         match event {
             Ok(event) => {
+                events += 1;
                 if args.session.as_ref().is_none_or(|end| event.session_id.ends_with(&**end)) {
                     match sessions.get_mut(&*event.session_id) {
                         Some(statistics) => statistics.add(&event),
@@ -52,11 +56,11 @@ pub(crate) fn run(args: &Args) -> Done {
                     }
                 }
             }
-            Err(problem) => _ = told.add(&problem),
+            Err(problem) => kept.add(problem),
         }
         Ok(())
     })?;
-    told.finish();
+    let is_whole = kept.tell(&args.file, events)?;
     if let Some(id) = args.session.as_ref().filter(|_| sessions.is_empty()) {
         let file = args.file.display();
         return Err(Failure::new(format!(
@@ -81,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Done {
         write(&mut out, id, statistics)?;
     }
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn write(out: &mut impl Write, id: &str, statistics: &Statistics) -> std::io::Result<()> {

@@ -15,7 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::matching;
-use super::problem::{Problem, explain, is_unopenable};
+use super::problem::{Problem, explain, is_busy, is_unopenable};
 use super::schema;
 use crate::file_system;
 use crate::{Error, ErrorKind, Result};
@@ -197,19 +197,7 @@ impl Reader {
     /// Opens a file of this version, and writes nothing to it.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let _inside = inside();
-        // Beside a file that cannot be used, SQLite would leave what readers share with writers.
-        let looked_at = Self::connect(path, &unchanging(path));
-        let opened = match looked_at {
-            Err(error) if !has_beside(path, "-wal") && !has_beside(path, "-journal") => Err(error),
-            _ => Self::connect(path, path),
-        };
-        let (connection, is_current) = match opened {
-            // In a folder that may not be written to, there is no place for what readers share with writers.
-            Err(error) if is_unopenable(&error) && !has_beside(path, "-wal") => {
-                Self::connect(path, &unchanging(path))?
-            }
-            opened => opened?,
-        };
+        let (connection, is_current) = Self::look(path)?;
         if !is_current {
             let text = format!(
                 "{} has no records of Runlore, or of a version before this: record into it once to bring it up",
@@ -220,6 +208,33 @@ impl Reader {
         let process = std::process::id();
         table().readers.push((process, path.to_owned()));
         Ok(Self { connection: Some(Mutex::new(connection)), path: path.to_owned(), process })
+    }
+
+    /// Tells what keeps a file, which is there, from being recorded into.
+    pub(super) fn check(path: &Path) -> Result<()> {
+        let _inside = inside();
+        match Self::look(path) {
+            // A moment later it may be another's no more.
+            Err(error) if is_busy(&error) => Ok(()),
+            looked_at => looked_at.map(drop),
+        }
+    }
+
+    /// A connection, and whether the file has the tables of this version.
+    fn look(path: &Path) -> Result<(Connection, bool)> {
+        // Beside a file that cannot be used, SQLite would leave what readers share with writers.
+        let looked_at = Self::connect(path, &unchanging(path));
+        let opened = match looked_at {
+            Err(error) if !has_beside(path, "-wal") && !has_beside(path, "-journal") => Err(error),
+            _ => Self::connect(path, path),
+        };
+        match opened {
+            // In a folder that may not be written to, there is no place for what readers share with writers.
+            Err(error) if is_unopenable(&error) && !has_beside(path, "-wal") => {
+                Self::connect(path, &unchanging(path))
+            }
+            opened => opened,
+        }
     }
 
     fn connect(path: &Path, name: &Path) -> Result<(Connection, bool)> {

@@ -43,7 +43,7 @@ inventory::submit! {
 pub(crate) use connections::inside;
 #[cfg(unix)]
 pub(crate) use connections::{Held, hold};
-pub use read::SqliteSource;
+pub use read::{SqliteSource, check_file};
 pub use write::SqliteStore;
 
 /// The guide's examples run too.

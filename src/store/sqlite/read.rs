@@ -27,6 +27,32 @@ impl fmt::Debug for SqliteSource {
     }
 }
 
+/// Tells what keeps a file from being recorded into: it is no database, or one of another program or of a newer version of
+/// Runlore. Where there is no file yet, nothing does. Nothing is made or changed.
+///
+/// ```
+/// # let path = std::env::temp_dir().join(format!("runlore-doc-check-file-{}.db", std::process::id()));
+/// use runlore::store::sqlite::check_file;
+///
+/// assert!(check_file(&path).is_ok());
+/// std::fs::write(&path, "a text that is no database")?;
+/// assert!(check_file(&path).is_err());
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// That.
+pub fn check_file(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match path.try_exists() {
+        Ok(false) => Ok(()),
+        _ => Reader::check(&path),
+    }
+}
+
 /// A table with records in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Table {
