@@ -178,20 +178,20 @@ impl Collected {
         if let Some(duration) = duration_ns(task) {
             self.durations.push(duration);
         }
-        let number = |path: &str| at(task, path.split('.')).and_then(Value::as_u64);
-        let cpu = ["resources.cpu_ns.self", "resources.child.user_ns", "resources.child.system_ns"];
-        let cpu = cpu.into_iter().filter_map(number).reduce(u64::saturating_add);
-        add_to(&mut group.cpu, cpu.map(Duration::from_nanos));
-        add_to(&mut group.read_bytes, number("resources.read_bytes.self"));
-        add_to(&mut group.write_bytes, number("resources.write_bytes.self"));
-        let joules = at(task, "resources.joules.self".split('.')).and_then(Value::as_f64);
-        add_to(&mut group.joules, joules);
-        for seen in [
-            "resources.child.peak_rss_bytes",
-            "telemetry_at_start.process.memory.rss",
-            "telemetry_at_end.process.memory.rss",
-        ] {
-            group.peak_rss = group.peak_rss.max(number(seen));
+        if let Some(resources) = task.get("resources") {
+            let whole = |path: [&str; 2]| at(resources, path).and_then(Value::as_u64);
+            let cpu = [["cpu_ns", "self"], ["child", "user_ns"], ["child", "system_ns"]];
+            let cpu = cpu.into_iter().filter_map(whole).reduce(u64::saturating_add);
+            add_to(&mut group.cpu, cpu.map(Duration::from_nanos));
+            add_to(&mut group.read_bytes, whole(["read_bytes", "self"]));
+            add_to(&mut group.write_bytes, whole(["write_bytes", "self"]));
+            let joules = at(resources, ["joules", "self"]).and_then(Value::as_f64);
+            add_to(&mut group.joules, joules);
+            group.peak_rss = group.peak_rss.max(whole(["child", "peak_rss_bytes"]));
+        }
+        for edge in ["telemetry_at_start", "telemetry_at_end"] {
+            let rss = at(task, [edge, "process", "memory", "rss"]).and_then(Value::as_u64);
+            group.peak_rss = group.peak_rss.max(rss);
         }
     }
 
@@ -233,8 +233,8 @@ fn duration_ns(task: &Value) -> Option<u64> {
     })
 }
 
-fn at<'v, 'p>(value: &'v Value, mut path: impl Iterator<Item = &'p str>) -> Option<&'v Value> {
-    path.try_fold(value, |value, name| value.get(name))
+fn at<'v, 'p>(value: &'v Value, path: impl IntoIterator<Item = &'p str>) -> Option<&'v Value> {
+    path.into_iter().try_fold(value, |value, name| value.get(name))
 }
 
 fn add_to<T: std::ops::AddAssign + Default>(sum: &mut Option<T>, more: Option<T>) {
