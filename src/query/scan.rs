@@ -44,6 +44,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn take(&mut self, expected: u8) -> Option<()> {
         (self.token()? == expected).then(|| self.at += 1)
     }
@@ -58,6 +59,7 @@ impl<'t> Scanner<'t> {
     }
 
     /// Begins an object or an array, by its bracket.
+    #[inline(always)]
     pub(crate) fn open(&mut self, bracket: u8) -> Option<()> {
         self.depth += 1;
         self.is_first = true;
@@ -162,8 +164,8 @@ impl<'t> Scanner<'t> {
             exponent += self.power()?;
             (is_whole, has_power) = (false, true);
         }
-        let text = &self.text[start..self.at];
-        Some(Number { text, is_negative, digits, exponent, is_whole, has_power })
+        let place = (start, self.at);
+        Some(Number { of: self.text, place, is_negative, digits, exponent, is_whole, has_power })
     }
 
     #[cold]
@@ -194,26 +196,13 @@ impl<'t> Scanner<'t> {
     }
 
     /// The next value.
+    #[inline(always)]
     pub(crate) fn value(&mut self) -> Option<Value> {
         Some(match self.token()? {
             b'"' => Value::String(self.string()?.into_owned()),
             b'-' | b'0'..=b'9' => self.number()?.value()?,
-            b'{' => {
-                let mut fields = Map::new();
-                self.open(b'{')?;
-                while let Some(name) = self.name()? {
-                    fields.insert(name.into_owned(), self.value()?);
-                }
-                Value::Object(fields)
-            }
-            b'[' => {
-                let mut items = Vec::new();
-                self.open(b'[')?;
-                while self.has_more(b']')? {
-                    items.push(self.value()?);
-                }
-                Value::Array(items)
-            }
+            b'{' => self.object()?,
+            b'[' => self.array()?,
             b't' => self.word("true").map(|()| Value::Bool(true))?,
             b'f' => self.word("false").map(|()| Value::Bool(false))?,
             b'n' => self.word("null").map(|()| Value::Null)?,
@@ -221,30 +210,69 @@ impl<'t> Scanner<'t> {
         })
     }
 
+    // What is nested is rare: apart from it, less has to be put aside for each value.
+    #[inline(never)]
+    fn object(&mut self) -> Option<Value> {
+        let mut fields = Map::new();
+        self.open(b'{')?;
+        while let Some(name) = self.name()? {
+            fields.insert(name.into_owned(), self.value()?);
+        }
+        Some(Value::Object(fields))
+    }
+
+    #[inline(never)]
+    fn array(&mut self) -> Option<Value> {
+        let mut items = Vec::new();
+        self.open(b'[')?;
+        while self.has_more(b']')? {
+            items.push(self.value()?);
+        }
+        Some(Value::Array(items))
+    }
+
     /// Reads over a value. One that could not be read is not read over either.
+    #[inline(always)]
     pub(crate) fn skip(&mut self) -> Option<()> {
         match self.token()? {
-            b'"' => self.string().map(drop),
+            b'"' => self.skip_string(),
             b'-' | b'0'..=b'9' => self.number()?.is_in_range().then_some(()),
-            b'{' => {
-                self.open(b'{')?;
-                while self.name()?.is_some() {
-                    self.skip()?;
-                }
-                Some(())
-            }
-            b'[' => {
-                self.open(b'[')?;
-                while self.has_more(b']')? {
-                    self.skip()?;
-                }
-                Some(())
-            }
+            b'{' => self.skip_object(),
+            b'[' => self.skip_array(),
             b't' => self.word("true"),
             b'f' => self.word("false"),
             b'n' => self.word("null"),
             _ => None,
         }
+    }
+
+    #[inline(always)]
+    fn skip_string(&mut self) -> Option<()> {
+        match self.plain_text()? {
+            Some(_) => Some(()),
+            None => self.escaped_text().map(drop),
+        }
+    }
+
+    #[inline(never)]
+    fn skip_object(&mut self) -> Option<()> {
+        self.open(b'{')?;
+        while self.has_more(b'}')? {
+            self.token()?;
+            self.skip_string()?;
+            self.take(b':')?;
+            self.skip()?;
+        }
+        Some(())
+    }
+
+    #[inline(never)]
+    fn skip_array(&mut self) -> Option<()> {
+        self.open(b'[')?;
+        while self.has_more(b']')? {
+            self.skip()?;
+        }
+        Some(())
     }
 }
 
@@ -274,7 +302,8 @@ fn plain(bytes: &[u8]) -> usize {
 /// A number as it stands in a text.
 #[derive(Debug)]
 pub(crate) struct Number<'t> {
-    pub(crate) text: &'t str,
+    of: &'t str,
+    place: (usize, usize),
     pub(crate) is_negative: bool,
     pub(crate) digits: Digits,
     exponent: i64,
@@ -284,6 +313,12 @@ pub(crate) struct Number<'t> {
 }
 
 impl Number<'_> {
+    #[inline(always)]
+    pub(crate) fn text(&self) -> &str {
+        &self.of[self.place.0..self.place.1]
+    }
+
+    #[inline(always)]
     fn value(&self) -> Option<Value> {
         if self.is_whole && self.digits.count < Digits::MOST {
             let number = self.digits.number as i64;
@@ -294,8 +329,8 @@ impl Number<'_> {
                 true => {}
             }
         } else if self.is_whole {
-            let whole = self.text.parse::<u64>().map(Value::from);
-            if let Ok(whole) = whole.or_else(|_| self.text.parse::<i64>().map(Value::from)) {
+            let whole = self.text().parse::<u64>().map(Value::from);
+            if let Ok(whole) = whole.or_else(|_| self.text().parse::<i64>().map(Value::from)) {
                 return Some(whole);
             }
         }
@@ -307,18 +342,21 @@ impl Number<'_> {
         match self.digits.times_ten_to(self.exponent) {
             Some(number) if self.is_negative => Some(-number),
             Some(number) => Some(number),
-            None => self.parsed(),
+            None => finite(self.text()),
         }
     }
 
-    fn parsed(&self) -> Option<f64> {
-        self.text.parse().ok().filter(|it: &f64| it.is_finite())
-    }
-
+    #[inline(always)]
     fn is_in_range(&self) -> bool {
         // So many digits are far from the largest.
-        (!self.has_power && self.digits.count < 300) || self.parsed().is_some()
+        (!self.has_power && self.digits.count < 300) || finite(self.text()).is_some()
     }
+}
+
+// It takes the text, not the number, of which nothing else need be known then.
+#[cold]
+fn finite(number: &str) -> Option<f64> {
+    number.parse().ok().filter(|it: &f64| it.is_finite())
 }
 
 /// Digits that were read.

@@ -124,10 +124,10 @@ fn write_whole(whole: &Number<'_>, writer: &mut Writer) -> Option<u8> {
         return (!whole.is_negative || number != 0)
             .then(|| writer.whole(if whole.is_negative { -number } else { number }));
     }
-    if let Ok(number) = whole.text.parse() {
+    if let Ok(number) = whole.text().parse() {
         return Some(writer.whole(number));
     }
-    writer.bytes.extend_from_slice(&decimal(whole.text.parse().ok()?));
+    writer.bytes.extend_from_slice(&decimal(whole.text().parse().ok()?));
     Some(kind::DECIMAL)
 }
 
