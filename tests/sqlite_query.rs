@@ -235,7 +235,7 @@ fn check(tasks: &[Value], questions: &[Asked]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(number("RUNLORE_TEST_CASES").unwrap_or(8) as u32))]
+    #![proptest_config(ProptestConfig::with_cases(number("RUNLORE_TEST_CASES").unwrap_or(24) as u32))]
 
     #[test]
     fn of_tasks_as_programs_record_them(

@@ -45,6 +45,7 @@ pub(crate) mod pipeline;
 pub(crate) mod regex;
 mod render;
 mod runs;
+pub(crate) mod scan;
 pub(crate) mod source;
 mod summary;
 mod syntax;

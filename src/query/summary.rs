@@ -180,27 +180,27 @@ impl Collected {
         if let Some(duration) = duration_ns(task) {
             self.durations.push(duration);
         }
-        let number = |path: &str| at(task, path.split('.')).and_then(Value::as_u64);
-        let sum = |paths: &[&str]| {
-            paths.iter().filter_map(|path| number(path)).reduce(u64::saturating_add)
-        };
-        let cpu = ["resources.cpu_ns.self", "resources.child.user_ns", "resources.child.system_ns"];
-        add_to(&mut group.cpu, sum(&cpu).map(Duration::from_nanos));
-        let read = ["resources.read_bytes.self", "resources.child.read_bytes"];
-        add_to(&mut group.read_bytes, sum(&read));
-        let written = ["resources.write_bytes.self", "resources.child.write_bytes"];
-        add_to(&mut group.write_bytes, sum(&written));
-        let joules = at(task, "resources.joules.self".split('.')).and_then(Value::as_f64);
-        add_to(&mut group.joules, joules);
+        let resources = task.get("resources");
+        if let Some(resources) = resources {
+            let whole = |path: [&str; 2]| at(resources, path).and_then(Value::as_u64);
+            let sum = |paths: &[[&str; 2]]| {
+                paths.iter().copied().filter_map(whole).reduce(u64::saturating_add)
+            };
+            let cpu = sum(&[["cpu_ns", "self"], ["child", "user_ns"], ["child", "system_ns"]]);
+            add_to(&mut group.cpu, cpu.map(Duration::from_nanos));
+            add_to(&mut group.read_bytes, sum(&[["read_bytes", "self"], ["child", "read_bytes"]]));
+            let written = sum(&[["write_bytes", "self"], ["child", "write_bytes"]]);
+            add_to(&mut group.write_bytes, written);
+            let joules = at(resources, ["joules", "self"]).and_then(Value::as_f64);
+            add_to(&mut group.joules, joules);
+            group.peak_rss = group.peak_rss.max(whole(["child", "peak_rss_bytes"]));
+        }
         // Beside a command, the process that started it is not what the task used.
-        let seen: &[&str] = match at(task, ["resources", "child"].into_iter()) {
-            Some(_) => &["resources.child.peak_rss_bytes"],
-            None => {
-                &["telemetry_at_start.process.memory.rss", "telemetry_at_end.process.memory.rss"]
+        if resources.and_then(|resources| resources.get("child")).is_none() {
+            for edge in ["telemetry_at_start", "telemetry_at_end"] {
+                let rss = at(task, [edge, "process", "memory", "rss"]).and_then(Value::as_u64);
+                group.peak_rss = group.peak_rss.max(rss);
             }
-        };
-        for seen in seen {
-            group.peak_rss = group.peak_rss.max(number(seen));
         }
     }
 
@@ -242,8 +242,8 @@ fn duration_ns(task: &Value) -> Option<u64> {
     })
 }
 
-fn at<'v, 'p>(value: &'v Value, mut path: impl Iterator<Item = &'p str>) -> Option<&'v Value> {
-    path.try_fold(value, |value, name| value.get(name))
+fn at<'v, 'p>(value: &'v Value, path: impl IntoIterator<Item = &'p str>) -> Option<&'v Value> {
+    path.into_iter().try_fold(value, |value, name| value.get(name))
 }
 
 fn add_to<T: std::ops::AddAssign + Default>(sum: &mut Option<T>, more: Option<T>) {

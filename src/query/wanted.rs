@@ -1,24 +1,27 @@
 //! Which parts of documents a question looks at: what nobody looks at is read over, and never made.
 //!
 //! What is read over is still looked at closely enough that a document which could not be read as a whole cannot be read in
-//! part either: every answer is the one that whole documents give. A document in which anything is odd is read as a whole.
+//! part either: every answer is the one that whole documents give. A document in which anything is odd is read as a whole, and
+//! whoever reads it so tells what is wrong with it.
 
-use std::fmt;
-
-use serde::de::{
-    Deserialize as _, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
-};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Find;
 use super::filter::tree::Node;
 use super::find::projection::{Field, Fields};
 use super::path::Path;
+use super::scan::Scanner;
 
-/// The parts that are wanted, by name. They are few, and told apart by their lengths mostly: a list is searched faster than a map.
+/// The parts that are wanted. They are few: a list is searched faster than a map.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Wanted(Vec<(Box<str>, Part)>);
+pub(crate) struct Wanted(Vec<Named>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Named {
+    digest: u64,
+    name: Box<str>,
+    part: Part,
+}
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
@@ -64,17 +67,23 @@ impl Wanted {
         Some(())
     }
 
+    fn place(&self, name: &str) -> Option<usize> {
+        let digest = digest(name);
+        self.0.iter().position(|known| known.digest == digest && *known.name == *name)
+    }
+
     fn get(&self, name: &str) -> Option<&Part> {
-        self.0.iter().find(|(known, _)| **known == *name).map(|(_, part)| part)
+        self.place(name).map(|at| &self.0[at].part)
     }
 
     /// What is wanted of a name; nothing so far, where it is new.
     fn part(&mut self, name: &str) -> &mut Part {
-        let at = self.0.iter().position(|(known, _)| **known == *name).unwrap_or_else(|| {
-            self.0.push((name.into(), Part::Inside(Self::default())));
+        let at = self.place(name).unwrap_or_else(|| {
+            let part = Part::Inside(Self::default());
+            self.0.push(Named { digest: digest(name), name: name.into(), part });
             self.0.len() - 1
         });
-        &mut self.0[at].1
+        &mut self.0[at].part
     }
 
     fn add_node(&mut self, node: &Node) {
@@ -106,13 +115,13 @@ impl Wanted {
     /// What is wanted of a document. It may have more: an array on the way is kept as it is.
     #[cfg(any(test, feature = "sqlite"))]
     pub(crate) fn read(&self, text: &str) -> serde_json::Result<Value> {
-        whole_text(text, Picked(self)).or_else(|_| serde_json::from_str(text))
+        whole_text(text, |from| self.pick(from)).map_or_else(|| serde_json::from_str(text), Ok)
     }
 
     /// What is wanted of the record in a line, and of a task all that is no object or array, for records are told apart and
     /// joined by that. What is not known to be a task by its beginning is kept whole.
     pub(crate) fn read_record(&self, text: &str) -> serde_json::Result<Value> {
-        let Ok((record, is_whole)) = whole_text(text, PickedRecord(self)) else {
+        let Some((record, is_whole)) = whole_text(text, |from| self.pick_record(from)) else {
             return serde_json::from_str(text);
         };
         let is = |name: &str, test: &dyn Fn(&str) -> bool| {
@@ -124,266 +133,74 @@ impl Wanted {
             false => serde_json::from_str(text),
         }
     }
-}
 
-/// Reads a text to its end.
-fn whole_text<'t, S: DeserializeSeed<'t>>(text: &'t str, seed: S) -> serde_json::Result<S::Value> {
-    let mut from = serde_json::Deserializer::from_str(text);
-    let value = seed.deserialize(&mut from)?;
-    from.end().map(|()| value)
-}
-
-/// What a visitor makes of a value that is neither an object nor an array.
-macro_rules! scalars {
-    ($make:expr) => {
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("any JSON")
+    /// What is wanted of an object, and anything else as it is.
+    fn pick(&self, from: &mut Scanner<'_>) -> Option<Value> {
+        if from.token()? != b'{' {
+            return from.value();
         }
-
-        fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-            Ok($make(|| value.into()))
-        }
-
-        fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-            Ok($make(|| value.into()))
-        }
-
-        fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-            Ok($make(|| value.into()))
-        }
-
-        fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-            Ok($make(|| value.into()))
-        }
-
-        fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-            Ok($make(|| value.into()))
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok($make(|| Value::Null))
-        }
-    };
-}
-
-/// Reads over a value. One that might be refused if it were kept is refused here.
-struct Skipped;
-
-impl<'de> DeserializeSeed<'de> for Skipped {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        let text = <&RawValue>::deserialize(from)?.get();
-        if is_ordinary(text.as_bytes()) {
-            return Ok(());
-        }
-        let value: Value = serde_json::from_str(text).map_err(D::Error::custom)?;
-        if is_deeper(&value, SURELY_KEPT) {
-            return Err(D::Error::custom("it may be too deep"));
-        }
-        Ok(())
-    }
-}
-
-/// Parts inside each other that are kept wherever they stand: half of what a reader allows.
-const SURELY_KEPT: usize = 64;
-
-/// Whether well-formed JSON can surely be kept: it has no escape, which may be half a character, no number that may be too
-/// large, and few parts.
-fn is_ordinary(json: &[u8]) -> bool {
-    // Without a branch, so that many bytes are looked at together.
-    let odd = |(before, byte): (&u8, &u8)| {
-        (*byte == b'\\') | (before.is_ascii_digit() & (byte | 0x20 == b'e'))
-    };
-    let is_odd = json.iter().zip(&json[1..]).fold(false, |any, pair| any | odd(pair));
-    let parts = json.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
-    !is_odd && parts < SURELY_KEPT && !has_long_number(json)
-}
-
-/// Whether there may be three hundred digits in a row.
-fn has_long_number(json: &[u8]) -> bool {
-    let mut row = 0;
-    json.iter().step_by(64).any(|byte| {
-        row = if byte.is_ascii_digit() { row + 1 } else { 0 };
-        row == 4
-    })
-}
-
-fn is_deeper(value: &Value, than: usize) -> bool {
-    match value {
-        Value::Array(items) => than == 0 || items.iter().any(|item| is_deeper(item, than - 1)),
-        Value::Object(entries) => than == 0 || entries.values().any(|it| is_deeper(it, than - 1)),
-        _ => false,
-    }
-}
-
-/// Keeps what is wanted of an object, and anything else as it is.
-struct Picked<'a>(&'a Wanted);
-
-impl<'de> DeserializeSeed<'de> for Picked<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Picked<'_> {
-    type Value = Value;
-
-    scalars!(made);
-
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Value, A::Error> {
-        all_items(items)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut kept = Map::new();
-        while let Some(key) = entries.next_key_seed(Name { wanted: Some(self.0), keeps: false })? {
-            match key {
-                Named::Wanted(name, Part::Whole) => _ = kept.insert(name, entries.next_value()?),
-                Named::Wanted(name, Part::Inside(inside)) => {
-                    kept.insert(name, entries.next_value_seed(Picked(inside))?);
-                }
-                Named::Other(_) => entries.next_value_seed(Skipped)?,
+        from.open(b'{')?;
+        while let Some(name) = from.name()? {
+            match self.get(&name) {
+                Some(part) => _ = kept.insert(name.into_owned(), part.pick(from)?),
+                None => from.skip()?,
             }
         }
-        Ok(Value::Object(kept))
-    }
-}
-
-fn made(make: impl FnOnce() -> Value) -> Value {
-    make()
-}
-
-fn all_items<'de, A: SeqAccess<'de>>(mut items: A) -> Result<Value, A::Error> {
-    let mut all = Vec::new();
-    while let Some(item) = items.next_element()? {
-        all.push(item);
-    }
-    Ok(Value::Array(all))
-}
-
-/// Reads the record of a line; tells whether all of it is there.
-struct PickedRecord<'a>(&'a Wanted);
-
-impl<'de> DeserializeSeed<'de> for PickedRecord<'_> {
-    type Value = (Value, bool);
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for PickedRecord<'_> {
-    type Value = (Value, bool);
-
-    scalars!(whole);
-
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
-        Ok((all_items(items)?, true))
+        Some(Value::Object(kept))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+    /// What [`read_record`](Self::read_record) gives, and whether that is all of the record.
+    fn pick_record(&self, from: &mut Scanner<'_>) -> Option<(Value, bool)> {
+        if from.token()? != b'{' {
+            return Some((from.value()?, true));
+        }
         let mut record = Map::new();
         let (mut is_task, mut is_whole) = (false, true);
-        loop {
-            let name = Name { wanted: is_task.then_some(self.0), keeps: true };
-            let Some(key) = entries.next_key_seed(name)? else { break };
-            match key {
-                Named::Wanted(name, Part::Whole) => _ = record.insert(name, entries.next_value()?),
-                Named::Wanted(name, Part::Inside(inside)) => {
-                    is_whole = false;
-                    record.insert(name, entries.next_value_seed(Picked(inside))?);
-                }
-                Named::Other(name) if is_task => match entries.next_value_seed(Scalar)? {
-                    Some(value) => _ = record.insert(name, value),
-                    None => is_whole = false,
-                },
-                Named::Other(name) => {
-                    let value: Value = entries.next_value()?;
-                    is_task = name == "type" && value == "task";
-                    record.insert(name, value);
-                }
+        from.open(b'{')?;
+        while let Some(name) = from.name()? {
+            if !is_task {
+                let value = from.value()?;
+                is_task = name == "type" && value == "task";
+                record.insert(name.into_owned(), value);
+            } else if let Some(part) = self.get(&name) {
+                is_whole &= matches!(part, Part::Whole);
+                record.insert(name.into_owned(), part.pick(from)?);
+            } else if matches!(from.token()?, b'{' | b'[') {
+                is_whole = false;
+                from.skip()?;
+            } else {
+                record.insert(name.into_owned(), from.value()?);
             }
         }
-        Ok((Value::Object(record), is_whole))
+        Some((Value::Object(record), is_whole))
     }
 }
 
-fn whole(make: impl FnOnce() -> Value) -> (Value, bool) {
-    (make(), true)
-}
-
-/// Keeps what is neither an object nor an array.
-struct Scalar;
-
-impl<'de> DeserializeSeed<'de> for Scalar {
-    type Value = Option<Value>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Scalar {
-    type Value = Option<Value>;
-
-    scalars!(some);
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        while items.next_element_seed(Skipped)?.is_some() {}
-        Ok(None)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        while entries.next_key_seed(Skipped)?.is_some() {
-            entries.next_value_seed(Skipped)?;
+impl Part {
+    fn pick(&self, from: &mut Scanner<'_>) -> Option<Value> {
+        match self {
+            Part::Whole => from.value(),
+            Part::Inside(inside) => inside.pick(from),
         }
-        Ok(None)
     }
 }
 
-fn some(make: impl FnOnce() -> Value) -> Option<Value> {
-    Some(make())
+/// Reads all of a text; none where it is not JSON as it is mostly written.
+fn whole_text<'t, T>(text: &'t str, read: impl FnOnce(&mut Scanner<'t>) -> Option<T>) -> Option<T> {
+    let mut from = Scanner::new(text);
+    let found = read(&mut from)?;
+    from.end().map(|()| found)
 }
 
-/// A name, and what is wanted of what it names.
-enum Named<'a> {
-    Wanted(String, &'a Part),
-    /// The name is empty where it is not kept.
-    Other(String),
-}
-
-struct Name<'a> {
-    wanted: Option<&'a Wanted>,
-    /// Whether a name of which nothing is wanted is kept all the same.
-    keeps: bool,
-}
-
-impl<'de, 'a> DeserializeSeed<'de> for Name<'a> {
-    type Value = Named<'a>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_str(self)
-    }
-}
-
-impl<'a> Visitor<'_> for Name<'a> {
-    type Value = Named<'a>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        let part = self.wanted.and_then(|wanted| wanted.get(name));
-        Ok(match part {
-            Some(part) => Named::Wanted(name.to_owned(), part),
-            None if self.keeps => Named::Other(name.to_owned()),
-            None => Named::Other(String::new()),
-        })
-    }
+/// What tells most names apart: their last bytes and their length.
+fn digest(name: &str) -> u64 {
+    let bytes = name.as_bytes();
+    let last = match bytes.last_chunk::<4>() {
+        Some(last) => u32::from_le_bytes(*last),
+        None => bytes.iter().fold(0, |all, byte| (all << 8) | u32::from(*byte)),
+    };
+    ((name.len() as u64) << 32) | u64::from(last)
 }
 
 #[cfg(test)]

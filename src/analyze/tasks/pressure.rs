@@ -65,12 +65,10 @@ struct Device {
 }
 
 impl Readings {
-    pub(super) fn add(&mut self, task: &Value, start_ns: Option<u64>, end_ns: Option<u64>) {
-        for (name, at_ns) in
-            [("telemetry_at_start", start_ns), ("telemetry_at_end", end_ns.or(start_ns))]
-        {
-            let (Some(reading), Some(at_ns)) = (task.get(name), at_ns) else { continue };
-            let host = task.get("hostname").and_then(Value::as_str).unwrap_or_default();
+    /// Adds what a task on a host tells, each with its time.
+    pub(super) fn add(&mut self, host: &str, told: [(Option<&Value>, Option<u64>); 2]) {
+        for (reading, at_ns) in told {
+            let (Some(reading), Some(at_ns)) = (reading, at_ns) else { continue };
             if !self.hosts.contains_key(host) {
                 self.hosts.insert(host.to_owned(), Host::default());
             }
@@ -83,10 +81,11 @@ impl Readings {
 
 impl Host {
     fn add(&mut self, reading: &Value, at_ns: u64) {
-        let number = |path: &str| at(reading, path).and_then(Value::as_f64);
-        self.swap_in.add(at_ns, number("memory.swap.sin"));
-        self.swap_out.add(at_ns, number("memory.swap.sout"));
-        self.throttled_us.add(at_ns, number("container.cpu.throttled_us"));
+        let number = |inside: Option<&Value>, name: &str| inside?.get(name)?.as_f64();
+        let swap = at(reading, "memory.swap");
+        self.swap_in.add(at_ns, number(swap, "sin"));
+        self.swap_out.add(at_ns, number(swap, "sout"));
+        self.throttled_us.add(at_ns, number(at(reading, "container.cpu"), "throttled_us"));
         let times = at(reading, "cpu.times_avg").and_then(Value::as_object);
         if let Some(times) = times.filter(|times| times.contains_key("iowait")) {
             // Time of guests is part of that of users.

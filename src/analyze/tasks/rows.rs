@@ -125,23 +125,28 @@ impl Rows {
 
     pub(super) fn add(&mut self, task: &Value) {
         let text = |name: &str| task.get(name).and_then(Value::as_str);
-        let number = |path: &str| at(task, path).and_then(Value::as_u64);
+        let number = |name: &str| task.get(name).and_then(Value::as_u64);
         let time = |name: &str| {
             let seconds = task.get(name).and_then(Value::as_f64)?;
             (0.0..1e10).contains(&seconds).then_some((seconds * 1e9) as u64)
         };
+        let (status, host) = (text("status"), text("hostname").unwrap_or_default());
+        let (started, ended) = (time("started_at"), time("ended_at"));
+        let [at_start, at_end] =
+            ["telemetry_at_start", "telemetry_at_end"].map(|name| task.get(name));
         self.counts.tasks += 1;
-        self.counts.errors += u64::from(text("status") == Some("ERROR"));
-        self.counts.running += u64::from(text("status") == Some("RUNNING"));
-        self.readings.add(task, time("started_at"), time("ended_at"));
-        let Some(start_ns) = time("started_at") else { return };
+        self.counts.errors += u64::from(status == Some("ERROR"));
+        self.counts.running += u64::from(status == Some("RUNNING"));
+        self.readings.add(host, [(at_start, started), (at_end, ended.or(started))]);
+        let Some(start_ns) = started else { return };
         let end_ns = match number("duration_ns") {
             Some(duration) => start_ns.checked_add(duration),
-            None => time("ended_at").map(|end| end.max(start_ns)),
+            None => ended.map(|end| end.max(start_ns)),
         };
-        let host = text("hostname").unwrap_or_default();
         let process = format!("{host}\n{}", number("pid").unwrap_or_default());
-        let cpu = ["resources.cpu_ns.self", "resources.child.user_ns", "resources.child.system_ns"];
+        let resources = task.get("resources");
+        let cpu = ["cpu_ns.self", "child.user_ns", "child.system_ns"];
+        let cpu = cpu.into_iter().filter_map(|path| at(resources?, path)?.as_u64());
         self.rows.push(Row {
             task_id: text("task_id").unwrap_or_default().to_owned(),
             activity: self.activities.number(text("activity_id").unwrap_or("(none)")),
@@ -151,9 +156,9 @@ impl Rows {
             is_open: end_ns.is_none(),
             is_iteration: text("subtype") == Some("iteration"),
             queued_ns: time("submitted_at").map_or(0, |since| start_ns.saturating_sub(since)),
-            data_wait_ns: number("custom_metadata.wait_ns"),
-            cpu_ns: cpu.into_iter().filter_map(number).reduce(u64::saturating_add),
-            rss: number("telemetry_at_end.process.memory.rss"),
+            data_wait_ns: at(task, "custom_metadata.wait_ns").and_then(Value::as_u64),
+            cpu_ns: cpu.reduce(u64::saturating_add),
+            rss: at_end.and_then(|it| at(it, "process.memory.rss")?.as_u64()),
             parent: text("parent_task_id").map(str::to_owned),
         });
     }

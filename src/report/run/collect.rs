@@ -28,15 +28,19 @@ const REASONS: usize = 100;
 const MARKS: usize = 12;
 
 /// What is looked at of each task, beside what sensors told and what an analysis looks at.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 16] = [
     "used",
     "generated",
     "error",
     "stderr",
-    "code",
+    "code.crate",
+    "code.version",
+    "code.commit",
+    "code.file",
+    "code.line",
     "hashes",
     "unavailable",
-    "resources.child.peak_rss_bytes",
+    "resources.child",
     "resources.read_bytes.self",
     "resources.write_bytes.self",
     "resources.joules.self",

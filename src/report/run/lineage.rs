@@ -51,9 +51,9 @@ pub(super) struct Values {
 
 impl Values {
     pub(super) fn add(&mut self, task: &Value, activity: u32) {
+        let Some(hashes) = task.get("hashes") else { return };
         for (side, is_made) in [("generated", true), ("used", false)] {
-            let hashes = task.get("hashes").and_then(|hashes| hashes.get(side));
-            for (name, hash) in hashes.and_then(Value::as_object).into_iter().flatten() {
+            for (name, hash) in hashes.get(side).and_then(Value::as_object).into_iter().flatten() {
                 let Some(hash) = hash.as_str() else { continue };
                 if self.seen.len() >= VALUES && !self.seen.contains_key(hash) {
                     self.left_out += 1;

@@ -1,9 +1,11 @@
 //! The beginning of a line: enough to tell which task it is about, without reading on.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use crate::query::scan::Scanner;
+
+/// As much of a line as mostly tells.
+const BEGINNING: usize = 1024;
 
 /// What the first fields of a task's line say.
 #[derive(Debug, Default, PartialEq)]
@@ -17,70 +19,42 @@ impl<'a> Head<'a> {
     /// The ids of a task, and when it began where that is wanted; none where the line does not say so in its order: `type`
     /// first, and then these. What comes after them is not looked at.
     pub(super) fn of(line: &'a [u8], wants_start: bool) -> Option<Self> {
-        let mut found = Found { wants_start, ..Found::default() };
-        let mut from = serde_json::Deserializer::from_slice(line);
-        // It ends with an error as soon as all is found.
-        _ = (&mut found).deserialize(&mut from);
-        if found.is_missing() {
-            return None;
-        }
-        let Found { task_id, workflow_id, started_at, .. } = found;
-        Some(Self { task_id: task_id?, workflow_id: workflow_id?, started_at })
-    }
-}
-
-#[derive(Default)]
-struct Found<'a> {
-    wants_start: bool,
-    task_id: Option<Cow<'a, str>>,
-    workflow_id: Option<Cow<'a, str>>,
-    started_at: Option<f64>,
-}
-
-impl Found<'_> {
-    fn is_missing(&self) -> bool {
-        let is_missing_start = self.wants_start && self.started_at.is_none();
-        self.task_id.is_none() || self.workflow_id.is_none() || is_missing_start
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for &mut Found<'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Found<'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a record")
+        let beginning = &line[..line.len().min(BEGINNING)];
+        Self::in_text(valid(beginning), wants_start).or_else(|| {
+            (line.len() > BEGINNING).then(|| Self::in_text(valid(line), wants_start)).flatten()
+        })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let enough = || de::Error::custom("enough");
-        let first = entries.next_entry::<Text<'de>, Text<'de>>()?;
-        if first.is_none_or(|(name, kind)| name.0 != "type" || kind.0 != "task") {
-            return Err(enough());
-        }
-        while self.is_missing() {
-            let Some(Text(name)) = entries.next_key()? else { return Ok(()) };
-            match &*name {
-                "task_id" => self.task_id = Some(entries.next_value::<Text<'de>>()?.0),
-                "workflow_id" => self.workflow_id = Some(entries.next_value::<Text<'de>>()?.0),
-                "started_at" => self.started_at = Some(entries.next_value()?),
-                _ => _ = entries.next_value::<IgnoredAny>()?,
+    fn in_text(text: &'a str, wants_start: bool) -> Option<Self> {
+        let mut from = Scanner::new(text);
+        from.open(b'{')?;
+        let is_task = from.name()?? == "type" && from.string()? == "task";
+        is_task.then_some(())?;
+        let (mut task_id, mut workflow_id, mut started_at) = (None, None, None);
+        loop {
+            match &*from.name()?? {
+                "task_id" => task_id = Some(from.string()?),
+                "workflow_id" => workflow_id = Some(from.string()?),
+                "started_at" => {
+                    started_at = Some(from.value()?.as_f64()?);
+                    // Where the text ends with a number, there may be more of it in the line.
+                    from.token()?;
+                }
+                _ => from.skip()?,
+            }
+            if task_id.is_some() && workflow_id.is_some() && (started_at.is_some() || !wants_start)
+            {
+                return Some(Self { task_id: task_id?, workflow_id: workflow_id?, started_at });
             }
         }
-        Err(enough())
     }
 }
 
-/// A text that is not copied where it stands in the line as it is.
-#[derive(serde::Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+/// The text at the beginning of bytes.
+fn valid(bytes: &[u8]) -> &str {
+    let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    std::str::from_utf8(&bytes[..end]).unwrap_or_default()
+}
 
 #[cfg(test)]
 mod tests {
@@ -92,6 +66,21 @@ mod tests {
         let head = Head::of(line, true).unwrap();
         assert_eq!((&*head.task_id, &*head.workflow_id, head.started_at), ("aé", "w", Some(2.0)));
         assert_eq!(Head::of(line, false).unwrap().started_at, None);
+    }
+
+    #[test]
+    fn wherever_a_long_line_is_cut_it_says_the_same() {
+        for length in 900..1024 {
+            let text = "é".repeat(length / 2) + &"x".repeat(length % 2);
+            let line = format!(
+                r#"{{"type":"task","used":"{text}","task_id":"t","workflow_id":"w","started_at":1234.5}}"#
+            );
+            let head = Head::of(line.as_bytes(), true).unwrap();
+            assert_eq!(
+                (&*head.task_id, &*head.workflow_id, head.started_at),
+                ("t", "w", Some(1234.5))
+            );
+        }
     }
 
     #[test]

@@ -196,8 +196,10 @@ impl Current {
                 && json.get("task_id").is_some_and(Value::is_string);
             match json.as_object_mut().filter(|_| is_plain) {
                 Some(task) => {
-                    // What is null counts as absent.
-                    task.retain(|_, value| !value.is_null());
+                    // What is null counts as absent. It is rare, and to look for it is less work.
+                    if task.values().any(Value::is_null) {
+                        task.retain(|_, value| !value.is_null());
+                    }
                     Ok(Found::Task(json))
                 }
                 None => record(json, number).map(Found::Record),

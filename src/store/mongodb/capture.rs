@@ -130,7 +130,7 @@ impl Form for Capture<'_> {
         let json = serde_json::to_string(value).ok()?;
         let at = self.at;
         let mut scanner = Scanner::inside(&json, self.depth);
-        let kind = scanner.value(self.writer)?;
+        let kind = scanner.write_value(self.writer)?;
         self.writer.bytes[at] = kind;
         scanner.end()
     }

@@ -187,8 +187,8 @@ impl Encoder {
     fn of_text(&mut self, text: &str, is_sealed: bool) -> Option<Open> {
         let open = self.begin();
         let mut scanner = Scanner::new(text);
-        scanner.open()?;
-        let is_closed = self.fields(&mut scanner, true, is_sealed)?;
+        scanner.open(b'{')?;
+        let is_closed = self.fields(&mut scanner, is_sealed)?;
         scanner.end()?;
         (is_closed && self.has_length()).then_some(open)
     }
@@ -198,8 +198,8 @@ impl Encoder {
         let open = self.begin();
         let Captured { outline: [before, after], captures: [at_start, at_end] } = *captured;
         let mut before = Scanner::new(before);
-        before.open()?;
-        let is_closed = self.fields(&mut before, true, false)?;
+        before.open(b'{')?;
+        let is_closed = self.fields(&mut before, false)?;
         (!is_closed).then_some(())?;
         for (name, capture) in [("telemetry_at_start", at_start), ("telemetry_at_end", at_end)] {
             if let Some(capture) = capture {
@@ -207,25 +207,18 @@ impl Encoder {
             }
         }
         let mut after = Scanner::inside(after, 1);
-        let is_closed = self.fields(&mut after, false, false)?;
+        let is_closed = self.fields(&mut after, false)?;
         after.end()?;
         (is_closed && self.has_length()).then_some(open)
     }
 
     /// Writes the fields of a record up to its end or that of the text; tells whether it was the record's.
-    fn fields(
-        &mut self,
-        scanner: &mut Scanner<'_>,
-        is_first: bool,
-        is_sealed: bool,
-    ) -> Option<bool> {
-        let mut is_first = is_first;
+    fn fields(&mut self, scanner: &mut Scanner<'_>, is_sealed: bool) -> Option<bool> {
         while !scanner.is_at_end() {
-            let Some(at) = scanner.key(&mut self.writer, is_first)? else { return Some(true) };
-            let kind = scanner.value(&mut self.writer)?;
+            let Some(at) = scanner.key(&mut self.writer)? else { return Some(true) };
+            let kind = scanner.write_value(&mut self.writer)?;
             self.writer.bytes[at] = kind;
             self.field(at, kind, is_sealed);
-            is_first = false;
         }
         Some(false)
     }

@@ -1,87 +1,26 @@
 //! JSON into BSON, without a tree in between.
 //!
-//! Every record goes through here, and most of it is short keys and numbers: so this reads them itself, a few bytes at a time.
-//! What is rare is left to `serde_json`: texts with escapes. What it takes, and what it makes of it, is what `serde_json` does.
+//! What it takes, and what it makes of it, is what `serde_json` does.
 
 use super::bytes::{Writer, decimal, head_of, kind};
+pub(super) use crate::query::scan::Scanner;
+use crate::query::scan::{Digits, Number};
 
 /// MongoDB takes 100 levels; some of them are ours.
 const MAX_DEPTH: usize = 90;
-/// What is nested more deeply than this is not read; others would not read it either.
-const MAX_LEVELS: usize = 127;
 
-/// A text being read. Whatever is not JSON gives none, and then there is no more to be had of it.
-#[derive(Debug)]
-pub(super) struct Scanner<'t> {
-    text: &'t str,
-    at: usize,
-    depth: usize,
-}
-
-impl<'t> Scanner<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
-        Self::inside(text, 0)
-    }
-
-    /// Of a text that has so many objects and arrays open around it.
-    pub(super) fn inside(text: &'t str, depth: usize) -> Self {
-        Self { text, at: 0, depth }
-    }
-
+impl Scanner<'_> {
     /// Whether everything was read.
     pub(super) fn is_at_end(&self) -> bool {
         self.at == self.text.len()
     }
 
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    /// The next byte that is no space.
-    fn token(&mut self) -> Option<u8> {
-        loop {
-            match self.peek()? {
-                b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
-                byte => return Some(byte),
-            }
-        }
-    }
-
-    fn take(&mut self, expected: u8) -> Option<()> {
-        (self.token()? == expected).then(|| self.at += 1)
-    }
-
-    fn word(&mut self, word: &str) -> Option<()> {
-        self.text.as_bytes()[self.at..].starts_with(word.as_bytes()).then(|| self.at += word.len())
-    }
-
-    /// There must be nothing more.
-    pub(super) fn end(&mut self) -> Option<()> {
-        self.token().is_none().then_some(())
-    }
-
-    /// Begins an object.
-    pub(super) fn open(&mut self) -> Option<()> {
-        self.depth += 1;
-        (self.depth <= MAX_LEVELS).then_some(())?;
-        self.take(b'{')
-    }
-
     /// Writes the key of the next field of an object as an element; where that begins, or none at the object's end.
-    pub(super) fn key(&mut self, writer: &mut Writer, is_first: bool) -> Option<Option<usize>> {
-        match self.token()? {
-            b'}' => {
-                self.at += 1;
-                self.depth -= 1;
-                return Some(None);
-            }
-            b',' if !is_first => {
-                self.at += 1;
-                self.token()?;
-            }
-            _ if is_first => {}
-            _ => return None,
+    pub(super) fn key(&mut self, writer: &mut Writer) -> Option<Option<usize>> {
+        if !self.has_more(b'}')? {
+            return Some(None);
         }
+        self.token()?;
         let start = self.at;
         let at = match self.plain_text()? {
             Some(quoted) => writer.element(quoted, self.head(start + 1, quoted.len() - 2)),
@@ -92,7 +31,7 @@ impl<'t> Scanner<'t> {
     }
 
     /// Writes a value; gives its kind.
-    pub(super) fn value(&mut self, writer: &mut Writer) -> Option<u8> {
+    pub(super) fn write_value(&mut self, writer: &mut Writer) -> Option<u8> {
         Some(match self.token()? {
             b'"' => {
                 match self.plain_text()? {
@@ -101,9 +40,9 @@ impl<'t> Scanner<'t> {
                 }
                 kind::STRING
             }
-            b'-' | b'0'..=b'9' => self.number(writer)?,
-            b'{' => self.object(writer)?,
-            b'[' => self.array(writer)?,
+            b'-' | b'0'..=b'9' => self.write_number(writer)?,
+            b'{' => self.write_object(writer)?,
+            b'[' => self.write_array(writer)?,
             b't' => {
                 self.word("true")?;
                 writer.bytes.push(1);
@@ -121,14 +60,12 @@ impl<'t> Scanner<'t> {
 
     // What is nested is rare: apart from it, less has to be put aside for each value.
     #[inline(never)]
-    fn object(&mut self, writer: &mut Writer) -> Option<u8> {
-        self.open()?;
+    fn write_object(&mut self, writer: &mut Writer) -> Option<u8> {
+        self.open(b'{')?;
         let open = writer.open();
-        let mut is_first = true;
-        while let Some(at) = self.key(writer, is_first)? {
-            let kind = self.value(writer)?;
+        while let Some(at) = self.key(writer)? {
+            let kind = self.write_value(writer)?;
             writer.bytes[at] = kind;
-            is_first = false;
         }
         if self.depth >= MAX_DEPTH {
             writer.is_lossy = true;
@@ -139,66 +76,23 @@ impl<'t> Scanner<'t> {
     }
 
     #[inline(never)]
-    fn array(&mut self, writer: &mut Writer) -> Option<u8> {
-        self.depth += 1;
-        (self.depth <= MAX_LEVELS).then_some(())?;
-        self.take(b'[')?;
+    fn write_array(&mut self, writer: &mut Writer) -> Option<u8> {
+        self.open(b'[')?;
         let start = writer.bytes.len();
         writer.bytes.extend_from_slice(&[0; 4]);
         let mut index = 0;
-        loop {
-            match self.token()? {
-                b']' => break,
-                b',' if index > 0 => self.at += 1,
-                _ if index == 0 => {}
-                _ => return None,
-            }
+        while self.has_more(b']')? {
             let at = writer.item(index);
-            let kind = self.value(writer)?;
+            let kind = self.write_value(writer)?;
             writer.bytes[at] = kind;
             index += 1;
         }
-        self.at += 1;
-        self.depth -= 1;
         if self.depth >= MAX_DEPTH {
             writer.is_lossy = true;
             writer.bytes.truncate(start + 4);
         }
         writer.end(start);
         Some(kind::ARRAY)
-    }
-
-    /// A text without escapes, with its quotes; none where there are some.
-    fn plain_text(&mut self) -> Option<Option<&'t [u8]>> {
-        let rest = &self.text.as_bytes()[self.at..];
-        let [b'"', inside @ ..] = rest else { return None };
-        let end = plain(inside);
-        match inside.get(end)? {
-            b'"' => {
-                self.at += end + 2;
-                Some(Some(&rest[..end + 2]))
-            }
-            b'\\' => Some(None),
-            _ => None,
-        }
-    }
-
-    #[cold]
-    fn escaped_text(&mut self) -> Option<String> {
-        let bytes = self.text.as_bytes();
-        let start = self.at;
-        let mut end = start + 1;
-        // Up to the quote that no backslash stands before.
-        loop {
-            end += plain(bytes.get(end..)?);
-            match *bytes.get(end)? {
-                b'"' => break,
-                b'\\' => end += 2,
-                _ => return None,
-            }
-        }
-        self.at = end + 1;
-        serde_json::from_str(&self.text[start..=end]).ok()
     }
 
     /// The first bytes of a text as a number that compares like them, read in one go with what follows.
@@ -211,133 +105,30 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    fn number(&mut self, writer: &mut Writer) -> Option<u8> {
-        let start = self.at;
-        let is_negative = self.peek()? == b'-';
-        self.at += usize::from(is_negative);
-        let mut digits = Digits::default();
-        let whole = self.digits(&mut digits);
-        let first = self.text.as_bytes()[self.at - whole..].first();
-        if whole == 0 || (whole > 1 && first == Some(&b'0')) {
-            return None;
-        }
-        let mut exponent = 0;
-        let mut is_whole = true;
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            is_whole = false;
-            let fraction = self.digits(&mut digits);
-            (fraction > 0).then_some(())?;
-            exponent = -i64::try_from(fraction).ok()?;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
-            is_whole = false;
-            let is_small = self.peek() == Some(b'-');
-            self.at += usize::from(matches!(self.peek(), Some(b'-' | b'+')));
-            let mut power = Digits::default();
-            (self.digits(&mut power) > 0).then_some(())?;
-            let power = power.exact().unwrap_or(u64::MAX).min(100_000) as i64;
-            exponent += if is_small { -power } else { power };
-        }
-        if is_whole && let Some(kind) = self.whole(start, is_negative, &digits, writer) {
+    fn write_number(&mut self, writer: &mut Writer) -> Option<u8> {
+        let number = self.number()?;
+        if number.is_whole
+            && let Some(kind) = write_whole(&number, writer)
+        {
             return Some(kind);
         }
-        let number = match digits.times_ten_to(exponent) {
-            Some(number) if is_negative => -number,
-            Some(number) => number,
-            None => self.text[start..self.at].parse().ok().filter(|it: &f64| it.is_finite())?,
-        };
-        writer.bytes.extend_from_slice(&number.to_le_bytes());
+        writer.bytes.extend_from_slice(&number.float()?.to_le_bytes());
         Some(kind::DOUBLE)
     }
-
-    /// Writes a number without fraction, if there is a whole number for it: there is none for `-0`.
-    fn whole(
-        &self,
-        start: usize,
-        is_negative: bool,
-        digits: &Digits,
-        writer: &mut Writer,
-    ) -> Option<u8> {
-        if digits.count < Digits::MOST {
-            let number = digits.number as i64;
-            return (!is_negative || number != 0)
-                .then(|| writer.whole(if is_negative { -number } else { number }));
-        }
-        let text = &self.text[start..self.at];
-        if let Ok(number) = text.parse() {
-            return Some(writer.whole(number));
-        }
-        writer.bytes.extend_from_slice(&decimal(text.parse().ok()?));
-        Some(kind::DECIMAL)
-    }
-
-    /// Reads digits; how many there were.
-    fn digits(&mut self, digits: &mut Digits) -> usize {
-        let bytes = &self.text.as_bytes()[self.at..];
-        let mut count = 0;
-        while let Some(digit) = bytes.get(count).map(|byte| byte.wrapping_sub(b'0'))
-            && digit < 10
-        {
-            digits.number = digits.number.wrapping_mul(10).wrapping_add(u64::from(digit));
-            count += 1;
-        }
-        digits.count += count;
-        self.at += count;
-        count
-    }
 }
 
-/// How many bytes there are before a quote, a backslash or a control character, eight at a time.
-fn plain(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * ONES;
-    // Above the first such byte the answer may be wrong, for the subtraction borrows; only the first is asked for.
-    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
-    let mut at = 0;
-    while let Some(eight) = bytes[at..].first_chunk::<8>() {
-        let word = u64::from_le_bytes(*eight);
-        let is_control = word.wrapping_sub(0x20 * ONES) & !word & HIGH;
-        let found = is_control
-            | is_zero(word ^ (u64::from(b'"') * ONES))
-            | is_zero(word ^ (u64::from(b'\\') * ONES));
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
-        }
-        at += 8;
+/// Writes a number without fraction, if there is a whole number for it: there is none for `-0`.
+fn write_whole(whole: &Number<'_>, writer: &mut Writer) -> Option<u8> {
+    if whole.digits.count < Digits::MOST {
+        let number = whole.digits.number as i64;
+        return (!whole.is_negative || number != 0)
+            .then(|| writer.whole(if whole.is_negative { -number } else { number }));
     }
-    let is_special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
-    bytes[at..].iter().position(is_special).map_or(bytes.len(), |more| at + more)
-}
-
-/// Digits that were read.
-#[derive(Debug, Default)]
-struct Digits {
-    /// The number that they are, while there are not too many of them.
-    number: u64,
-    count: usize,
-}
-
-impl Digits {
-    /// So many digits are a number of 64 bits, whatever they are.
-    const MOST: usize = 19;
-
-    fn exact(&self) -> Option<u64> {
-        (self.count <= Self::MOST).then_some(self.number)
+    if let Ok(number) = whole.text().parse() {
+        return Some(writer.whole(number));
     }
-
-    /// The number times a power of ten, where one operation on numbers that are exact gives it: it is rounded once.
-    fn times_ten_to(&self, exponent: i64) -> Option<f64> {
-        const POWERS: [f64; 23] = [
-            1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-            1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-        ];
-        let power = POWERS.get(usize::try_from(exponent.unsigned_abs()).ok()?)?;
-        self.exact()
-            .filter(|number| *number <= 1 << 53)
-            .map(|number| if exponent < 0 { number as f64 / power } else { number as f64 * power })
-    }
+    writer.bytes.extend_from_slice(&decimal(whole.text().parse().ok()?));
+    Some(kind::DECIMAL)
 }
 
 #[cfg(test)]
@@ -351,7 +142,7 @@ mod tests {
     fn try_written(json: &str) -> Option<(Vec<u8>, bool)> {
         let mut writer = Writer::default();
         let mut scanner = Scanner::new(json);
-        scanner.value(&mut writer)?;
+        scanner.write_value(&mut writer)?;
         scanner.end()?;
         Some((writer.bytes, writer.is_lossy))
     }
@@ -424,7 +215,7 @@ mod tests {
             r#"{"b":5,"a":6}"#,
         ] {
             writer.clear();
-            Scanner::new(json).value(&mut writer).unwrap();
+            Scanner::new(json).write_value(&mut writer).unwrap();
             let document: Document =
                 RawDocument::from_bytes(&writer.bytes).unwrap().try_into().unwrap();
             let expected: serde_json::Value = serde_json::from_str(json).unwrap();

@@ -1,0 +1,492 @@
+//! JSON, read a few bytes at a time: records are mostly short names and numbers, of which seldom all are wanted.
+//!
+//! What it takes, and what it makes of it, is what `serde_json` does; what is rare is left to that, such as texts with escapes.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+/// What is nested more deeply than this is not read; others would not read it either.
+const MAX_LEVELS: usize = 127;
+
+/// A text being read. Whatever is not JSON gives none, and then there is no more to be had of it.
+#[derive(Debug)]
+pub(crate) struct Scanner<'t> {
+    pub(crate) text: &'t str,
+    pub(crate) at: usize,
+    pub(crate) depth: usize,
+    /// Whether an object or an array has just been begun.
+    is_first: bool,
+}
+
+impl<'t> Scanner<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self::inside(text, 0)
+    }
+
+    /// Of a text that has so many objects and arrays open around it.
+    pub(crate) fn inside(text: &'t str, depth: usize) -> Self {
+        Self { text, at: 0, depth, is_first: false }
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// The next byte that is no space.
+    #[inline(always)]
+    pub(crate) fn token(&mut self) -> Option<u8> {
+        loop {
+            match self.peek()? {
+                b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
+                byte => return Some(byte),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn take(&mut self, expected: u8) -> Option<()> {
+        (self.token()? == expected).then(|| self.at += 1)
+    }
+
+    pub(crate) fn word(&mut self, word: &str) -> Option<()> {
+        self.text.as_bytes()[self.at..].starts_with(word.as_bytes()).then(|| self.at += word.len())
+    }
+
+    /// There must be nothing more.
+    pub(crate) fn end(&mut self) -> Option<()> {
+        self.token().is_none().then_some(())
+    }
+
+    /// Begins an object or an array, by its bracket.
+    #[inline(always)]
+    pub(crate) fn open(&mut self, bracket: u8) -> Option<()> {
+        self.depth += 1;
+        self.is_first = true;
+        (self.depth <= MAX_LEVELS).then_some(())?;
+        self.take(bracket)
+    }
+
+    /// Whether there is one more inside of what was begun, up to its bracket.
+    #[inline(always)]
+    pub(crate) fn has_more(&mut self, bracket: u8) -> Option<bool> {
+        let is_first = std::mem::take(&mut self.is_first);
+        match self.token()? {
+            byte if byte == bracket => {
+                self.at += 1;
+                self.depth -= 1;
+                Some(false)
+            }
+            b',' if !is_first => {
+                self.at += 1;
+                Some(true)
+            }
+            _ => is_first.then_some(true),
+        }
+    }
+
+    /// The name of the next field of an object; none at the object's end.
+    #[inline(always)]
+    pub(crate) fn name(&mut self) -> Option<Option<Cow<'t, str>>> {
+        if !self.has_more(b'}')? {
+            return Some(None);
+        }
+        let name = self.string()?;
+        self.take(b':')?;
+        Some(Some(name))
+    }
+
+    /// The next value, where it is a text.
+    #[inline(always)]
+    pub(crate) fn string(&mut self) -> Option<Cow<'t, str>> {
+        self.token()?;
+        let start = self.at + 1;
+        Some(match self.plain_text()? {
+            Some(_) => Cow::Borrowed(&self.text[start..self.at - 1]),
+            None => Cow::Owned(self.escaped_text()?),
+        })
+    }
+
+    /// A text without escapes, with its quotes; none where there are some.
+    #[inline(always)]
+    pub(crate) fn plain_text(&mut self) -> Option<Option<&'t [u8]>> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let [b'"', inside @ ..] = rest else { return None };
+        let end = plain(inside);
+        match inside.get(end)? {
+            b'"' => {
+                self.at += end + 2;
+                Some(Some(&rest[..end + 2]))
+            }
+            b'\\' => Some(None),
+            _ => None,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn escaped_text(&mut self) -> Option<String> {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        let mut end = start + 1;
+        // Up to the quote that no backslash stands before.
+        loop {
+            end += plain(bytes.get(end..)?);
+            match *bytes.get(end)? {
+                b'"' => break,
+                b'\\' => end += 2,
+                _ => return None,
+            }
+        }
+        self.at = end + 1;
+        serde_json::from_str(&self.text[start..=end]).ok()
+    }
+
+    #[inline(always)]
+    pub(crate) fn number(&mut self) -> Option<Number<'t>> {
+        let start = self.at;
+        let is_negative = self.peek()? == b'-';
+        self.at += usize::from(is_negative);
+        let first = self.peek();
+        let mut digits = Digits::default();
+        let whole = self.digits(&mut digits);
+        if whole == 0 || (whole > 1 && first == Some(b'0')) {
+            return None;
+        }
+        let (mut exponent, mut is_whole, mut has_power) = (0, true, false);
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            is_whole = false;
+            let fraction = self.digits(&mut digits);
+            (fraction > 0).then_some(())?;
+            exponent = -i64::try_from(fraction).ok()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            exponent += self.power()?;
+            (is_whole, has_power) = (false, true);
+        }
+        let place = (start, self.at);
+        Some(Number { of: self.text, place, is_negative, digits, exponent, is_whole, has_power })
+    }
+
+    #[cold]
+    fn power(&mut self) -> Option<i64> {
+        self.at += 1;
+        let is_small = self.peek() == Some(b'-');
+        self.at += usize::from(matches!(self.peek(), Some(b'-' | b'+')));
+        let mut power = Digits::default();
+        (self.digits(&mut power) > 0).then_some(())?;
+        let power = power.exact().unwrap_or(u64::MAX).min(100_000) as i64;
+        Some(if is_small { -power } else { power })
+    }
+
+    /// Reads digits; how many there were.
+    #[inline(always)]
+    fn digits(&mut self, digits: &mut Digits) -> usize {
+        let bytes = &self.text.as_bytes()[self.at..];
+        let mut count = 0;
+        while let Some(digit) = bytes.get(count).map(|byte| byte.wrapping_sub(b'0'))
+            && digit < 10
+        {
+            digits.number = digits.number.wrapping_mul(10).wrapping_add(u64::from(digit));
+            count += 1;
+        }
+        digits.count += count;
+        self.at += count;
+        count
+    }
+
+    /// The next value.
+    #[inline(always)]
+    pub(crate) fn value(&mut self) -> Option<Value> {
+        Some(match self.token()? {
+            b'"' => Value::String(self.string()?.into_owned()),
+            b'-' | b'0'..=b'9' => self.number()?.value()?,
+            b'{' => self.object()?,
+            b'[' => self.array()?,
+            b't' => self.word("true").map(|()| Value::Bool(true))?,
+            b'f' => self.word("false").map(|()| Value::Bool(false))?,
+            b'n' => self.word("null").map(|()| Value::Null)?,
+            _ => return None,
+        })
+    }
+
+    // What is nested is rare: apart from it, less has to be put aside for each value.
+    #[inline(never)]
+    fn object(&mut self) -> Option<Value> {
+        let mut fields = Map::new();
+        self.open(b'{')?;
+        while let Some(name) = self.name()? {
+            fields.insert(name.into_owned(), self.value()?);
+        }
+        Some(Value::Object(fields))
+    }
+
+    #[inline(never)]
+    fn array(&mut self) -> Option<Value> {
+        let mut items = Vec::new();
+        self.open(b'[')?;
+        while self.has_more(b']')? {
+            items.push(self.value()?);
+        }
+        Some(Value::Array(items))
+    }
+
+    /// Reads over a value. One that could not be read is not read over either.
+    #[inline(always)]
+    pub(crate) fn skip(&mut self) -> Option<()> {
+        match self.token()? {
+            b'"' => self.skip_string(),
+            b'-' | b'0'..=b'9' => self.number()?.is_in_range().then_some(()),
+            b'{' => self.skip_object(),
+            b'[' => self.skip_array(),
+            b't' => self.word("true"),
+            b'f' => self.word("false"),
+            b'n' => self.word("null"),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn skip_string(&mut self) -> Option<()> {
+        match self.plain_text()? {
+            Some(_) => Some(()),
+            None => self.escaped_text().map(drop),
+        }
+    }
+
+    #[inline(never)]
+    fn skip_object(&mut self) -> Option<()> {
+        self.open(b'{')?;
+        while self.has_more(b'}')? {
+            self.token()?;
+            self.skip_string()?;
+            self.take(b':')?;
+            self.skip()?;
+        }
+        Some(())
+    }
+
+    #[inline(never)]
+    fn skip_array(&mut self) -> Option<()> {
+        self.open(b'[')?;
+        while self.has_more(b']')? {
+            self.skip()?;
+        }
+        Some(())
+    }
+}
+
+/// How many bytes there are before a quote, a backslash or a control character, eight at a time.
+#[inline(always)]
+fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    // Above the first such byte the answer may be wrong, for the subtraction borrows; only the first is asked for.
+    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    let mut at = 0;
+    while let Some(eight) = bytes[at..].first_chunk::<8>() {
+        let word = u64::from_le_bytes(*eight);
+        let is_control = word.wrapping_sub(0x20 * ONES) & !word & HIGH;
+        let found = is_control
+            | is_zero(word ^ (u64::from(b'"') * ONES))
+            | is_zero(word ^ (u64::from(b'\\') * ONES));
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let is_special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
+    bytes[at..].iter().position(is_special).map_or(bytes.len(), |more| at + more)
+}
+
+/// A number as it stands in a text.
+#[derive(Debug)]
+pub(crate) struct Number<'t> {
+    of: &'t str,
+    place: (usize, usize),
+    pub(crate) is_negative: bool,
+    pub(crate) digits: Digits,
+    exponent: i64,
+    /// Whether it has neither a fraction nor a power of ten.
+    pub(crate) is_whole: bool,
+    has_power: bool,
+}
+
+impl Number<'_> {
+    #[inline(always)]
+    pub(crate) fn text(&self) -> &str {
+        &self.of[self.place.0..self.place.1]
+    }
+
+    #[inline(always)]
+    fn value(&self) -> Option<Value> {
+        if self.is_whole && self.digits.count < Digits::MOST {
+            let number = self.digits.number as i64;
+            match self.is_negative {
+                false => return Some(number.into()),
+                // There is no whole number for `-0`.
+                true if number != 0 => return Some((-number).into()),
+                true => {}
+            }
+        } else if self.is_whole {
+            let whole = self.text().parse::<u64>().map(Value::from);
+            if let Ok(whole) = whole.or_else(|_| self.text().parse::<i64>().map(Value::from)) {
+                return Some(whole);
+            }
+        }
+        self.float().map(Value::from)
+    }
+
+    /// None where it is too large.
+    pub(crate) fn float(&self) -> Option<f64> {
+        match self.digits.times_ten_to(self.exponent) {
+            Some(number) if self.is_negative => Some(-number),
+            Some(number) => Some(number),
+            None => finite(self.text()),
+        }
+    }
+
+    #[inline(always)]
+    fn is_in_range(&self) -> bool {
+        // So many digits are far from the largest.
+        (!self.has_power && self.digits.count < 300) || finite(self.text()).is_some()
+    }
+}
+
+// It takes the text, not the number, of which nothing else need be known then.
+#[cold]
+fn finite(number: &str) -> Option<f64> {
+    number.parse().ok().filter(|it: &f64| it.is_finite())
+}
+
+/// Digits that were read.
+#[derive(Debug, Default)]
+pub(crate) struct Digits {
+    /// The number that they are, while there are not too many of them.
+    pub(crate) number: u64,
+    pub(crate) count: usize,
+}
+
+impl Digits {
+    /// So many digits are a number of 64 bits, whatever they are.
+    pub(crate) const MOST: usize = 19;
+
+    fn exact(&self) -> Option<u64> {
+        (self.count <= Self::MOST).then_some(self.number)
+    }
+
+    /// The number times a power of ten, where one operation on numbers that are exact gives it: it is rounded once.
+    fn times_ten_to(&self, exponent: i64) -> Option<f64> {
+        const POWERS: [f64; 23] = [
+            1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+            1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+        ];
+        let power = POWERS.get(usize::try_from(exponent.unsigned_abs()).ok()?)?;
+        self.exact()
+            .filter(|number| *number <= 1 << 53)
+            .map(|number| if exponent < 0 { number as f64 / power } else { number as f64 * power })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            (-300_i64..300).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            (-100_000_i32..100_000, 0_i32..30)
+                .prop_map(|(n, e)| (f64::from(n) / 10_f64.powi(e)).into()),
+            "\\PC{0,12}".prop_map(Value::from),
+            "[a-z\"\\\\\u{1}é😀]{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map("[a-z\"\\\\é_]{0,10}", inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// All of a text, made and read over.
+    fn both(text: &str) -> (Option<Value>, Option<()>) {
+        let mut from = Scanner::new(text);
+        let made = from.value().filter(|_| from.end().is_some());
+        let mut from = Scanner::new(text);
+        (made, from.skip().and_then(|()| from.end()))
+    }
+
+    #[test]
+    fn numbers_are_what_others_make_of_them() {
+        let long = "9".repeat(400);
+        let texts = [
+            "0",
+            "-0",
+            "-0.0",
+            "00",
+            "1.",
+            ".5",
+            "1e5",
+            "1e999",
+            "-1e-999",
+            "1E+2",
+            "1e",
+            "+1",
+            "-",
+            "18446744073709551615",
+            "18446744073709551616",
+            "-9223372036854775808",
+            "-9223372036854775809",
+            "1234567890123456789012",
+            "0.1234567890123456789",
+            "1.7e308",
+            "9007199254740993.0",
+            &long,
+        ];
+        for text in texts {
+            let whole = serde_json::from_str::<Value>(text).ok();
+            assert_eq!(both(text), (whole.clone(), whole.map(|_| ())), "{text}");
+        }
+    }
+
+    #[test]
+    fn as_many_levels_as_others_read() {
+        for levels in [126, 127, 128, 200] {
+            let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            let whole = serde_json::from_str::<Value>(&text).ok();
+            assert_eq!(both(&text), (whole.clone(), whole.map(|_| ())), "{levels}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_reads_back_equal(value in json()) {
+            prop_assert_eq!(both(&value.to_string()), (Some(value.clone()), Some(())));
+            let pretty = serde_json::to_string_pretty(&value).unwrap();
+            prop_assert_eq!(both(&pretty), (Some(value), Some(())));
+        }
+
+        #[test]
+        fn a_text_is_taken_where_others_take_it(
+            value in json(), at in any::<prop::sample::Index>(),
+            with in prop::sample::select(vec!["", "0", "-", ".", "e", "+", "1", "\"", "\\", ",", ":", "[", "]", "{", "}", " ", "t", "null", "\u{1}", "\\u00", "\\ud800"]),
+            cut in 0_usize..3,
+        ) {
+            let mut text = value.to_string();
+            let places: Vec<usize> = text.char_indices().map(|(place, _)| place).chain([text.len()]).collect();
+            let first = at.index(places.len());
+            let last = (first + cut).min(places.len() - 1);
+            text.replace_range(places[first]..places[last], with);
+            let whole = serde_json::from_str::<Value>(&text).ok();
+            prop_assert_eq!(both(&text), (whole.clone(), whole.map(|_| ())), "{}", text);
+        }
+    }
+}
