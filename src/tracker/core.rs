@@ -32,6 +32,8 @@ pub(super) struct Core {
     sampled: Arc<str>,
     said: Option<Arc<Map<String, Value>>>,
     tasks: Arc<[Id]>,
+    /// What an event says that says nothing more.
+    nothing: Arc<[(String, Value)]>,
     status: SessionStatus,
     ended_ns: Option<u64>,
     total_events: u64,
@@ -81,6 +83,7 @@ impl Core {
             sampled: "Collected telemetry sample.".into(),
             said: None,
             tasks: Arc::from([]),
+            nothing: Arc::from([]),
             status: SessionStatus::Running,
             ended_ns: None,
             total_events: 0,
@@ -292,7 +295,10 @@ impl Core {
             health: Arc::clone(&known.health),
             change,
             context,
-            metadata: (!metadata.is_empty()).then(|| Arc::new(metadata)),
+            metadata: match metadata.is_empty() {
+                true => Arc::clone(&self.nothing),
+                false => metadata.into_iter().collect(),
+            },
             said: self.said.clone(),
             tasks: Arc::clone(&self.tasks),
         };

@@ -53,7 +53,8 @@ pub(super) struct Entry {
     pub(super) health: Arc<Health>,
     pub(super) change: Option<i64>,
     pub(super) context: Option<Arc<str>>,
-    pub(super) metadata: Option<Arc<Map<String, Value>>>,
+    /// What it says beside that, by name. Thousands of events are kept, and a map takes ten times as much.
+    pub(super) metadata: Arc<[(String, Value)]>,
     /// What the program said of itself at the time.
     pub(super) said: Option<Arc<Map<String, Value>>>,
     /// The innermost open task of each thread.
@@ -64,6 +65,11 @@ impl Entry {
     /// By how much the allocator's memory has changed, where that can be known.
     pub(super) fn change(&self) -> Option<i64> {
         self.change.filter(|_| self.device.about.supported.allocated)
+    }
+
+    /// What it says itself, by name.
+    pub(super) fn own(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.metadata.iter().map(|(name, value)| (name, value))
     }
 
     pub(super) fn to_event(&self, session: &Session) -> TelemetryEvent {
@@ -84,8 +90,8 @@ impl Entry {
                 metadata.insert("open_task_ids".to_owned(), Value::Array(all));
             }
         }
-        for more in [&self.said, &self.metadata].into_iter().flatten() {
-            metadata.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
+        for (name, value) in self.said.iter().flat_map(|said| said.iter()).chain(self.own()) {
+            metadata.insert(name.clone(), value.clone());
         }
         let Identity { job_id, rank, local_rank, world_size } = session.identity.clone();
         TelemetryEvent {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::activity::Activity;
 use super::collector::Reading;
@@ -60,9 +60,9 @@ impl Lines {
     /// The form of an event; none where it has to go the long way.
     fn form_of(&mut self, entry: &Entry) -> Option<&Form> {
         let forms = self.forms.as_mut()?;
-        let names =
-            [&entry.said, &entry.metadata].into_iter().flatten().flat_map(|more| more.keys());
-        if is_blank(&entry.kind) || names.into_iter().any(|name| entry.is_reserved(name)) {
+        let said = entry.said.iter().flat_map(|said| said.iter());
+        if is_blank(&entry.kind) || said.chain(entry.own()).any(|(name, _)| entry.is_reserved(name))
+        {
             return None;
         }
         let place = forms.iter().position(|form| Arc::ptr_eq(&form.device, &entry.device));
@@ -168,20 +168,17 @@ impl Form {
         }
         let own = to.len();
         if let Some(said) = &entry.said {
-            let is_told =
-                |name: &str| entry.metadata.as_ref().is_some_and(|own| own.contains_key(name));
-            put_fields(to, said, |name| !is_told(name));
+            let is_told = |name: &str| entry.own().any(|(own, _)| own == name);
+            put_fields(to, said.iter().filter(|(name, _)| !is_told(name)));
         }
-        if let Some(metadata) = &entry.metadata {
-            put_fields(to, metadata, |_| true);
-        }
+        put_fields(to, entry.own());
         escape_line_ends(to, own);
         to.extend_from_slice(b"}}\n");
     }
 }
 
-fn put_fields(to: &mut Vec<u8>, fields: &Map<String, Value>, is_wanted: impl Fn(&str) -> bool) {
-    for (name, value) in fields.iter().filter(|(name, _)| is_wanted(name)) {
+fn put_fields<'f>(to: &mut Vec<u8>, fields: impl Iterator<Item = (&'f String, &'f Value)>) {
+    for (name, value) in fields {
         to.push(b',');
         put_value(to, name);
         to.push(b':');
@@ -216,7 +213,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
     use crate::events::{Identity, SessionSummary, SinkOptions};
@@ -305,7 +302,7 @@ mod tests {
                 health: Arc::clone(&HEALTH),
                 change,
                 context: context.map(Into::into),
-                metadata: (!metadata.is_empty()).then(|| Arc::new(metadata)),
+                metadata: metadata.into_iter().collect(),
                 said: (!said.is_empty()).then(|| Arc::new(said)),
                 tasks: tasks.into_iter().map(Id::at).collect(),
             })

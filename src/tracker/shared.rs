@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::core::Core;
 use super::statistics::TrackerStatistics;
 use crate::events::SessionSummary;
+use crate::telemetry::process_id;
 
 /// How long somebody waits for a round that was asked for: a collector may hang.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,7 +47,7 @@ pub(super) struct Begun {
 impl Shared {
     pub(super) fn new(core: Core) -> Self {
         Self {
-            pid: std::process::id(),
+            pid: process_id(),
             begun: Begun { session: core.summary(), statistics: core.first_statistics() },
             core: Mutex::new(core),
             thread: OnceLock::new(),
@@ -60,7 +61,7 @@ impl Shared {
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
-        self.pid == std::process::id()
+        self.pid == process_id()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {

@@ -28,6 +28,8 @@ use std::time::Duration;
 pub(super) use held::{Held, Shape};
 pub(super) use kernel::Kernel;
 pub(super) use shared::{forget_after_fork, of_this_process};
+#[cfg(feature = "events")]
+pub(super) use this_process::id as process_id;
 
 use self::again::Again;
 use self::cpu::CpuLines;
