@@ -65,6 +65,8 @@ pub(crate) enum Unit {
     Nanoseconds,
     Mebibytes,
     PerSecond,
+    /// Of two times that were measured beside each other.
+    Ratio,
     Count,
 }
 

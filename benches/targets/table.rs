@@ -76,6 +76,7 @@ fn unit_name(unit: Unit) -> &'static str {
         Unit::Nanoseconds => "ns",
         Unit::Mebibytes => "MiB",
         Unit::PerSecond => "per second",
+        Unit::Ratio => "×",
         Unit::Count => "",
     }
 }
@@ -101,6 +102,7 @@ fn number(value: Option<f64>, unit: Unit) -> String {
         Unit::Nanoseconds => format!("{:.2} s", value / 1e9),
         Unit::Mebibytes => format!("{value:.2} MiB"),
         Unit::PerSecond => format!("{:.1} k/s", value / 1000.0),
+        Unit::Ratio => format!("{value:.4} ×"),
         Unit::Count => format!("{value:.0}"),
     }
 }
