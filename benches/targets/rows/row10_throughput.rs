@@ -296,7 +296,7 @@ fn bare_sqlite(report: &mut Report) {
     let mut insert = connection.prepare(sql).expect(done);
     let mut text = Vec::new();
     let mut write = |number: u64| {
-        if number % 1000 == 0 {
+        if number.is_multiple_of(1000) {
             connection.execute_batch("BEGIN IMMEDIATE").expect(done);
         }
         let id = Id::new().to_string();
