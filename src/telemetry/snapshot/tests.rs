@@ -179,12 +179,14 @@ proptest! {
         if is_cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        // Whatever can still be read is read the same way, and is JSON.
+        // Whatever can still be read is read the same way, and is JSON. Names that came out of order are sorted where they are
+        // kept as a map, and of two that became one the last counts: for a reader of JSON that is the same object.
         let read = Snapshot(&bytes).decode();
         let text = json_of(&bytes);
         prop_assert_eq!(read.is_some(), text.is_some());
         if let (Some(read), Some(text)) = (read, text) {
-            prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
+            let object = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            prop_assert_eq!(object(&serde_json::to_string(&read).unwrap()), object(&text));
         }
     }
 
