@@ -111,6 +111,7 @@ pub mod report;
 pub mod settings;
 pub mod store;
 pub mod telemetry;
+mod this_process;
 #[cfg(feature = "events")]
 pub mod tracker;
 mod usage;

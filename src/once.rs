@@ -11,6 +11,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use crate::this_process;
+
 /// A value that is made when it is first asked for, and then stays as long as the process. For statics only: it is never
 /// dropped.
 #[derive(Debug)]
@@ -80,7 +82,7 @@ impl Lock {
     }
 
     fn of_process(&self) -> &Mutex<()> {
-        let process = std::process::id();
+        let process = this_process::id();
         loop {
             let current = self.lock.load(Ordering::Acquire);
             // SAFETY: null, or a lock that was made below and is freed only with `self`.

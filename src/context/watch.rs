@@ -17,6 +17,8 @@ static WATCHING: AtomicU32 = AtomicU32::new(0);
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 /// The slots of all threads that have shown a task.
 static SLOTS: Guarded<Vec<Weak<Slot>>> = Guarded::new(Vec::new());
+/// How many slots were ever added to them.
+static LISTED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static SLOT: OnceCell<Arc<Slot>> = const { OnceCell::new() };
@@ -82,6 +84,7 @@ impl Slot {
             slots.retain(|slot| slot.strong_count() > 0);
             slots.push(Arc::downgrade(&slot));
         });
+        LISTED.fetch_add(1, Ordering::Release);
         slot
     }
 }
@@ -91,6 +94,9 @@ impl Slot {
 pub(crate) struct Watch {
     /// The slot of the thread that made it: its task comes first.
     first: Option<Arc<Slot>>,
+    /// The slots of all threads, and how many had been listed when they were copied.
+    slots: Vec<Weak<Slot>>,
+    listed: u64,
 }
 
 impl Watch {
@@ -99,22 +105,26 @@ impl Watch {
             EPOCH.fetch_add(1, Ordering::Relaxed);
         }
         show(CURRENT.get());
-        Self { first: SLOT.try_with(|slot| slot.get().cloned()).ok().flatten() }
+        let first = SLOT.try_with(|slot| slot.get().cloned()).ok().flatten();
+        Self { first, slots: Vec::new(), listed: 0 }
     }
 
     /// The innermost open task of each thread; first that of the thread which began to watch.
-    pub(crate) fn open_tasks(&self, found: &mut Vec<Id>) {
+    pub(crate) fn open_tasks(&mut self, found: &mut Vec<Id>) {
         found.clear();
+        let listed = LISTED.load(Ordering::Acquire);
+        if self.listed != listed {
+            SLOTS.with(|slots| self.slots.clone_from(slots));
+            self.listed = listed;
+        }
         found.extend(self.first.as_ref().and_then(|slot| slot.look()));
-        SLOTS.with(|slots| {
-            for slot in slots.iter().filter_map(Weak::upgrade) {
-                if let Some(task) = slot.look()
-                    && !found.contains(&task)
-                {
-                    found.push(task);
-                }
+        for slot in self.slots.iter().filter_map(Weak::upgrade) {
+            if let Some(task) = slot.look()
+                && !found.contains(&task)
+            {
+                found.push(task);
             }
-        });
+        }
     }
 }
 
@@ -137,7 +147,7 @@ mod tests {
         let mut found = Vec::new();
         let (outer, inner, other) = (context(), context(), context());
         let entered = outer.enter();
-        let watch = Watch::new();
+        let mut watch = Watch::new();
         let mut open = || {
             watch.open_tasks(&mut found);
             found.clone()

@@ -52,6 +52,7 @@ pub use reader::{Format, ReadOptions, Reader, read, read_with};
 pub use record::{Options, validate};
 pub use session::{SessionStatus, SessionSummary};
 pub use shared::{Metadata, Text};
+pub(crate) use sink::Facts;
 pub use sink::{SinkOptions, SinkTotals, SinkWriter};
 pub use statistics::{Peak, Statistics};
 pub use write::Writer;

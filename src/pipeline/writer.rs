@@ -20,7 +20,7 @@ use crate::record::{ErrorObject, Id, Status};
 use crate::telemetry;
 
 /// The writer's shortest and longest sleep between two looks.
-const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
+const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(100));
 /// How full a ring should be when it is looked at.
 const FILL: f64 = 1.0 / 8.0;
 /// Beginnings that may be kept for nothing, and their bytes.

@@ -31,10 +31,15 @@ impl Seen {
 }
 
 /// Tells all open scopes how much memory is resident.
+#[inline]
 pub(crate) fn note_resident(rss: u64) {
-    if COUNT.load(Ordering::Acquire) == 0 {
-        return;
+    if COUNT.load(Ordering::Acquire) != 0 {
+        note_resident_to_all(rss);
     }
+}
+
+#[cold]
+fn note_resident_to_all(rss: u64) {
     OPEN.with(|open| {
         open.retain(|seen| seen.strong_count() > 0);
         COUNT.store(open.len(), Ordering::Release);

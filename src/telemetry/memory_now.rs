@@ -27,6 +27,7 @@ pub(crate) fn memory_now(with_pressure: bool, cache_from: f64) -> MemoryNow {
 
 /// Resident memory of this process.
 #[cfg(target_os = "linux")]
+#[inline]
 pub(crate) fn resident_now() -> Option<u64> {
     super::linux::of_this_process().resident_now()
 }

@@ -72,18 +72,6 @@ pub(crate) fn keep_up(now_ns: u64) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn keep_up(_now_ns: u64) {}
 
-/// The number of the calling process: a forked child has its own. Cheap enough to be asked for with each event.
-#[cfg(all(feature = "events", target_os = "linux"))]
-pub(crate) fn process_id() -> u32 {
-    linux::process_id()
-}
-
-/// The number of the calling process.
-#[cfg(all(feature = "events", not(target_os = "linux")))]
-pub(crate) fn process_id() -> u32 {
-    std::process::id()
-}
-
 /// A type of telemetry that can be captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -102,6 +102,11 @@ impl About {
         Self { device_id, backend: backend.into(), source: source.into(), supported }
     }
 
+    /// Whether it reads the memory of processes, and not that of a device of its own.
+    pub(super) fn is_host(&self) -> bool {
+        self.backend == "cpu"
+    }
+
     /// The name that events have: `runlore.cpu_tracker`.
     pub(super) fn collector(&self) -> String {
         format!("runlore.{}_tracker", self.backend)

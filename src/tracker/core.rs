@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use super::alerts::{Alert, AlertKind, Alerts, Level};
 use super::collector::{About, Reading};
 use super::device::Device;
-use super::entry::{Entry, Ring, Session};
+use super::entry::{Entry, Fields, Ring, Session};
 use super::health::Change;
 use super::phase::Phases;
 use super::statistics::TrackerStatistics;
+use super::texts::Texts;
 use super::time::Clock;
 use super::words::bytes;
 use crate::events::{SessionStatus, SessionSummary, SinkTotals, TelemetryEvent};
@@ -33,7 +34,10 @@ pub(super) struct Core {
     said: Option<Arc<Map<String, Value>>>,
     tasks: Arc<[Id]>,
     /// What an event says that says nothing more.
-    nothing: Arc<[(String, Value)]>,
+    nothing: Fields,
+    kinds: Texts,
+    contexts: Texts,
+    sample: Arc<str>,
     status: SessionStatus,
     ended_ns: Option<u64>,
     total_events: u64,
@@ -84,6 +88,9 @@ impl Core {
             said: None,
             tasks: Arc::from([]),
             nothing: Arc::from([]),
+            kinds: Texts::default(),
+            contexts: Texts::default(),
+            sample: "sample".into(),
             status: SessionStatus::Running,
             ended_ns: None,
             total_events: 0,
@@ -128,6 +135,11 @@ impl Core {
         self.said = (!said.is_empty()).then(|| Arc::new(said));
     }
 
+    /// Whether it is time to read a device.
+    pub(super) fn is_due(&self, device: usize) -> bool {
+        self.devices[device].health.is_due(|| self.clock.now())
+    }
+
     /// The tasks that are open from here on.
     pub(super) fn set_tasks(&mut self, tasks: &[Id]) {
         if *self.tasks != *tasks {
@@ -136,18 +148,36 @@ impl Core {
     }
 
     /// Takes in what a collector has read: what changed, what is worth an alert, and the sample itself.
-    pub(super) fn sample(&mut self, device: usize, read: Result<Reading, String>) {
+    pub(super) fn sample(&mut self, device: usize, read: &Result<Reading, String>) {
         if self.status != SessionStatus::Running {
             // It was on its way when the end came.
             return;
         }
         self.look_at_clock();
         let now = self.clock.now();
-        let reading = match read {
-            Ok(reading) => reading,
-            Err(error) => return self.failed(device, &error, now),
+        let change = match read {
+            Ok(reading) => match self.devices[device].take_again(reading, now) {
+                Some(change) => change,
+                None => self.changed(device, reading, now),
+            },
+            Err(error) => return self.failed(device, error, now),
         };
-        let step = self.devices[device].take(reading, now);
+        let text: Arc<str> = match &self.context {
+            Some(context) => Arc::clone(context),
+            None if self.devices[device].is_partial() => {
+                let missing = self.devices[device].health.missing.join(", ");
+                format!("Collected partial telemetry sample ({missing}).").into()
+            }
+            None => Arc::clone(&self.sampled),
+        };
+        let kind = Arc::clone(&self.sample);
+        self.add_with(device, kind, change, text, Arc::clone(&self.nothing));
+    }
+
+    /// Takes in a reading that is not as the one before, and returns by how much memory has changed.
+    #[inline(never)]
+    fn changed(&mut self, device: usize, reading: &Reading, now: u64) -> Option<i64> {
+        let step = self.devices[device].take(*reading, now);
         let reading = Arc::clone(&self.devices[device].last);
         match step.health {
             Change::Nothing => {}
@@ -179,15 +209,7 @@ impl Core {
             self.add(device, Said::plain(kind, step.change, text));
         }
         self.judge(device, &reading, step.change, now);
-        let text: Arc<str> = match &self.context {
-            Some(context) => Arc::clone(context),
-            None if self.devices[device].is_partial() => {
-                let missing = self.devices[device].health.missing.join(", ");
-                format!("Collected partial telemetry sample ({missing}).").into()
-            }
-            None => Arc::clone(&self.sampled),
-        };
-        self.add_with(device, "sample".into(), step.change, Some(text), Map::new());
+        step.change
     }
 
     fn judge(&mut self, device: usize, reading: &Reading, change: Option<i64>, now: u64) {
@@ -239,6 +261,7 @@ impl Core {
         self.told.push(alert);
     }
 
+    #[cold]
     fn failed(&mut self, device: usize, error: &str, now: u64) {
         let error = scrub(error);
         if self.devices[device].fail(error.clone(), now) == Change::Worse {
@@ -255,6 +278,7 @@ impl Core {
         self.add(device, Said { metadata, ..Said::plain("collector_degraded", Some(0), text) });
     }
 
+    #[inline(never)]
     fn look_at_clock(&mut self) {
         let Some(step) = self.clock.step() else { return };
         self.clock_steps += 1;
@@ -271,16 +295,35 @@ impl Core {
         if let Some(around) = &self.context {
             metadata.insert("tracker_context".to_owned(), (**around).into());
         }
-        self.add_with(device, kind, change, Some(context.into()), metadata);
+        let metadata = match metadata.is_empty() {
+            true => Arc::clone(&self.nothing),
+            false => metadata.into_iter().collect(),
+        };
+        let kind = self.kinds.ours(&kind);
+        self.add_with(device, kind, change, context.into(), metadata);
     }
 
+    /// Adds an event of the program's own, about the first device.
+    pub(super) fn add_own(&mut self, kind: &str, context: &str, mut said: Vec<(String, Value)>) {
+        if let Some(around) = &self.context {
+            said.push(("tracker_context".to_owned(), (**around).into()));
+        }
+        if said.len() > 1 {
+            // Of a name said twice the last value counts.
+            said = said.into_iter().collect::<Map<_, _>>().into_iter().collect();
+        }
+        let (kind, context) = (self.kinds.theirs(kind), self.contexts.theirs(context));
+        self.add_with(0, kind, Some(0), context, said.into());
+    }
+
+    #[inline]
     fn add_with(
         &mut self,
         device: usize,
-        kind: Cow<'static, str>,
+        kind: Arc<str>,
         change: Option<i64>,
-        context: Option<Arc<str>>,
-        metadata: Map<String, Value>,
+        context: Arc<str>,
+        metadata: Fields,
     ) {
         if self.status != SessionStatus::Running {
             // Nothing comes after the end.
@@ -295,10 +338,7 @@ impl Core {
             health: Arc::clone(&known.health),
             change,
             context,
-            metadata: match metadata.is_empty() {
-                true => Arc::clone(&self.nothing),
-                false => metadata.into_iter().collect(),
-            },
+            metadata,
             said: self.said.clone(),
             tasks: Arc::clone(&self.tasks),
         };

@@ -58,6 +58,17 @@ impl Device {
         self.facts.about.device_id
     }
 
+    /// Takes in a reading that is the one before once more, and returns by how much memory has changed. Such a reading gives rise
+    /// to no event but its own: no peak, no alert that was not told, and a collector that is as it was. None where it is another.
+    pub(super) fn take_again(&mut self, reading: &Reading, now_ns: u64) -> Option<Option<i64>> {
+        if self.samples == 0 || self.health.status != health::HEALTHY || *self.last != *reading {
+            return None;
+        }
+        self.last_check_ns = Some(now_ns);
+        self.samples += 1;
+        Some(reading.allocated.map(|_| 0))
+    }
+
     /// Takes a reading in.
     pub(super) fn take(&mut self, reading: Reading, now_ns: u64) -> Step {
         let supported = self.facts.about.supported;
@@ -95,5 +106,51 @@ impl Device {
 
     pub(super) fn is_partial(&self) -> bool {
         self.health.status == health::DEGRADED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tracker::Alerts;
+    use crate::tracker::host_memory;
+
+    fn reading() -> impl Strategy<Value = Reading> {
+        let bytes = || proptest::option::of(0..100_u64);
+        (bytes(), bytes(), bytes()).prop_map(|(allocated, used, free)| Reading {
+            allocated,
+            reserved: allocated,
+            used,
+            free,
+            total: Some(100),
+            ..Reading::default()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_reading_that_comes_again_brings_nothing_new(readings in proptest::collection::vec(reading(), 1..20)) {
+            let mut device = Device::new(host_memory::about("process"));
+            let alerts = Alerts::default();
+            for (now, reading) in (0..).step_by(2).zip(readings) {
+                let step = device.take(reading, now);
+                device.watch.judge(&alerts, &reading, step.change, now);
+                let before = format!("{device:?}");
+                let Some(change) = device.take_again(&reading, now + 1) else {
+                    prop_assert!(device.is_partial());
+                    continue;
+                };
+                let after = format!("{device:?}");
+                // The long way.
+                (device.samples, device.last_check_ns) = (device.samples - 1, Some(now));
+                prop_assert_eq!(format!("{device:?}"), before);
+                let step = device.take(reading, now + 1);
+                prop_assert_eq!((step.change, step.is_peak, step.health), (change, false, Change::Nothing));
+                prop_assert!(device.watch.judge(&alerts, &reading, step.change, now + 1).is_empty());
+                prop_assert_eq!(format!("{device:?}"), after);
+            }
+        }
     }
 }

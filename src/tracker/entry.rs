@@ -1,13 +1,12 @@
 //! Events as they are kept: what all of them have in common is there once.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::collector::{About, Reading};
-use super::health::Health;
+use super::health::{HEALTHY, Health};
 use crate::events::{Identity, TelemetryEvent};
 use crate::record::Id;
 
@@ -34,27 +33,32 @@ impl DeviceFacts {
     pub(super) fn new(about: About) -> Self {
         let mut metadata = Map::new();
         let collector = about.collector();
-        metadata.insert("backend".to_owned(), about.backend.clone().into());
-        metadata.insert("sampling_source".to_owned(), about.source.clone().into());
-        metadata.insert("supports_device_total".to_owned(), about.supported.total.into());
-        metadata.insert("supports_device_free".to_owned(), about.supported.free.into());
+        if !about.is_host() {
+            metadata.insert("backend".to_owned(), about.backend.clone().into());
+            metadata.insert("sampling_source".to_owned(), about.source.clone().into());
+            metadata.insert("supports_device_total".to_owned(), about.supported.total.into());
+            metadata.insert("supports_device_free".to_owned(), about.supported.free.into());
+        }
         metadata.insert("memory_capabilities".to_owned(), about.capabilities().into());
         Self { about, collector, metadata }
     }
 }
 
+/// Values by name, each name once. Thousands of events are kept, and a map takes ten times as much.
+pub(super) type Fields = Arc<[(String, Value)]>;
+
 /// One event.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) at_ns: u64,
-    pub(super) kind: Cow<'static, str>,
+    pub(super) kind: Arc<str>,
     pub(super) device: Arc<DeviceFacts>,
     pub(super) reading: Arc<Reading>,
     pub(super) health: Arc<Health>,
     pub(super) change: Option<i64>,
-    pub(super) context: Option<Arc<str>>,
-    /// What it says beside that, by name. Thousands of events are kept, and a map takes ten times as much.
-    pub(super) metadata: Arc<[(String, Value)]>,
+    pub(super) context: Arc<str>,
+    /// What it says beside that.
+    pub(super) metadata: Fields,
     /// What the program said of itself at the time.
     pub(super) said: Option<Arc<Map<String, Value>>>,
     /// The innermost open task of each thread.
@@ -67,6 +71,16 @@ impl Entry {
         self.change.filter(|_| self.device.about.supported.allocated)
     }
 
+    /// What all events of its device have in common, as long as the collector is as it is. Of a host it is said only once something is
+    /// wrong: Stormlog does not say it at all there.
+    pub(super) fn common(&self) -> Map<String, Value> {
+        let mut metadata = self.device.metadata.clone();
+        if !self.device.about.is_host() || self.health.status != HEALTHY {
+            self.health.put(&mut metadata);
+        }
+        metadata
+    }
+
     /// What it says itself, by name.
     pub(super) fn own(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.metadata.iter().map(|(name, value)| (name, value))
@@ -75,12 +89,11 @@ impl Entry {
     pub(super) fn to_event(&self, session: &Session) -> TelemetryEvent {
         let Reading { allocated, reserved, active, inactive, used, free, total, host, activity } =
             *self.reading;
-        let mut metadata = self.device.metadata.clone();
-        self.health.put(&mut metadata);
+        let mut metadata = self.common();
         if let Some(host) = host {
             host.put(&mut metadata);
         }
-        if let Some(activity) = activity.filter(|_| self.kind == "sample") {
+        if let Some(activity) = activity.filter(|_| &*self.kind == "sample") {
             activity.put(&mut metadata);
         }
         if let Some(task) = self.tasks.first() {
@@ -115,7 +128,7 @@ impl Entry {
             device_used_bytes: used,
             device_free_bytes: free,
             device_total_bytes: total,
-            context: self.context.as_deref().map(Into::into),
+            context: Some((*self.context).into()),
             metadata: metadata.into(),
         }
     }
@@ -134,6 +147,7 @@ impl Ring {
         Self { entries: VecDeque::new(), limit, dropped: 0 }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, entry: Entry) {
         if self.entries.len() >= self.limit {
             self.entries.pop_front();

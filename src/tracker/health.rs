@@ -50,8 +50,8 @@ impl Default for Health {
 
 impl Health {
     /// Whether it is time to read.
-    pub(super) fn is_due(&self, now_ns: u64) -> bool {
-        self.retry_at_ns.is_none_or(|at| now_ns >= at)
+    pub(super) fn is_due(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        self.retry_at_ns.is_none_or(|at| now_ns() >= at)
     }
 
     /// It has read something; these counters are missing.
@@ -93,7 +93,7 @@ impl Health {
         change
     }
 
-    /// The six keys that every event has.
+    /// The six keys that events have.
     pub(super) const NAMES: [&str; 6] = [
         "collector_health_status",
         "telemetry_partial",
@@ -133,11 +133,11 @@ mod tests {
         for at in 0..7 {
             let change = Health::failed(&mut health, "gone".to_owned(), now);
             assert_eq!(change == Change::Worse, at == 0, "it is told once");
-            assert!(!health.is_due(now));
+            assert!(!health.is_due(|| now));
             let next = health.retry_at_ns.unwrap();
             waits.push((next - now) / 1_000_000_000);
             now = next;
-            assert!(health.is_due(now));
+            assert!(health.is_due(|| now));
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
         let better = Health::read(&mut health, Vec::new());

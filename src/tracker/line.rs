@@ -2,6 +2,7 @@
 //!
 //! What this cannot write goes the long way, through [`Entry::to_event`]. A property test holds the two together.
 
+use std::ops::BitOr as _;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -14,7 +15,7 @@ use super::health::Health;
 use super::host_memory::HostMemory;
 use crate::Result;
 use crate::events::python::is_blank;
-use crate::events::{Schema, SinkWriter, Target, escape_line_ends};
+use crate::events::{Facts, Identity, Schema, SinkWriter, Target, escape_line_ends};
 
 /// Writes the events of a tracker into its sink.
 #[derive(Debug)]
@@ -35,6 +36,21 @@ struct Form {
     middle: Vec<u8>,
     /// The fields that the metadata begins with.
     metadata: Vec<u8>,
+    /// The lengths of the names in it, and of those that other fields of ours may have: a bit each.
+    lengths: u64,
+    reading: Read,
+}
+
+/// What the lines of all events between two samples have in common.
+#[derive(Debug, Default)]
+struct Read {
+    of: Option<Arc<Reading>>,
+    /// Up to the change.
+    before: Vec<u8>,
+    /// From there to the context.
+    after: Vec<u8>,
+    /// The host's fields of the metadata.
+    host: Vec<u8>,
 }
 
 impl Lines {
@@ -48,9 +64,11 @@ impl Lines {
     ///
     /// Where the event is none that the sink's schema can say.
     pub(super) fn append(&mut self, entry: &Entry, sink: &mut SinkWriter) -> Result<()> {
+        let session = Arc::clone(&self.session);
         match self.form_of(entry) {
             Some(form) => {
-                sink.append_line(|line| form.write(entry, line));
+                form.reading.take(&entry.reading);
+                sink.append_line(&entry.facts(&session.identity), |line| form.write(entry, line));
                 Ok(())
             }
             None => sink.append(&entry.to_event(&self.session)),
@@ -58,13 +76,8 @@ impl Lines {
     }
 
     /// The form of an event; none where it has to go the long way.
-    fn form_of(&mut self, entry: &Entry) -> Option<&Form> {
+    fn form_of(&mut self, entry: &Entry) -> Option<&mut Form> {
         let forms = self.forms.as_mut()?;
-        let said = entry.said.iter().flat_map(|said| said.iter());
-        if is_blank(&entry.kind) || said.chain(entry.own()).any(|(name, _)| entry.is_reserved(name))
-        {
-            return None;
-        }
         let place = forms.iter().position(|form| Arc::ptr_eq(&form.device, &entry.device));
         let at = match place {
             Some(at) if Arc::ptr_eq(&forms[at].health, &entry.health) => at,
@@ -82,18 +95,82 @@ impl Lines {
                 }
             }
         };
-        Some(&forms[at])
+        let form = &mut forms[at];
+        let is_reserved = |name: &str| form.may_have(name) && entry.is_reserved(name);
+        let is_long = is_blank(&entry.kind)
+            || entry.metadata.iter().any(|(name, _)| is_reserved(name))
+            || entry.said.iter().any(|said| said.keys().any(|name| is_reserved(name)));
+        (!is_long).then_some(form)
     }
 }
 
 impl Entry {
+    /// What it brings to the rollups of a sink.
+    fn facts(&self, identity: &Identity) -> Facts<'_> {
+        let Reading { allocated, reserved, used, .. } = *self.reading;
+        let said = self.said.iter().flat_map(|said| said.iter());
+        let (mut has_reason, mut dump) = (false, None);
+        for (name, value) in said.chain(self.own()) {
+            match name.as_str() {
+                "oom_reason" => has_reason = true,
+                "oom_dump_path" => dump = value.as_str(),
+                _ => {}
+            }
+        }
+        Facts {
+            timestamp_ns: self.at_ns,
+            event_type: &self.kind,
+            rank: identity.rank,
+            local_rank: identity.local_rank,
+            world_size: identity.world_size,
+            device_id: self.device.about.device_id,
+            allocated,
+            reserved,
+            used,
+            has_reason,
+            dump,
+        }
+    }
+
     /// Whether a name in an event's metadata is one that the tracker itself has something to say under.
     fn is_reserved(&self, name: &str) -> bool {
-        self.device.metadata.contains_key(name)
-            || Health::NAMES.contains(&name)
-            || HostMemory::NAMES.contains(&name)
-            || Activity::NAMES.contains(&name)
-            || matches!(name, "task_id" | "open_task_ids")
+        self.device.metadata.contains_key(name) || reserved().any(|reserved| reserved == name)
+    }
+}
+
+/// The names that events of any device may have.
+fn reserved() -> impl Iterator<Item = &'static str> {
+    Health::NAMES
+        .into_iter()
+        .chain(HostMemory::NAMES)
+        .chain(Activity::NAMES)
+        .chain(["task_id", "open_task_ids"])
+}
+
+impl Read {
+    fn take(&mut self, reading: &Arc<Reading>) {
+        if self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, reading)) {
+            return;
+        }
+        for text in [&mut self.before, &mut self.after, &mut self.host] {
+            text.clear();
+        }
+        put(&mut self.before, "allocator_allocated_bytes", &reading.allocated);
+        put(&mut self.before, "allocator_reserved_bytes", &reading.reserved);
+        put(&mut self.before, "allocator_active_bytes", &reading.active);
+        put(&mut self.before, "allocator_inactive_bytes", &reading.inactive);
+        put(&mut self.after, "device_used_bytes", &reading.used);
+        put(&mut self.after, "device_free_bytes", &reading.free);
+        put(&mut self.after, "device_total_bytes", &reading.total);
+        if let Some(host) = &reading.host {
+            for (name, number) in host.numbers().filter(|(_, number)| number.is_some()) {
+                put(&mut self.host, name, &number);
+            }
+            if let Some(pressure) = host.pressure {
+                put(&mut self.host, HostMemory::PRESSURE, &pressure);
+            }
+        }
+        self.of = Some(Arc::clone(reading));
     }
 }
 
@@ -115,8 +192,7 @@ impl Form {
         put(&mut middle, "local_rank", &event.local_rank);
         put(&mut middle, "world_size", &event.world_size);
         put(&mut middle, "device_id", &event.device_id);
-        let mut fields = entry.device.metadata.clone();
-        entry.health.put(&mut fields);
+        let fields = entry.common();
         let mut metadata = serde_json::to_vec(&fields).ok()?;
         // More fields follow.
         metadata.pop();
@@ -124,39 +200,30 @@ impl Form {
             escape_line_ends(text, 0);
         }
         let (device, health) = (Arc::clone(&entry.device), Arc::clone(&entry.health));
-        Some(Self { device, health, head, middle, metadata })
+        let lengths = reserved().map(length_of).chain(fields.keys().map(|name| length_of(name)));
+        let lengths = lengths.fold(0, u64::bitor);
+        Some(Self { device, health, head, middle, metadata, lengths, reading: Read::default() })
+    }
+
+    /// Whether it may have a field of its own by this name. Most names of programs are shorter than any of ours.
+    fn may_have(&self, name: &str) -> bool {
+        self.lengths & length_of(name) != 0
     }
 
     /// Appends an event as JSON.
     fn write(&self, entry: &Entry, to: &mut Vec<u8>) {
-        let Reading { allocated, reserved, active, inactive, used, free, total, host, activity } =
-            *entry.reading;
         to.extend_from_slice(&self.head);
         put_value(to, &entry.at_ns);
-        put_text(to, "event_type", Some(&entry.kind));
+        put_text(to, "event_type", &entry.kind);
         to.extend_from_slice(&self.middle);
-        put(to, "allocator_allocated_bytes", &allocated);
-        put(to, "allocator_reserved_bytes", &reserved);
-        put(to, "allocator_active_bytes", &active);
-        put(to, "allocator_inactive_bytes", &inactive);
+        to.extend_from_slice(&self.reading.before);
         put(to, "allocator_change_bytes", &entry.change());
-        put(to, "device_used_bytes", &used);
-        put(to, "device_free_bytes", &free);
-        put(to, "device_total_bytes", &total);
-        put_text(to, "context", entry.context.as_deref());
+        to.extend_from_slice(&self.reading.after);
+        put_text(to, "context", &entry.context);
         to.extend_from_slice(b",\"metadata\":");
         to.extend_from_slice(&self.metadata);
-        if let Some(host) = host {
-            for (name, number) in host.numbers() {
-                if number.is_some() {
-                    put(to, name, &number);
-                }
-            }
-            if let Some(pressure) = host.pressure {
-                put(to, HostMemory::PRESSURE, &pressure);
-            }
-        }
-        if let Some(activity) = activity.filter(|_| entry.kind == "sample") {
+        to.extend_from_slice(&self.reading.host);
+        if let Some(activity) = entry.reading.activity.filter(|_| &*entry.kind == "sample") {
             activity.numbers().for_each(|(name, number)| put(to, name, &number));
         }
         if let Some(task) = entry.tasks.first() {
@@ -177,6 +244,11 @@ impl Form {
     }
 }
 
+/// A bit for the length of a name.
+fn length_of(name: &str) -> u64 {
+    1 << name.len().min(63)
+}
+
 fn put_fields<'f>(to: &mut Vec<u8>, fields: impl Iterator<Item = (&'f String, &'f Value)>) {
     for (name, value) in fields {
         to.push(b',');
@@ -195,9 +267,9 @@ fn put(to: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) {
 }
 
 /// A field that anybody may have written.
-fn put_text(to: &mut Vec<u8>, name: &str, text: Option<&str>) {
+fn put_text(to: &mut Vec<u8>, name: &str, text: &str) {
     let start = to.len();
-    put(to, name, &text);
+    put(to, name, text);
     escape_line_ends(to, start);
 }
 
@@ -216,7 +288,7 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::events::{Identity, SessionSummary, SinkOptions};
+    use crate::events::{SessionStatus, SessionSummary, SinkOptions};
     use crate::record::Id;
     use crate::tracker::host_memory;
 
@@ -293,19 +365,20 @@ mod tests {
     fn entry() -> impl Strategy<Value = Entry> {
         let own = (fields(), fields(), proptest::collection::vec(any::<u64>(), 0..3));
         let kind = prop_oneof![text(), Just("sample".to_owned())];
-        (any::<u64>(), kind, reading(), any::<Option<i64>>(), proptest::option::of(text()), own)
-            .prop_map(|(at_ns, kind, reading, change, context, (metadata, said, tasks))| Entry {
+        (any::<u64>(), kind, reading(), any::<Option<i64>>(), text(), own).prop_map(
+            |(at_ns, kind, reading, change, context, (metadata, said, tasks))| Entry {
                 at_ns,
                 kind: kind.into(),
                 device: Arc::clone(&DEVICE),
                 reading: Arc::new(reading),
                 health: Arc::clone(&HEALTH),
                 change,
-                context: context.map(Into::into),
+                context: context.into(),
                 metadata: metadata.into_iter().collect(),
                 said: (!said.is_empty()).then(|| Arc::new(said)),
                 tasks: tasks.into_iter().map(Id::at).collect(),
-            })
+            },
+        )
     }
 
     proptest! {
@@ -323,14 +396,21 @@ mod tests {
                 let long = sinks[1].append(&entry.to_event(&session)).map_err(|error| error.to_string());
                 prop_assert_eq!(short, long);
             }
-            let written = sinks.map(|mut sink| {
-                sink.flush().unwrap();
-                let text = std::fs::read_to_string(sink.folder().join("segment-000001.jsonl")).unwrap();
+            for sink in sinks {
+                sink.close(SessionStatus::Completed, i64::MAX).unwrap();
+            }
+            let rollups = folders.each_ref().map(|folder| {
+                let text = std::fs::read(folder.path().join("rollups.json")).unwrap();
+                serde_json::from_slice::<Value>(&text).unwrap()["sessions"].take()
+            });
+            let written = folders.each_ref().map(|folder| {
+                let text = std::fs::read_to_string(folder.path().join("segment-000001.jsonl")).unwrap();
                 // Readers may take other characters for the end of a line, too.
                 assert!(!text.contains(['\u{85}', '\u{2028}', '\u{2029}']));
                 text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
             });
             prop_assert_eq!(&written[0], &written[1]);
+            prop_assert_eq!(&rollups[0], &rollups[1]);
         }
     }
 }

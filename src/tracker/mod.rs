@@ -50,10 +50,12 @@ mod phase;
 mod prepared;
 mod process_tree;
 mod recorder;
+mod rest;
 mod shared;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod thread;
 mod time;
 mod timeline;
@@ -82,7 +84,6 @@ pub use statistics::TrackerStatistics;
 pub(crate) use thread::Outlet;
 pub use timeline::Timeline;
 
-use self::core::Said;
 use crate::events::{SessionStatus, SessionSummary, Target, TelemetryEvent, Writer};
 use crate::record::redact::hidden;
 use crate::record::scrub;
@@ -173,11 +174,11 @@ impl Tracker {
         metadata: impl IntoIterator<Item = (N, V)>,
     ) {
         let kind = if event_type.trim().is_empty() { "event" } else { event_type };
+        // Before the lock: what converts the values is the program's.
         let metadata = without_secrets(metadata);
-        let said = Said { metadata, ..Said::plain(scrub(kind), Some(0), scrub(context)) };
         if self.shared.is_of_this_process() {
             let mut core = self.shared.lock();
-            core.add(0, said);
+            core.add_own(kind, context, metadata);
             self.shared.unlock(core);
         }
     }
@@ -202,7 +203,7 @@ impl Tracker {
         name: &str,
         attributes: impl IntoIterator<Item = (N, V)>,
     ) -> Phase {
-        Phase::begin(&self.shared, &scrub(name), without_secrets(attributes))
+        Phase::begin(&self.shared, &scrub(name), without_secrets(attributes).into_iter().collect())
     }
 
     /// Samples now, and waits until that is done.
@@ -352,7 +353,7 @@ impl Tracker {
 /// Values by name, as they may leave the caller's side.
 fn without_secrets<N: AsRef<str>, V: Into<Value>>(
     values: impl IntoIterator<Item = (N, V)>,
-) -> Map<String, Value> {
+) -> Vec<(String, Value)> {
     let clean = |(name, value): (N, V)| {
         let name = name.as_ref();
         (name.to_owned(), hidden(name, value.into()))

@@ -8,6 +8,7 @@ use super::collector::Collector;
 use super::core::Core;
 use super::file::Opened;
 use super::recorder::FlightRecorder;
+use super::rest::Rest;
 use super::shared::{Shared, Wish};
 use super::thread::{Cleanup, OnAlert, Outlet, Sampler, Sink};
 use crate::context::Watch;
@@ -75,7 +76,9 @@ impl Parts {
         }
         let has_recorder = self.recorder.is_some();
         self.core.start();
-        let shared = Arc::new(Shared::new(self.core));
+        // Whoever tells of a failed allocation unparks the thread.
+        let rest = if has_recorder { Rest::parking() } else { Rest::new(self.interval) };
+        let shared = Arc::new(Shared::new(self.core, rest));
         let sampler = Sampler {
             shared: Arc::clone(&shared),
             interval: self.interval,
@@ -96,10 +99,9 @@ impl Parts {
         };
         let (ended, has_ended) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("runlore-tracker".to_owned());
-        let thread = thread.spawn(move || _ = ended.send(sampler.run())).map_err(|error| {
+        thread.spawn(move || _ = ended.send(sampler.run())).map_err(|error| {
             Error::new(ErrorKind::Pipeline, "cannot start the tracker's thread").with_source(error)
         })?;
-        shared.set_thread(thread.thread().clone());
         if has_recorder {
             // From here on a failure is seen.
             shared.ask(Wish::Sample);

@@ -1,14 +1,14 @@
 //! What a tracker's thread and its users have in common.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::thread::Thread;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::core::Core;
+use super::rest::Rest;
 use super::statistics::TrackerStatistics;
 use crate::events::SessionSummary;
-use crate::telemetry::process_id;
+use crate::this_process;
 
 /// How long somebody waits for a round that was asked for: a collector may hang.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ pub(super) struct Shared {
     pid: u32,
     core: Mutex<Core>,
     pub(super) begun: Begun,
-    thread: OnceLock<Thread>,
+    pub(super) rest: Rest,
     pub(super) is_stopping: AtomicBool,
     /// Rounds that were asked for, and how many of them were done.
     asked: AtomicU64,
@@ -45,12 +45,12 @@ pub(super) struct Begun {
 }
 
 impl Shared {
-    pub(super) fn new(core: Core) -> Self {
+    pub(super) fn new(core: Core, rest: Rest) -> Self {
         Self {
-            pid: process_id(),
+            pid: this_process::id(),
             begun: Begun { session: core.summary(), statistics: core.first_statistics() },
             core: Mutex::new(core),
-            thread: OnceLock::new(),
+            rest,
             is_stopping: AtomicBool::new(false),
             asked: AtomicU64::new(0),
             wants_sample: AtomicBool::new(false),
@@ -61,7 +61,7 @@ impl Shared {
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
-        self.pid == process_id()
+        self.pid == this_process::id()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
@@ -89,15 +89,9 @@ impl Shared {
         }
     }
 
-    pub(super) fn set_thread(&self, thread: Thread) {
-        _ = self.thread.set(thread);
-    }
-
     /// Lets the thread look what there is to do.
     pub(super) fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
+        self.rest.wake();
     }
 
     /// The rounds that were asked for.

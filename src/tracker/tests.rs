@@ -73,7 +73,7 @@ fn events_are_those_of_stormlog_on_the_same_readings() {
         match event["event_type"].as_str().unwrap() {
             "sample" => core.sample(
                 0,
-                Ok(Reading {
+                &Ok(Reading {
                     allocated: bytes("allocator_allocated_bytes"),
                     reserved: bytes("allocator_reserved_bytes"),
                     active: bytes("allocator_active_bytes"),
@@ -185,18 +185,18 @@ fn a_collector_that_fails_is_told_once_and_sampled_again() {
             activity: None,
         })
     };
-    core.sample(0, reading(10));
+    core.sample(0, &reading(10));
     for _ in 0..3 {
         time.fetch_add(1000, Ordering::Relaxed);
-        core.sample(0, Err("the driver is gone".to_owned()));
+        core.sample(0, &Err("the driver is gone".to_owned()));
     }
     let statistics = core.statistics(0).unwrap();
     assert_eq!(statistics.collector_health_status, "unhealthy");
     assert_eq!(statistics.collector_consecutive_failures, 3);
     assert_eq!(statistics.collector_last_error.as_deref(), Some("the driver is gone"));
-    assert!(!core.devices[0].health.is_due(core.clock.now() + 3999 * MS));
-    assert!(core.devices[0].health.is_due(core.clock.now() + 4000 * MS));
-    core.sample(0, reading(30));
+    assert!(!core.devices[0].health.is_due(|| core.clock.now() + 3999 * MS));
+    assert!(core.devices[0].health.is_due(|| core.clock.now() + 4000 * MS));
+    core.sample(0, &reading(30));
     let expected = [
         "peak",
         "sample",
@@ -214,7 +214,7 @@ fn a_collector_that_fails_is_told_once_and_sampled_again() {
 fn what_there_is_no_room_for_is_counted() {
     let (mut core, _) = core(cuda(), None, 3);
     for _ in 0..5 {
-        core.sample(0, Ok(Reading::default()));
+        core.sample(0, &Ok(Reading::default()));
     }
     let statistics = core.statistics(0).unwrap();
     assert_eq!((statistics.history_retained_events, statistics.history_dropped_events), (3, 3));
@@ -233,7 +233,7 @@ fn a_reading_that_cannot_be_is_made_an_event_all_the_same() {
             free: all,
             ..Reading::default()
         };
-        core.sample(0, Ok(reading));
+        core.sample(0, &Ok(reading));
     }
     for event in core.events() {
         assert!(event.to_record(crate::events::Schema::V4).is_ok(), "{event:?}");
@@ -251,11 +251,11 @@ fn a_clock_that_is_set_back_is_told_and_time_goes_on() {
         move || (start.load(Ordering::Relaxed) + since.load(Ordering::Relaxed)) * MS,
     );
     for step in 0..4 {
-        time.fetch_add(100, Ordering::Relaxed);
+        time.fetch_add(600, Ordering::Relaxed);
         if step == 2 {
             wall.fetch_sub(600_000, Ordering::Relaxed);
         }
-        core.sample(0, Ok(Reading::default()));
+        core.sample(0, &Ok(Reading::default()));
     }
     let events = core.events();
     assert!(events.is_sorted_by_key(|event| event.timestamp_ns));

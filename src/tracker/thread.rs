@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::alerts::{Alert, AlertKind, Level};
-use super::collector::Collector;
+use super::collector::{Collector, Reading};
 use super::core::Said;
 use super::entry::Entry;
 use super::line::Lines;
 use super::recorder::{FlightRecorder, Occasion};
 use super::shared::{Shared, Wish};
 use crate::alloc::{self, Failed};
+use crate::clock;
 use crate::context::Watch;
 use crate::events::{SessionStatus, SinkOptions, SinkWriter, TelemetryEvent};
 use crate::pipeline::notice;
@@ -83,14 +84,14 @@ impl Sampler {
     /// Samples until it is stopped. Then what is left is written.
     pub(super) fn run(mut self) -> Result<()> {
         let watcher = self.recorder.is_some().then(alloc::Watcher::new);
-        let mut next = Instant::now();
+        let mut next = clock::monotonic_ns();
         let mut answered = 0;
         while !self.shared.is_stopping.load(Ordering::Acquire) {
             // In this order: a wish that comes in between is met before it is answered.
             let asked = self.shared.asked();
             let wants_sample = self.shared.take(Wish::Sample);
             let wants_flush = self.shared.take(Wish::Flush);
-            let now = Instant::now();
+            let now = clock::monotonic_ns();
             if now >= next || wants_sample {
                 self.sample();
                 if now >= next {
@@ -104,8 +105,12 @@ impl Sampler {
                 watcher.answer();
             }
             self.tell();
-            self.finish_dump();
-            self.write();
+            if !self.unfinished.is_empty() {
+                self.finish_dump();
+            }
+            if self.sink.is_some() || !self.outlets.is_empty() {
+                self.write();
+            }
             if wants_flush {
                 self.flush();
             }
@@ -113,10 +118,8 @@ impl Sampler {
                 self.shared.answer(asked);
                 answered = asked;
             }
-            let until_next = next.saturating_duration_since(Instant::now());
-            let others = self.outlets.iter().filter_map(|outlet| outlet.due_in());
-            let due = others.chain([self.until_flush()]);
-            std::thread::park_timeout(due.fold(until_next, Duration::min));
+            let until_next = Duration::from_nanos(next.saturating_sub(clock::monotonic_ns()));
+            self.shared.rest.wait(until_next.min(self.until_writing()));
         }
         drop(watcher);
         self.shared.lock().stop(SessionStatus::Completed);
@@ -125,45 +128,55 @@ impl Sampler {
         self.close()
     }
 
-    /// How long the sink can wait. Nobody tells of single events that it is to have: they are found in time.
-    fn until_flush(&self) -> Duration {
-        self.sink.as_ref().map_or(Duration::MAX, |sink| {
+    /// How long the sink and the others can wait. Nobody tells of single events that a sink is to have: they are found in time.
+    fn until_writing(&self) -> Duration {
+        let others = self.outlets.iter().filter_map(|outlet| outlet.due_in());
+        let sink = self.sink.as_ref().map(|sink| {
             sink.writer.due_in().unwrap_or(sink.options.flush_every.max(SHORTEST_LOOK))
-        })
+        });
+        others.chain(sink).min().unwrap_or(Duration::MAX)
     }
 
     /// When the next sample is due; those that it is too late for are missed, and counted.
-    fn after(&self, due: Instant, now: Instant) -> Instant {
-        let late = now.duration_since(due).as_nanos() / self.interval.as_nanos().max(1);
-        let missed = u32::try_from(late).unwrap_or(u32::MAX);
+    fn after(&self, due: u64, now: u64) -> u64 {
+        let interval = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let missed = (now - due) / interval;
         if missed > 0 {
-            self.shared.lock().missed += u64::from(missed);
+            self.shared.lock().missed += missed;
         }
-        due + self.interval.saturating_mul(missed.saturating_add(1))
+        due.saturating_add(interval.saturating_mul(missed + 1))
     }
 
     fn sample(&mut self) {
         self.watch.open_tasks(&mut self.tasks);
         for (device, collector) in self.collectors.iter_mut().enumerate() {
-            {
-                let core = self.shared.lock();
-                if !core.devices[device].health.is_due(core.clock.now()) {
-                    continue;
-                }
+            if !self.shared.lock().is_due(device) {
+                continue;
             }
-            // Without the lock: it may take long.
-            let read = catch_unwind(AssertUnwindSafe(|| collector.collect()))
-                .unwrap_or_else(|_| Err("the collector panicked".to_owned()));
-            let mut core = self.shared.lock();
-            core.set_tasks(&self.tasks);
-            core.sample(device, read);
+            let take_in = |read: &Result<Reading, String>| {
+                let mut core = self.shared.lock();
+                core.set_tasks(&self.tasks);
+                core.sample(device, read);
+            };
+            // Without the lock: it may take long. What was read stays where it is, for a copy costs more than most of what follows.
+            let caught = catch_unwind(AssertUnwindSafe(|| take_in(&collector.collect())));
+            if caught.is_err() {
+                take_in(&Err("the collector panicked".to_owned()));
+            }
         }
     }
 
     /// Tells callbacks of alerts, cleans up and dumps where an alert is critical.
     fn tell(&mut self) {
         let alerts = std::mem::take(&mut self.shared.lock().told);
-        for alert in &alerts {
+        if !alerts.is_empty() {
+            self.tell_of(&alerts);
+        }
+    }
+
+    #[cold]
+    fn tell_of(&mut self, alerts: &[Alert]) {
+        for alert in alerts {
             for tell in &self.on_alert {
                 // A callback that panics is the program's own affair, and costs nothing but itself.
                 _ = catch_unwind(AssertUnwindSafe(|| tell(alert)));
@@ -243,9 +256,6 @@ impl Sampler {
 
     /// Hands what waits to the sink and the others.
     fn write(&mut self) {
-        if self.sink.is_none() && self.outlets.is_empty() {
-            return;
-        }
         let session = {
             let mut core = self.shared.lock();
             core.swap_waiting(&mut self.entries);

@@ -5,6 +5,9 @@ use crate::clock;
 /// From here on a difference between the two clocks is a step, and not just how exactly they are read.
 const STEP_NS: i64 = 1_000_000_000;
 
+/// Between two looks at the wall clock.
+const LOOK_NS: u64 = 500_000_000;
+
 /// The clock of a tracker.
 pub(super) struct Clock {
     /// Both in nanoseconds.
@@ -13,6 +16,8 @@ pub(super) struct Clock {
     offset: i64,
     /// How far the wall clock is from the stamps.
     apart: i64,
+    /// When the wall clock is looked at again.
+    due_ns: u64,
 }
 
 impl Clock {
@@ -28,7 +33,7 @@ impl Clock {
         wall: impl Fn() -> u64 + Send + 'static,
     ) -> Self {
         let offset = wall() as i64 - monotonic() as i64;
-        Self { offset, monotonic: Box::new(monotonic), wall: Box::new(wall), apart: 0 }
+        Self { offset, monotonic: Box::new(monotonic), wall: Box::new(wall), apart: 0, due_ns: 0 }
     }
 
     /// Unix nanoseconds, later than those before.
@@ -36,10 +41,15 @@ impl Clock {
         (self.monotonic)().saturating_add_signed(self.offset)
     }
 
-    /// By how much the wall clock was set since the last time somebody asked; none where it was not. A clock that was set
+    /// By how much the wall clock was set since it was last looked at, which is twice a second at the most; none where it was not. A clock that was set
     /// forward is followed; one that was set back is not, for what came later must say so.
     pub(super) fn step(&mut self) -> Option<i64> {
-        let apart = (self.wall)() as i64 - self.now() as i64;
+        let now = self.now();
+        if now < self.due_ns {
+            return None;
+        }
+        self.due_ns = now + LOOK_NS;
+        let apart = (self.wall)() as i64 - now as i64;
         let step = apart - self.apart;
         if step.abs() < STEP_NS {
             return None;

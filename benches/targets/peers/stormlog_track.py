@@ -6,7 +6,7 @@ import time
 from stormlog.cpu_profiler import CPUMemoryTracker
 from stormlog.telemetry_sink import TelemetrySinkConfig
 
-sample, seconds, event, count = sys.argv[1:]
+sample, seconds, event, plain, count = sys.argv[1:]
 
 tracker = CPUMemoryTracker(sampling_interval=0.1)
 tracker.start_tracking()
@@ -23,11 +23,17 @@ spent, taken = time.process_time_ns() - before, samples() - seen
 tracker.stop_tracking()
 print(f"{spent / taken}\t{sample}")
 
-config = TelemetrySinkConfig(root_dir="sink", flush_every_events=50, flush_every_seconds=2.0, write_rollups=False)
-tracker = CPUMemoryTracker(sampling_interval=3600, telemetry_sink_config=config)
-tracker.start_tracking()
-before = time.process_time_ns()
-for number in range(int(count)):
-    tracker._add_event("sample", 0, "Collected telemetry sample.", metadata={"number": number}, rss=1 << 20)
-tracker.stop_tracking()
-print(f"{(time.process_time_ns() - before) / int(count)}\t{event}")
+for case, rollups in ((event, True), (plain, False)):
+    config = TelemetrySinkConfig(
+        root_dir="sink" if rollups else "plain",
+        flush_every_events=50,
+        flush_every_seconds=2.0,
+        write_rollups=rollups,
+    )
+    tracker = CPUMemoryTracker(sampling_interval=3600, telemetry_sink_config=config)
+    tracker.start_tracking()
+    before = time.process_time_ns()
+    for number in range(int(count)):
+        tracker._add_event("sample", 0, "Collected telemetry sample.", metadata={"number": number}, rss=1 << 20)
+    tracker.stop_tracking()
+    print(f"{(time.process_time_ns() - before) / int(count)}\t{case}")

@@ -19,6 +19,7 @@ use crate::row::{Bound, Contender, Line, ROUNDS, Row, Unit, Value};
 const SAMPLE: &str = "sample";
 const HOST: &str = "sample of the host";
 const EVENT: &str = "event into a sink";
+const PLAIN: &str = "event into a sink without rollups";
 const COUNTED: &str = "counted";
 const BARE: &str = "bare";
 /// Events that go into a sink, how many of them are flushed together, and seconds of sampling.
@@ -35,6 +36,7 @@ pub(crate) static ROW: Row = Row {
         Contender { name: "sampled, host", run: host_sampled },
         Contender { name: "woken", run: woken },
         Contender { name: "sunk", run: sunk },
+        Contender { name: "sunk, plain", run: sunk_plainly },
         Contender { name: "Stormlog", run: stormlog },
         Contender { name: "allocator", run: allocator },
     ],
@@ -71,6 +73,13 @@ pub(crate) static ROW: Row = Row {
             bound: Bound::AtMost(0.05),
         },
         Line {
+            what: "the same without rollups at the end, which both write by default",
+            ours: Value::of("sunk, plain", PLAIN),
+            theirs: Some(("Stormlog's sink", Value::of("Stormlog", PLAIN))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::AtMost(0.05),
+        },
+        Line {
             what: "what counting adds to an allocation and its end",
             ours: Value::of("allocator", COUNTED).minus("allocator", BARE),
             theirs: None,
@@ -102,10 +111,17 @@ fn sample(device: Device, case: &str, report: &mut Report) {
 
 /// Both have the same fields, and flush each 50 events: with a write to the segment and a sync of it (`fsync` there, `fdatasync` here).
 /// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here the tracker's thread flushes, and what
-/// comes while it does would go with its next flush: so each 50 events are waited for before the next ones come, and there are as many flushes. The
-/// manifest is written when segments change.
+/// comes while it does would go with its next flush: so each 50 events are waited for before the next ones come, and there are as many flushes. The manifest is written when segments change. At the end Stormlog reads all events again for
+/// its rollups; ours are added up as events come.
 fn sunk(report: &mut Report) {
-    let options = SinkOptions { rollups: false, ..SinkOptions::default() };
+    sink(SinkOptions::default(), EVENT, report);
+}
+
+fn sunk_plainly(report: &mut Report) {
+    sink(SinkOptions { rollups: false, ..SinkOptions::default() }, PLAIN, report);
+}
+
+fn sink(options: SinkOptions, case: &str, report: &mut Report) {
     let tracker = Tracker::builder()
         .interval(Duration::from_secs(3600))
         .device(Device::Process)
@@ -124,7 +140,7 @@ fn sunk(report: &mut Report) {
     let spent = process_cpu_ns() - before;
     assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
     assert_eq!(stopped.statistics.sink_dropped_events, 0);
-    report.add(EVENT, spent as f64 / f64::from(EVENTS));
+    report.add(case, spent as f64 / f64::from(EVENTS));
 }
 
 /// A thread that wakes up ten times a second and reads the kernel's file, into nothing.
@@ -147,7 +163,7 @@ fn woken(report: &mut Report) {
 
 fn stormlog(report: &mut Report) {
     let (seconds, events) = (SECONDS.to_string(), EVENTS.to_string());
-    let arguments = [SAMPLE, &*seconds, EVENT, &*events];
+    let arguments = [SAMPLE, &*seconds, EVENT, PLAIN, &*events];
     python::report("stormlog", "stormlog_track.py", &arguments, report);
 }
 

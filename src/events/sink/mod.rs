@@ -18,6 +18,7 @@ use super::problem::{Problem, What};
 use super::session::{SessionStatus, SessionSummary};
 pub(super) use manifest::read;
 pub use options::SinkOptions;
+pub(crate) use rollups::Facts;
 pub use writer::{SinkTotals, SinkWriter};
 
 pub(super) const MANIFEST: &str = "manifest.json";

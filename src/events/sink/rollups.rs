@@ -11,16 +11,96 @@ use serde_json::{Value, json};
 
 use super::manifest::{Segment, replace};
 use super::writer::SinkTotals;
-use crate::events::{SessionSummary, TelemetryEvent, read};
+use crate::events::{SessionSummary, TelemetryEvent, Text, read};
 
-pub(super) fn write(
-    folder: &Path,
-    segments: &[Segment],
-    totals: &SinkTotals,
-    window: Duration,
-) -> io::Result<()> {
-    let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-    let mut sessions: BTreeMap<String, Session> = BTreeMap::new();
+/// What rollups are made of: what each session adds up to.
+#[derive(Debug)]
+pub(super) struct Told(Vec<Value>);
+
+/// What an event brings to them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub(crate) timestamp_ns: u64,
+    pub(crate) event_type: &'a str,
+    pub(crate) rank: u64,
+    pub(crate) local_rank: u64,
+    pub(crate) world_size: u64,
+    pub(crate) device_id: i64,
+    pub(crate) allocated: Option<u64>,
+    pub(crate) reserved: Option<u64>,
+    pub(crate) used: Option<u64>,
+    /// Whether it has `oom_reason`.
+    pub(crate) has_reason: bool,
+    /// `oom_dump_path`.
+    pub(crate) dump: Option<&'a str>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(event: &'a TelemetryEvent) -> Self {
+        Self {
+            timestamp_ns: event.timestamp_ns,
+            event_type: &event.event_type,
+            rank: event.rank,
+            local_rank: event.local_rank,
+            world_size: event.world_size,
+            device_id: event.device_id,
+            allocated: event.allocator_allocated_bytes,
+            reserved: event.allocator_reserved_bytes,
+            used: event.device_used_bytes,
+            has_reason: event.metadata.contains_key("oom_reason"),
+            dump: event.metadata.get("oom_dump_path").and_then(Value::as_str),
+        }
+    }
+}
+
+/// What the session of a writer adds up to, kept as its events come: so that nothing needs to be read at the end.
+#[derive(Debug)]
+pub(super) struct Kept {
+    session: Session,
+    window_ns: u64,
+}
+
+impl Kept {
+    /// None where windows cannot be told before there is an event.
+    pub(super) fn new(session: &SessionSummary, window: Duration) -> Option<Self> {
+        let start = u64::try_from(session.started_at_ns).ok()?;
+        Some(Self { session: Session::new(start), window_ns: nanoseconds(window) })
+    }
+
+    pub(super) fn add(&mut self, facts: &Facts<'_>) {
+        self.session.add(facts, self.window_ns);
+    }
+
+    /// What the sessions of a sink add up to; none where its segments hold anything else than what was added.
+    pub(super) fn told(
+        mut self,
+        own: &SessionSummary,
+        sessions: &[SessionSummary],
+        segments: &[Segment],
+    ) -> Option<Told> {
+        let is_own = |segment: &Segment| segment.session_id.as_ref() == Some(&own.session_id);
+        let there: u64 = segments.iter().map(|segment| segment.event_count).sum();
+        if there != self.session.sums.events || !segments.iter().all(is_own) {
+            return None;
+        }
+        let written = segments.iter().filter(|segment| segment.event_count > 0);
+        self.session.sources = written.map(|segment| segment.filename.clone()).collect();
+        let told = sessions.iter().map(|summary| match summary.session_id == own.session_id {
+            true => self.session.told(summary, self.window_ns),
+            false => Session::empty(summary).told(summary, self.window_ns),
+        });
+        Some(Told(told.collect()))
+    }
+}
+
+fn nanoseconds(window: Duration) -> u64 {
+    u64::try_from(window.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What the sessions of a sink add up to, read from its segments.
+pub(super) fn read_back(folder: &Path, window: Duration) -> io::Result<Told> {
+    let window_ns = nanoseconds(window);
+    let mut sessions: Vec<(Text, Session)> = Vec::new();
     let mut reader = read(folder).map_err(io::Error::other)?;
     let starts: BTreeMap<String, i64> = reader
         .summaries()
@@ -29,23 +109,39 @@ pub(super) fn write(
         .collect();
     while let Some(event) = reader.next() {
         let Ok(event) = event else { continue };
-        let start = starts.get(&*event.session_id).and_then(|start| u64::try_from(*start).ok());
-        let session = sessions
-            .entry(event.session_id.to_string())
-            .or_insert_with(|| Session::new(start.unwrap_or(event.timestamp_ns)));
-        let file = reader.path_of(reader.current_file());
-        session.sources.extend(file.file_name().map(|name| name.to_string_lossy().into_owned()));
-        session.add(&event, window_ns);
+        // Most events are of the session of the one before, which is the last.
+        let place = sessions.iter().rposition(|(id, _)| *id == event.session_id);
+        let place = place.unwrap_or_else(|| {
+            let start = starts.get(&*event.session_id).and_then(|start| u64::try_from(*start).ok());
+            let session = Session::new(start.unwrap_or(event.timestamp_ns));
+            sessions.push((event.session_id.clone(), session));
+            sessions.len() - 1
+        });
+        let session = &mut sessions[place].1;
+        let file = reader.current_file();
+        if session.last_file.replace(file) != Some(file) {
+            let name = reader.path_of(file).file_name();
+            session.sources.extend(name.map(|name| name.to_string_lossy().into_owned()));
+        }
+        session.add(&Facts::of(&event), window_ns);
     }
-    let all: Vec<Value> = reader
-        .summaries()
-        .iter()
-        .map(|summary| {
-            let empty = || Session::new(u64::try_from(summary.started_at_ns).unwrap_or(0));
-            let session = sessions.remove(&summary.session_id).unwrap_or_else(empty);
-            session.told(summary, window_ns)
-        })
-        .collect();
+    let told = reader.summaries().iter().map(|summary| {
+        let found = sessions.iter().find(|(id, _)| **id == *summary.session_id);
+        match found {
+            Some((_, session)) => session.told(summary, window_ns),
+            None => Session::empty(summary).told(summary, window_ns),
+        }
+    });
+    Ok(Told(told.collect()))
+}
+
+pub(super) fn write(
+    folder: &Path,
+    segments: &[Segment],
+    totals: &SinkTotals,
+    window: Duration,
+    Told(sessions): &Told,
+) -> io::Result<()> {
     let sum = |of: fn(&Segment) -> u64| segments.iter().map(of).sum::<u64>();
     let names: Vec<&str> = segments.iter().map(|segment| &*segment.filename).collect();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -53,7 +149,7 @@ pub(super) fn write(
         "schema_version": 1,
         "format": "stormlog.telemetry_rollups",
         "generated_at_ns": now.map_or(0, |now| now.as_nanos() as u64),
-        "window_duration_ns": window_ns,
+        "window_duration_ns": nanoseconds(window),
         "source_manifest": super::MANIFEST,
         "source_manifest_schema_version": 2,
         "coverage": {
@@ -64,7 +160,7 @@ pub(super) fn write(
             "pruned_segment_count": totals.pruned_segments,
             "pruned_bytes": totals.pruned_bytes,
         },
-        "sessions": all,
+        "sessions": sessions,
     });
     replace(folder, "rollups.json", &serde_json::to_vec_pretty(&rollups)?)
 }
@@ -86,11 +182,11 @@ struct Counters {
 }
 
 impl Counters {
-    fn add(&mut self, event: &TelemetryEvent) {
+    fn add(&mut self, event: &Facts<'_>) {
         for (peak, bytes) in [
-            (&mut self.allocator_allocated_bytes, event.allocator_allocated_bytes),
-            (&mut self.allocator_reserved_bytes, event.allocator_reserved_bytes),
-            (&mut self.device_used_bytes, event.device_used_bytes),
+            (&mut self.allocator_allocated_bytes, event.allocated),
+            (&mut self.allocator_reserved_bytes, event.reserved),
+            (&mut self.device_used_bytes, event.used),
         ] {
             if bytes.is_some() && bytes > peak.value {
                 *peak = Peak {
@@ -119,7 +215,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, event: &TelemetryEvent) {
+    fn add(&mut self, event: &Facts<'_>) {
         let now = event.timestamp_ns;
         self.events += 1;
         self.samples += u64::from(event.event_type == "sample");
@@ -133,13 +229,13 @@ impl Sums {
     }
 }
 
-fn is_alert(event: &TelemetryEvent) -> bool {
-    matches!(&*event.event_type, "warning" | "critical" | "error")
+fn is_alert(event: &Facts<'_>) -> bool {
+    matches!(event.event_type, "warning" | "critical" | "error")
 }
 
 /// Whether something failed for want of memory.
-fn is_failure(event: &TelemetryEvent) -> bool {
-    event.event_type == "error" && event.metadata.contains_key("oom_reason")
+fn is_failure(event: &Facts<'_>) -> bool {
+    event.event_type == "error" && event.has_reason
 }
 
 /// What of a device's memory no allocator tells of, over time.
@@ -172,6 +268,8 @@ struct Session {
     ranks: BTreeMap<u64, Rank>,
     windows: BTreeMap<u64, Sums>,
     sources: BTreeSet<String>,
+    /// The last of them, by its number.
+    last_file: Option<usize>,
 }
 
 impl Session {
@@ -189,17 +287,23 @@ impl Session {
             ranks: BTreeMap::new(),
             windows: BTreeMap::new(),
             sources: BTreeSet::new(),
+            last_file: None,
         }
     }
 
-    fn add(&mut self, event: &TelemetryEvent, window_ns: u64) {
+    /// One of which nothing is there.
+    fn empty(summary: &SessionSummary) -> Self {
+        Self::new(u64::try_from(summary.started_at_ns).unwrap_or(0))
+    }
+
+    fn add(&mut self, event: &Facts<'_>, window_ns: u64) {
         let now = event.timestamp_ns;
         self.sums.add(event);
         self.windows.entry(now.saturating_sub(self.start_ns) / window_ns).or_default().add(event);
         if is_alert(event) {
-            *self.by_type.entry(event.event_type.to_string()).or_default() += 1;
+            *self.by_type.entry(event.event_type.to_owned()).or_default() += 1;
         }
-        match &*event.event_type {
+        match event.event_type {
             "collector_degraded" => {
                 self.degraded += 1;
                 self.degraded_since.get_or_insert(now);
@@ -213,14 +317,11 @@ impl Session {
             }
             _ => {}
         }
-        self.dumps
-            .extend(event.metadata.get("oom_dump_path").and_then(Value::as_str).map(str::to_owned));
+        self.dumps.extend(event.dump.map(str::to_owned));
         let rank = self.ranks.entry(event.rank).or_default();
         rank.sums.add(event);
         (rank.local_rank, rank.world_size) = (event.local_rank, event.world_size);
-        if let (Some(used), Some(reserved)) =
-            (event.device_used_bytes, event.allocator_reserved_bytes)
-        {
+        if let (Some(used), Some(reserved)) = (event.used, event.reserved) {
             let gap = i128::from(used) - i128::from(reserved);
             rank.gap.first.get_or_insert((now, gap));
             rank.gap.latest = Some((now, gap));
@@ -320,6 +421,59 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::events::{SessionStatus, SinkOptions, SinkWriter};
+
+    #[test]
+    fn what_is_kept_of_events_is_what_reading_them_tells() {
+        let folder = tempfile::tempdir().unwrap();
+        let capabilities = json!({"backend": "cuda", "telemetry_collector": "c"});
+        let event = |at: u64, event_type: &str| TelemetryEvent {
+            session_id: "run-7".into(),
+            timestamp_ns: at * 1_000_000_000,
+            event_type: event_type.into(),
+            rank: at % 2,
+            local_rank: at % 2,
+            world_size: 2,
+            device_used_bytes: Some(1000 - at),
+            allocator_reserved_bytes: (!at.is_multiple_of(3)).then_some(at),
+            metadata: match event_type {
+                "error" => object(json!({"oom_reason": "x", "oom_dump_path": "/dump"})),
+                _ => object(json!({"extra": capabilities})),
+            },
+            ..TelemetryEvent::default()
+        };
+        let told = |name: &str| {
+            let sink = folder.path().join(name);
+            let text = fs::read(sink.join("rollups.json")).unwrap();
+            let mut rollups: Value = serde_json::from_slice(&text).unwrap();
+            let Told(read) = read_back(&sink, Duration::from_secs(60)).unwrap();
+            assert_eq!(rollups["sessions"].take(), Value::Array(read), "{name}");
+        };
+        let options = || SinkOptions { segment_events: 7, ..SinkOptions::default() };
+        let kinds = ["sample", "collector_degraded", "warning", "error", "collector_recovered"];
+        let events: Vec<_> = (1..40).map(|at| event(at, kinds[at as usize % 5])).collect();
+        let write = |name: &str, options: SinkOptions, events: &[TelemetryEvent]| {
+            let mut summary = SessionSummary::of(&events[0]);
+            summary.session_id = events[0].session_id.to_string();
+            let mut sink = SinkWriter::open(folder.path().join(name), options, summary).unwrap();
+            events.iter().for_each(|event| sink.append(event).unwrap());
+            sink.close(SessionStatus::Completed, 50_000_000_000).unwrap();
+            told(name);
+        };
+        write("all", options(), &events);
+        // Where some had to go, and where there was another session before, there is more to know.
+        write("pruned", SinkOptions { keep_files: 2, ..options() }, &events);
+        let mut others = events.clone();
+        others.iter_mut().for_each(|event| event.session_id = "run-8".into());
+        write("all", options(), &others);
+    }
+
+    fn object(value: Value) -> crate::events::Metadata {
+        match value {
+            Value::Object(fields) => fields.into(),
+            _ => unreachable!(),
+        }
+    }
 
     #[test]
     fn counters_of_any_size_add_up() {
@@ -331,7 +485,7 @@ mod tests {
                 allocator_reserved_bytes: Some(reserved),
                 ..TelemetryEvent::default()
             };
-            session.add(&event, 1);
+            session.add(&Facts::of(&event), 1);
         }
         let told = session.ranks[&0].told(0);
         assert_eq!(told["hidden_gap_first_bytes"], u64::MAX);
@@ -367,7 +521,9 @@ mod tests {
             .collect();
         let totals =
             SinkTotals { pruned_segments: 5, pruned_bytes: 71_814, ..SinkTotals::default() };
-        write(folder.path(), &segments, &totals, Duration::from_secs(60)).unwrap();
+        let window = Duration::from_secs(60);
+        let told = read_back(folder.path(), window).unwrap();
+        write(folder.path(), &segments, &totals, window, &told).unwrap();
 
         let (mut ours, mut theirs) = (
             json(&folder.path().join("rollups.json")),

@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::manifest::{Manifest, Segment, sync_folder};
 use super::options::SinkOptions;
-use super::{lock, recover, rollups};
+use super::rollups::{self, Facts, Kept};
+use super::{lock, recover};
 use crate::events::write::put_line;
-use crate::events::{SessionStatus, SessionSummary, TelemetryEvent};
+use crate::events::{Schema, SessionStatus, SessionSummary, TelemetryEvent};
 use crate::{Error, ErrorKind, Result};
 
 /// How long a sink that cannot be written is left alone: the first time, and at the most.
@@ -57,6 +58,8 @@ pub struct SinkWriter {
     manifest_is_due: bool,
     retry: Option<(Instant, Duration)>,
     totals: SinkTotals,
+    /// None where there are to be no rollups, or not all of an event is written.
+    kept: Option<Kept>,
     /// The process that writes: what waits is written by it, not again by a forked child.
     pid: u32,
 }
@@ -122,9 +125,13 @@ impl SinkWriter {
             manifest_is_due: true,
             retry: None,
             totals: SinkTotals::default(),
+            kept: None,
             pid: std::process::id(),
             folder,
         };
+        if writer.options.rollups && writer.options.target.schema == Schema::V4 {
+            writer.kept = Kept::new(&writer.session, writer.options.rollup_window);
+        }
         // Runs that are too short to fill a segment leave one each.
         writer.prune();
         let begun = writer.next_segment().and_then(|()| writer.write_manifest());
@@ -148,16 +155,22 @@ impl SinkWriter {
         put_line(&record, &mut self.buffer)
             .map_err(|error| Error::new(ErrorKind::Record, error.to_string()))?;
         self.lengths.push_back(self.buffer.len() - before);
+        if let Some(kept) = &mut self.kept {
+            kept.add(&Facts::of(event));
+        }
         self.make_room();
         Ok(())
     }
 
     /// Takes an event that somebody else writes: one whole line of this session, in this schema. Whoever has more of them goes on with
     /// those before [`flush_if_due`](Self::flush_if_due): what has come by then is written, and synced, at once.
-    pub(crate) fn append_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn append_line(&mut self, facts: &Facts<'_>, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.buffer.len();
         write(&mut self.buffer);
         self.lengths.push_back(self.buffer.len() - before);
+        if let Some(kept) = &mut self.kept {
+            kept.add(facts);
+        }
         if self.buffer.len() > self.options.buffer_bytes / 2 {
             self.make_room();
         }
@@ -379,11 +392,16 @@ impl SinkWriter {
         self.totals.dropped_events += count;
     }
 
-    fn write_manifest(&mut self) -> io::Result<()> {
+    /// All sessions, in their order.
+    fn sessions(&self) -> Vec<SessionSummary> {
         let mut sessions = self.others.clone();
         sessions.push(self.session.clone());
         sessions.sort_by_cached_key(|session| (session.started_at_ns, session.session_id.clone()));
-        Manifest::of(&sessions, &self.segments).write(&self.folder)?;
+        sessions
+    }
+
+    fn write_manifest(&mut self) -> io::Result<()> {
+        Manifest::of(&self.sessions(), &self.segments).write(&self.folder)?;
         self.manifest_is_due = false;
         Ok(())
     }
@@ -439,15 +457,20 @@ impl SinkWriter {
         told.and(closed.map_err(|error| cannot_write(&self.folder, &error)))?;
         sync_folder(&self.folder);
         if self.options.rollups {
-            let written = rollups::write(
-                &self.folder,
-                &self.segments,
-                &self.totals,
-                self.options.rollup_window,
-            );
-            written.map_err(|error| cannot_write(&self.folder, &error))?;
+            self.write_rollups().map_err(|error| cannot_write(&self.folder, &error))?;
         }
         Ok(())
+    }
+
+    fn write_rollups(&mut self) -> io::Result<()> {
+        let (window, kept) = (self.options.rollup_window, self.kept.take());
+        let told = match kept
+            .and_then(|kept| kept.told(&self.session, &self.sessions(), &self.segments))
+        {
+            Some(told) => told,
+            None => rollups::read_back(&self.folder, window)?,
+        };
+        rollups::write(&self.folder, &self.segments, &self.totals, window, &told)
     }
 }
 

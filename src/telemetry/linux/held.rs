@@ -11,13 +11,12 @@
 
 use std::ffi::CString;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::clock;
+use crate::{clock, file_system};
 
 /// How the kernel gives a file to readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +35,10 @@ const LAST_OF_LINES: usize = 4096 - 512;
 /// What our files are opened with. To write through and not to wait mean nothing to who only reads such files. (`O_APPEND`
 /// would be as good, but is a right of its own to security modules.)
 const MARK: i32 = libc::O_SYNC | libc::O_NONBLOCK;
+
+/// More than a line of a few numbers needs.
+#[cfg(feature = "events")]
+const SHORT_LINE: usize = 128;
 
 /// How long it is believed that a descriptor is ours: not long enough for more than a few captures to be wrong, should somebody
 /// have closed it meanwhile and opened a file that looks the same.
@@ -155,11 +158,36 @@ impl Held {
         self.read(shape, buffer, parse)
     }
 
+    /// As [`Held::read_alike`], for a file of one short line: the stack has room for it.
+    #[cfg(feature = "events")]
+    #[inline]
+    pub(in crate::telemetry) fn read_line<T>(
+        &self,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> io::Result<T> {
+        let mut line = [0; SHORT_LINE];
+        if let Some(descriptor) = self.number()
+            && self.seems_ours(descriptor)
+            && let Ok(length) = read_at(descriptor, &mut line, 0)
+            && length < SHORT_LINE
+            && let Some(parsed) = parse(&line[..length])
+        {
+            return Ok(parsed);
+        }
+        self.read_alike(Shape::Whole, &mut Vec::new(), parse)
+    }
+
     /// Opens the file anew if it is not ours any more.
     #[inline]
     pub(in crate::telemetry) fn check(&self) -> io::Result<()> {
+        self.check_every(HOLDS_NS)
+    }
+
+    /// The same, where an answer holds for so long.
+    #[inline(always)]
+    pub(in crate::telemetry) fn check_every(&self, holds_ns: u64) -> io::Result<()> {
         let descriptor = self.open()?;
-        if !self.is_ours(descriptor) {
+        if !self.is_ours_for(descriptor, holds_ns) {
             self.open_anew(descriptor)?;
         }
         Ok(())
@@ -168,9 +196,14 @@ impl Held {
     /// Whether the descriptor is still that of the file.
     #[inline]
     pub(in crate::telemetry) fn is_ours(&self, descriptor: i32) -> bool {
+        self.is_ours_for(descriptor, HOLDS_NS)
+    }
+
+    #[inline]
+    fn is_ours_for(&self, descriptor: i32, holds_ns: u64) -> bool {
         self.is_ours_if(descriptor, |descriptor| {
             let now = clock::monotonic_ns();
-            if now.saturating_sub(self.asked_ns.load(Ordering::Relaxed)) < HOLDS_NS {
+            if now.saturating_sub(self.asked_ns.load(Ordering::Relaxed)) < holds_ns {
                 return true;
             }
             self.asked_ns.store(now, Ordering::Relaxed);
@@ -377,13 +410,7 @@ fn is_marked(descriptor: i32) -> bool {
 #[inline]
 #[allow(clippy::unnecessary_cast, reason = "these types differ between platforms")]
 pub(in crate::telemetry) fn status(descriptor: i32) -> io::Result<Status> {
-    let mut place = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: there is room for a `stat`.
-    if unsafe { fstat(descriptor, place.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it succeeded.
-    let stat = unsafe { place.assume_init() };
+    let stat = file_system::status(descriptor)?;
     Ok(Status {
         mode: stat.st_mode,
         size: stat.st_size as u64,
@@ -392,18 +419,3 @@ pub(in crate::telemetry) fn status(descriptor: i32) -> io::Result<Status> {
         inode: stat.st_ino as u64,
     })
 }
-
-/// The kernel's own `fstat`, which fills the same structure here. That of newer C libraries goes by way of a path, and costs a
-/// quarter more.
-#[cfg(all(target_pointer_width = "64", any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[inline]
-unsafe fn fstat(descriptor: i32, place: *mut libc::stat) -> libc::c_long {
-    // SAFETY: the caller has room for a `stat` there.
-    unsafe { libc::syscall(libc::SYS_fstat, descriptor, place) }
-}
-
-#[cfg(not(all(
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
-use libc::fstat;

@@ -18,7 +18,6 @@ mod own;
 mod process;
 mod shared;
 mod sources;
-mod this_process;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -28,8 +27,6 @@ use std::time::Duration;
 pub(super) use held::{Held, Shape};
 pub(super) use kernel::Kernel;
 pub(super) use shared::{forget_after_fork, of_this_process};
-#[cfg(feature = "events")]
-pub(super) use this_process::id as process_id;
 
 use self::again::Again;
 use self::cpu::CpuLines;
@@ -42,7 +39,7 @@ use super::reasons::Missing;
 use super::rolling::Rolling;
 use super::snapshot::{self, Description, OpenList, put_bytes, put_integer};
 use super::types::Types;
-use crate::clock;
+use crate::{clock, this_process};
 
 /// Why a first capture has no percentages.
 const TOO_SOON: &str =

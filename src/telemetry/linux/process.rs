@@ -161,6 +161,23 @@ pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMem
     })
 }
 
+/// The second number of these, without the others.
+#[cfg(feature = "events")]
+pub(super) fn resident_of(statm: &[u8]) -> Option<u64> {
+    let (mut place, mut pages) = (0, 0_u64);
+    for byte in statm.trim_ascii_end() {
+        match byte {
+            b' ' => place += 1,
+            b'0'..=b'9' if place == 1 => {
+                pages = pages.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+            }
+            b'0'..=b'9' => {}
+            _ => return None,
+        }
+    }
+    (place == 6).then(|| pages.saturating_mul(page_size()))
+}
+
 fn page_size() -> u64 {
     static SIZE: AtomicU64 = AtomicU64::new(0);
     match SIZE.load(Ordering::Relaxed) {

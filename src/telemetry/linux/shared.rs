@@ -5,8 +5,9 @@ use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use super::{Host, this_process};
+use super::Host;
 use crate::telemetry::container::ContainerReader;
+use crate::this_process;
 
 /// How many forks were told of.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -84,14 +85,17 @@ fn make(generation: u32, instead_of: *mut (u32, Host)) -> &'static (u32, Host) {
 }
 
 /// The host of the calling process: its forks need not have been told of.
+#[inline]
 pub(in crate::telemetry) fn of_this_process() -> &'static Host {
     let (generation, found) = current();
-    if found.pid == this_process::id() {
-        return found;
-    }
+    if found.pid == this_process::id() { found } else { of_forked_process(*generation) }
+}
+
+#[cold]
+fn of_forked_process(generation: u32) -> &'static Host {
     // Of several threads that find this out, one tells.
-    let (now, next) = (*generation, generation.wrapping_add(1));
-    if GENERATION.compare_exchange(now, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    let next = generation.wrapping_add(1);
+    if GENERATION.compare_exchange(generation, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         forget_container();
     }
     &current().1
