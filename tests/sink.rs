@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use runlore::events::{
     self, Problem, SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent,
 };
-#[cfg(target_os = "linux")]
-use runlore::tracker::Tracker;
+use runlore::tracker::{About, Collector, Reading, Supported, Tracker};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -274,6 +274,78 @@ fn what_is_flushed_is_on_disk_or_the_error_says_why_not() {
     let loaded = events::load(&folder).unwrap();
     let texts = loaded.sessions[0].events.iter().filter_map(|event| event.context.as_deref());
     assert_eq!(texts.filter(|text| *text == "second").count(), 1);
+}
+
+#[test]
+fn a_collector_that_hangs_keeps_nothing_from_the_disk() {
+    struct Hangs(mpsc::Sender<()>, mpsc::Receiver<()>);
+
+    impl Collector for Hangs {
+        fn about(&self) -> About {
+            About::new(3, "cuda", "hanging", Supported::default())
+        }
+
+        fn collect(&mut self) -> Result<Reading, String> {
+            _ = self.0.send(());
+            // Until the test is over.
+            _ = self.1.recv();
+            Err("it was let go".to_owned())
+        }
+    }
+
+    let parent = TempDir::new().unwrap();
+    let folder = parent.path().join("sink");
+    let ((hangs, is_hanging), (lets_go, is_let_go)) = (mpsc::channel(), mpsc::channel());
+    let tracker = Tracker::builder()
+        .interval(Duration::from_secs(3600))
+        .collector(Hangs(hangs, is_let_go))
+        .sink(&folder)
+        .start()
+        .unwrap();
+    is_hanging.recv().unwrap();
+    tracker.event("note", "meanwhile", [("number", 1)]);
+    tracker.flush().unwrap();
+    let written = fs::read_to_string(folder.join("segment-000001.jsonl")).unwrap();
+    assert!(written.contains("meanwhile"));
+    drop(lets_go);
+    assert!(tracker.stop().problem.is_none());
+}
+
+#[test]
+fn flushes_of_many_threads_lose_nothing_and_write_nothing_twice() {
+    const THREADS: usize = 8;
+    const ROUNDS: usize = 40;
+    let parent = TempDir::new().unwrap();
+    let folder = parent.path().join("sink");
+    // The thread flushes, too.
+    let options = SinkOptions { flush_events: 3, sync: false, ..SinkOptions::default() };
+    let tracker = Tracker::builder()
+        .interval(Duration::from_millis(1))
+        .sink_with(&folder, options)
+        .start()
+        .unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let tracker = &tracker;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    tracker.event("note", "one of many", [("number", thread * ROUNDS + round)]);
+                    tracker.flush().unwrap();
+                }
+            });
+        }
+    });
+    let stopped = tracker.stop();
+    assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
+    let loaded = events::load(&folder).unwrap();
+    let session = &loaded.sessions[0];
+    assert_eq!(session.events.len() as u64, stopped.statistics.total_events);
+    assert!(session.events.is_sorted_by_key(|event| event.timestamp_ns));
+    let notes = session.events.iter().filter(|event| event.event_type == "note");
+    let mut numbers: Vec<_> =
+        notes.map(|event| event.metadata["number"].as_u64().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..(THREADS * ROUNDS) as u64).collect::<Vec<_>>());
 }
 
 /// A disk that is full for a while: no file may be larger, which the kernel tells in the same way.

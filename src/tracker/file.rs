@@ -5,7 +5,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::thread::Outlet;
+use super::outgoing::Outlet;
 use crate::events::{Format, Target, TelemetryEvent, Writer};
 use crate::{Error, ErrorKind, Result};
 

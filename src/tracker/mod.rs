@@ -46,6 +46,7 @@ mod gpu;
 mod health;
 mod host_memory;
 mod line;
+mod outgoing;
 mod phase;
 mod prepared;
 mod process_tree;
@@ -63,9 +64,9 @@ mod watch;
 mod words;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -75,13 +76,13 @@ pub use alerts::{Alert, AlertKind, Alerts, Level};
 pub use builder::TrackerBuilder;
 pub use collector::{About, Collector, Reading, Supported};
 pub use host_memory::HostMemory;
+#[cfg(feature = "push")]
+pub(crate) use outgoing::Outlet;
 pub use phase::Phase;
 pub use prepared::Prepared;
 pub use process_tree::ProcessTree;
 pub use recorder::FlightRecorder;
 pub use statistics::TrackerStatistics;
-#[cfg(feature = "push")]
-pub(crate) use thread::Outlet;
 pub use timeline::Timeline;
 
 use crate::events::{SessionStatus, SessionSummary, Target, TelemetryEvent, Writer};
@@ -108,11 +109,12 @@ pub enum Device {
     Gpu(u32),
 }
 
-/// Samples memory until it is stopped or dropped.
+/// Samples memory until it is stopped or dropped. Threads may share it.
 #[derive(Debug)]
 pub struct Tracker {
     shared: Arc<Shared>,
-    has_ended: Option<Receiver<Result<()>>>,
+    /// Locked only because a receiver cannot be shared.
+    has_ended: Mutex<Option<Receiver<Result<()>>>>,
 }
 
 /// What is left of a tracker that was stopped.
@@ -228,10 +230,16 @@ impl Tracker {
     ///
     /// # Errors
     ///
-    /// Where the sink cannot be written, or nothing is heard of it for 5 s. What waits goes on waiting.
+    /// Where the sink cannot be written, or somebody else has been writing to it for 5 s. What waits goes on waiting.
     pub fn flush(&self) -> Result<()> {
-        if !self.shared.is_of_this_process() {
+        if !self.shared.is_of_this_process() || !self.shared.has_outgoing() {
             return Ok(());
+        }
+        // Whoever asks writes, unless somebody is at it: to wake the thread costs half as much as a flush, and a collector that hangs
+        // is in nobody's way.
+        let outgoing = self.shared.outgoing_if_free().filter(|outgoing| outgoing.is_sink_alone());
+        if let Some(mut outgoing) = outgoing {
+            return outgoing.flush(&self.shared);
         }
         if !self.shared.ask(Wish::Flush) {
             let text = "the sink was not flushed within 5 s: a collector or a disk hangs";
@@ -326,7 +334,8 @@ impl Tracker {
     }
 
     fn end(&mut self, status: SessionStatus) -> Result<()> {
-        let Some(has_ended) = self.has_ended.take() else { return Ok(()) };
+        let has_ended = self.has_ended.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(has_ended) = has_ended else { return Ok(()) };
         if !self.shared.is_of_this_process() {
             // A forked child does not have the thread; the sink is its parent's. Nor does it close the channel, in which the
             // thread may have held a lock.

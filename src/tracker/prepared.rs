@@ -1,16 +1,17 @@
 //! A tracker between two moments: all is open, and nothing is read yet.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use super::Tracker;
 use super::collector::Collector;
 use super::core::Core;
 use super::file::Opened;
+use super::outgoing::{Outgoing, Outlet, Sink};
 use super::recorder::FlightRecorder;
 use super::rest::Rest;
 use super::shared::{Shared, Wish};
-use super::thread::{Cleanup, OnAlert, Outlet, Sampler, Sink};
+use super::thread::{Cleanup, OnAlert, Sampler};
 use crate::context::Watch;
 use crate::events::SessionStatus;
 use crate::{Error, ErrorKind, Result};
@@ -78,14 +79,13 @@ impl Parts {
         self.core.start();
         // Whoever tells of a failed allocation unparks the thread.
         let rest = if has_recorder { Rest::parking() } else { Rest::new(self.interval) };
-        let shared = Arc::new(Shared::new(self.core, rest));
+        let outgoing = Outgoing::new(self.sink, self.outlets);
+        let shared = Arc::new(Shared::new(self.core, rest, outgoing));
         let sampler = Sampler {
             shared: Arc::clone(&shared),
             interval: self.interval,
             collectors: self.collectors,
             watch: Watch::new(),
-            sink: self.sink,
-            outlets: self.outlets,
             on_alert: self.on_alert,
             cleanup: self.cleanup,
             recorder: self.recorder,
@@ -93,9 +93,7 @@ impl Parts {
             dumped: None,
             failure_dumped: None,
             unfinished: Vec::new(),
-            refused: None,
             tasks: Vec::new(),
-            entries: Vec::new(),
         };
         let (ended, has_ended) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("runlore-tracker".to_owned());
@@ -106,6 +104,6 @@ impl Parts {
             // From here on a failure is seen.
             shared.ask(Wish::Sample);
         }
-        Ok(Tracker { shared, has_ended: Some(has_ended) })
+        Ok(Tracker { shared, has_ended: Mutex::new(Some(has_ended)) })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::core::Core;
+use super::outgoing::Outgoing;
 use super::rest::Rest;
 use super::statistics::TrackerStatistics;
 use crate::events::SessionSummary;
@@ -20,6 +21,8 @@ pub(super) struct Shared {
     core: Mutex<Core>,
     pub(super) begun: Begun,
     pub(super) rest: Rest,
+    /// Where events go; none where they go nowhere.
+    outgoing: Option<Mutex<Outgoing>>,
     pub(super) is_stopping: AtomicBool,
     /// Rounds that were asked for, and how many of them were done.
     asked: AtomicU64,
@@ -45,12 +48,13 @@ pub(super) struct Begun {
 }
 
 impl Shared {
-    pub(super) fn new(core: Core, rest: Rest) -> Self {
+    pub(super) fn new(core: Core, rest: Rest, outgoing: Option<Outgoing>) -> Self {
         Self {
             pid: this_process::id(),
             begun: Begun { session: core.summary(), statistics: core.first_statistics() },
             core: Mutex::new(core),
             rest,
+            outgoing: outgoing.map(Mutex::new),
             is_stopping: AtomicBool::new(false),
             asked: AtomicU64::new(0),
             wants_sample: AtomicBool::new(false),
@@ -74,6 +78,24 @@ impl Shared {
             return Some(self.lock());
         }
         match self.core.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Ok(guard) => Some(guard),
+        }
+    }
+
+    pub(super) fn has_outgoing(&self) -> bool {
+        self.outgoing.is_some()
+    }
+
+    /// Where events go, once nobody else writes there.
+    pub(super) fn outgoing(&self) -> Option<MutexGuard<'_, Outgoing>> {
+        Some(self.outgoing.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where events go, if nobody writes there now.
+    pub(super) fn outgoing_if_free(&self) -> Option<MutexGuard<'_, Outgoing>> {
+        match self.outgoing.as_ref()?.try_lock() {
             Err(TryLockError::WouldBlock) => None,
             Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
             Ok(guard) => Some(guard),

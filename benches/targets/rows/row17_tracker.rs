@@ -110,9 +110,9 @@ fn sample(device: Device, case: &str, report: &mut Report) {
 }
 
 /// Both have the same fields, and flush each 50 events: with a write to the segment and a sync of it (`fsync` there, `fdatasync` here).
-/// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here the tracker's thread flushes, and what
-/// comes while it does would go with its next flush: so each 50 events are waited for before the next ones come, and there are as many flushes. The manifest is written when segments change. At the end Stormlog reads all events again for
-/// its rollups; ours are added up as events come.
+/// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here that call wakes the tracker's thread, and what
+/// comes while it flushes would go with its next flush: so each 50 events are flushed, by whoever of the two comes first, before the next ones come, and there are
+/// as many flushes. The manifest is written when segments change. At the end Stormlog reads all events again for its rollups; ours are added up as events come.
 fn sunk(report: &mut Report) {
     sink(SinkOptions::default(), EVENT, report);
 }
