@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
 use std::hint::black_box;
+use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::thread;
 use std::time::Duration;
@@ -25,6 +26,8 @@ const BARE: &str = "bare";
 /// Events that go into a sink, how many of them are flushed together, and seconds of sampling.
 const EVENTS: u32 = 5000;
 const FLUSHED: u32 = 50;
+/// Bytes of one of them.
+const LINE: usize = 960;
 const SECONDS: u64 = 3;
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -37,6 +40,7 @@ pub(crate) static ROW: Row = Row {
         Contender { name: "woken", run: woken },
         Contender { name: "sunk", run: sunk },
         Contender { name: "sunk, plain", run: sunk_plainly },
+        Contender { name: "written", run: written },
         Contender { name: "Stormlog", run: stormlog },
         Contender { name: "allocator", run: allocator },
     ],
@@ -80,6 +84,13 @@ pub(crate) static ROW: Row = Row {
             bound: Bound::AtMost(0.05),
         },
         Line {
+            what: "the same without rollups at the end, which both write by default",
+            ours: Value::of("sunk, plain", PLAIN),
+            theirs: Some(("the same bytes, written and synced", Value::of("written", PLAIN))),
+            unit: Unit::Nanoseconds,
+            bound: Bound::None,
+        },
+        Line {
             what: "what counting adds to an allocation and its end",
             ours: Value::of("allocator", COUNTED).minus("allocator", BARE),
             theirs: None,
@@ -110,9 +121,8 @@ fn sample(device: Device, case: &str, report: &mut Report) {
 }
 
 /// Both have the same fields, and flush each 50 events: with a write to the segment and a sync of it (`fsync` there, `fdatasync` here).
-/// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here that call wakes the tracker's thread, and what
-/// comes while it flushes would go with its next flush: so each 50 events are flushed, by whoever of the two comes first, before the next ones come, and there are
-/// as many flushes. The manifest is written when segments change. At the end Stormlog reads all events again for its rollups; ours are added up as events come.
+/// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here the tracker's thread would, and what
+/// comes meanwhile would go with its next flush: so that there are as many flushes, the thread that adds events flushes, as Stormlog's does. The manifest is written when segments change. At the end Stormlog reads all events again for its rollups; ours are added up as events come.
 fn sunk(report: &mut Report) {
     sink(SinkOptions::default(), EVENT, report);
 }
@@ -122,6 +132,7 @@ fn sunk_plainly(report: &mut Report) {
 }
 
 fn sink(options: SinkOptions, case: &str, report: &mut Report) {
+    let options = SinkOptions { flush_events: 2 * FLUSHED as usize, ..options };
     let tracker = Tracker::builder()
         .interval(Duration::from_secs(3600))
         .device(Device::Process)
@@ -141,6 +152,17 @@ fn sink(options: SinkOptions, case: &str, report: &mut Report) {
     assert!(stopped.problem.is_none(), "{:?}", stopped.problem);
     assert_eq!(stopped.statistics.sink_dropped_events, 0);
     report.add(case, spent as f64 / f64::from(EVENTS));
+}
+
+/// What the disk and the kernel cost by themselves.
+fn written(report: &mut Report) {
+    let lines = vec![b'-'; FLUSHED as usize * LINE];
+    let mut file = File::options().append(true).create_new(true).open("lines").expect("it opens");
+    let before = process_cpu_ns();
+    for _ in 0..EVENTS / FLUSHED {
+        file.write_all(&lines).and_then(|()| file.sync_data()).expect("it can be written");
+    }
+    report.add(PLAIN, (process_cpu_ns() - before) as f64 / f64::from(EVENTS));
 }
 
 /// A thread that wakes up ten times a second and reads the kernel's file, into nothing.
