@@ -9,10 +9,11 @@ use proptest::prelude::*;
 use rayon::prelude::*;
 use runlore::ml::{self, Detached, Step};
 use runlore::record::{Status, TaskObject};
+use runlore::settings::LoopMode;
 use runlore::store::MemoryStore;
 use runlore::{WorkflowRun, task, telemetry_task};
 
-use crate::support::tree;
+use crate::support::{child, expect_success, finished_in_time, is_child, tree};
 
 #[derive(Debug)]
 struct Diverged;
@@ -150,11 +151,42 @@ fn each_loop_is_a_group_of_iterations_in_order() {
         let epoch = &epochs[at / 3];
         assert_eq!(batch.parent_task_id.as_ref(), Some(&epoch.task_id));
         assert!(batch.started_at.is_some() && batch.started_at <= batch.ended_at);
-        assert!(batch.code.as_ref().unwrap().file.as_ref().unwrap().ends_with("training_loops.rs"));
     }
     for (epoch, batches) in epochs.iter().zip(batches.chunks(3)) {
         assert!(nanoseconds(batches) <= nanoseconds([epoch]));
     }
+}
+
+#[test]
+fn the_first_iteration_of_a_lightweight_loop_says_where_it_is_and_all_of_others_do() {
+    const TEST: &str = "training_loops::the_first_iteration_of_a_lightweight_loop_says_where_it_is_and_all_of_others_do";
+    // In a process of its own: what it remembers of so many places stays.
+    if !is_child(TEST) {
+        return expect_success(&finished_in_time(child(TEST)));
+    }
+    let store = trained(|run| {
+        run.iterate("light", 0..3).mode(LoopMode::Lightweight).for_each(drop);
+        run.iterate("whole", 0..3).mode(LoopMode::Default).for_each(drop);
+        // More places than are remembered.
+        for number in 0..1100 {
+            run.iterate(&format!("many_{number}"), 0..2).mode(LoopMode::Lightweight).for_each(drop);
+        }
+    });
+    let files = |name: &str| {
+        let tasks = store.tasks().into_iter();
+        let own = tasks.filter(|task| task.activity_id.as_deref() == Some(name));
+        let named = |task: &TaskObject| {
+            assert_eq!(task.subtype.as_deref(), Some("iteration"));
+            task.code.as_ref().is_some_and(|code| {
+                code.file.as_ref().unwrap().ends_with("training_loops.rs") && code.line.is_some()
+            })
+        };
+        own.map(|task| (number(&task, "i"), named(&task))).collect::<Vec<_>>()
+    };
+    assert_eq!(files("light_iteration"), [(0, true), (1, false), (2, false)]);
+    assert_eq!(files("whole_iteration"), [(0, true), (1, true), (2, true)]);
+    assert_eq!(files("many_0_iteration"), [(0, true), (1, false)]);
+    assert_eq!(files("many_1099_iteration"), [(0, true), (1, true)]);
 }
 
 #[test]

@@ -137,13 +137,13 @@ impl Forward {
     /// A pass through a model. Inside the pass of another model it is one of its layers.
     #[track_caller]
     pub fn model(name: &str) -> Self {
-        Self::new(Of::Model, name, None, Location::caller())
+        Self::new(Of::Model, || name, None, Location::caller())
     }
 
     /// A pass through a layer.
     #[track_caller]
     pub fn layer(name: &str) -> Self {
-        Self::new(Of::Layer, name, None, Location::caller())
+        Self::new(Of::Layer, || name, None, Location::caller())
     }
 
     /// For the macro: the model of an annotated function.
@@ -151,7 +151,7 @@ impl Forward {
     #[inline]
     #[track_caller]
     pub fn model_at(site: &'static Site, name: &'static str) -> Self {
-        Self::new(Of::Model, short(name), Some(site), Location::caller())
+        Self::new(Of::Model, || short(name), Some(site), Location::caller())
     }
 
     /// For the macro: a layer that is called in one.
@@ -159,11 +159,16 @@ impl Forward {
     #[inline]
     #[track_caller]
     pub fn layer_at(site: &'static Site) -> Self {
-        Self::new(Of::Layer, site.spec.name, Some(site), Location::caller())
+        Self::new(Of::Layer, || site.spec.name, Some(site), Location::caller())
     }
 
     #[inline]
-    fn new(of: Of, name: &str, site: Option<&'static Site>, code: &Location<'_>) -> Self {
+    fn new<'n>(
+        of: Of,
+        name: impl FnOnce() -> &'n str,
+        site: Option<&'static Site>,
+        code: &Location<'_>,
+    ) -> Self {
         let before = STATE.get();
         let wanted = if context::enabled() { wanted(of, before, name, site, code) } else { None };
         Self { of, before, training: before.training, wanted }
@@ -257,10 +262,10 @@ impl Forward {
 }
 
 /// Whether the settings, the epoch and what is around ask for a record of the pass.
-fn wanted(
+fn wanted<'n>(
     of: Of,
     state: State,
-    name: &str,
+    name: impl FnOnce() -> &'n str,
     site: Option<&'static Site>,
     code: &Location<'_>,
 ) -> Option<Box<Wanted>> {
@@ -276,7 +281,7 @@ fn wanted(
         return None;
     }
     let mut items = Vec::with_capacity(128);
-    push_text(&mut items, ItemKind::Activity, name);
+    push_text(&mut items, ItemKind::Activity, name());
     let subtype = if is_child { "child_forward" } else { "parent_forward" };
     push_text(&mut items, ItemKind::Subtype, subtype);
     if site.is_none() {

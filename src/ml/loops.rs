@@ -13,7 +13,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::instrument::{OpenTask, Scratch, Waited, context_of_new_task, push_code};
 use crate::pipeline::event::{ItemKind, Key, Marks, push_item, push_text};
-use crate::pipeline::queue;
+use crate::pipeline::{CodePlace, Site, queue};
 use crate::record::{Encoder, Id, Limits, Slot};
 use crate::settings::LoopMode;
 use crate::telemetry::TelemetryChoice;
@@ -83,14 +83,40 @@ impl Live {
     }
 }
 
+/// What kind of tasks iterations are.
+const SUBTYPE: &str = "iteration";
+
 /// How a loop is recorded.
 struct Recorder {
     kind: Kind,
     telemetry: TelemetryChoice,
+    sites: Option<Sites>,
     /// What all of its records begin with, but for the numbers in it.
     prefix: Vec<u8>,
     numbers: Numbers,
     shared: EndsWithLoop,
+}
+
+/// What a loop has in common with others of the same name; none where there are too many.
+#[derive(Clone, Copy)]
+struct Sites {
+    /// With its place in the code.
+    complete: &'static Site,
+    /// Without it: of a lightweight loop only the first iteration says it.
+    brief: &'static Site,
+}
+
+impl Sites {
+    const USED: &[&str] = &["i", "batch"];
+    const METADATA: &[&str] = &["wait_ns"];
+
+    fn of(name: &str, code: &Location<'_>) -> Option<Self> {
+        let site = |code| {
+            let (used, metadata) = (Self::USED, Self::METADATA);
+            Site::of_place(&CodePlace { name, subtype: SUBTYPE, code, used, metadata })
+        };
+        Some(Self { complete: site(Some(code))?, brief: site(None)? })
+    }
 }
 
 /// Where the beginning of a record has what differs from one iteration to the next.
@@ -115,21 +141,37 @@ impl Recorder {
     /// None for a loop that is not recorded.
     fn new(kind: Kind, name: &str, base: Context, code: &Location<'_>) -> Option<Self> {
         let telemetry = kind.telemetry().filter(|_| !mode::is_left_out())?;
+        let name = format!("{name}_iteration");
+        let sites = Sites::of(&name, code);
         let mut prefix = Vec::with_capacity(256);
-        push_text(&mut prefix, ItemKind::Activity, &format!("{name}_iteration"));
-        push_text(&mut prefix, ItemKind::Subtype, "iteration");
+        if sites.is_none() {
+            push_text(&mut prefix, ItemKind::Activity, &name);
+            push_text(&mut prefix, ItemKind::Subtype, SUBTYPE);
+            push_code(&mut prefix, code);
+        }
         push_text(&mut prefix, ItemKind::Group, Id::new().text(&mut [0; 36]));
-        push_code(&mut prefix, code);
-        let mut number = |kind, name| push_number(&mut prefix, kind, name);
-        let index = number(ItemKind::Used, "i");
-        let batch = (kind == Kind::Batches).then(|| number(ItemKind::Used, "batch"));
-        let wait_ns = (kind != Kind::Epochs).then(|| number(ItemKind::Metadata, "wait_ns"));
+        let mut number = |kind, names: &[&'static str], at: u16| {
+            let key =
+                if sites.is_some() { Key::Index(at) } else { Key::Name(names[usize::from(at)]) };
+            push_number(&mut prefix, kind, key)
+        };
+        let index = number(ItemKind::Used, Sites::USED, 0);
+        let batch = (kind == Kind::Batches).then(|| number(ItemKind::Used, Sites::USED, 1));
+        let waits = kind != Kind::Epochs;
+        let wait_ns = waits.then(|| number(ItemKind::Metadata, Sites::METADATA, 0));
         if wait_ns.is_some() && base.workflow() != 0 {
             // A thread that has no queue yet makes it now: that is no part of the wait for the first item.
             queue(base.workflow());
         }
         let numbers = Numbers { index, batch, wait_ns };
-        Some(Self { kind, telemetry, prefix, numbers, shared: EndsWithLoop(Arc::default()) })
+        let shared = EndsWithLoop(Arc::default());
+        Some(Self { kind, telemetry, sites, prefix, numbers, shared })
+    }
+
+    fn site(&self, index: u64) -> Option<&'static Site> {
+        let Sites { complete, brief } = self.sites?;
+        let is_brief = index > 0 && matches!(self.telemetry, TelemetryChoice::None);
+        Some(if is_brief { brief } else { complete })
     }
 
     /// Begins an iteration; `name` adds what it goes by. None where there is nothing to know of it.
@@ -153,11 +195,12 @@ impl Recorder {
         }
         name(&mut items);
         let waited = self.numbers.wait_ns.map(|at| Waited { at, since_ns: asked_ns });
-        let begun =
-            OpenTask::begin(around, None, self.telemetry, &mut items, waited, P::IS_ATTACHED);
+        let (site, telemetry) = (self.site(index), self.telemetry);
+        let begun = OpenTask::begin(around, site, telemetry, &mut items, waited, P::IS_ATTACHED);
         let Some(task) = begun else { return Inner::unrecorded::<P>(around) };
         items.clear();
-        Some(Inner::recorded(Running::new(task, items, Arc::clone(&self.shared.0))))
+        let shared = &self.shared.0;
+        Some(Inner::recorded(Running::new(task, items, Arc::clone(shared)), shared.place()))
     }
 }
 
@@ -171,9 +214,9 @@ fn around(base: Context) -> Option<Context> {
 }
 
 /// Adds a number that is filled in later.
-fn push_number(items: &mut Vec<u8>, kind: ItemKind, name: &str) -> Slot {
+fn push_number(items: &mut Vec<u8>, kind: ItemKind, key: Key<'_>) -> Slot {
     let mut slot = None;
-    push_item(items, kind, Key::Name(name), |items| {
+    push_item(items, kind, key, |items| {
         slot = Some(Encoder::new(items, Limits::DEFAULT, false).slot());
         Marks::default()
     });

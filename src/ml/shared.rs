@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::step::Inner;
 use crate::instrument::LeftTask;
 use crate::pipeline::event::Ending;
 
@@ -16,6 +17,8 @@ struct State {
     rounds: u64,
     /// The last iteration, once it was left.
     last: Option<LeftTask>,
+    /// Where it was kept, for the next: memory that comes and goes with each iteration would move that of the program about.
+    place: Option<Box<Inner>>,
     end: Option<LoopEnd>,
 }
 
@@ -64,9 +67,15 @@ impl Shared {
         }
     }
 
-    /// The iteration of this number was left.
-    pub(super) fn leave(&self, index: u64, left: LeftTask) {
+    /// Where an iteration can be kept.
+    pub(super) fn place(&self) -> Option<Box<Inner>> {
+        self.state().place.take()
+    }
+
+    /// The iteration of this number was left, and this is where it was kept.
+    pub(super) fn leave(&self, index: u64, left: LeftTask, place: Box<Inner>) {
         let mut state = self.state();
+        state.place = Some(place);
         let ending = if left.has_panicked() || state.rounds > index + 1 {
             Ending::Finished
         } else if let Some(end) = state.end {

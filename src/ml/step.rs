@@ -102,9 +102,11 @@ impl Inner {
         inner
     }
 
-    pub(super) fn recorded(running: Running) -> Box<Self> {
-        let mut inner = Self::around(lock(&running.task).inside());
-        inner.running = Some(running);
+    /// Of one that is recorded; in the place of one before, where there was one.
+    pub(super) fn recorded(running: Running, place: Option<Box<Self>>) -> Box<Self> {
+        let inside = lock(&running.task).inside();
+        let mut inner = place.unwrap_or_else(|| Self::around(inside));
+        (inner.inside, inner.running) = (inside, Some(running));
         inner
     }
 
@@ -115,10 +117,11 @@ impl Inner {
     }
 
     #[inline(never)]
-    fn leave<P: Place>(self: Box<Self>, index: u64) {
-        if let Some(running) = self.running {
+    fn leave<P: Place>(mut self: Box<Self>, index: u64) {
+        self.bar = None;
+        if let Some(running) = self.running.take() {
             let (left, shared) = running.leave(P::IS_ATTACHED);
-            shared.leave(index, left);
+            shared.leave(index, left, self);
         }
     }
 }

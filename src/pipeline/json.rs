@@ -1,6 +1,10 @@
 //! Records as JSON text: what many records share is written once, and copied into each.
 
+use std::sync::OnceLock;
+
 use serde::Serialize;
+
+use crate::record::Id;
 
 pub(super) type Done = serde_json::Result<()>;
 
@@ -31,6 +35,16 @@ impl<'j> Object<'j> {
         quoted(self.to, text);
     }
 
+    /// Adds an id.
+    #[inline]
+    pub(super) fn id(&mut self, name: &'static str, id: Id) {
+        self.name(name);
+        self.to.reserve(38);
+        self.to.push(b'"');
+        self.to.extend_from_slice(&id.digits());
+        self.to.push(b'"');
+    }
+
     /// Adds a field whose JSON `write` appends, unless that fails.
     pub(super) fn written(
         &mut self,
@@ -53,6 +67,16 @@ impl<'j> Object<'j> {
             self.separate();
             self.to.extend_from_slice(fields.as_bytes());
         }
+    }
+
+    /// Adds fields that are the same each time, and kept.
+    #[inline]
+    pub(super) fn once(
+        &mut self,
+        kept: &OnceLock<String>,
+        write: impl FnOnce(&mut Object<'_>) -> Done,
+    ) {
+        self.ready(kept.get_or_init(|| fields(write)));
     }
 
     /// How many bytes there are by now, with what was there before the object.

@@ -54,8 +54,8 @@ pub(crate) use recorder::{close_run, note_workflow, open_run};
 pub(crate) use recover::recover_quietly;
 pub use recover::{Recovered, recover};
 pub(crate) use run::{KnownLater, RunEnd, RunSpec};
-pub(crate) use site::annotated_crates;
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
+pub(crate) use site::{CodePlace, annotated_crates};
 #[cfg(feature = "push")]
 pub(crate) use spool::frame;
 pub(crate) use spool::replay_left;

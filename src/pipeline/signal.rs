@@ -1,14 +1,19 @@
 //! Requests to the writer that need neither a lock nor a thread-local: they are made while the process ends.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::recorder;
+
+/// After so long whoever waits for an answer wakes the writer again: a store on a thread of its own may be done.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A request that anyone may make, and the writer's answer.
 pub(super) struct Signal {
     asked: AtomicU64,
     answered: AtomicU64,
+    /// Changes with each answer.
+    answers: AtomicU32,
 }
 
 /// Write what there is.
@@ -25,7 +30,7 @@ pub(super) struct Taken {
 
 impl Signal {
     const fn new() -> Self {
-        Self { asked: AtomicU64::new(0), answered: AtomicU64::new(0) }
+        Self { asked: AtomicU64::new(0), answered: AtomicU64::new(0), answers: AtomicU32::new(0) }
     }
 
     /// Asks, and waits for the answer; `false` when it did not come in time.
@@ -34,13 +39,16 @@ impl Signal {
         let until = Instant::now() + patience;
         loop {
             recorder::wake();
+            // Before the answer: one that comes in between is not waited for.
+            let answers = self.answers.load(Ordering::Acquire);
             if self.answered.load(Ordering::Acquire) >= number {
                 return true;
             }
-            if Instant::now() >= until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return false;
             }
-            std::thread::sleep(Duration::from_micros(100));
+            change::wait(&self.answers, answers, left.min(LOOK_AGAIN));
         }
     }
 
@@ -68,6 +76,50 @@ impl Taken {
     }
 
     pub(super) fn answer(self) {
-        self.signal.answered.store(self.number, Ordering::Release);
+        if self.asked {
+            self.signal.answered.store(self.number, Ordering::Release);
+            self.signal.answers.fetch_add(1, Ordering::Release);
+            change::tell(&self.signal.answers);
+        }
     }
+}
+
+/// Waiting for a number to change, without anything that a process may have taken down already when it ends.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod change {
+    use std::ptr;
+    use std::sync::atomic::AtomicU32;
+    use std::time::Duration;
+
+    /// Waits as long as the number is this one; may come back earlier for no reason.
+    pub(super) fn wait(number: &AtomicU32, seen: u32, at_most: Duration) {
+        let timeout = libc::timespec {
+            tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
+        let how = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the kernel reads the number and the time, both of which live until it comes back.
+        unsafe { libc::syscall(libc::SYS_futex, number.as_ptr(), how, seen, &raw const timeout) };
+    }
+
+    /// Lets go on whoever waits for it.
+    pub(super) fn tell(number: &AtomicU32) {
+        let how = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        let nothing = ptr::null::<libc::timespec>();
+        // SAFETY: the kernel only looks for who waits at this address.
+        unsafe { libc::syscall(libc::SYS_futex, number.as_ptr(), how, i32::MAX, nothing) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod change {
+    use std::sync::atomic::AtomicU32;
+    use std::time::Duration;
+
+    pub(super) fn wait(_: &AtomicU32, _: u32, at_most: Duration) {
+        std::thread::sleep(at_most.min(Duration::from_micros(100)));
+    }
+
+    pub(super) fn tell(_: &AtomicU32) {}
 }

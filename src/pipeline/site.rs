@@ -1,6 +1,7 @@
-//! Call sites: what is known of an annotated function at compile time.
+//! Call sites: what is known of an annotated function at compile time, and of a loop when it begins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::Location;
 #[cfg(unix)]
 use std::sync::RwLockWriteGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +20,7 @@ pub struct SiteSpec {
     pub name: &'static str,
     /// The path of a function inside the annotated one, as the compiler spells it.
     pub function: fn() -> &'static str,
+    /// Empty where only the place in the code is known.
     pub crate_name: &'static str,
     pub crate_version: &'static str,
     pub commit: Option<&'static str>,
@@ -46,16 +48,104 @@ pub struct Site {
     number: AtomicU32,
     /// Its path, where that says more than its module and its name.
     function: OnceLock<Option<String>>,
-    /// Where the function is, as records say it.
+    /// What records say of it: its name, what kind of task it is, and where it is.
+    pub(super) activity: OnceLock<String>,
+    pub(super) subtype: OnceLock<String>,
     pub(super) code: OnceLock<String>,
 }
 
-static SITES: RwLock<Vec<&'static Site>> = RwLock::new(Vec::new());
+/// A place in the code where tasks come from again and again that are not of an annotated function: the iterations of a loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodePlace<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) subtype: &'static str,
+    /// None where records do not say it.
+    pub(crate) code: Option<&'a Location<'a>>,
+    pub(crate) used: &'static [&'static str],
+    pub(crate) metadata: &'static [&'static str],
+}
+
+/// How many places have a site, and the longest name of one: neither is ever freed.
+const MOST_PLACES: usize = 1024;
+const LONGEST_NAME: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Sites {
+    /// Those that have had a task, by number from 1 on.
+    registered: Vec<&'static Site>,
+    /// Those of places, by line and column; by zeros where records do not say it.
+    places: BTreeMap<(u32, u32), Vec<&'static Site>>,
+    places_count: usize,
+}
+
+static SITES: RwLock<Sites> =
+    RwLock::new(Sites { registered: Vec::new(), places: BTreeMap::new(), places_count: 0 });
+
+impl Sites {
+    fn of_place(&self, place: &CodePlace<'_>) -> Option<&'static Site> {
+        let there = self.places.get(&place.key())?;
+        there.iter().copied().find(|site| site.spec.is_of(place))
+    }
+}
+
+impl CodePlace<'_> {
+    /// Line and column.
+    fn key(&self) -> (u32, u32) {
+        self.code.map_or((0, 0), |code| (code.line(), code.column()))
+    }
+
+    fn file(&self) -> &str {
+        self.code.map_or("", Location::file)
+    }
+}
+
+impl SiteSpec {
+    fn is_of(&self, place: &CodePlace<'_>) -> bool {
+        (self.name, self.subtype, self.file) == (place.name, Some(place.subtype), place.file())
+            && (self.used, self.metadata) == (place.used, place.metadata)
+    }
+}
 
 impl Site {
     /// The site of an annotated function.
     pub const fn new(spec: SiteSpec) -> Self {
-        Self { spec, number: AtomicU32::new(0), function: OnceLock::new(), code: OnceLock::new() }
+        Self {
+            spec,
+            number: AtomicU32::new(0),
+            function: OnceLock::new(),
+            activity: OnceLock::new(),
+            subtype: OnceLock::new(),
+            code: OnceLock::new(),
+        }
+    }
+
+    /// The site of a place in the code; none where there are too many.
+    pub(crate) fn of_place(place: &CodePlace<'_>) -> Option<&'static Self> {
+        let known = SITES.read().unwrap_or_else(PoisonError::into_inner).of_place(place);
+        if known.is_some() || place.name.len() > LONGEST_NAME {
+            return known;
+        }
+        let mut sites = SITES.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have come first.
+        let known = sites.of_place(place);
+        if known.is_some() || sites.places_count >= MOST_PLACES {
+            return known;
+        }
+        let (line, column) = place.key();
+        let record = SiteRecord {
+            name: place.name.to_owned(),
+            file: place.file().to_owned(),
+            line,
+            column,
+            subtype: Some(place.subtype.to_owned()),
+            used: owned(place.used),
+            metadata: owned(place.metadata),
+            ..SiteRecord::default()
+        };
+        let site = record.into_site();
+        sites.places_count += 1;
+        sites.places.entry((line, column)).or_default().push(site);
+        Some(site)
     }
 
     /// The path of the function, where its module and its name do not say it all: of a method, or of one that goes by another
@@ -87,8 +177,8 @@ impl Site {
         if number != 0 {
             return number;
         }
-        sites.push(self);
-        let number = sites.len() as u32;
+        sites.registered.push(self);
+        let number = sites.registered.len() as u32;
         session::note_site(number, self);
         self.number.store(number, Ordering::Relaxed);
         number
@@ -97,13 +187,13 @@ impl Site {
     /// The site of a number that an event holds; 0 is none.
     pub(crate) fn of(number: u32) -> Option<&'static Self> {
         let sites = SITES.read().unwrap_or_else(PoisonError::into_inner);
-        sites.get((number as usize).checked_sub(1)?).copied()
+        sites.registered.get((number as usize).checked_sub(1)?).copied()
     }
 }
 
 /// The table, locked while the process forks.
 #[cfg(unix)]
-pub(super) type Held = RwLockWriteGuard<'static, Vec<&'static Site>>;
+pub(super) type Held = RwLockWriteGuard<'static, Sites>;
 
 #[cfg(unix)]
 pub(super) fn hold() -> Held {
@@ -112,11 +202,15 @@ pub(super) fn hold() -> Held {
 
 /// Shows the sites that have had a task, by number from 1 on. None is added meanwhile.
 pub(super) fn with_registered<R>(see: impl FnOnce(&[&'static Site]) -> R) -> R {
-    see(&SITES.read().unwrap_or_else(PoisonError::into_inner))
+    see(&SITES.read().unwrap_or_else(PoisonError::into_inner).registered)
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 /// What another process needs of a site to write its records.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SiteRecord {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,7 +233,6 @@ pub(super) struct SiteRecord {
 impl SiteRecord {
     pub(super) fn of(site: &Site) -> Self {
         let spec = &site.spec;
-        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         Self {
             name: spec.name.to_owned(),
             function: site.function().map(str::to_owned),
@@ -159,7 +252,7 @@ impl SiteRecord {
         }
     }
 
-    /// The site again. It is never freed: a process recovers few others, and each has few sites.
+    /// The site again. It is never freed: a process has few places of its own and recovers few others, and each has few sites.
     pub(super) fn into_site(self) -> &'static Site {
         fn text(text: String) -> &'static str {
             text.leak()

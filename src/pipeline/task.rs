@@ -120,7 +120,7 @@ impl Task {
     /// The items from the first of a kind on; none where there is no such item.
     fn since_first(&self, kind: ItemKind) -> Items<'_> {
         let firsts = self.firsts.get_or_init(|| Firsts::of(self.items()));
-        Items(self.items.get(firsts.0[kind as usize]..).unwrap_or_default())
+        Items(self.items.get(firsts.0[kind as usize] as usize..).unwrap_or_default())
     }
 
     fn has(&self, kind: ItemKind) -> bool {
@@ -189,14 +189,14 @@ impl Task {
 
 /// Where in the items of a task the first of each kind begins, by its number; beyond them all where there is none.
 #[derive(Debug)]
-struct Firsts([usize; ItemKind::COUNT]);
+struct Firsts([u32; ItemKind::COUNT]);
 
 impl Firsts {
     fn of(items: Items<'_>) -> Self {
-        let mut firsts = [usize::MAX; ItemKind::COUNT];
+        let mut firsts = [u32::MAX; ItemKind::COUNT];
         let mut rest = items;
         loop {
-            let at = items.0.len() - rest.0.len();
+            let at = u32::try_from(items.0.len() - rest.0.len()).unwrap_or(u32::MAX);
             let Some(item) = rest.next() else { return Self(firsts) };
             let first = &mut firsts[item.kind as usize];
             *first = at.min(*first);

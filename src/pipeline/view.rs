@@ -21,6 +21,9 @@ use crate::usage;
 /// Bytes of items beyond which the outputs of a task are not looked for one by one.
 const MANY_ITEMS: usize = 4 << 10;
 
+/// As many values as most tasks have.
+const FEW_VALUES: usize = 8;
+
 /// What the tasks of one run have in common, as fields of their records.
 #[derive(Debug)]
 pub(super) struct Common {
@@ -118,20 +121,26 @@ impl<'a> TaskView<'a> {
         let status = task.status();
         let mut record = Object::new(to);
         record.ready(r#""type":"task""#);
-        record.plain("task_id", task.start.id.text(&mut [0; 36]));
+        record.id("task_id", task.start.id);
         record.ready(&common.workflow);
         match task.all(ItemKind::Activity).next() {
             Some(name) => common.activities.add_text(&mut record, "activity_id", name),
-            None => record.field("activity_id", site.map_or("unknown", |site| site.name))?,
+            None => match task.site {
+                Some(site) => record
+                    .once(&site.activity, |record| record.field("activity_id", site.spec.name)),
+                None => record.field("activity_id", "unknown")?,
+            },
         }
         if let Some(parent) = task.start.parent {
-            record.plain("parent_task_id", parent.text(&mut [0; 36]));
+            record.id("parent_task_id", parent);
         }
         match task.all(ItemKind::Subtype).next() {
             Some(name) => common.subtypes.add_text(&mut record, "subtype", name),
             None => {
-                if let Some(subtype) = site.and_then(|site| site.subtype) {
-                    record.field("subtype", subtype)?;
+                if let Some(site) = task.site {
+                    record.once(&site.subtype, |record| {
+                        site.spec.subtype.map_or(Ok(()), |name| record.field("subtype", name))
+                    });
                 }
             }
         }
@@ -148,13 +157,14 @@ impl<'a> TaskView<'a> {
             common.groups.add_text(&mut record, "group_id", group);
         }
         let values = Values::of(task);
-        for (name, entries) in [
-            ("used", &values.used),
-            ("generated", &values.generated),
-            ("custom_metadata", &values.metadata),
+        for (name, kind) in [
+            ("used", ItemKind::Used),
+            ("generated", ItemKind::Generated),
+            ("custom_metadata", ItemKind::Metadata),
         ] {
-            if !entries.is_empty() {
-                record.field(name, &Section { path: name, entries, notes: &notes })?;
+            if values.section(kind).next().is_some() {
+                let section = Section { path: name, kind, values: &values, notes: &notes };
+                record.field(name, &section)?;
             }
         }
         record.field("started_at", &clock::seconds(task.start.wall_ns))?;
@@ -218,9 +228,10 @@ impl<'a> TaskView<'a> {
         let thread = &task.thread;
         record.ready(thread.json.get_or_init(|| json::fields(|it| it.field("thread", &**thread))));
         match task.site {
-            Some(site) => record.ready(
-                site.code.get_or_init(|| json::fields(|record| record.field("code", &Code(site)))),
-            ),
+            Some(site) => record.once(&site.code, |record| match site.spec.file {
+                "" => Ok(()),
+                _ => record.field("code", &Code(site)),
+            }),
             None => {
                 let place = task.all(ItemKind::Code).next().map_or(&[][..], |item| item.payload);
                 common.places.add(&mut record, place, |record| record.field("code", &Place(place)));
@@ -273,29 +284,28 @@ struct Capture {
 
 /// A value under its name.
 struct Entry<'a> {
+    /// `Used`, `Generated` or `Metadata`.
+    kind: ItemKind,
     name: &'a str,
     value: ValueView<'a>,
     marks: Marks,
 }
 
-/// What a task got and gave.
-struct Values<'a> {
-    used: Vec<Entry<'a>>,
-    generated: Vec<Entry<'a>>,
-    metadata: Vec<Entry<'a>>,
-}
+/// What a task got and gave, in one list: most have a few values, and room for each kind of them would cost more than to look over all.
+struct Values<'a>(Vec<Entry<'a>>);
 
 impl<'a> Values<'a> {
     fn of(task: &'a Task) -> Self {
-        let mut values = Self { used: Vec::new(), generated: Vec::new(), metadata: Vec::new() };
+        let mut values = Vec::with_capacity(FEW_VALUES);
         let spec = task.site.map(|site| &site.spec);
         // Where each output is, in a task that may have thousands of them.
         let mut outputs = (task.items().0.len() > MANY_ITEMS).then(HashMap::new);
         for item in task.items() {
-            let (entries, names) = match item.kind {
-                ItemKind::Used => (&mut values.used, spec.map(|spec| spec.used)),
-                ItemKind::Generated => (&mut values.generated, spec.map(|spec| spec.generated)),
-                ItemKind::Metadata => (&mut values.metadata, spec.map(|spec| spec.metadata)),
+            let kind = item.kind;
+            let names = match kind {
+                ItemKind::Used => spec.map(|spec| spec.used),
+                ItemKind::Generated => spec.map(|spec| spec.generated),
+                ItemKind::Metadata => spec.map(|spec| spec.metadata),
                 _ => continue,
             };
             let name = match item.key() {
@@ -304,52 +314,59 @@ impl<'a> Values<'a> {
                     names.and_then(|names| names.get(usize::from(index))).unwrap_or(&"value")
                 }
             };
-            let entry = Entry { name, value: ValueView::new(item.payload), marks: item.marks };
-            if item.kind == ItemKind::Generated && entry.value.is_unit() {
+            let value = ValueView::new(item.payload);
+            let entry = Entry { kind, name, value, marks: item.marks };
+            if kind == ItemKind::Generated && entry.value.is_unit() {
                 continue;
             }
             // A name given twice is told once, with its last value.
-            let next = entries.len();
+            let is_same = |known: &Entry<'_>| known.kind == kind && known.name == name;
+            let next = values.len();
             let place = match &mut outputs {
-                Some(outputs) if item.kind == ItemKind::Generated => {
+                Some(outputs) if kind == ItemKind::Generated => {
                     *outputs.entry(name).or_insert(next)
                 }
-                _ => entries.iter().position(|known| known.name == name).unwrap_or(next),
+                _ => values.iter().position(is_same).unwrap_or(next),
             };
-            match entries.get_mut(place) {
+            match values.get_mut(place) {
                 Some(known) => *known = entry,
-                None => entries.push(entry),
+                None => values.push(entry),
             }
         }
         if spec.is_some_and(|spec| spec.spread) {
-            values.generated = values.generated.into_iter().flat_map(Entry::spread).collect();
+            values = values.into_iter().flat_map(Entry::spread).collect();
         }
-        values
+        Self(values)
+    }
+
+    fn section(&self, kind: ItemKind) -> impl Iterator<Item = &Entry<'a>> {
+        self.0.iter().filter(move |entry| entry.kind == kind)
     }
 }
 
 impl Entry<'_> {
-    /// The fields of a map in its place.
+    /// The fields of a map that came out in its place.
     fn spread(self) -> Vec<Self> {
-        if !self.value.is_map() {
+        if self.kind != ItemKind::Generated || !self.value.is_map() {
             return vec![self];
         }
         let fields = self.value.fields().into_iter();
-        fields.map(|(name, value)| Entry { name, value, marks: self.marks }).collect()
+        fields.map(|(name, value)| Entry { name, value, ..self }).collect()
     }
 }
 
 /// The values of one section of a record, by name.
 struct Section<'a> {
     path: &'static str,
-    entries: &'a [Entry<'a>],
+    kind: ItemKind,
+    values: &'a Values<'a>,
     notes: &'a Notes,
 }
 
 impl Serialize for Section<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.entries.len()))?;
-        for entry in self.entries {
+        let mut map = serializer.serialize_map(None)?;
+        for entry in self.values.section(self.kind) {
             let path = [self.path, entry.name];
             map.serialize_entry(
                 entry.name,
@@ -369,8 +386,8 @@ struct Hashes<'a> {
 impl<'a> Hashes<'a> {
     fn of(values: &Values<'a>) -> Self {
         let mut form = hash::Form::default();
-        let mut hashes = |entries: &[Entry<'a>]| {
-            let known = entries.iter().filter(|entry| !entry.marks.redacted);
+        let mut hashes = |kind: ItemKind| {
+            let known = values.section(kind).filter(|entry| !entry.marks.redacted);
             known
                 .filter_map(|entry| {
                     let hash = hash::of_captured(entry.value, entry.marks.cut, &mut form)?;
@@ -378,7 +395,7 @@ impl<'a> Hashes<'a> {
                 })
                 .collect()
         };
-        Self { used: hashes(&values.used), generated: hashes(&values.generated) }
+        Self { used: hashes(ItemKind::Used), generated: hashes(ItemKind::Generated) }
     }
 
     fn is_empty(&self) -> bool {
@@ -456,16 +473,18 @@ impl Serialize for Failure<'_> {
     }
 }
 
-/// Where an annotated function is.
+/// Where an annotated function or a loop is.
 struct Code(&'static Site);
 
 impl Serialize for Code {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let spec = &self.0.spec;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("crate", spec.crate_name)?;
-        map.serialize_entry("version", spec.crate_version)?;
-        map.serialize_entry("module", spec.module)?;
+        if !spec.crate_name.is_empty() {
+            map.serialize_entry("crate", spec.crate_name)?;
+            map.serialize_entry("version", spec.crate_version)?;
+            map.serialize_entry("module", spec.module)?;
+        }
         if let Some(function) = self.0.function() {
             map.serialize_entry("function", function)?;
         }
@@ -479,7 +498,7 @@ impl Serialize for Code {
     }
 }
 
-/// Where a task by hand or a loop is: line, column and file.
+/// Where a task by hand is, or a loop where there are too many: line, column and file.
 struct Place<'a>(&'a [u8]);
 
 impl Serialize for Place<'_> {

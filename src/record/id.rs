@@ -66,16 +66,33 @@ impl Id {
 
     /// The id as text, in a place that the caller gives.
     pub(crate) fn text(self, buffer: &mut [u8; 36]) -> &str {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
-        const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
-        *buffer = [b'-'; 36];
-        for (byte, at) in self.to_bits().to_be_bytes().into_iter().zip(PLACES) {
-            buffer[at] = HEX[usize::from(byte >> 4)];
-            buffer[at + 1] = HEX[usize::from(byte & 15)];
-        }
+        *buffer = self.digits();
         std::str::from_utf8(buffer).unwrap_or_default()
     }
+
+    /// The characters of that text, all of them ASCII.
+    #[inline]
+    pub(crate) fn digits(self) -> [u8; 36] {
+        const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+        let mut digits = [b'-'; 36];
+        for (byte, at) in self.to_bits().to_be_bytes().into_iter().zip(PLACES) {
+            [digits[at], digits[at + 1]] = PAIRS[usize::from(byte)];
+        }
+        digits
+    }
 }
+
+/// The two digits of each byte.
+static PAIRS: [[u8; 2]; 256] = {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [HEX[byte >> 4], HEX[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
 
 #[cold]
 fn seed() -> u64 {
