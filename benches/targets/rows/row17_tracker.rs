@@ -124,15 +124,16 @@ fn sample(device: Device, case: &str, report: &mut Report) {
 /// Stormlog flushes inside the call that brings the fiftieth event, and writes its manifest anew each time. Here the tracker's thread would, and what
 /// comes meanwhile would go with its next flush: so that there are as many flushes, the thread that adds events flushes, as Stormlog's does. The manifest is written when segments change. At the end Stormlog reads all events again for its rollups; ours are added up as events come.
 fn sunk(report: &mut Report) {
-    sink(SinkOptions::default(), EVENT, report);
+    sink(true, EVENT, report);
 }
 
 fn sunk_plainly(report: &mut Report) {
-    sink(SinkOptions { rollups: false, ..SinkOptions::default() }, PLAIN, report);
+    sink(false, PLAIN, report);
 }
 
-fn sink(options: SinkOptions, case: &str, report: &mut Report) {
-    let options = SinkOptions { flush_events: 2 * FLUSHED as usize, ..options };
+fn sink(rollups: bool, case: &str, report: &mut Report) {
+    let flush_events = 2 * FLUSHED as usize;
+    let options = SinkOptions { rollups, flush_events, ..SinkOptions::default() };
     let tracker = Tracker::builder()
         .interval(Duration::from_secs(3600))
         .device(Device::Process)
