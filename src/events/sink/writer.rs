@@ -50,6 +50,8 @@ pub struct SinkWriter {
     /// All segments; the last is the one that is written, while it is open.
     segments: Vec<Segment>,
     open: Option<File>,
+    /// What tells the open one from a file that took its place.
+    identity: Option<Identity>,
     last_number: u64,
     /// Lines that wait to be written, and the length of each.
     buffer: Vec<u8>,
@@ -118,6 +120,7 @@ impl SinkWriter {
             others,
             segments: left.segments,
             open: None,
+            identity: None,
             last_number: left.last_number,
             buffer: Vec::new(),
             lengths: VecDeque::new(),
@@ -300,7 +303,9 @@ impl SinkWriter {
         let number = self.last_number + 1;
         let filename = format!("segment-{number:06}.jsonl");
         let path = self.folder.join(&filename);
-        self.open = Some(OpenOptions::new().append(true).create_new(true).open(path)?);
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        self.identity = file.metadata().ok().map(|facts| identity(&facts));
+        self.open = Some(file);
         self.last_number = number;
         let session_id = Some(self.session.session_id.clone());
         let segment =
@@ -321,7 +326,10 @@ impl SinkWriter {
     /// Files that are written to after somebody has removed them are lost: then the folder is made anew.
     fn look_for_folder(&mut self) -> io::Result<()> {
         let is_there = match (&self.open, self.segments.last()) {
-            (Some(file), Some(current)) => is_same(file, &self.folder.join(&current.filename)),
+            (Some(_), Some(current)) => {
+                let there = fs::symlink_metadata(self.folder.join(&current.filename));
+                self.identity.is_some() && there.ok().map(|facts| identity(&facts)) == self.identity
+            }
             _ => self.folder.is_dir(),
         };
         if is_there {
@@ -495,19 +503,19 @@ fn cannot_write(folder: &Path, error: &io::Error) -> Error {
     Error::new(ErrorKind::Store, format!("cannot write to the sink {}: {error}", folder.display()))
 }
 
-/// Whether a path still leads to an open file.
+/// Device and inode, which no other file has as long as this one is open.
 #[cfg(unix)]
-fn is_same(file: &File, path: &Path) -> bool {
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(facts: &fs::Metadata) -> Identity {
     use std::os::unix::fs::MetadataExt;
-    let identity = |facts: fs::Metadata| (facts.dev(), facts.ino());
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(open), Ok(there)) => identity(open) == identity(there),
-        _ => false,
-    }
+    (facts.dev(), facts.ino())
 }
 
-/// Whether a path still leads to an open file, which cannot be removed here.
+/// An open file cannot be removed here.
 #[cfg(not(unix))]
-fn is_same(_: &File, path: &Path) -> bool {
-    path.exists()
-}
+type Identity = ();
+
+#[cfg(not(unix))]
+fn identity(_: &fs::Metadata) -> Identity {}
