@@ -200,7 +200,7 @@ impl Recorder {
         let Some(task) = begun else { return Inner::unrecorded::<P>(around) };
         items.clear();
         let shared = &self.shared.0;
-        Some(Inner::recorded(Running::new(task, items, Arc::clone(shared)), shared.place()))
+        Some(Inner::recorded(Running::new(task, items, Arc::clone(shared)), shared.take_room()))
     }
 }
 

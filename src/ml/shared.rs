@@ -17,8 +17,8 @@ struct State {
     rounds: u64,
     /// The last iteration, once it was left.
     last: Option<LeftTask>,
-    /// Where it was kept, for the next: memory that comes and goes with each iteration would move that of the program about.
-    place: Option<Box<Inner>>,
+    /// Room for the next, which one before has left: memory that comes and goes with each would move that of the program about.
+    room: Option<Box<Inner>>,
     end: Option<LoopEnd>,
 }
 
@@ -67,15 +67,15 @@ impl Shared {
         }
     }
 
-    /// Where an iteration can be kept.
-    pub(super) fn place(&self) -> Option<Box<Inner>> {
-        self.state().place.take()
+    /// Room that an iteration has left.
+    pub(super) fn take_room(&self) -> Option<Box<Inner>> {
+        self.state().room.take()
     }
 
-    /// The iteration of this number was left, and this is where it was kept.
-    pub(super) fn leave(&self, index: u64, left: LeftTask, place: Box<Inner>) {
+    /// The iteration of this number was left, and with it its room.
+    pub(super) fn leave(&self, index: u64, left: LeftTask, room: Box<Inner>) {
         let mut state = self.state();
-        state.place = Some(place);
+        state.room = Some(room);
         let ending = if left.has_panicked() || state.rounds > index + 1 {
             Ending::Finished
         } else if let Some(end) = state.end {

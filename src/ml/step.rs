@@ -102,10 +102,10 @@ impl Inner {
         inner
     }
 
-    /// Of one that is recorded; in the place of one before, where there was one.
-    pub(super) fn recorded(running: Running, place: Option<Box<Self>>) -> Box<Self> {
+    /// Of one that is recorded; in the room that one before has left, where there is any.
+    pub(super) fn recorded(running: Running, room: Option<Box<Self>>) -> Box<Self> {
         let inside = lock(&running.task).inside();
-        let mut inner = place.unwrap_or_else(|| Self::around(inside));
+        let mut inner = room.unwrap_or_else(|| Self::around(inside));
         (inner.inside, inner.running) = (inside, Some(running));
         inner
     }

@@ -32,17 +32,14 @@ impl<'j> Object<'j> {
     pub(super) fn plain(&mut self, name: &'static str, text: &str) {
         debug_assert!(is_plain(text), "{text}");
         self.name(name);
-        quoted(self.to, text);
+        quoted(self.to, text.as_bytes());
     }
 
     /// Adds an id.
     #[inline]
     pub(super) fn id(&mut self, name: &'static str, id: Id) {
         self.name(name);
-        self.to.reserve(38);
-        self.to.push(b'"');
-        self.to.extend_from_slice(&id.digits());
-        self.to.push(b'"');
+        quoted(self.to, &id.digits());
     }
 
     /// Adds a field whose JSON `write` appends, unless that fails.
@@ -94,7 +91,7 @@ impl<'j> Object<'j> {
         debug_assert!(is_plain(name), "{name}");
         self.separate();
         self.to.reserve(name.len() + 3);
-        quoted(self.to, name);
+        quoted(self.to, name.as_bytes());
         self.to.push(b':');
     }
 
@@ -121,10 +118,10 @@ fn is_plain(text: &str) -> bool {
 }
 
 #[inline(always)]
-fn quoted(to: &mut Vec<u8>, text: &str) {
+fn quoted(to: &mut Vec<u8>, text: &[u8]) {
     to.reserve(text.len() + 2);
     to.push(b'"');
-    to.extend_from_slice(text.as_bytes());
+    to.extend_from_slice(text);
     to.push(b'"');
 }
 

@@ -25,6 +25,7 @@ pub struct SiteSpec {
     pub crate_version: &'static str,
     pub commit: Option<&'static str>,
     pub module: &'static str,
+    /// Empty where records do not say where it is.
     pub file: &'static str,
     pub line: u32,
     pub column: u32,
@@ -75,11 +76,10 @@ pub(super) struct Sites {
     registered: Vec<&'static Site>,
     /// Those of places, by line and column; by zeros where records do not say it.
     places: BTreeMap<(u32, u32), Vec<&'static Site>>,
-    places_count: usize,
 }
 
 static SITES: RwLock<Sites> =
-    RwLock::new(Sites { registered: Vec::new(), places: BTreeMap::new(), places_count: 0 });
+    RwLock::new(Sites { registered: Vec::new(), places: BTreeMap::new() });
 
 impl Sites {
     fn of_place(&self, place: &CodePlace<'_>) -> Option<&'static Site> {
@@ -128,7 +128,8 @@ impl Site {
         let mut sites = SITES.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have come first.
         let known = sites.of_place(place);
-        if known.is_some() || sites.places_count >= MOST_PLACES {
+        let count = sites.places.values().map(Vec::len).sum::<usize>();
+        if known.is_some() || count >= MOST_PLACES {
             return known;
         }
         let (line, column) = place.key();
@@ -143,7 +144,6 @@ impl Site {
             ..SiteRecord::default()
         };
         let site = record.into_site();
-        sites.places_count += 1;
         sites.places.entry((line, column)).or_default().push(site);
         Some(site)
     }

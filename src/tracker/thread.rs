@@ -100,11 +100,12 @@ impl Sampler {
             false => self.shared.outgoing_if_free(),
         };
         let Some(mut outgoing) = outgoing else { return SHORTEST_LOOK };
-        outgoing.write(&self.shared);
         if wants_flush {
             let flushed = outgoing.flush(&self.shared);
             self.shared.lock().flush_error = flushed.err().map(|error| error.to_string());
         }
+        // What a flush found to tell goes along.
+        outgoing.write(&self.shared);
         outgoing.due_in()
     }
 
