@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::alerts::{Alert, AlertKind, Alerts, Level};
 use super::collector::{About, Reading};
 use super::device::Device;
-use super::entry::{Entry, Fields, Ring, Session};
+use super::entry::{Entry, Fields, Ring, Session, State};
 use super::health::Change;
 use super::phase::Phases;
 use super::statistics::TrackerStatistics;
@@ -329,19 +329,8 @@ impl Core {
             // Nothing comes after the end.
             return;
         }
-        let known = &self.devices[device];
-        let entry = Entry {
-            at_ns: self.clock.now(),
-            kind,
-            device: Arc::clone(&known.facts),
-            reading: Arc::clone(&known.last),
-            health: Arc::clone(&known.health),
-            change,
-            context,
-            metadata,
-            said: self.said.clone(),
-            tasks: Arc::clone(&self.tasks),
-        };
+        let (at_ns, state) = (self.clock.now(), self.state(device));
+        let entry = Entry { at_ns, kind, state, change, context, metadata };
         self.total_events += 1;
         if let Some(waiting) = &mut self.waiting {
             if waiting.len() < MOST_WAITING {
@@ -351,6 +340,31 @@ impl Core {
             }
         }
         self.ring.push(entry);
+    }
+
+    /// How things stand with a device now.
+    #[inline]
+    fn state(&mut self, device: usize) -> Arc<State> {
+        let Self { devices, said, tasks, .. } = self;
+        let known = &mut devices[device];
+        // Whatever changes is another one from then on.
+        let is_same = |state: &&Arc<State>| {
+            Arc::ptr_eq(&state.reading, &known.last)
+                && Arc::ptr_eq(&state.health, &known.health)
+                && Arc::ptr_eq(&state.tasks, tasks)
+                && state.said.as_ref().map(Arc::as_ptr) == said.as_ref().map(Arc::as_ptr)
+        };
+        if let Some(state) = known.state.as_ref().filter(is_same) {
+            return Arc::clone(state);
+        }
+        let state = State {
+            device: Arc::clone(&known.facts),
+            reading: Arc::clone(&known.last),
+            health: Arc::clone(&known.health),
+            said: said.clone(),
+            tasks: Arc::clone(tasks),
+        };
+        Arc::clone(known.state.insert(Arc::new(state)))
     }
 
     /// Hands out the events that are to be written, the oldest first, in exchange for room for more.

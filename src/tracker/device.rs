@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::collector::{About, Reading};
-use super::entry::DeviceFacts;
+use super::entry::{DeviceFacts, State};
 use super::health::{self, Change, Health};
 use super::watch::Watch;
 
@@ -13,6 +13,8 @@ pub(super) struct Device {
     pub(super) health: Arc<Health>,
     pub(super) watch: Watch,
     pub(super) last: Arc<Reading>,
+    /// How things stood when the last event about it came.
+    pub(super) state: Option<Arc<State>>,
     last_allocated: Option<u64>,
     pub(super) total: Option<u64>,
     pub(super) peak: u64,
@@ -41,6 +43,7 @@ impl Device {
             health: Arc::default(),
             watch: Watch::default(),
             last: Arc::default(),
+            state: None,
             last_allocated: None,
             total: None,
             peak: 0,

@@ -47,36 +47,42 @@ impl DeviceFacts {
 /// Values by name, each name once. Thousands of events are kept, and a map takes ten times as much.
 pub(super) type Fields = Arc<[(String, Value)]>;
 
-/// One event.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) at_ns: u64,
-    pub(super) kind: Arc<str>,
+/// How things stood when an event came: mostly as they did for the one before, so that most share it.
+#[derive(Debug)]
+pub(super) struct State {
     pub(super) device: Arc<DeviceFacts>,
     pub(super) reading: Arc<Reading>,
     pub(super) health: Arc<Health>,
-    pub(super) change: Option<i64>,
-    pub(super) context: Arc<str>,
-    /// What it says beside that.
-    pub(super) metadata: Fields,
     /// What the program said of itself at the time.
     pub(super) said: Option<Arc<Map<String, Value>>>,
     /// The innermost open task of each thread.
     pub(super) tasks: Arc<[Id]>,
 }
 
+/// One event.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) at_ns: u64,
+    pub(super) kind: Arc<str>,
+    pub(super) state: Arc<State>,
+    pub(super) change: Option<i64>,
+    pub(super) context: Arc<str>,
+    /// What it says beside that.
+    pub(super) metadata: Fields,
+}
+
 impl Entry {
     /// By how much the allocator's memory has changed, where that can be known.
     pub(super) fn change(&self) -> Option<i64> {
-        self.change.filter(|_| self.device.about.supported.allocated)
+        self.change.filter(|_| self.state.device.about.supported.allocated)
     }
 
     /// What all events of its device have in common, as long as the collector is as it is. Of a host it is said only once something is
     /// wrong: Stormlog does not say it at all there.
     pub(super) fn common(&self) -> Map<String, Value> {
-        let mut metadata = self.device.metadata.clone();
-        if !self.device.about.is_host() || self.health.status != HEALTHY {
-            self.health.put(&mut metadata);
+        let mut metadata = self.state.device.metadata.clone();
+        if !self.state.device.about.is_host() || self.state.health.status != HEALTHY {
+            self.state.health.put(&mut metadata);
         }
         metadata
     }
@@ -88,7 +94,7 @@ impl Entry {
 
     pub(super) fn to_event(&self, session: &Session) -> TelemetryEvent {
         let Reading { allocated, reserved, active, inactive, used, free, total, host, activity } =
-            *self.reading;
+            *self.state.reading;
         let mut metadata = self.common();
         if let Some(host) = host {
             host.put(&mut metadata);
@@ -96,14 +102,15 @@ impl Entry {
         if let Some(activity) = activity.filter(|_| &*self.kind == "sample") {
             activity.put(&mut metadata);
         }
-        if let Some(task) = self.tasks.first() {
+        if let Some(task) = self.state.tasks.first() {
             metadata.insert("task_id".to_owned(), task.to_string().into());
-            if self.tasks.len() > 1 {
-                let all = self.tasks.iter().map(|task| Value::from(task.to_string())).collect();
+            if self.state.tasks.len() > 1 {
+                let all =
+                    self.state.tasks.iter().map(|task| Value::from(task.to_string())).collect();
                 metadata.insert("open_task_ids".to_owned(), Value::Array(all));
             }
         }
-        for (name, value) in self.said.iter().flat_map(|said| said.iter()).chain(self.own()) {
+        for (name, value) in self.state.said.iter().flat_map(|said| said.iter()).chain(self.own()) {
             metadata.insert(name.clone(), value.clone());
         }
         let Identity { job_id, rank, local_rank, world_size } = session.identity.clone();
@@ -111,7 +118,7 @@ impl Entry {
             session_id: session.id.as_str().into(),
             timestamp_ns: self.at_ns,
             event_type: (*self.kind).into(),
-            collector: self.device.collector.as_str().into(),
+            collector: self.state.device.collector.as_str().into(),
             sampling_interval_ms: session.interval_ms,
             pid: i64::from(session.pid),
             host: session.host.as_str().into(),
@@ -119,7 +126,7 @@ impl Entry {
             rank,
             local_rank,
             world_size,
-            device_id: self.device.about.device_id,
+            device_id: self.state.device.about.device_id,
             allocator_allocated_bytes: allocated,
             allocator_reserved_bytes: reserved,
             allocator_active_bytes: active,

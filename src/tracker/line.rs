@@ -39,6 +39,8 @@ struct Form {
     /// The lengths of the names in it, and of those that other fields of ours may have: a bit each.
     lengths: u64,
     reading: Read,
+    kind: Told,
+    context: Told,
 }
 
 /// What the lines of all events between two samples have in common.
@@ -51,6 +53,24 @@ struct Read {
     after: Vec<u8>,
     /// The host's fields of the metadata.
     host: Vec<u8>,
+}
+
+/// A field that most events say as the one before did.
+#[derive(Debug, Default)]
+struct Told {
+    of: Option<Arc<str>>,
+    text: Vec<u8>,
+}
+
+impl Told {
+    fn take(&mut self, name: &str, text: &Arc<str>) {
+        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, text)) {
+            self.text.clear();
+            put(&mut self.text, name, &**text);
+            escape_line_ends(&mut self.text, 0);
+            self.of = Some(Arc::clone(text));
+        }
+    }
 }
 
 impl Lines {
@@ -67,7 +87,9 @@ impl Lines {
         let session = Arc::clone(&self.session);
         match self.form_of(entry) {
             Some(form) => {
-                form.reading.take(&entry.reading);
+                form.reading.take(&entry.state.reading);
+                form.kind.take("event_type", &entry.kind);
+                form.context.take("context", &entry.context);
                 sink.append_line(&entry.facts(&session.identity), |line| form.write(entry, line));
                 Ok(())
             }
@@ -78,9 +100,9 @@ impl Lines {
     /// The form of an event; none where it has to go the long way.
     fn form_of(&mut self, entry: &Entry) -> Option<&mut Form> {
         let forms = self.forms.as_mut()?;
-        let place = forms.iter().position(|form| Arc::ptr_eq(&form.device, &entry.device));
+        let place = forms.iter().position(|form| Arc::ptr_eq(&form.device, &entry.state.device));
         let at = match place {
-            Some(at) if Arc::ptr_eq(&forms[at].health, &entry.health) => at,
+            Some(at) if Arc::ptr_eq(&forms[at].health, &entry.state.health) => at,
             known => {
                 let form = Form::of(entry, &self.session)?;
                 match known {
@@ -99,7 +121,7 @@ impl Lines {
         let is_reserved = |name: &str| form.may_have(name) && entry.is_reserved(name);
         let is_long = is_blank(&entry.kind)
             || entry.metadata.iter().any(|(name, _)| is_reserved(name))
-            || entry.said.iter().any(|said| said.keys().any(|name| is_reserved(name)));
+            || entry.state.said.iter().any(|said| said.keys().any(|name| is_reserved(name)));
         (!is_long).then_some(form)
     }
 }
@@ -107,8 +129,8 @@ impl Lines {
 impl Entry {
     /// What it brings to the rollups of a sink.
     fn facts(&self, identity: &Identity) -> Facts<'_> {
-        let Reading { allocated, reserved, used, .. } = *self.reading;
-        let said = self.said.iter().flat_map(|said| said.iter());
+        let Reading { allocated, reserved, used, .. } = *self.state.reading;
+        let said = self.state.said.iter().flat_map(|said| said.iter());
         let (mut has_reason, mut dump) = (false, None);
         for (name, value) in said.chain(self.own()) {
             match name.as_str() {
@@ -123,7 +145,7 @@ impl Entry {
             rank: identity.rank,
             local_rank: identity.local_rank,
             world_size: identity.world_size,
-            device_id: self.device.about.device_id,
+            device_id: self.state.device.about.device_id,
             allocated,
             reserved,
             used,
@@ -134,7 +156,7 @@ impl Entry {
 
     /// Whether a name in an event's metadata is one that the tracker itself has something to say under.
     fn is_reserved(&self, name: &str) -> bool {
-        self.device.metadata.contains_key(name) || reserved().any(|reserved| reserved == name)
+        self.state.device.metadata.contains_key(name) || reserved().any(|reserved| reserved == name)
     }
 }
 
@@ -199,10 +221,11 @@ impl Form {
         for text in [&mut head, &mut middle, &mut metadata] {
             escape_line_ends(text, 0);
         }
-        let (device, health) = (Arc::clone(&entry.device), Arc::clone(&entry.health));
+        let (device, health) = (Arc::clone(&entry.state.device), Arc::clone(&entry.state.health));
         let lengths = reserved().map(length_of).chain(fields.keys().map(|name| length_of(name)));
         let lengths = lengths.fold(0, u64::bitor);
-        Some(Self { device, health, head, middle, metadata, lengths, reading: Read::default() })
+        let (reading, kind, context) = (Read::default(), Told::default(), Told::default());
+        Some(Self { device, health, head, middle, metadata, lengths, reading, kind, context })
     }
 
     /// Whether it may have a field of its own by this name. Most names of programs are shorter than any of ours.
@@ -214,27 +237,27 @@ impl Form {
     fn write(&self, entry: &Entry, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.head);
         put_value(to, &entry.at_ns);
-        put_text(to, "event_type", &entry.kind);
+        to.extend_from_slice(&self.kind.text);
         to.extend_from_slice(&self.middle);
         to.extend_from_slice(&self.reading.before);
         put(to, "allocator_change_bytes", &entry.change());
         to.extend_from_slice(&self.reading.after);
-        put_text(to, "context", &entry.context);
+        to.extend_from_slice(&self.context.text);
         to.extend_from_slice(b",\"metadata\":");
         to.extend_from_slice(&self.metadata);
         to.extend_from_slice(&self.reading.host);
-        if let Some(activity) = entry.reading.activity.filter(|_| &*entry.kind == "sample") {
+        if let Some(activity) = entry.state.reading.activity.filter(|_| &*entry.kind == "sample") {
             activity.numbers().for_each(|(name, number)| put(to, name, &number));
         }
-        if let Some(task) = entry.tasks.first() {
+        if let Some(task) = entry.state.tasks.first() {
             put(to, "task_id", task.text(&mut [0; 36]));
-            if entry.tasks.len() > 1 {
-                let all: Vec<String> = entry.tasks.iter().map(ToString::to_string).collect();
+            if entry.state.tasks.len() > 1 {
+                let all: Vec<String> = entry.state.tasks.iter().map(ToString::to_string).collect();
                 put(to, "open_task_ids", &all);
             }
         }
         let own = to.len();
-        if let Some(said) = &entry.said {
+        if let Some(said) = &entry.state.said {
             let is_told = |name: &str| entry.own().any(|(own, _)| own == name);
             put_fields(to, said.iter().filter(|(name, _)| !is_told(name)));
         }
@@ -266,13 +289,6 @@ fn put(to: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) {
     put_value(to, value);
 }
 
-/// A field that anybody may have written.
-fn put_text(to: &mut Vec<u8>, name: &str, text: &str) {
-    let start = to.len();
-    put(to, name, text);
-    escape_line_ends(to, start);
-}
-
 /// Nothing in an event can fail to become JSON.
 fn put_value(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     if serde_json::to_writer(&mut *to, value).is_err() {
@@ -290,6 +306,7 @@ mod tests {
     use super::*;
     use crate::events::{SessionStatus, SessionSummary, SinkOptions};
     use crate::record::Id;
+    use crate::tracker::entry::State;
     use crate::tracker::host_memory;
 
     static DEVICE: LazyLock<Arc<DeviceFacts>> =
@@ -369,14 +386,16 @@ mod tests {
             |(at_ns, kind, reading, change, context, (metadata, said, tasks))| Entry {
                 at_ns,
                 kind: kind.into(),
-                device: Arc::clone(&DEVICE),
-                reading: Arc::new(reading),
-                health: Arc::clone(&HEALTH),
+                state: Arc::new(State {
+                    device: Arc::clone(&DEVICE),
+                    reading: Arc::new(reading),
+                    health: Arc::clone(&HEALTH),
+                    said: (!said.is_empty()).then(|| Arc::new(said)),
+                    tasks: tasks.into_iter().map(Id::at).collect(),
+                }),
                 change,
                 context: context.into(),
                 metadata: metadata.into_iter().collect(),
-                said: (!said.is_empty()).then(|| Arc::new(said)),
-                tasks: tasks.into_iter().map(Id::at).collect(),
             },
         )
     }

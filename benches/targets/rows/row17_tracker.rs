@@ -27,7 +27,7 @@ const BARE: &str = "bare";
 const EVENTS: u32 = 5000;
 const FLUSHED: u32 = 50;
 /// Bytes of one of them.
-const LINE: usize = 960;
+const LINE: usize = 1106;
 const SECONDS: u64 = 3;
 const INTERVAL: Duration = Duration::from_millis(100);
 
