@@ -27,6 +27,8 @@ pub(super) struct Cursor {
     pub(super) read: u64,
     /// Where this look at the ring ends.
     until: u64,
+    /// Up to here the ring was made ready to be written to.
+    ready: usize,
     thread: Rc<Thread>,
     owners: u32,
     /// Where tasks began, or were added to, that may still be open: their events must stay until another place has
@@ -40,6 +42,7 @@ impl Cursor {
             ring,
             read: 0,
             until: 0,
+            ready: 0,
             thread: Rc::default(),
             owners: 0,
             beginnings: VecDeque::new(),
@@ -54,7 +57,20 @@ impl Cursor {
     /// Begins a look at what is there now; what part of the ring that is.
     pub(super) fn look(&mut self) -> f64 {
         self.until = self.ring.committed();
+        self.prepare();
         (self.until - self.read) as f64 / self.ring.capacity() as f64
+    }
+
+    /// Keeps ahead of the thread that writes to the ring, as long as that goes round it for the first time.
+    fn prepare(&mut self) {
+        let capacity = self.ring.capacity();
+        if self.ready < capacity {
+            let wanted = (self.until as usize).saturating_add(capacity / 4).min(capacity);
+            if wanted > self.ready {
+                self.ring.prepare(self.ready..wanted);
+                self.ready = wanted;
+            }
+        }
     }
 
     /// Hands out a part of what this look is at; whether there was anything. What comes of an event is that event's own

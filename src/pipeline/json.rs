@@ -8,6 +8,25 @@ use crate::record::Id;
 
 pub(super) type Done = serde_json::Result<()>;
 
+/// The name of a field, with all that stands between the value before it and its own.
+macro_rules! key {
+    ($name:literal) => {
+        $crate::pipeline::json::Key(concat!(",\"", $name, "\":"))
+    };
+}
+pub(super) use key;
+
+/// See [`key!`]. The name is one that needs no escaping.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key(pub(super) &'static str);
+
+impl Key {
+    /// The name alone.
+    pub(super) fn name(self) -> &'static str {
+        &self.0[2..self.0.len() - 2]
+    }
+}
+
 /// An object under construction, field by field.
 pub(super) struct Object<'j> {
     to: &'j mut Vec<u8>,
@@ -22,40 +41,67 @@ impl<'j> Object<'j> {
 
     /// Adds a field.
     #[inline]
-    pub(super) fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Done {
-        self.name(name);
+    pub(super) fn field<T: Serialize + ?Sized>(&mut self, key: Key, value: &T) -> Done {
+        self.key(key);
         serde_json::to_writer(&mut *self.to, value)
     }
 
     /// Adds a field of text that needs no escaping.
     #[inline]
-    pub(super) fn plain(&mut self, name: &'static str, text: &str) {
+    pub(super) fn plain(&mut self, key: Key, text: &str) {
         debug_assert!(is_plain(text), "{text}");
-        self.name(name);
-        quoted(self.to, text.as_bytes());
+        self.key(key);
+        quoted(self.to, text);
+    }
+
+    /// Adds a field of any text, most of which needs no escaping.
+    pub(super) fn text(&mut self, key: Key, text: &str) -> Done {
+        match is_plain(text) {
+            true => self.plain(key, text),
+            false => self.field(key, text)?,
+        }
+        Ok(())
     }
 
     /// Adds an id.
     #[inline]
-    pub(super) fn id(&mut self, name: &'static str, id: Id) {
-        self.name(name);
-        quoted(self.to, &id.digits());
+    pub(super) fn id(&mut self, key: Key, id: Id) {
+        self.key(key);
+        let mut quoted = [b'"'; 38];
+        quoted[1..37].copy_from_slice(&id.digits());
+        self.to.extend_from_slice(&quoted);
     }
 
     /// Adds a field whose JSON `write` appends, unless that fails.
-    pub(super) fn written(
-        &mut self,
-        name: &'static str,
-        write: impl FnOnce(&mut Vec<u8>) -> bool,
-    ) -> bool {
+    pub(super) fn written(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let (length, was_empty) = (self.to.len(), self.is_empty);
-        self.name(name);
+        self.key(key);
         let written = write(self.to);
         if !written {
             self.to.truncate(length);
             self.is_empty = was_empty;
         }
         written
+    }
+
+    /// Adds a field that is an object, whose fields `write` adds.
+    pub(super) fn object(&mut self, key: Key, write: impl FnOnce(&mut Object<'_>) -> Done) -> Done {
+        self.key(key);
+        let mut object = Object::new(self.to);
+        write(&mut object)?;
+        object.end();
+        Ok(())
+    }
+
+    /// Adds a field by any name, whose JSON `write` appends.
+    pub(super) fn named(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> Done) -> Done {
+        self.separate();
+        match is_plain(name) {
+            true => quoted(self.to, name),
+            false => serde_json::to_writer(&mut *self.to, name)?,
+        }
+        self.to.push(b':');
+        write(self.to)
     }
 
     /// Adds fields that were written before; see [`fields`].
@@ -85,14 +131,13 @@ impl<'j> Object<'j> {
         self.to.push(b'}');
     }
 
-    // Where the name is known when this is compiled, copying it takes a few instructions.
+    // Where the key is known when this is compiled, copying it takes a few instructions.
     #[inline(always)]
-    fn name(&mut self, name: &'static str) {
-        debug_assert!(is_plain(name), "{name}");
-        self.separate();
-        self.to.reserve(name.len() + 3);
-        quoted(self.to, name.as_bytes());
-        self.to.push(b':');
+    fn key(&mut self, key: Key) {
+        match std::mem::replace(&mut self.is_empty, false) {
+            true => self.to.extend_from_slice(&key.0.as_bytes()[1..]),
+            false => self.to.extend_from_slice(key.0.as_bytes()),
+        }
     }
 
     #[inline]
@@ -112,35 +157,68 @@ pub(super) fn fields(write: impl FnOnce(&mut Object<'_>) -> Done) -> String {
     }
 }
 
-/// Whether a text stands in JSON as it is.
+/// Whether a text stands in JSON as it is: it has no control character, no quote and no backslash.
 fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
+    let bytes = text.as_bytes();
+    match bytes.last_chunk() {
+        // The last eight may overlap those before.
+        Some(last) => bytes.as_chunks().0.iter().chain([last]).all(are_plain),
+        None => bytes.iter().all(|byte| *byte >= b' ' && *byte != b'"' && *byte != b'\\'),
+    }
+}
+
+/// The same of eight bytes at once.
+fn are_plain(bytes: &[u8; 8]) -> bool {
+    const EACH: u64 = u64::from_le_bytes([1; 8]);
+    // Not zero where a byte is less than the limit, which is at most 128.
+    let any_less = |word: u64, limit: u64| word.wrapping_sub(EACH * limit) & !word & (EACH << 7);
+    let any_equal = |word: u64, byte: u8| any_less(word ^ (EACH * u64::from(byte)), 1);
+    let word = u64::from_le_bytes(*bytes);
+    any_less(word, 32) | any_equal(word, b'"') | any_equal(word, b'\\') == 0
 }
 
 #[inline(always)]
-fn quoted(to: &mut Vec<u8>, text: &[u8]) {
+fn quoted(to: &mut Vec<u8>, text: &str) {
     to.reserve(text.len() + 2);
     to.push(b'"');
-    to.extend_from_slice(text);
+    to.extend_from_slice(text.as_bytes());
     to.push(b'"');
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_text_is_plain_where_json_writes_it_as_it_is(text in "[ -~\\x00-\\x1f\u{80}-\u{ff}\"\\\\]{0,20}") {
+            prop_assert_eq!(is_plain(&text), serde_json::to_string(&text).unwrap() == format!("\"{text}\""));
+        }
+    }
 
     #[test]
     fn what_was_written_before_becomes_part_of_an_object() {
         let shared = fields(|object| {
-            object.plain("id", "a-1");
-            object.field("name", "a\"b")
+            object.plain(key!("id"), "a-1");
+            object.field(key!("name"), "a\"b")
         });
         let mut text = Vec::new();
         let mut object = Object::new(&mut text);
         object.ready("");
         object.ready(&shared);
-        object.field("last", &[1, 2]).unwrap();
+        object.field(key!("last"), &[1, 2]).unwrap();
+        let inner = object.object(key!("inner"), |inner| {
+            inner.named("plain", |to| serde_json::to_writer(to, &1))?;
+            inner.named("\"", |to| serde_json::to_writer(to, &2))
+        });
+        inner.unwrap();
         object.end();
-        assert_eq!(String::from_utf8(text).unwrap(), r#"{"id":"a-1","name":"a\"b","last":[1,2]}"#);
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            r#"{"id":"a-1","name":"a\"b","last":[1,2],"inner":{"plain":1,"\"":2}}"#
+        );
+        assert_eq!(key!("last").name(), "last");
     }
 }

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::event::{Kind, u32_at, u64_at};
@@ -123,7 +124,13 @@ impl Ring {
         shared.capacity.store(capacity as u64, Ordering::Relaxed);
         shared.magic.store(MAGIC, Ordering::Relaxed);
         shared.state.store(OWNED, Ordering::Release);
+        ring.prepare(0..ring.capacity() / 8);
         ring
+    }
+
+    /// Has a part of the ring made ready to be written to.
+    pub(crate) fn prepare(&self, places: Range<usize>) {
+        self.memory.prepare(DATA + places.start..DATA + places.end);
     }
 
     fn shared(&self) -> &Shared {

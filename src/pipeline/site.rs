@@ -49,9 +49,7 @@ pub struct Site {
     number: AtomicU32,
     /// Its path, where that says more than its module and its name.
     function: OnceLock<Option<String>>,
-    /// What records say of it: its name, what kind of task it is, and where it is.
-    pub(super) activity: OnceLock<String>,
-    pub(super) subtype: OnceLock<String>,
+    /// How records say where it is.
     pub(super) code: OnceLock<String>,
 }
 
@@ -109,14 +107,7 @@ impl SiteSpec {
 impl Site {
     /// The site of an annotated function.
     pub const fn new(spec: SiteSpec) -> Self {
-        Self {
-            spec,
-            number: AtomicU32::new(0),
-            function: OnceLock::new(),
-            activity: OnceLock::new(),
-            subtype: OnceLock::new(),
-            code: OnceLock::new(),
-        }
+        Self { spec, number: AtomicU32::new(0), function: OnceLock::new(), code: OnceLock::new() }
     }
 
     /// The site of a place in the code; none where there are too many.

@@ -123,7 +123,7 @@ impl Task {
         Items(self.items.get(firsts.0[kind as usize] as usize..).unwrap_or_default())
     }
 
-    fn has(&self, kind: ItemKind) -> bool {
+    pub(super) fn has(&self, kind: ItemKind) -> bool {
         !self.since_first(kind).0.is_empty()
     }
 

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::event::{Ending, Item, ItemKind, Key, Marks, Measured, u32_at};
-use super::json::{self, Done, Object};
+use super::event::{Ending, ItemKind, Key, Marks, Measured, u32_at};
+use super::json::{self, Done, Object, key};
 use super::resources::Resources;
 use super::shed::Forgotten;
 use super::site::Site;
@@ -29,36 +29,29 @@ const FEW_VALUES: usize = 8;
 pub(super) struct Common {
     workflow: String,
     process: String,
-    activities: Repeated,
-    subtypes: Repeated,
-    groups: Repeated,
-    places: Repeated,
+    places: Places,
 }
 
-/// What tasks by hand and loops say of themselves, and how records say it, the last one first: few of them make many records.
+/// Where tasks by hand are, and how records say it, the last one first: few places make many records.
 #[derive(Debug, Default)]
-struct Repeated(RefCell<VecDeque<(Vec<u8>, String)>>);
+struct Places(RefCell<VecDeque<(Vec<u8>, String)>>);
 
-/// How much of that is kept.
-const MOST_REPEATED: usize = 64;
+impl Places {
+    /// How many are kept.
+    const MOST: usize = 64;
 
-impl Repeated {
-    /// Adds the field that is made of these bytes.
-    fn add(&self, record: &mut Object<'_>, of: &[u8], write: impl FnOnce(&mut Object<'_>) -> Done) {
+    /// Adds a place to a record.
+    fn add(&self, record: &mut Object<'_>, place: &[u8]) {
         let mut known = self.0.borrow_mut();
-        match known.iter().position(|(bytes, _)| *bytes == of) {
+        match known.iter().position(|(bytes, _)| *bytes == place) {
             Some(at) => known.swap(0, at),
             None => {
-                known.truncate(MOST_REPEATED - 1);
-                known.push_front((of.to_vec(), json::fields(write)));
+                known.truncate(Self::MOST - 1);
+                let told = json::fields(|record| record.field(key!("code"), &Place(place)));
+                known.push_front((place.to_vec(), told));
             }
         }
         record.ready(&known[0].1);
-    }
-
-    /// Adds a field that is text.
-    fn add_text(&self, record: &mut Object<'_>, name: &'static str, item: Item<'_>) {
-        self.add(record, item.payload, |record| record.field(name, item.text()));
     }
 }
 
@@ -73,25 +66,24 @@ impl Common {
         let Identity { rank, local_rank, world_size, job_id } = identity;
         Self {
             workflow: json::fields(|record| {
-                record.field("workflow_id", workflow_id)?;
-                record.field("campaign_id", campaign_id)
+                record.field(key!("workflow_id"), workflow_id)?;
+                record.field(key!("campaign_id"), campaign_id)
             }),
             process: json::fields(|record| {
-                record.field("hostname", hostname)?;
-                record.field("pid", &pid)?;
-                for (name, number) in
-                    [("rank", rank), ("local_rank", local_rank), ("world_size", world_size)]
-                {
+                record.field(key!("hostname"), hostname)?;
+                record.field(key!("pid"), &pid)?;
+                for (key, number) in [
+                    (key!("rank"), rank),
+                    (key!("local_rank"), local_rank),
+                    (key!("world_size"), world_size),
+                ] {
                     if let Some(number) = number {
-                        record.field(name, number)?;
+                        record.field(key, number)?;
                     }
                 }
-                job_id.iter().try_for_each(|job| record.field("job_id", job))
+                job_id.iter().try_for_each(|job| record.field(key!("job_id"), job))
             }),
-            activities: Repeated::default(),
-            subtypes: Repeated::default(),
-            groups: Repeated::default(),
-            places: Repeated::default(),
+            places: Places::default(),
         }
     }
 }
@@ -121,80 +113,60 @@ impl<'a> TaskView<'a> {
         let status = task.status();
         let mut record = Object::new(to);
         record.ready(r#""type":"task""#);
-        record.id("task_id", task.start.id);
+        record.id(key!("task_id"), task.start.id);
         record.ready(&common.workflow);
-        match task.all(ItemKind::Activity).next() {
-            Some(name) => common.activities.add_text(&mut record, "activity_id", name),
-            None => match task.site {
-                Some(site) => record
-                    .once(&site.activity, |record| record.field("activity_id", site.spec.name)),
-                None => record.field("activity_id", "unknown")?,
-            },
-        }
+        let name = task.text(ItemKind::Activity).or(site.map(|site| site.name));
+        record.text(key!("activity_id"), name.unwrap_or("unknown"))?;
         if let Some(parent) = task.start.parent {
-            record.id("parent_task_id", parent);
+            record.id(key!("parent_task_id"), parent);
         }
-        match task.all(ItemKind::Subtype).next() {
-            Some(name) => common.subtypes.add_text(&mut record, "subtype", name),
-            None => {
-                if let Some(site) = task.site {
-                    record.once(&site.subtype, |record| {
-                        site.spec.subtype.map_or(Ok(()), |name| record.field("subtype", name))
-                    });
-                }
-            }
+        if let Some(name) = task.text(ItemKind::Subtype).or(site.and_then(|site| site.subtype)) {
+            record.text(key!("subtype"), name)?;
         }
-        let tags: Vec<&str> = site
-            .map_or(&[][..], |site| site.tags)
-            .iter()
-            .copied()
-            .chain(task.all(ItemKind::Tag).map(|item| item.text()))
-            .collect();
-        if !tags.is_empty() {
-            record.field("tags", &tags)?;
+        let tags = site.map_or(&[][..], |site| site.tags);
+        if !tags.is_empty() || task.has(ItemKind::Tag) {
+            let said = task.all(ItemKind::Tag).map(|item| item.text());
+            record.field(key!("tags"), &tags.iter().copied().chain(said).collect::<Vec<_>>())?;
         }
-        if let Some(group) = task.all(ItemKind::Group).next() {
-            common.groups.add_text(&mut record, "group_id", group);
+        if let Some(group) = task.text(ItemKind::Group) {
+            record.text(key!("group_id"), group)?;
         }
         let values = Values::of(task);
-        for (name, kind) in [
-            ("used", ItemKind::Used),
-            ("generated", ItemKind::Generated),
-            ("custom_metadata", ItemKind::Metadata),
+        for (key, kind) in [
+            (key!("used"), ItemKind::Used),
+            (key!("generated"), ItemKind::Generated),
+            (key!("custom_metadata"), ItemKind::Metadata),
         ] {
-            if values.section(kind).next().is_some() {
-                let section = Section { path: name, kind, values: &values, notes: &notes };
-                record.field(name, &section)?;
-            }
+            values.write(&mut record, key, kind, &notes)?;
         }
-        record.field("started_at", &clock::seconds(task.start.wall_ns))?;
+        record.field(key!("started_at"), &clock::seconds(task.start.wall_ns))?;
         if let Some(end) = task.end {
             let duration = end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
             let ended_at = task.start.wall_ns.saturating_add(duration);
-            record.field("ended_at", &clock::seconds(ended_at))?;
-            record.field("duration_ns", &duration)?;
+            record.field(key!("ended_at"), &clock::seconds(ended_at))?;
+            record.field(key!("duration_ns"), &duration)?;
         }
-        record.plain("status", status.as_str());
+        record.plain(key!("status"), status.as_str());
         if let Some(end) = task.end {
             if end.ending == Ending::Dropped {
-                record.field("ended_early", &true)?;
+                record.field(key!("ended_early"), &true)?;
             }
             if status == Status::Error {
                 let failure = Failure { task, ending: end.ending };
-                record.field("stderr", &failure.sentence())?;
-                record.field("error", &failure)?;
+                record.field(key!("stderr"), &failure.sentence())?;
+                record.field(key!("error"), &failure)?;
             }
         }
         let inner = record.length();
         let captured = [
-            ("telemetry_at_start", ItemKind::TelemetryAtStart),
-            ("telemetry_at_end", ItemKind::TelemetryAtEnd),
+            (key!("telemetry_at_start"), ItemKind::TelemetryAtStart),
+            (key!("telemetry_at_end"), ItemKind::TelemetryAtEnd),
         ]
-        .map(|(name, kind)| {
+        .map(|(key, kind)| {
             let bytes = task.all(kind).next()?.payload;
-            let is_written = record.written(name, |to| Snapshot(bytes).write_json(to));
+            let is_written = record.written(key, |to| Snapshot(bytes).write_json(to));
             if !is_written {
-                notes.add(name.to_owned(), "it was damaged on its way to the store".into());
+                notes.add(key.name().to_owned(), "it was damaged on its way to the store".into());
             }
             is_written.then_some(bytes)
         });
@@ -202,7 +174,7 @@ impl<'a> TaskView<'a> {
         let measured = task.measured();
         if let Some(measured) = measured {
             let Measured { start_ns, end_ns, nested_ns, is_counted, .. } = measured;
-            record.field("capture", &Capture { start_ns, end_ns, nested_ns })?;
+            record.field(key!("capture"), &Capture { start_ns, end_ns, nested_ns })?;
             if !is_counted {
                 notes.add("resources".to_owned(), usage::UNAVAILABLE.into());
             }
@@ -222,25 +194,27 @@ impl<'a> TaskView<'a> {
                 None => None,
             };
             let used = Resources { measured, process, by_children, energy, child };
-            record.field("resources", &used)?;
+            record.field(key!("resources"), &used)?;
         }
         record.ready(&common.process);
         let thread = &task.thread;
-        record.ready(thread.json.get_or_init(|| json::fields(|it| it.field("thread", &**thread))));
+        record.ready(
+            thread.json.get_or_init(|| json::fields(|it| it.field(key!("thread"), &**thread))),
+        );
         match task.site {
             Some(site) => record.once(&site.code, |record| match site.spec.file {
                 "" => Ok(()),
-                _ => record.field("code", &Code(site)),
+                _ => record.field(key!("code"), &Code(site)),
             }),
             None => {
                 let place = task.all(ItemKind::Code).next().map_or(&[][..], |item| item.payload);
-                common.places.add(&mut record, place, |record| record.field("code", &Place(place)));
+                common.places.add(&mut record, place);
             }
         }
         let inner = inner..record.length();
         let hashes = Hashes::of(&values);
         if !hashes.is_empty() {
-            record.field("hashes", &hashes)?;
+            record.field(key!("hashes"), &hashes)?;
         }
         for item in task.all(ItemKind::Unavailable) {
             if let Key::Name(what) = item.key() {
@@ -263,7 +237,7 @@ impl<'a> TaskView<'a> {
         }
         let notes = notes.take();
         if !notes.is_empty() {
-            record.field("unavailable", &Pairs(&notes))?;
+            record.field(key!("unavailable"), &Pairs(&notes))?;
         }
         record.end();
         Ok(Layout { inner, captures, captured })
@@ -342,6 +316,27 @@ impl<'a> Values<'a> {
     fn section(&self, kind: ItemKind) -> impl Iterator<Item = &Entry<'a>> {
         self.0.iter().filter(move |entry| entry.kind == kind)
     }
+
+    /// Adds those of one kind to a record, if there are any.
+    fn write(
+        &self,
+        record: &mut Object<'_>,
+        key: json::Key,
+        kind: ItemKind,
+        notes: &Notes,
+    ) -> Done {
+        if self.section(kind).next().is_none() {
+            return Ok(());
+        }
+        record.object(key, |section| {
+            self.section(kind).try_for_each(|entry| {
+                let Entry { name, value, marks, .. } = *entry;
+                section.named(name, |to| {
+                    value.noting(&[key.name(), name], notes, marks.cut).write_json(to)
+                })
+            })
+        })
+    }
 }
 
 impl Entry<'_> {
@@ -355,29 +350,8 @@ impl Entry<'_> {
     }
 }
 
-/// The values of one section of a record, by name.
-struct Section<'a> {
-    path: &'static str,
-    kind: ItemKind,
-    values: &'a Values<'a>,
-    notes: &'a Notes,
-}
-
-impl Serialize for Section<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for entry in self.values.section(self.kind) {
-            let path = [self.path, entry.name];
-            map.serialize_entry(
-                entry.name,
-                &entry.value.noting(&path, self.notes, entry.marks.cut),
-            )?;
-        }
-        map.end()
-    }
-}
-
 /// `{used: {name: hash}, generated: {name: hash}}`
+#[derive(Default)]
 struct Hashes<'a> {
     used: Vec<(&'a str, String)>,
     generated: Vec<(&'a str, String)>,
@@ -385,17 +359,21 @@ struct Hashes<'a> {
 
 impl<'a> Hashes<'a> {
     fn of(values: &Values<'a>) -> Self {
+        let mut hashes = Self::default();
         let mut form = hash::Form::default();
-        let mut hashes = |kind: ItemKind| {
-            let known = values.section(kind).filter(|entry| !entry.marks.redacted);
-            known
-                .filter_map(|entry| {
-                    let hash = hash::of_captured(entry.value, entry.marks.cut, &mut form)?;
-                    Some((entry.name, hash))
-                })
-                .collect()
-        };
-        Self { used: hashes(ItemKind::Used), generated: hashes(ItemKind::Generated) }
+        for Entry { kind, name, value, marks } in &values.0 {
+            let known = match kind {
+                ItemKind::Used => &mut hashes.used,
+                ItemKind::Generated => &mut hashes.generated,
+                _ => continue,
+            };
+            if !marks.redacted
+                && let Some(hash) = hash::of_captured(*value, marks.cut, &mut form)
+            {
+                known.push((*name, hash));
+            }
+        }
+        hashes
     }
 
     fn is_empty(&self) -> bool {

@@ -66,10 +66,13 @@ pub fn is_secret_name(name: &str) -> bool {
     // The shortest of the usual names has five letters.
     bytes.len() >= 5
         && (0..bytes.len()).any(|at| {
-            // Most letters begin no secret name, and this runs for every field of every value.
-            matches!(bytes[at] | 0x20, b'a' | b'c' | b'p' | b's' | b't')
+            // This runs for every field of every value, and few of their segments begin as a secret name does.
+            let first = bytes[at] | 0x20;
+            matches!(first, b'a' | b'c' | b'p' | b's' | b't')
                 && starts_segment(bytes, at)
-                && NAMES.iter().any(|wanted| segments_match(bytes, at, wanted))
+                && NAMES.iter().any(|wanted| {
+                    wanted[0].as_bytes()[0] == first && segments_match(bytes, at, wanted)
+                })
         })
 }
 

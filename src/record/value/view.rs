@@ -137,6 +137,19 @@ pub(crate) struct Noting<'a, 'n> {
     cut: bool,
 }
 
+impl Noting<'_, '_> {
+    /// Appends the value as JSON.
+    pub(crate) fn write_json(&self, to: &mut Vec<u8>) -> serde_json::Result<()> {
+        let mut cursor = Cursor(self.value.bytes);
+        // Most values are numbers, for which a walk is a long way round.
+        match cursor.byte() {
+            tag::INT => serde_json::to_writer(to, &(cursor.u64() as i64)),
+            tag::UINT => serde_json::to_writer(to, &cursor.u64()),
+            _ => serde_json::to_writer(to, self),
+        }
+    }
+}
+
 impl Serialize for Noting<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let cursor = Cell::new(Cursor(self.value.bytes));
