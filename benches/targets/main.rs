@@ -14,6 +14,7 @@ mod clock;
 mod compare;
 mod measure;
 mod peers;
+mod processor;
 mod row;
 mod rows;
 mod table;

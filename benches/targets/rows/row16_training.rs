@@ -10,6 +10,7 @@ use runlore::settings::{LoopMode, Settings};
 use crate::clock::process_cpu_ns;
 use crate::measure::{Cases, Report, median};
 use crate::peers::{ours, telemetry};
+use crate::processor;
 use crate::row::{Bound, Contender, Line, ROUNDS, Row, Unit, Value};
 
 #[path = "../../../examples/training.rs"]
@@ -73,9 +74,10 @@ const SLICES: usize = 4;
 /// them elsewhere. By how many bytes they move, and where that begins again.
 const SHIFT: usize = 1040;
 const SHIFTS: usize = 8192;
-/// Processes that train each way, and what tells one of them which.
+/// Processes that train each way, and what tells one of them which, and where.
 const PROCESSES: usize = 40;
 const ONE_PROCESS: &str = "RUNLORE_BENCH_ONE_PROCESS";
+const PROCESSOR: &str = "RUNLORE_BENCH_PROCESSOR";
 
 /// Settings of this process; no forward passes, for the loops are what is measured.
 fn configure(change: impl FnOnce(&mut Settings)) {
@@ -125,7 +127,8 @@ fn off(report: &mut Report) {
 }
 
 /// Pairs of processes, one of them recording, that train in turn, a slice at a time. What others do on the machine changes from second
-/// to second by more than the loops cost, so that a slice is compared with the one beside it and with no other.
+/// to second, and from processor to processor, by more than the loops cost: so a slice is compared with the one beside it and with no other,
+/// and both train on the same processor. The thread that writes records is free to use another.
 fn trained(report: &mut Report) {
     if let Some(way) = std::env::var_os(ONE_PROCESS) {
         return train_when_told(way == BARE);
@@ -157,7 +160,8 @@ impl Trainer {
         let folder = format!("{way}-{number}");
         std::fs::create_dir(&folder).expect("a folder for the process");
         let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-        command.args(std::env::args_os().skip(1)).env(ONE_PROCESS, way).current_dir(folder);
+        command.args(std::env::args_os().skip(1)).current_dir(folder);
+        command.env(ONE_PROCESS, way).env(PROCESSOR, number.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("the process starts");
         let told = BufReader::new(process.stdout.take().expect("its output is a pipe"));
@@ -192,6 +196,8 @@ fn train_when_told(is_bare: bool) {
         }
     });
     let run = ours::to_jsonl();
+    let processor = std::env::var(PROCESSOR).ok().and_then(|number| number.parse().ok());
+    processor::stay_on(processor.expect("the number of a processor"));
     for line in stdin().lines() {
         let shift: usize = line.expect("a line").parse().expect("a number of bytes");
         let shift = vec![0_u8; shift];
