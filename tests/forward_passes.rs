@@ -191,6 +191,46 @@ fn layers_that_are_applied_are_seen_too() {
 }
 
 #[test]
+fn layers_that_are_told_whether_they_train_are_seen_too() {
+    struct Dropout;
+    impl Dropout {
+        fn forward_t(&self, x: &Matrix, train: bool) -> Matrix {
+            Matrix {
+                data: x.data.iter().map(|it| if train { it / 2.0 } else { *it }).collect(),
+                ..x.clone()
+            }
+        }
+    }
+    impl Matrix {
+        fn apply_t(&self, layer: &Dropout, train: bool) -> Matrix {
+            layer.forward_t(self, train)
+        }
+    }
+    struct Model {
+        first: Dropout,
+        second: Dropout,
+    }
+    impl Model {
+        #[telemetry_forward]
+        fn forward_t(&self, x: &Matrix, train: bool) -> Matrix {
+            self.first.forward_t(x, train).apply_t(&self.second, train)
+        }
+    }
+    let store = record(|| {
+        let y = Model { first: Dropout, second: Dropout }.forward_t(&x(), true);
+        assert_eq!(y.data, [0.25; 12]);
+    });
+    insta::assert_snapshot!(tree(&store), @"
+    Model  FINISHED
+    ├─ first  FINISHED
+    └─ second  FINISHED
+    ");
+    for layer in ["first", "second"] {
+        assert_eq!(the(&store, layer).subtype.as_deref(), Some("child_forward"));
+    }
+}
+
+#[test]
 fn a_call_is_evaluated_as_without_the_attribute() {
     use std::cell::RefCell;
     thread_local!(static DONE: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) });

@@ -23,14 +23,15 @@ pub(crate) fn with(name: &str, packages: &[&str]) -> Option<PathBuf> {
     fs::create_dir_all(target).unwrap();
     let lock = File::create(target.join(format!("{name}.lock"))).unwrap();
     lock.lock().unwrap();
-    if !is_ready.exists() {
+    let wanted = packages.join("\n");
+    if !fs::read_to_string(&is_ready).is_ok_and(|made| made == wanted) {
         let mut venv = Command::new(system);
         venv.args(["-m", "venv", "--clear"]).arg(&home);
         succeeded("python -m venv", &venv.output().unwrap());
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet"]).args(packages);
         succeeded("pip install", &pip.output().unwrap());
-        fs::write(&is_ready, packages.join("\n")).unwrap();
+        fs::write(&is_ready, wanted).unwrap();
     }
     Some(python)
 }

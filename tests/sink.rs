@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use runlore::events::{
     self, Problem, SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent,
@@ -274,6 +274,25 @@ fn what_is_flushed_is_on_disk_or_the_error_says_why_not() {
     let loaded = events::load(&folder).unwrap();
     let texts = loaded.sessions[0].events.iter().filter_map(|event| event.context.as_deref());
     assert_eq!(texts.filter(|text| *text == "second").count(), 1);
+}
+
+#[test]
+fn what_waits_is_on_disk_after_the_time_that_was_set() {
+    let parent = TempDir::new().unwrap();
+    let folder = parent.path().join("sink");
+    let options = SinkOptions { flush_every: Duration::from_millis(50), ..SinkOptions::default() };
+    let tracker =
+        Tracker::builder().interval(Duration::from_secs(3600)).sink_with(&folder, options);
+    let tracker = tracker.start().unwrap();
+    tracker.event("note", "nobody flushes", [("number", 1)]);
+    let segment = folder.join("segment-000001.jsonl");
+    let is_there = || fs::read_to_string(&segment).unwrap_or_default().contains("nobody flushes");
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !is_there() {
+        assert!(Instant::now() < patience, "one event is fewer than a flush is due for");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(tracker);
 }
 
 #[test]

@@ -157,6 +157,7 @@ fn alerts_reach_callbacks_the_cleanup_and_the_flight_recorder() {
     for _ in 0..2 {
         assert!(tracker.failed(&std::io::Error::other("out of memory")));
     }
+    let seen = tracker.events();
     let stopped = tracker.stop();
     let expected = [
         (Level::Warning, AlertKind::Memory),
@@ -166,6 +167,9 @@ fn alerts_reach_callbacks_the_cleanup_and_the_flight_recorder() {
     ];
     assert_eq!(*told.lock().unwrap(), expected);
     assert_eq!(cleaned.load(Ordering::Relaxed), 1);
+    assert_eq!(kinds(&seen).iter().filter(|kind| **kind == "cleanup").count(), 1);
+    let cleanup = &seen.iter().find(|event| event.event_type == "cleanup").unwrap().metadata;
+    assert!(cleanup["alert"] == "memory" && cleanup["succeeded"] == true, "{cleanup:?}");
     assert_eq!(stopped.statistics.alert_count, 4);
 
     let dumps = fs::read_dir(folder.path().join("dumps")).unwrap().flatten();

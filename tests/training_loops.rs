@@ -29,7 +29,7 @@ impl std::error::Error for Diverged {}
 /// Runs `work` in a workflow of its own and returns what was recorded.
 fn trained(work: impl FnOnce(&WorkflowRun)) -> MemoryStore {
     let store = recorded(work);
-    check_times_and_links(&store);
+    check_times_and_links(&store.tasks());
     store
 }
 
@@ -43,11 +43,10 @@ fn recorded(work: impl FnOnce(&WorkflowRun)) -> MemoryStore {
 }
 
 /// However an iteration was left, it began before it ended, inside the task above it.
-fn check_times_and_links(store: &MemoryStore) {
+pub(crate) fn check_times_and_links(tasks: &[TaskObject]) {
     // The clock of the day is adjusted meanwhile; durations are by another.
     const ADJUSTED: f64 = 0.1;
-    let tasks = store.tasks();
-    for task in &tasks {
+    for task in tasks {
         let times = |task: &TaskObject| (task.started_at.unwrap(), task.ended_at.unwrap());
         let (start, end) = times(task);
         assert!(start <= end, "{}", task.name());

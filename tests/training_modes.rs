@@ -7,6 +7,7 @@ use runlore::store::jsonl::{self, Loaded};
 use runlore::{task, workflow};
 
 use crate::support::{child, expect_success, is_child};
+use crate::training_loops::check_times_and_links;
 
 #[test]
 fn child_process() {
@@ -67,6 +68,11 @@ fn default_measures_an_iteration_as_any_task() {
     for batch in named(&loaded, "train_batch_iteration") {
         assert!(is_measured(batch) && batch.resources.is_some() && batch.capture.is_some());
     }
+    let loaded = recorded(&[("ML__EPOCH_LOOP", "default")]);
+    assert!(named(&loaded, "train_batch_iteration").iter().all(|task| !is_measured(task)));
+    let epochs = named(&loaded, "epochs_loop_iteration");
+    assert_eq!(epochs.len(), 5);
+    assert!(epochs.iter().all(|epoch| is_measured(epoch) && epoch.resources.is_some()));
 }
 
 #[test]
@@ -103,6 +109,9 @@ fn epochs_are_recorded_at_every_so_many() {
         let parent = batch.parent_task_id.as_ref().unwrap();
         assert!(epochs.iter().any(|epoch| epoch.task_id == *parent));
     }
+    check_times_and_links(&loaded.tasks);
+    let starts: Vec<_> = epochs.iter().map(|epoch| epoch.started_at.unwrap()).collect();
+    assert!(starts.is_sorted(), "{starts:?}");
     let forwards = named(&loaded, "forward");
     assert_eq!(forwards.len(), 10, "ordinary tasks are not");
     assert_eq!(forwards.iter().filter(|task| task.parent_task_id.is_none()).count(), 4);

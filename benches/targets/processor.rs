@@ -3,8 +3,8 @@
 
 use std::mem::size_of_val;
 
-/// Keeps the calling thread on one of the processors that it may use: of all numbers, every other one is the next. Threads that it has
-/// started before go where they like.
+/// Keeps the calling thread on one of the processors that it may use: the one of this number, counted round and round. Threads that it
+/// has started before go where they like.
 pub(crate) fn stay_on(number: usize) {
     // SAFETY: a set of processors is plain numbers, for which zeros are none.
     let (mut may, mut only): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };

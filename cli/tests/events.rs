@@ -237,6 +237,55 @@ fn a_process_that_has_ended_is_not_tracked() {
     assert_eq!(said, expected);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_is_tracked_until_it_ends_and_what_was_asked_for_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, dumps) = (folder.path().join("events"), folder.path().join("dumps"));
+    let mut child = std::process::Command::new("sleep").arg("1").spawn().unwrap();
+    let pid = child.id().to_string();
+    let args = ["events", "track", "--interval", "0.02", "--warning", "0.0000001", "--critical"];
+    let output = runlore()
+        .args(args)
+        .args(["0.0000002", "--format", "jsonl", "--pid", &pid, "--output"])
+        .arg(&file)
+        .arg("--dumps")
+        .arg(&dumps)
+        .output()
+        .unwrap();
+    child.wait().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("CRITICAL: "), "{told}");
+    let events = runlore_events(&file);
+    let count = |kind: &str| events.iter().filter(|event| event.event_type == kind).count();
+    assert!(count("sample") > 1 && count("critical") == 1, "{events:?}");
+    assert_eq!(events.last().map(|event| &*event.event_type), Some("stop"));
+
+    // What the flight recorder leaves is opened by whatever opens events.
+    let dump = fs::read_dir(&dumps).unwrap().next().unwrap().unwrap().path();
+    let picture = folder.path().join("dump.svg");
+    let converted = folder.path().join("dump.csv");
+    for (command, more) in [
+        ("validate", vec![]),
+        ("sessions", vec![]),
+        ("stats", vec![]),
+        ("analyze", vec![]),
+        ("convert", vec![converted.to_str().unwrap(), "--schema", "4"]),
+        ("timeline", vec!["--output", picture.to_str().unwrap()]),
+    ] {
+        let output = runlore().args(["events", command]).arg(&dump).args(more).output().unwrap();
+        // Of a session that was cut short that is told, and 2 says that something was found.
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{command}: {output:?}");
+    }
+    assert!(!runlore_events_of(&converted).is_empty());
+    assert!(fs::read_to_string(&picture).unwrap().contains("<svg"));
+}
+
+fn runlore_events_of(path: &Path) -> Vec<runlore::events::TelemetryEvent> {
+    runlore::events::load(path).unwrap().sessions.into_iter().next().unwrap().events
+}
+
 fn runlore_events(path: &Path) -> Vec<runlore::events::TelemetryEvent> {
     let loaded = runlore::events::load(path).unwrap();
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);

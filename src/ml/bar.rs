@@ -37,6 +37,10 @@ mod with_indicatif {
         items: AtomicU64,
     }
 
+    /// What it looks like where the number of rounds is known, and where it is not.
+    const COUNTED: &str = "{prefix} {wide_bar} {pos}/{len} {per_sec}{msg} {eta} left";
+    const UNCOUNTED: &str = "{prefix} {spinner} {pos} {per_sec}{msg}";
+
     /// Loops in loops have one bar below the other.
     fn all() -> &'static MultiProgress {
         static ALL: OnceLock<MultiProgress> = OnceLock::new();
@@ -51,11 +55,8 @@ mod with_indicatif {
 
         fn new(title: &str, (least, most): (usize, Option<usize>)) -> Self {
             let (bar, template) = match most.filter(|most| *most == least) {
-                Some(rounds) => (
-                    ProgressBar::new(rounds as u64),
-                    "{prefix} {wide_bar} {pos}/{len} {per_sec}{msg} {eta} left",
-                ),
-                None => (ProgressBar::new_spinner(), "{prefix} {spinner} {pos} {per_sec}{msg}"),
+                Some(rounds) => (ProgressBar::new(rounds as u64), COUNTED),
+                None => (ProgressBar::new_spinner(), UNCOUNTED),
             };
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
@@ -98,8 +99,16 @@ mod with_indicatif {
             sized.add_items(32);
             assert_eq!((sized.bar.position(), sized.bar.length()), (1, Some(4)));
             assert_eq!(sized.items.load(Ordering::Relaxed), 32);
+            assert!(sized.bar.message().ends_with(" items/s"), "{}", sized.bar.message());
             assert_eq!(Bar::new("stream", (0, None)).bar.length(), None);
             assert_eq!(Bar::new("filtered", (0, Some(9))).bar.length(), None);
+        }
+
+        #[test]
+        fn a_bar_looks_like_something() {
+            for template in [COUNTED, UNCOUNTED] {
+                ProgressStyle::with_template(template).unwrap();
+            }
         }
     }
 }

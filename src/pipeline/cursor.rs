@@ -28,7 +28,7 @@ pub(super) struct Cursor {
     /// Where this look at the ring ends.
     until: u64,
     /// Up to here the ring was made ready to be written to.
-    ready: usize,
+    ready: u64,
     thread: Rc<Thread>,
     owners: u32,
     /// Where tasks began, or were added to, that may still be open: their events must stay until another place has
@@ -61,15 +61,14 @@ impl Cursor {
         (self.until - self.read) as f64 / self.ring.capacity() as f64
     }
 
-    /// Keeps ahead of the thread that writes to the ring, as long as that goes round it for the first time.
+    /// Keeps ahead of the thread that writes to the ring, by twice as much as came since the last look, until it has been round it once.
     fn prepare(&mut self) {
-        let capacity = self.ring.capacity();
-        if self.ready < capacity {
-            let wanted = (self.until as usize).saturating_add(capacity / 4).min(capacity);
-            if wanted > self.ready {
-                self.ring.prepare(self.ready..wanted);
-                self.ready = wanted;
-            }
+        let capacity = self.ring.capacity() as u64;
+        let ahead = (2 * (self.until - self.read)).min(capacity / 4);
+        let wanted = self.until.saturating_add(ahead).min(capacity);
+        if wanted > self.ready {
+            self.ring.prepare(self.ready as usize..wanted as usize);
+            self.ready = wanted;
         }
     }
 

@@ -11,16 +11,26 @@ pub(super) type Done = serde_json::Result<()>;
 /// The name of a field, with all that stands between the value before it and its own.
 macro_rules! key {
     ($name:literal) => {
-        $crate::pipeline::json::Key(concat!(",\"", $name, "\":"))
+        const { $crate::pipeline::json::FieldKey::new(concat!(",\"", $name, "\":")) }
     };
 }
 pub(super) use key;
 
-/// See [`key!`]. The name is one that needs no escaping.
+/// See [`key!`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Key(pub(super) &'static str);
+pub(super) struct FieldKey(&'static str);
 
-impl Key {
+impl FieldKey {
+    /// Refuses names that would need escaping, when it is compiled.
+    pub(super) const fn new(key: &'static str) -> Self {
+        let (bytes, mut at) = (key.as_bytes(), 2);
+        while at < bytes.len() - 2 {
+            assert!(bytes[at].is_ascii_lowercase() || bytes[at] == b'_', "a plain name");
+            at += 1;
+        }
+        Self(key)
+    }
+
     /// The name alone.
     pub(super) fn name(self) -> &'static str {
         &self.0[2..self.0.len() - 2]
@@ -41,21 +51,21 @@ impl<'j> Object<'j> {
 
     /// Adds a field.
     #[inline]
-    pub(super) fn field<T: Serialize + ?Sized>(&mut self, key: Key, value: &T) -> Done {
+    pub(super) fn field<T: Serialize + ?Sized>(&mut self, key: FieldKey, value: &T) -> Done {
         self.key(key);
         serde_json::to_writer(&mut *self.to, value)
     }
 
     /// Adds a field of text that needs no escaping.
     #[inline]
-    pub(super) fn plain(&mut self, key: Key, text: &str) {
+    pub(super) fn plain(&mut self, key: FieldKey, text: &str) {
         debug_assert!(is_plain(text), "{text}");
         self.key(key);
         quoted(self.to, text);
     }
 
     /// Adds a field of any text, most of which needs no escaping.
-    pub(super) fn text(&mut self, key: Key, text: &str) -> Done {
+    pub(super) fn text(&mut self, key: FieldKey, text: &str) -> Done {
         match is_plain(text) {
             true => self.plain(key, text),
             false => self.field(key, text)?,
@@ -65,7 +75,7 @@ impl<'j> Object<'j> {
 
     /// Adds an id.
     #[inline]
-    pub(super) fn id(&mut self, key: Key, id: Id) {
+    pub(super) fn id(&mut self, key: FieldKey, id: Id) {
         self.key(key);
         let mut quoted = [b'"'; 38];
         quoted[1..37].copy_from_slice(&id.digits());
@@ -73,7 +83,11 @@ impl<'j> Object<'j> {
     }
 
     /// Adds a field whose JSON `write` appends, unless that fails.
-    pub(super) fn written(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+    pub(super) fn written(
+        &mut self,
+        key: FieldKey,
+        write: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) -> bool {
         let (length, was_empty) = (self.to.len(), self.is_empty);
         self.key(key);
         let written = write(self.to);
@@ -85,7 +99,11 @@ impl<'j> Object<'j> {
     }
 
     /// Adds a field that is an object, whose fields `write` adds.
-    pub(super) fn object(&mut self, key: Key, write: impl FnOnce(&mut Object<'_>) -> Done) -> Done {
+    pub(super) fn object(
+        &mut self,
+        key: FieldKey,
+        write: impl FnOnce(&mut Object<'_>) -> Done,
+    ) -> Done {
         self.key(key);
         let mut object = Object::new(self.to);
         write(&mut object)?;
@@ -133,7 +151,7 @@ impl<'j> Object<'j> {
 
     // Where the key is known when this is compiled, copying it takes a few instructions.
     #[inline(always)]
-    fn key(&mut self, key: Key) {
+    fn key(&mut self, key: FieldKey) {
         match std::mem::replace(&mut self.is_empty, false) {
             true => self.to.extend_from_slice(&key.0.as_bytes()[1..]),
             false => self.to.extend_from_slice(key.0.as_bytes()),
@@ -193,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_is_plain_where_json_writes_it_as_it_is(text in "[ -~\\x00-\\x1f\u{80}-\u{ff}\"\\\\]{0,20}") {
+        fn a_text_is_plain_where_json_writes_it_as_it_is(text in "[ -~\\x00-\\x1f\\x7f\u{80}-\u{ff}€\u{2028}🦀\"\\\\]{0,20}") {
             prop_assert_eq!(is_plain(&text), serde_json::to_string(&text).unwrap() == format!("\"{text}\""));
         }
     }

@@ -27,8 +27,10 @@ impl Memory {
     pub(crate) fn prepare(&self, bytes: Range<usize>) {
         #[cfg(target_os = "linux")]
         {
-            const PAGE: usize = 4096;
-            let start = bytes.start.min(self.length) / PAGE * PAGE;
+            // SAFETY: to ask for the size of a page has no preconditions.
+            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            let page = usize::try_from(page).map_or(4096, |page| page.max(1));
+            let start = bytes.start.min(self.length) / page * page;
             let length = bytes.end.min(self.length).saturating_sub(start);
             // SAFETY: the pages lie inside the block, and making them ready changes nothing in them.
             unsafe {
@@ -115,6 +117,47 @@ impl Drop for Memory {
         if let Ok(layout) = std::alloc::Layout::from_size_align(self.length, Self::PAGE) {
             // SAFETY: the block was allocated with this layout and is freed once.
             unsafe { std::alloc::dealloc(self.start.as_ptr(), layout) };
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// How many of the first pages are in memory.
+    fn ready(memory: &Memory, pages: usize) -> usize {
+        let mut are_there = vec![0_u8; pages];
+        let length = pages * 4096;
+        // SAFETY: so many pages are mapped, and there is a byte for each.
+        let asked =
+            unsafe { libc::mincore(memory.start().cast(), length, are_there.as_mut_ptr().cast()) };
+        assert_eq!(asked, 0);
+        are_there.iter().filter(|page| **page & 1 != 0).count()
+    }
+
+    #[test]
+    fn pages_are_there_before_they_are_written_to_and_hold_what_they_held() {
+        // SAFETY: see `prepare`.
+        if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } != 4096 {
+            return;
+        }
+        let file = tempfile::tempfile().unwrap();
+        for memory in [Memory::new(16 * 4096).unwrap(), Memory::of_file(&file, 16 * 4096).unwrap()]
+        {
+            // SAFETY: the block is longer than that, and nobody else has it.
+            unsafe { memory.start().add(5000).write(7) };
+            let before = ready(&memory, 16);
+            memory.prepare(4096 + 1..8 * 4096);
+            let after = ready(&memory, 16);
+            assert!(before < 8 && (7..16).contains(&after), "{before}, then {after} of 16");
+            memory.prepare(0..usize::MAX);
+            assert_eq!(ready(&memory, 16), 16);
+            // SAFETY: as above.
+            assert_eq!(
+                unsafe { [memory.start().add(5000).read(), memory.start().add(9000).read()] },
+                [7, 0]
+            );
         }
     }
 }

@@ -124,7 +124,6 @@ impl Ring {
         shared.capacity.store(capacity as u64, Ordering::Relaxed);
         shared.magic.store(MAGIC, Ordering::Relaxed);
         shared.state.store(OWNED, Ordering::Release);
-        ring.prepare(0..ring.capacity() / 8);
         ring
     }
 

@@ -14,6 +14,9 @@ use crate::context::Number;
 /// When half the budget is spent, new rings are smaller, so that thousands of threads still get one.
 const SMALL_RING: usize = 16 << 10;
 
+/// What part of a ring is made ready for its first events: one of so many.
+const FIRST_PART: usize = 32;
+
 /// Every ring there is, the oldest first. Held for a moment only, by threads that want a ring and by the writer.
 static RINGS: Mutex<Vec<&'static Ring>> = Mutex::new(Vec::new());
 /// How many rings were ever made, so that the writer sees new ones without the lock.
@@ -166,8 +169,10 @@ fn allocate(home: Home) -> Result<Option<&'static Ring>, Gone> {
         MADE.store(number, Ordering::Release);
         Some(ring)
     });
-    if !matches!(made, Some(Some(_))) {
-        SPENT.fetch_sub(size, Ordering::Relaxed);
+    match made {
+        // Where nobody else waits for it.
+        Some(Some(ring)) => ring.prepare(0..ring.capacity() / FIRST_PART),
+        _ => _ = SPENT.fetch_sub(size, Ordering::Relaxed),
     }
     made.ok_or(Gone)
 }

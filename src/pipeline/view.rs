@@ -1,4 +1,4 @@
-//! A paired START and END as a record, written field by field into any format.
+//! A paired START and END as a record in JSON, written field by field.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::event::{Ending, ItemKind, Key, Marks, Measured, u32_at};
-use super::json::{self, Done, Object, key};
+use super::json::{self, Done, FieldKey, Object, key};
 use super::resources::Resources;
 use super::shed::Forgotten;
 use super::site::Site;
@@ -318,13 +318,7 @@ impl<'a> Values<'a> {
     }
 
     /// Adds those of one kind to a record, if there are any.
-    fn write(
-        &self,
-        record: &mut Object<'_>,
-        key: json::Key,
-        kind: ItemKind,
-        notes: &Notes,
-    ) -> Done {
+    fn write(&self, record: &mut Object<'_>, key: FieldKey, kind: ItemKind, notes: &Notes) -> Done {
         if self.section(kind).next().is_none() {
             return Ok(());
         }

@@ -44,6 +44,16 @@ const NAMES: &[&[&str]] = &[
     &["private", "key"],
 ];
 
+/// The letters that they begin with, a bit each.
+const FIRST_LETTERS: u32 = {
+    let (mut letters, mut at) = (0, 0);
+    while at < NAMES.len() {
+        letters |= 1 << (NAMES[at][0].as_bytes()[0] - b'a');
+        at += 1;
+    }
+    letters
+};
+
 /// Whether values under this name are secrets.
 ///
 /// ```
@@ -68,7 +78,8 @@ pub fn is_secret_name(name: &str) -> bool {
         && (0..bytes.len()).any(|at| {
             // This runs for every field of every value, and few of their segments begin as a secret name does.
             let first = bytes[at] | 0x20;
-            matches!(first, b'a' | b'c' | b'p' | b's' | b't')
+            first.is_ascii_lowercase()
+                && FIRST_LETTERS >> (first - b'a') & 1 != 0
                 && starts_segment(bytes, at)
                 && NAMES.iter().any(|wanted| {
                     wanted[0].as_bytes()[0] == first && segments_match(bytes, at, wanted)

@@ -30,7 +30,9 @@ pub(crate) fn report(package: &str, script: &str, arguments: &[&str], report: &m
 }
 
 fn python_with(package: &str) -> Option<PathBuf> {
-    let home = scratch().join(package.replace("==", "-").replace(['[', ']'], "-"));
+    let name = package.replace("==", "-").replace(['[', ']'], "-");
+    // The tests have environments of such names in the same folder, with other packages.
+    let home = scratch().join(format!("python-{name}"));
     let python = home.join("bin/python");
     let is_ready = home.join("is-ready");
     if !is_ready.exists() {

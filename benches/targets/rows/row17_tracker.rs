@@ -1,9 +1,10 @@
 //! Row 17: the tracker, its sink and the counting allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::fs::File;
+use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::Write as _;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::thread;
 use std::time::Duration;
@@ -26,8 +27,6 @@ const BARE: &str = "bare";
 /// Events that go into a sink, how many of them are flushed together, and seconds of sampling.
 const EVENTS: u32 = 5000;
 const FLUSHED: u32 = 50;
-/// Bytes of one of them.
-const LINE: usize = 1106;
 const SECONDS: u64 = 3;
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -131,7 +130,8 @@ fn sunk_plainly(report: &mut Report) {
     sink(false, PLAIN, report);
 }
 
-fn sink(rollups: bool, case: &str, report: &mut Report) {
+/// A tracker that has taken its first sample and takes no other, with a sink.
+fn into_sink(rollups: bool) -> Tracker {
     let flush_events = 2 * FLUSHED as usize;
     let options = SinkOptions { rollups, flush_events, ..SinkOptions::default() };
     let tracker = Tracker::builder()
@@ -141,12 +141,21 @@ fn sink(rollups: bool, case: &str, report: &mut Report) {
         .start()
         .expect("it starts");
     tracker.sample_now();
-    let before = process_cpu_ns();
-    for number in 0..EVENTS {
+    tracker
+}
+
+fn add(tracker: &Tracker, numbers: Range<u32>) {
+    for number in numbers {
         tracker.event("sample", "Collected telemetry sample.", [("number", number)]);
-        if (number + 1) % FLUSHED == 0 {
-            tracker.flush().expect("the sink can be written");
-        }
+    }
+}
+
+fn sink(rollups: bool, case: &str, report: &mut Report) {
+    let tracker = into_sink(rollups);
+    let before = process_cpu_ns();
+    for first in (0..EVENTS).step_by(FLUSHED as usize) {
+        add(&tracker, first..first + FLUSHED);
+        tracker.flush().expect("the sink can be written");
     }
     let stopped = tracker.stop();
     let spent = process_cpu_ns() - before;
@@ -157,7 +166,10 @@ fn sink(rollups: bool, case: &str, report: &mut Report) {
 
 /// What the disk and the kernel cost by themselves.
 fn written(report: &mut Report) {
-    let lines = vec![b'-'; FLUSHED as usize * LINE];
+    let tracker = into_sink(false);
+    add(&tracker, 0..FLUSHED);
+    drop(tracker);
+    let lines = fs::read("sink/segment-000001.jsonl").expect("the sink has lines");
     let mut file = File::options().append(true).create_new(true).open("lines").expect("it opens");
     let before = process_cpu_ns();
     for _ in 0..EVENTS / FLUSHED {
