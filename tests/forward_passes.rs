@@ -201,7 +201,10 @@ fn layers_that_are_told_whether_they_train_are_seen_too() {
             }
         }
     }
-    impl Matrix {
+    trait Apply {
+        fn apply_t(&self, layer: &Dropout, train: bool) -> Matrix;
+    }
+    impl Apply for Matrix {
         fn apply_t(&self, layer: &Dropout, train: bool) -> Matrix {
             layer.forward_t(self, train)
         }
