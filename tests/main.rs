@@ -107,6 +107,7 @@ mod telemetry_psutil;
 mod too_much;
 #[cfg(feature = "events")]
 mod tracker;
+mod training_example;
 mod training_loops;
 mod training_modes;
 mod unwritable;
