@@ -278,12 +278,8 @@ fn a_process_is_tracked_until_it_ends_and_what_was_asked_for_is_warned_of() {
         // Of a session that was cut short that is told, and 2 says that something was found.
         assert!(matches!(output.status.code(), Some(0 | 2)), "{command}: {output:?}");
     }
-    assert!(!runlore_events_of(&converted).is_empty());
+    assert!(!runlore_events(&converted).is_empty());
     assert!(fs::read_to_string(&picture).unwrap().contains("<svg"));
-}
-
-fn runlore_events_of(path: &Path) -> Vec<runlore::events::TelemetryEvent> {
-    runlore::events::load(path).unwrap().sessions.into_iter().next().unwrap().events
 }
 
 fn runlore_events(path: &Path) -> Vec<runlore::events::TelemetryEvent> {
