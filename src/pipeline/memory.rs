@@ -6,6 +6,14 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
+/// How much of a file is written ahead of its use: a queue as it is by default, and not all of one that was made larger on purpose.
+#[cfg(all(unix, not(target_vendor = "apple")))]
+const WRITTEN: usize = 1 << 20;
+
+/// As much as is written at once: more makes it no faster.
+#[cfg(unix)]
+const ZEROS: usize = 64 << 10;
+
 /// A block of memory that lives as long as its owner.
 pub(crate) struct Memory {
     start: NonNull<u8>,
@@ -53,23 +61,21 @@ impl Memory {
     /// The first `length` bytes of an empty file: what is written there survives the process.
     pub(crate) fn of_file(file: &File, length: usize) -> io::Result<Self> {
         use std::os::fd::AsRawFd as _;
-        let size = libc::off_t::try_from(length).map_err(io::Error::other)?;
         // Room is taken now: a page that the disk has no room for would otherwise end the program when it is
-        // first written to.
+        // first written to. Apple has no call that takes room for sure; zeros that were written have it.
         #[cfg(not(target_vendor = "apple"))]
-        {
+        let written = {
+            let size = libc::off_t::try_from(length).map_err(io::Error::other)?;
             // SAFETY: the descriptor is open for writing.
             let refused = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size) };
             if refused != 0 {
                 return Err(io::Error::from_raw_os_error(refused));
             }
-        }
+            length.min(WRITTEN)
+        };
         #[cfg(target_vendor = "apple")]
-        {
-            // No call there takes room for sure; zeros that were written have it.
-            _ = size;
-            io::Write::write_all(&mut &*file, &vec![0; length])?;
-        }
+        let written = length;
+        write_zeros(file, written)?;
         Self::map(length, libc::MAP_SHARED, file.as_raw_fd())
     }
 
@@ -83,6 +89,18 @@ impl Memory {
         let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
         Ok(Self { start, length })
     }
+}
+
+/// Has the system make the pages of a file many at a time. To write to them afterwards takes a tenth of the time that it takes where
+/// each is made, and looked for on the disk, on its own.
+#[cfg(unix)]
+fn write_zeros(file: &File, length: usize) -> io::Result<()> {
+    use std::os::unix::fs::FileExt as _;
+    let zeros = vec![0; ZEROS.min(length)];
+    for at in (0..length).step_by(ZEROS) {
+        file.write_all_at(&zeros[..ZEROS.min(length - at)], at as u64)?;
+    }
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -145,6 +163,24 @@ mod tests {
             unsafe { memory.start().add(page * 4096).write(1) };
         }
         faults() - before
+    }
+
+    #[test]
+    fn the_pages_of_a_file_are_there_before_they_are_used() {
+        let file = tempfile::tempfile().unwrap();
+        // Not a whole number of what is written at once.
+        let length = 2 * ZEROS + 4096;
+        let memory = Memory::of_file(&file, length).unwrap();
+        let mut pages = vec![0_u8; length / 4096];
+        // SAFETY: there is a byte for each page of the block, or more where pages are larger.
+        let told =
+            unsafe { libc::mincore(memory.start().cast(), length, pages.as_mut_ptr().cast()) };
+        assert_eq!(told, 0);
+        // SAFETY: to ask for the size of a page has no preconditions.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        pages.truncate(length.div_ceil(page));
+        assert!(pages.iter().all(|page| page & 1 == 1), "{pages:?}");
+        assert_eq!(file.metadata().unwrap().len(), length as u64);
     }
 
     #[test]
