@@ -18,7 +18,7 @@
 //! }
 //!
 //! fn main() -> runlore::Result<()> {
-//!     // Without `.store(…)` the records go to the folder `./runlore`.
+//!     // Without `.store(…)` and settings the records go to the folder `./runlore`.
 //!     let store = MemoryStore::new();
 //!     let run = runlore::workflow("statistics").store(store.clone()).start()?;
 //!     _ = mean(&[1.0, 2.0, 6.0]);

@@ -237,6 +237,21 @@ fn iterations_that_wait_for_data_and_grow_are_found() {
 }
 
 #[test]
+fn tasks_tell_of_growth_where_their_loop_does_not() {
+    let mut run = Run::new(40.0);
+    for at in 0..30_u64 {
+        let rss = 500_000_000 + at * 20_000_000;
+        run.task("train_batch_iteration", at as f64, 1.0, json!({"subtype": "iteration"}));
+        let reading = json!({"telemetry_at_end": {"process": {"memory": {"rss": rss}}}});
+        run.task("step", at as f64, 0.9, reading);
+    }
+    let report = run.analyzed();
+    let growth = of_kind(&report, Kind::MemoryGrowth);
+    assert_eq!(growth.len(), 1);
+    assert_eq!(growth[0].place.activity_id.as_deref(), Some("step"));
+}
+
+#[test]
 fn a_process_that_grew_once_does_not_grow() {
     let mut run = Run::new(40.0);
     for at in 0..30_u64 {

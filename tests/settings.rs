@@ -116,6 +116,27 @@ fn what_is_wrong_is_told_in_one_sentence_each() {
 }
 
 #[test]
+fn what_cannot_be_leaves_what_was_below_it() {
+    let loaded = Search::nowhere()
+        .text("settings.yaml", "recorder: {ring_bytes: 1MiB, flush_ms: 50, budget_bytes: 8MiB}")
+        .variables([
+            ("RUNLORE_RECORDER__RING_BYTES", "3"),
+            ("RUNLORE_RECORDER__FLUSH_MS", "2h"),
+            ("RUNLORE_RECORDER__BUDGET_BYTES", "1KiB"),
+        ])
+        .load();
+    assert_eq!(loaded.problems().len(), 3, "{:?}", loaded.problems());
+    let recorder = &loaded.settings.recorder;
+    assert_eq!((recorder.ring_bytes.get(), recorder.flush_ms.as_millis()), (1 << 20, 50));
+    let keys = loaded.keys();
+    let origin = |path: &str| keys.iter().find(|key| key.path == path).unwrap().origin.to_string();
+    assert_eq!(origin("recorder.ring_bytes"), "settings.yaml:1");
+    // What one key allows may be said by a layer above.
+    assert_eq!(recorder.budget_bytes.get(), 64 << 20, "the default");
+    assert_eq!(origin("recorder.budget_bytes"), "default");
+}
+
+#[test]
 fn what_is_right_is_used_beside_what_is_wrong() {
     let text = "telemetry_capture:\n  cpu: maybe\n  mem: no\nrecorder:\n  ring_bytes: 3\n  flush_records: 7";
     let loaded = of(text);

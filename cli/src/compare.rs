@@ -66,6 +66,12 @@ pub(crate) struct Args {
     form: Form,
 }
 
+impl Args {
+    pub(crate) fn without_store(&self) -> Option<&'static str> {
+        self.before.is_none().then_some("events are in files, which are named")
+    }
+}
+
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let (Some(before), Some(after)) = (&args.before, &args.after) else {
         return events::run(args);

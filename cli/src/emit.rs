@@ -82,6 +82,16 @@ fn metric(text: &str) -> Result<(String, Value), String> {
     Ok((name.to_owned(), value))
 }
 
+impl Args {
+    pub(crate) fn without_store(&self) -> Option<&'static str> {
+        match &self.command {
+            Some(Command::Import(_)) => None,
+            Some(Command::Summary(_)) => Some("the file is named"),
+            None => Some("`--path FILE` names where the record goes"),
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     match &args.command {
         Some(Command::Summary(args)) => summary::run(args),

@@ -53,6 +53,16 @@ enum Command {
     Timeline(timeline::Args),
 }
 
+impl Args {
+    pub(crate) fn without_store(&self) -> Option<&'static str> {
+        match &self.command {
+            #[cfg(feature = "report")]
+            Command::Timeline(args) if args.asks_for_a_run() => None,
+            _ => Some("events are in files, which are named"),
+        }
+    }
+}
+
 #[cfg_attr(
     not(feature = "report"),
     expect(unused_variables, reason = "only a picture has what is in a store beside events")

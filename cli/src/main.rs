@@ -97,6 +97,9 @@ impl Command {
             Command::Copy(_) => Some("`runlore copy FROM TO` names both stores"),
             Command::Replay(_) => Some("`runlore replay SPOOL --to URI` names the store"),
             Command::Settings(_) => Some("settings are in files, and in variables"),
+            Command::Compare(args) => args.without_store(),
+            Command::Events(args) => args.without_store(),
+            Command::Emit(args) => args.without_store(),
             _ => None,
         }
     }

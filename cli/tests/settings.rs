@@ -177,7 +177,7 @@ fn init_full_turns_telemetry_on() {
     assert_eq!(loaded.problems(), []);
     let telemetry = loaded.settings.telemetry_capture;
     assert!(telemetry.cpu && telemetry.per_cpu && telemetry.process_info && telemetry.mem);
-    assert!(telemetry.disk && telemetry.network && telemetry.machine_info);
+    assert!(telemetry.disk && telemetry.network && telemetry.machine_info && telemetry.energy);
     assert!(!fs::read_to_string(&path).unwrap().contains("# Everything"));
 }
 

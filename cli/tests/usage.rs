@@ -31,7 +31,14 @@ fn a_store_is_not_named_in_vain() {
     runlore: `--store` says nothing here: `runlore copy FROM TO` names both stores
     --- exit code Some(1)
     ");
-    for command in [&["replay", "a", "--to", "b"][..], &["settings", "show"]] {
+    for command in [
+        &["replay", "a", "--to", "b"][..],
+        &["settings", "show"],
+        &["events", "stats", "a.jsonl"],
+        &["compare", "--events", "a.jsonl", "--baseline", "b.json"],
+        &["emit", "--metric", "x=1"],
+        &["emit", "summary", "a.jsonl"],
+    ] {
         let told = told(command);
         assert!(told.contains("`--store` says nothing here: "), "{told}");
         assert!(told.ends_with("--- exit code Some(1)\n"), "{told}");

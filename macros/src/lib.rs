@@ -178,7 +178,8 @@ pub fn telemetry_task(
 /// # What it cannot see
 ///
 /// * Calls inside macros (`vec![self.a.forward(x)]`), in nested functions and in `async` blocks, calls by path (`Module::forward(&self.fc1, x)`), calls of
-///   `self.forward(…)` itself, and layers under other names: put the attribute on those functions, or use `runlore::ml::Forward`.
+///   `self.forward(…)` itself or of what a method of `self` returns (`self.head().forward(x)`), and layers under other names: put the attribute on those functions, or use `runlore::ml::Forward`.
+/// * `x.apply(layer)` without a `&` before the layer, for other things have an `apply`, too: write `layer.forward(x)`.
 /// * Activations that are functions (`x.relu()`), which have no layer.
 /// * Tensors in structs. Those in tuples, lists, `Option` and `Result` are seen, and of a tuple with other things in it the first, if it is one.
 /// * A layer and its arguments are evaluated before the call. Where only the call would tell a type, as in `forward(x.into())` or for the parameters of a

@@ -29,7 +29,8 @@ use crate::{Result, clock, host};
 /// # Ok::<(), runlore::Error>(())
 /// ```
 ///
-/// The records go to the folder `./runlore` unless [`store`](WorkflowBuilder::store) says otherwise.
+/// The records go to where [`store`](WorkflowBuilder::store) says; else to the stores that `RUNLORE_STORE` names, a URI a line; else to those that the
+/// settings enable, which is the folder `./runlore` where nobody says anything.
 pub fn workflow(name: impl Into<String>) -> WorkflowBuilder {
     WorkflowBuilder { name: name.into(), ..WorkflowBuilder::default() }
 }

@@ -11,7 +11,8 @@ use crate::pipeline::{note_workflow, settings};
 use crate::record::{Id, Status, WorkflowObject, hash_of};
 use crate::{Result, clock};
 
-/// A module that tells what it is made of, such as `in_features`: recorded with its forward passes and in the model's profile.
+/// A module that tells what it is made of, such as `in_features`: recorded with the forward passes of a layer whose tensors are
+/// inspected, and in a profile to which [`ModelProfile::attributes`] adds them.
 ///
 /// ```
 /// use runlore::ml::Attributes;

@@ -13,7 +13,7 @@
 //! # Ok::<(), runlore::Error>(())
 //! ```
 //!
-//! A batch counts as delivered once the endpoint answers with a status of 2xx. Where it does not answer, or with 408, 429 or 5xx, the batch is
+//! A batch counts as delivered once the endpoint answers with a status of 2xx. Where it does not answer, or with 408, 425, 429 or 5xx, the batch is
 //! sent again, later and later; any other status is a refusal, which is counted and told. A batch that is sent again has the same
 //! `Idempotency-Key`: an endpoint whose answer was lost can tell that it has it already.
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::alias;
-use super::checks;
+use super::checks::{self, Below};
 use super::layer::{Layer, Source};
 use super::nearest::listed;
 use super::node;
@@ -154,7 +154,11 @@ pub(super) fn load(sources: Vec<Source>) -> Loaded {
                 .push((reader.layer, Problem { severity, source: layer.name(), place, message }));
         };
         match node {
-            Ok(Some(node)) => settings.read(&node, &mut reader),
+            Ok(Some(node)) => {
+                let below = Below { settings: settings.clone(), origins: reader.origins.clone() };
+                settings.read(&node, &mut reader);
+                checks::check_layer(&mut settings, &below, &mut reader);
+            }
             Ok(None) => {
                 let message = "holds no settings: the defaults stand".to_owned();
                 tell(Severity::Notice, None, message);
@@ -163,7 +167,7 @@ pub(super) fn load(sources: Vec<Source>) -> Loaded {
         }
         layers.push(layer);
     }
-    checks::check(&mut settings, &mut reader);
+    checks::check_all(&mut settings, &mut reader);
     for ((layer, number), message) in std::mem::take(&mut reader.found) {
         let (source, place) = (layers[layer].name(), layers[layer].place(number));
         let problem = Problem { severity: Severity::Error, source, place, message };

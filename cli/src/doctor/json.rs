@@ -32,6 +32,7 @@ pub(super) fn of(report: &Report<'_>) -> Value {
         "machine": report.machine,
         "stores": report.stores.iter().map(store).collect::<Vec<_>>(),
         "spools": report.spooled.iter().map(spool).collect::<Vec<_>>(),
+        "unreadable": report.unreadable,
         "sensors": report.sensors.iter().map(sensor).collect::<Vec<_>>(),
         "findings": report.findings().map(|sensor| &sensor.field).collect::<Vec<_>>(),
     })

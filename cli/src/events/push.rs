@@ -23,7 +23,7 @@ Examples:
   runlore events push run.jsonl https://monitoring.example.com/api/metrics
   runlore events push sink/ http://localhost:8080/ --header 'Authorization: Bearer …'
 
-Each request is a POST of {\"events\": [...]}. It is sent again where the endpoint does not answer, or answers with 408, 429 or 5xx.
+Each request is a POST of {\"events\": [...]}. It is sent again where the endpoint does not answer, or answers with 408, 425, 429 or 5xx.
 Exit codes: 0 all events were taken, 1 some were not.")]
 pub(crate) struct Args {
     /// A file, or the folder of a sink

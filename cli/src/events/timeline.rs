@@ -51,6 +51,11 @@ enum Form {
 }
 
 impl Args {
+    /// Whether a store is asked for something to be drawn beside the events.
+    pub(super) fn asks_for_a_run(&self) -> bool {
+        self.run.is_some()
+    }
+
     fn form(&self) -> Result<Form, Failure> {
         match self.output.extension().map(|it| it.to_string_lossy().to_lowercase()).as_deref() {
             Some("png") => Ok(Form::Png),

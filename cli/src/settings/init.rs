@@ -66,7 +66,7 @@ fn create(args: &Args) -> io::Result<File> {
 /// The documented file with its example of full telemetry put in force.
 fn full() -> String {
     let mut text = DEFAULT_YAML.to_owned();
-    for key in ["per_cpu", "disk", "network"] {
+    for key in ["per_cpu", "disk", "network", "energy"] {
         text = text.replace(&format!("\n  {key}: false "), &format!("\n  {key}: true "));
     }
     // The example is what the file says by now.

@@ -95,10 +95,12 @@ fn the_cnn_learns_and_is_one_tree() {
         assert!(right > 0.9, "{right}");
     });
     let tasks = store.tasks();
+    assert_eq!(count(&tasks, "epochs_loop_iteration", &[]), 3);
     assert_eq!(count(&tasks, "train_batch_iteration", &["epochs_loop_iteration"]), 3 * 10);
     assert_eq!(count(&tasks, "accuracy", &["epochs_loop_iteration"]), 3);
     assert_eq!(count(&tasks, "parent_forward", &["train_batch_iteration", "accuracy"]), 3 * 11);
     assert_eq!(count(&tasks, "child_forward", &["parent_forward"]), 3 * 11 * 5);
+    assert_eq!(tasks.len(), 3 * (1 + 10 + 1 + 11 + 55));
     let accuracy = tasks.iter().find(|task| is(task, "accuracy")).unwrap();
     let used = accuracy.used.as_ref().unwrap();
     assert_eq!(used["images"]["shape"], json!([32, 1, 12, 12]));

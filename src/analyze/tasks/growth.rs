@@ -16,12 +16,12 @@ const WARM_UP: f64 = 0.2;
 
 /// One finding a process at most: of the activity whose iterations take the longest, as others are inside them.
 pub(super) fn find(rows: &Rows, thresholds: &Thresholds) -> Vec<Finding> {
-    let has_iterations = rows.iter().any(|row| row.is_iteration);
+    // Those of lightweight loops tell nothing of memory, and the tasks inside them may.
+    let telling = || rows.iter().filter(|row| row.rss.is_some() && !row.is_open);
+    let has_iterations = telling().any(|row| row.is_iteration);
     let mut groups: BTreeMap<(usize, usize), Vec<&Row>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.rss.is_some() && !row.is_open) {
-        if row.is_iteration || !has_iterations {
-            groups.entry((row.process, row.activity)).or_default().push(row);
-        }
+    for row in telling().filter(|row| row.is_iteration || !has_iterations) {
+        groups.entry((row.process, row.activity)).or_default().push(row);
     }
     let mut found: BTreeMap<usize, (u64, Finding)> = BTreeMap::new();
     for ((process, activity), mut group) in groups {

@@ -75,7 +75,7 @@ pub struct RunReport {
     pub machine: Map<String, Value>,
     /// The settings in force.
     pub settings: Map<String, Value>,
-    /// The commit the program was run from.
+    /// The repository and commit of the run, where its record names them: Flowcept's do. [`crates`](Self::crates) have what they were built from.
     pub code: Map<String, Value>,
     /// The crates that its tasks are part of, most tasks first.
     pub crates: Vec<Crate>,
