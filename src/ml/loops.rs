@@ -12,7 +12,7 @@ use super::step::{Attached, Detached, Inner, Place, Running, Step};
 use crate::clock;
 use crate::context::Context;
 use crate::instrument::{OpenTask, Scratch, Waited, context_of_new_task, push_code};
-use crate::pipeline::event::{ItemKind, Key, Marks, push_item, push_text};
+use crate::pipeline::event::{ItemKind, Key, Marks, push_id, push_item, push_text};
 use crate::pipeline::{CodePlace, Site, queue};
 use crate::record::{Encoder, Id, Limits, Slot};
 use crate::settings::LoopMode;
@@ -149,7 +149,7 @@ impl Recorder {
             push_text(&mut prefix, ItemKind::Subtype, SUBTYPE);
             push_code(&mut prefix, code);
         }
-        push_text(&mut prefix, ItemKind::Group, Id::new().text(&mut [0; 36]));
+        push_id(&mut prefix, ItemKind::GroupId, Id::new());
         let mut number = |kind, names: &[&'static str], at: u16| {
             let key =
                 if sites.is_some() { Key::Index(at) } else { Key::Name(names[usize::from(at)]) };

@@ -169,11 +169,13 @@ pub(crate) enum ItemKind {
     ChildUsage = 16,
     /// How much was given to the task that is not kept, see `shed`.
     Forgotten = 17,
+    /// A group that is an id, as most are.
+    GroupId = 18,
 }
 
 impl ItemKind {
     /// All of them, in the order of their numbers, which begin with 1.
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Used,
         Self::Generated,
         Self::Metadata,
@@ -191,6 +193,7 @@ impl ItemKind {
         Self::Measured,
         Self::ChildUsage,
         Self::Forgotten,
+        Self::GroupId,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -338,6 +341,14 @@ pub(crate) fn push_text(items: &mut Vec<u8>, kind: ItemKind, text: &str) {
     });
 }
 
+/// Appends an item that is an id.
+pub(crate) fn push_id(items: &mut Vec<u8>, kind: ItemKind, id: Id) {
+    push_item(items, kind, Key::Index(0), |items| {
+        items.extend_from_slice(&id.to_bits().to_le_bytes());
+        Marks::default()
+    });
+}
+
 /// One item of an event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'a> {
@@ -360,6 +371,11 @@ impl<'a> Item<'a> {
             NAMED => Key::Name(std::str::from_utf8(self.name).unwrap_or_default()),
             index => Key::Index(index),
         }
+    }
+
+    /// The payload of an item that is an id.
+    pub(crate) fn id(&self) -> Option<Id> {
+        id_at(self.payload, 0)
     }
 
     /// The payload of an item that is plain text.

@@ -181,7 +181,10 @@ fn is_plain(text: &str) -> bool {
     match bytes.last_chunk() {
         // The last eight may overlap those before.
         Some(last) => bytes.as_chunks().0.iter().chain([last]).all(are_plain),
-        None => bytes.iter().all(|byte| *byte >= b' ' && *byte != b'"' && *byte != b'\\'),
+        None => match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+            (Some(&[a, b, c, d]), Some(&[e, f, g, h])) => are_plain(&[a, b, c, d, e, f, g, h]),
+            _ => bytes.iter().all(|byte| *byte >= b' ' && *byte != b'"' && *byte != b'\\'),
+        },
     }
 }
 

@@ -128,7 +128,9 @@ impl<'a> TaskView<'a> {
             let said = task.all(ItemKind::Tag).map(|item| item.text());
             record.field(key!("tags"), &tags.iter().copied().chain(said).collect::<Vec<_>>())?;
         }
-        if let Some(group) = task.text(ItemKind::Group) {
+        if let Some(group) = task.all(ItemKind::GroupId).next().and_then(|item| item.id()) {
+            record.id(key!("group_id"), group);
+        } else if let Some(group) = task.text(ItemKind::Group) {
             record.text(key!("group_id"), group)?;
         }
         let values = Values::of(task);

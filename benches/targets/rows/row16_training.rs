@@ -69,7 +69,7 @@ const MEASURED: u32 = 30;
 const PURE: u32 = 500_000;
 /// Epochs in one slice, as many as the example has, and slices.
 const EPOCHS: u32 = 10;
-const SLICES: usize = 4;
+const SLICES: usize = 6;
 /// How matrices lie in their pages is worth several percent, and depends on what was allocated before them: so each pair of slices has
 /// them elsewhere. By how many bytes they move, and where that begins again.
 const SHIFT: usize = 1040;
@@ -126,9 +126,10 @@ fn off(report: &mut Report) {
     ours::finish(run, 0);
 }
 
-/// Pairs of processes, one of them recording, that train in turn, a slice at a time. What others do on the machine changes from second
-/// to second, and from processor to processor, by more than the loops cost: so a slice is compared with the one beside it and with no other,
-/// and both train on the same processor. The thread that writes records is free to use another.
+/// Pairs of processes, one of them recording, that train at the same time on the same processor, a slice each. What others do on the machine
+/// changes from moment to moment, and from processor to processor, by more than the loops cost: as the system lets the two take turns every few
+/// milliseconds, both have the same of it, and each has a clock of its own that stands while the other is at it. The thread that writes records
+/// is free to use another processor.
 fn trained(report: &mut Report) {
     if let Some(way) = std::env::var_os(ONE_PROCESS) {
         return train_when_told(way == BARE);
@@ -138,12 +139,12 @@ fn trained(report: &mut Report) {
         let mut trainers = [LIGHTWEIGHT, BARE].map(|way| Trainer::start(way, number));
         for slice in 0..SLICES {
             let shift = (number * SLICES + slice) * SHIFT % SHIFTS;
-            let mut times = [0.0; 2];
-            // Neither always comes after the other.
+            // Neither is always the first.
             for at in [slice % 2, (slice + 1) % 2] {
-                times[at] = trainers[at].slice(shift);
+                trainers[at].begin(shift);
             }
-            ratios.push(times[0] / times[1]);
+            let [recording, bare] = trainers.each_mut().map(Trainer::end);
+            ratios.push(recording / bare);
         }
     }
     report.add(RATIO, median(&mut ratios));
@@ -167,13 +168,19 @@ impl Trainer {
         let told = BufReader::new(process.stdout.take().expect("its output is a pipe"));
         let mut trainer = Self { process, told };
         // The first slice of a process is not like the others.
-        trainer.slice(0);
+        trainer.begin(0);
+        trainer.end();
         trainer
     }
 
-    fn slice(&mut self, shift: usize) -> f64 {
+    /// Has it train for a slice.
+    fn begin(&self, shift: usize) {
         let mut pipe = self.process.stdin.as_ref().expect("its input is a pipe");
         writeln!(pipe, "{shift}").expect("it listens");
+    }
+
+    /// Waits until it has; how much of the processors' time that took.
+    fn end(&mut self) -> f64 {
         let mut line = String::new();
         self.told.read_line(&mut line).expect("it tells how long that took");
         line.trim().parse().expect("a number")

@@ -33,8 +33,8 @@ impl Notes {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValueView<'a> {
     bytes: &'a [u8],
-    /// The hash of the whole value, where it was asked for and only a part is here.
-    whole: Option<Hash>,
+    /// The hash of the whole value, where it was asked for and only a part is here; else nothing.
+    whole: &'a [u8],
 }
 
 impl<'a> ValueView<'a> {
@@ -42,10 +42,11 @@ impl<'a> ValueView<'a> {
         match bytes {
             [tag::WHOLE, rest @ ..] => {
                 let mut rest = Cursor(rest);
-                let whole = rest.hash();
+                let length = rest.byte();
+                let whole = rest.take(usize::from(length));
                 Self { bytes: rest.0, whole }
             }
-            _ => Self { bytes, whole: None },
+            _ => Self { bytes, whole: &[] },
         }
     }
 
@@ -77,8 +78,8 @@ impl<'a> ValueView<'a> {
 
     /// The hash of the whole, where it was made on the caller's side.
     pub(crate) fn caller_hash(self) -> Option<Hash> {
-        if self.whole.is_some() {
-            return self.whole;
+        if !self.whole.is_empty() {
+            return Hash::from_bytes(self.whole);
         }
         let hash = match *self.bytes.first()? {
             tag::SLICE => self.bytes.get(10..),
@@ -145,6 +146,18 @@ impl Noting<'_, '_> {
         match cursor.byte() {
             tag::INT => serde_json::to_writer(to, &(cursor.u64() as i64)),
             tag::UINT => serde_json::to_writer(to, &cursor.u64()),
+            tag::F64
+                if let value = f64::from_bits(cursor.u64())
+                    && value.is_finite() =>
+            {
+                serde_json::to_writer(to, &value)
+            }
+            tag::F32
+                if let value = f32::from_bits(cursor.u32())
+                    && value.is_finite() =>
+            {
+                serde_json::to_writer(to, &value)
+            }
             _ => serde_json::to_writer(to, self),
         }
     }
@@ -445,7 +458,7 @@ impl<'a> Cursor<'a> {
     fn value(&mut self) -> ValueView<'a> {
         let start = self.0;
         self.skip();
-        ValueView { bytes: &start[..start.len() - self.0.len()], whole: None }
+        ValueView { bytes: &start[..start.len() - self.0.len()], whole: &[] }
     }
 
     /// Steps over one value. Containers are stepped over with a counter, not with the stack.
