@@ -76,6 +76,12 @@ impl<'a> ValueView<'a> {
         )
     }
 
+    /// Whether it is a scalar and all there, and so too small to be hashed.
+    #[inline]
+    pub(crate) fn is_small(self) -> bool {
+        self.whole.is_empty() && self.is_scalar()
+    }
+
     /// The hash of the whole, where it was made on the caller's side.
     pub(crate) fn caller_hash(self) -> Option<Hash> {
         if !self.whole.is_empty() {
