@@ -42,10 +42,11 @@ fn recorded(work: impl FnOnce(&WorkflowRun)) -> MemoryStore {
     store
 }
 
+/// By how many seconds the clock of the day may be adjusted meanwhile; durations are by another.
+pub(crate) const ADJUSTED: f64 = 0.1;
+
 /// However an iteration was left, it began before it ended, inside the task above it.
 pub(crate) fn check_times_and_links(tasks: &[TaskObject]) {
-    // The clock of the day is adjusted meanwhile; durations are by another.
-    const ADJUSTED: f64 = 0.1;
     for task in tasks {
         let times = |task: &TaskObject| (task.started_at.unwrap(), task.ended_at.unwrap());
         let (start, end) = times(task);

@@ -7,7 +7,7 @@ use runlore::store::jsonl::{self, Loaded};
 use runlore::{task, workflow};
 
 use crate::support::{child, expect_success, is_child};
-use crate::training_loops::check_times_and_links;
+use crate::training_loops::{ADJUSTED, check_times_and_links};
 
 #[test]
 fn child_process() {
@@ -110,6 +110,8 @@ fn epochs_are_recorded_at_every_so_many() {
         assert!(epochs.iter().any(|epoch| epoch.task_id == *parent));
     }
     check_times_and_links(&loaded.tasks);
+    let starts: Vec<_> = epochs.iter().map(|epoch| epoch.started_at.unwrap()).collect();
+    assert!(starts.is_sorted_by(|before, after| before - ADJUSTED <= *after), "{starts:?}");
     let forwards = named(&loaded, "forward");
     assert_eq!(forwards.len(), 10, "ordinary tasks are not");
     assert_eq!(forwards.iter().filter(|task| task.parent_task_id.is_none()).count(), 4);

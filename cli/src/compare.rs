@@ -68,7 +68,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn without_store(&self) -> Option<&'static str> {
-        self.before.is_none().then_some("events are in files, which are named")
+        self.before.is_none().then_some("events are in files of their own")
     }
 }
 

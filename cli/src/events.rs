@@ -58,7 +58,7 @@ impl Args {
         match &self.command {
             #[cfg(feature = "report")]
             Command::Timeline(args) if args.asks_for_a_run() => None,
-            _ => Some("events are in files, which are named"),
+            _ => Some("events are in files of their own"),
         }
     }
 }

@@ -364,7 +364,6 @@ impl<'a> Hashes<'a> {
                 _ => continue,
             };
             if !marks.redacted
-                && !value.is_small()
                 && let Some(hash) = hash::of_captured(*value, marks.cut, &mut form)
             {
                 known.push((*name, hash));

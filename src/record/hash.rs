@@ -149,7 +149,11 @@ impl Hash {
 
 /// The hash of a captured value, unless it is too small to mean anything; `cut` says that only its beginning was
 /// kept.
+#[inline]
 pub(crate) fn of_captured(value: ValueView<'_>, cut: bool, form: &mut Form) -> Option<String> {
+    if value.is_small() {
+        return None;
+    }
     captured(value, cut, form).map(|(hash, is_prefix)| hash.text(is_prefix))
 }
 
