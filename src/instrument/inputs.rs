@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::inspect::push_outstanding;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::{Site, shed};
-use crate::record::{Absent, Encoder, Limits, is_secret_name};
+use crate::record::{Absent, Encoder, Limits, Secrecy};
 
 /// Past this size of all its values together, an event holds no more of them.
 const MAX_ITEMS: usize = 48 << 10;
@@ -89,7 +89,7 @@ pub(crate) fn push_value(
     items: &mut Vec<u8>,
     kind: ItemKind,
     key: Key<'_>,
-    secret: bool,
+    secrecy: Secrecy<'_>,
     whole: bool,
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
@@ -102,16 +102,16 @@ pub(crate) fn push_value(
     push_item(items, kind, key, |items| {
         let start = items.len();
         if too_much {
-            Encoder::new(items, Limits::DEFAULT, false).absent(Absent::RecordFull);
+            Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).absent(Absent::RecordFull);
             return Marks { cut: true, redacted: false };
         }
-        let mut encoder = Encoder::new(items, Limits::current(), secret).summarise_whole(whole);
+        let mut encoder = Encoder::new(items, Limits::current(), secrecy).summarise_whole(whole);
         if catch_unwind(AssertUnwindSafe(|| encode(&mut encoder))).is_ok() {
             is_outstanding = encoder.is_outstanding();
             return Marks { cut: encoder.was_cut(), redacted: encoder.has_redacted() };
         }
         items.truncate(start);
-        Encoder::new(items, Limits::DEFAULT, false).absent(Absent::Panicked);
+        Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).absent(Absent::Panicked);
         Marks::default()
     });
     if is_outstanding {
@@ -135,12 +135,12 @@ impl<'b> Inputs<'b> {
     #[inline]
     pub fn used(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         self.items.fetch();
-        let secret = is_secret(self.site.spec.used, index);
+        let secrecy = secrecy(self.site.spec.used, index);
         push_value(
             self.items,
             ItemKind::Used,
             Key::Index(index),
-            secret,
+            secrecy,
             self.site.spec.summarise_full,
             encode,
         );
@@ -150,12 +150,12 @@ impl<'b> Inputs<'b> {
     #[inline]
     pub fn metadata(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         self.items.fetch();
-        let secret = is_secret(self.site.spec.metadata, index);
+        let secrecy = secrecy(self.site.spec.metadata, index);
         push_value(
             self.items,
             ItemKind::Metadata,
             Key::Index(index),
-            secret,
+            secrecy,
             self.site.spec.summarise_full,
             encode,
         );
@@ -163,8 +163,8 @@ impl<'b> Inputs<'b> {
 }
 
 #[inline]
-fn is_secret(names: &[&str], index: u16) -> bool {
-    names.get(usize::from(index)).is_some_and(|name| is_secret_name(name))
+fn secrecy(names: &'static [&'static str], index: u16) -> Secrecy<'static> {
+    names.get(usize::from(index)).map_or(Secrecy::NONE, |name| Secrecy::Named(name))
 }
 
 /// What a task gives, and whether that counts as a failure.
@@ -188,8 +188,8 @@ impl<'b> Outputs<'b> {
         let (names, whole) = self
             .site
             .map_or((&[][..], false), |site| (site.spec.generated, site.spec.summarise_full));
-        let secret = is_secret(names, index);
-        push_value(self.items, ItemKind::Generated, Key::Index(index), secret, whole, encode);
+        let secrecy = secrecy(names, index);
+        push_value(self.items, ItemKind::Generated, Key::Index(index), secrecy, whole, encode);
     }
 
     /// Marks the task as failed where the author's condition holds.

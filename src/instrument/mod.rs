@@ -52,7 +52,7 @@ use meter::Meter;
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::{End, Ending, Start};
-use crate::pipeline::{Queue, count_dropped, generation, push_end, push_start, queue};
+use crate::pipeline::{Origin, Queue, count_dropped, generation, push_end, push_start, queue};
 use crate::record::Id;
 
 /// A task that was recorded to have begun.
@@ -89,7 +89,8 @@ impl Begun {
     ) -> Option<Self> {
         // A thread's first task makes its queue, which is no part of its duration.
         let queue = queue(context.workflow());
-        Self::start_at(clock::monotonic_ns(), queue, context, site, items, meter, reserve)
+        let origin = Origin { site, is_brief: false };
+        Self::start_at(clock::monotonic_ns(), queue, context, origin, items, meter, reserve)
     }
 
     /// Begins a task at a clock reading that somebody else needs too.
@@ -98,7 +99,7 @@ impl Begun {
         monotonic_ns: u64,
         queue: Queue,
         context: Context,
-        site: u32,
+        origin: Origin,
         items: &[u8],
         meter: &mut Option<Box<Meter>>,
         reserve: bool,
@@ -108,11 +109,12 @@ impl Begun {
         let start = Start {
             id,
             parent: context.task,
-            site,
+            site: origin.site,
             workflow: context.workflow(),
             monotonic_ns,
             wall_ns,
             lost_items: false,
+            is_brief: origin.is_brief,
         };
         let place = u64::from(context.workflow()) | u64::from(generation()) << 32;
         if !push_start(queue, start, items, reserve) {

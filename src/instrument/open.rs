@@ -8,7 +8,7 @@ use super::{Begun, error};
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::Ending;
-use crate::pipeline::{Site, queue};
+use crate::pipeline::{Origin, queue};
 use crate::record::{Id, Slot};
 use crate::telemetry::TelemetryChoice;
 
@@ -50,7 +50,7 @@ impl OpenTask {
     /// Begins a task. One that is attached is its thread's current one, and must be left and ended there.
     pub(crate) fn begin(
         context: Context,
-        site: Option<&'static Site>,
+        origin: Origin,
         telemetry: TelemetryChoice,
         items: &mut Scratch,
         waited: Option<Waited>,
@@ -62,14 +62,13 @@ impl OpenTask {
         if let Some(waited) = waited.filter(|_| !shares_clock) {
             waited.tell(items, clock::monotonic_ns());
         }
-        let site = site.map_or(0, Site::number);
         let queue = queue(context.workflow());
         let mut meter = Meter::begin(&telemetry, context, items);
         let now = clock::monotonic_ns();
         if let Some(waited) = waited.filter(|_| shares_clock) {
             waited.tell(items, now);
         }
-        let begun = Begun::start_at(now, queue, context, site, items, &mut meter, is_attached)?;
+        let begun = Begun::start_at(now, queue, context, origin, items, &mut meter, is_attached)?;
         let before = is_attached.then(|| begun.inside().replace());
         if !is_attached && let Some(meter) = &mut meter {
             meter.pause();

@@ -19,7 +19,7 @@ use crate::context::handed::{self, Sums};
 use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::push_add;
-use crate::record::{Encoder, Id, Limits, is_secret_name};
+use crate::record::{Encoder, Id, Limits, Secrecy};
 use crate::telemetry::TelemetryChoice;
 use crate::telemetry::usage::ChildUsage;
 
@@ -97,7 +97,7 @@ pub(crate) fn push_named(
     name: &str,
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
-    push_value(items, kind, Key::Name(name), is_secret_name(name), false, encode);
+    push_value(items, kind, Key::Name(name), Secrecy::Named(name), false, encode);
 }
 
 fn push_error(items: &mut Vec<u8>, error: &dyn Error) {
@@ -325,7 +325,7 @@ impl TaskGuard {
             handed::add(begun.id, Sums { used: used.as_threads(), ..Sums::default() });
         }
         push_item(&mut self.items, ItemKind::ChildUsage, Key::Index(0), |items| {
-            Encoder::new(items, Limits::DEFAULT, false).serialize(used);
+            Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).serialize(used);
             Marks::default()
         });
     }

@@ -14,7 +14,7 @@ use crate::identity::Identity;
 use crate::once::Once;
 use crate::pipeline::{self, RunEnd, RunSpec, Totals};
 use crate::record::{
-    Encoder, ErrorObject, Id, Limits, Status, ValueView, WorkflowObject, is_secret_name, redact,
+    Encoder, ErrorObject, Id, Limits, Secrecy, Status, ValueView, WorkflowObject, redact,
 };
 use crate::settings::Settings;
 use crate::store::{self, RunInfo, Store, StoreChoice};
@@ -258,7 +258,7 @@ impl WorkflowBuilder {
 /// Adds a value within the limits; one that panics or refuses is null.
 fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?Sized)) {
     let mut bytes = Vec::new();
-    let mut encoder = Encoder::new(&mut bytes, Limits::current(), is_secret_name(name));
+    let mut encoder = Encoder::new(&mut bytes, Limits::current(), Secrecy::Named(name));
     let copied = catch_unwind(AssertUnwindSafe(|| encoder.serialize(value))).is_ok();
     let value = if copied { ValueView::new(&bytes).to_json() } else { Value::Null };
     map.insert(name.to_owned(), value);

@@ -100,7 +100,7 @@ impl<T, P: Place> Epoch<T, P> {
         if self.step.is_left_out() {
             return Iterations::left_out(items, base);
         }
-        Iterations::new(Kind::Batches, &format!("{name}_batch"), items, base, Location::caller())
+        Iterations::new(Kind::Batches, name, items, base, Location::caller())
     }
 
     /// Ends the epoch, whatever the loop does next.

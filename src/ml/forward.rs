@@ -15,7 +15,7 @@ use crate::instrument::{
     is_asynchronous, push_code, push_failure, push_named, push_outstanding,
 };
 use crate::pipeline::event::{Ending, ItemKind, push_text};
-use crate::pipeline::{Site, settings};
+use crate::pipeline::{Origin, Site, settings};
 use crate::record::{Inspect, TensorFacts};
 use crate::settings::{ChildrenMode, ModelScope};
 use crate::telemetry::TelemetryChoice;
@@ -345,7 +345,8 @@ impl ForwardPass {
             let Wanted { site, mut items, inputs, how, device } = *wanted;
             push_inputs(&mut items, &inputs);
             let mut items = Scratch::holding(items);
-            let task = OpenTask::begin(context, site, how.telemetry(), &mut items, None, true)?;
+            let (origin, telemetry) = (Origin::of(site), how.telemetry());
+            let task = OpenTask::begin(context, origin, telemetry, &mut items, None, true)?;
             items.clear();
             let (inspects, outputs) = (how.inspects(), Vec::new());
             Some(Box::new(Running { task, items, inspects, outputs, device }))

@@ -13,8 +13,8 @@ use crate::clock;
 use crate::context::Context;
 use crate::instrument::{OpenTask, Scratch, Waited, context_of_new_task, push_code};
 use crate::pipeline::event::{ItemKind, Key, Marks, push_id, push_item, push_text};
-use crate::pipeline::{CodePlace, Site, queue};
-use crate::record::{Encoder, Id, Limits, Slot};
+use crate::pipeline::{CodePlace, Origin, Site, queue};
+use crate::record::{Encoder, Id, Limits, Secrecy, Slot};
 use crate::settings::LoopMode;
 use crate::telemetry::TelemetryChoice;
 
@@ -83,40 +83,21 @@ impl Live {
     }
 }
 
-/// What kind of tasks iterations are.
+/// What kind of tasks iterations are, and the names of what all of them get and tell.
 const SUBTYPE: &str = "iteration";
+const USED: &[&str] = &["i", "batch"];
+const METADATA: &[&str] = &["wait_ns"];
 
 /// How a loop is recorded.
 struct Recorder {
     kind: Kind,
     telemetry: TelemetryChoice,
-    sites: Option<Sites>,
+    /// What the loop has in common with others of its name and place; none where there are too many.
+    site: Option<&'static Site>,
     /// What all of its records begin with, but for the numbers in it.
     prefix: Vec<u8>,
     numbers: Numbers,
     shared: EndsWithLoop,
-}
-
-/// What a loop has in common with others of the same name; none where there are too many.
-#[derive(Clone, Copy)]
-struct Sites {
-    /// With its place in the code.
-    complete: &'static Site,
-    /// Without it: of a lightweight loop only the first iteration says it.
-    brief: &'static Site,
-}
-
-impl Sites {
-    const USED: &[&str] = &["i", "batch"];
-    const METADATA: &[&str] = &["wait_ns"];
-
-    fn of(name: &str, code: &Location<'_>) -> Option<Self> {
-        let site = |code| {
-            let (used, metadata) = (Self::USED, Self::METADATA);
-            Site::of_place(&CodePlace { name, subtype: SUBTYPE, code, used, metadata })
-        };
-        Some(Self { complete: site(Some(code))?, brief: site(None)? })
-    }
 }
 
 /// Where the beginning of a record has what differs from one iteration to the next.
@@ -141,37 +122,38 @@ impl Recorder {
     /// None for a loop that is not recorded.
     fn new(kind: Kind, name: &str, base: Context, code: &Location<'_>) -> Option<Self> {
         let telemetry = kind.telemetry().filter(|_| !mode::is_left_out())?;
-        let name = format!("{name}_iteration");
-        let sites = Sites::of(&name, code);
+        let name = &[name, kind.suffix()].concat();
+        let (subtype, used, metadata) = (SUBTYPE, USED, METADATA);
+        let site = Site::of_place(&CodePlace { name, subtype, code, used, metadata });
         let mut prefix = Vec::with_capacity(256);
-        if sites.is_none() {
-            push_text(&mut prefix, ItemKind::Activity, &name);
+        if site.is_none() {
+            push_text(&mut prefix, ItemKind::Activity, name);
             push_text(&mut prefix, ItemKind::Subtype, SUBTYPE);
             push_code(&mut prefix, code);
         }
         push_id(&mut prefix, ItemKind::GroupId, Id::new());
         let mut number = |kind, names: &[&'static str], at: u16| {
             let key =
-                if sites.is_some() { Key::Index(at) } else { Key::Name(names[usize::from(at)]) };
+                if site.is_some() { Key::Index(at) } else { Key::Name(names[usize::from(at)]) };
             push_number(&mut prefix, kind, key)
         };
-        let index = number(ItemKind::Used, Sites::USED, 0);
-        let batch = (kind == Kind::Batches).then(|| number(ItemKind::Used, Sites::USED, 1));
+        let index = number(ItemKind::Used, USED, 0);
+        let batch = (kind == Kind::Batches).then(|| number(ItemKind::Used, USED, 1));
         let waits = kind != Kind::Epochs;
-        let wait_ns = waits.then(|| number(ItemKind::Metadata, Sites::METADATA, 0));
+        let wait_ns = waits.then(|| number(ItemKind::Metadata, METADATA, 0));
         if wait_ns.is_some() && base.workflow() != 0 {
             // A thread that has no queue yet makes it now: that is no part of the wait for the first item.
             queue(base.workflow());
         }
         let numbers = Numbers { index, batch, wait_ns };
         let shared = EndsWithLoop(Arc::default());
-        Some(Self { kind, telemetry, sites, prefix, numbers, shared })
+        Some(Self { kind, telemetry, site, prefix, numbers, shared })
     }
 
-    fn site(&self, index: u64) -> Option<&'static Site> {
-        let Sites { complete, brief } = self.sites?;
+    /// Of a lightweight loop only the first iteration says where it is.
+    fn origin(&self, index: u64) -> Origin {
         let is_brief = index > 0 && matches!(self.telemetry, TelemetryChoice::None);
-        Some(if is_brief { brief } else { complete })
+        Origin { is_brief, ..Origin::of(self.site) }
     }
 
     /// Begins an iteration; `name` adds what it goes by. None where there is nothing to know of it.
@@ -195,8 +177,8 @@ impl Recorder {
         }
         name(&mut items);
         let waited = self.numbers.wait_ns.map(|at| Waited { at, since_ns: asked_ns });
-        let (site, telemetry) = (self.site(index), self.telemetry);
-        let begun = OpenTask::begin(around, site, telemetry, &mut items, waited, P::IS_ATTACHED);
+        let (origin, telemetry) = (self.origin(index), self.telemetry);
+        let begun = OpenTask::begin(around, origin, telemetry, &mut items, waited, P::IS_ATTACHED);
         let Some(task) = begun else { return Inner::unrecorded::<P>(around) };
         items.clear();
         let shared = &self.shared.0;
@@ -217,7 +199,7 @@ fn around(base: Context) -> Option<Context> {
 fn push_number(items: &mut Vec<u8>, kind: ItemKind, key: Key<'_>) -> Slot {
     let mut slot = None;
     push_item(items, kind, key, |items| {
-        slot = Some(Encoder::new(items, Limits::DEFAULT, false).slot());
+        slot = Some(Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).slot());
         Marks::default()
     });
     slot.expect("the number was pushed")

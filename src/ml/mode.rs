@@ -27,6 +27,14 @@ impl Kind {
         mode.map(telemetry_of)
     }
 
+    /// What the names of its tasks end with.
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            Self::Batches => "_batch_iteration",
+            Self::Epochs | Self::Other => "_iteration",
+        }
+    }
+
     /// Every how many of its iterations are recorded.
     pub(super) fn every(self) -> u64 {
         match self {

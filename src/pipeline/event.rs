@@ -59,6 +59,8 @@ pub(crate) struct Start {
     pub(crate) wall_ns: u64,
     /// The queue had no room for the items.
     pub(crate) lost_items: bool,
+    /// Its record does not say where in the code it is.
+    pub(crate) is_brief: bool,
 }
 
 impl Start {
@@ -77,7 +79,9 @@ impl Start {
             u64::from(self.site),
             self.monotonic_ns,
             self.wall_ns,
-            u64::from(self.workflow) | u64::from(self.lost_items) << 32,
+            u64::from(self.workflow)
+                | u64::from(self.lost_items) << 32
+                | u64::from(self.is_brief) << 40,
         ]
     }
 
@@ -91,6 +95,7 @@ impl Start {
             wall_ns: u64_at(head, 48),
             workflow: u32_at(head, 56),
             lost_items: head[60] != 0,
+            is_brief: head[61] != 0,
         };
         Some((start, items))
     }
@@ -442,6 +447,7 @@ mod tests {
             monotonic_ns: 11,
             wall_ns: 12,
             lost_items: true,
+            is_brief: true,
         };
         let end =
             End { id: start.id, monotonic_ns: 13, ending: Ending::Cancelled, lost_items: false };

@@ -55,7 +55,7 @@ pub(crate) use recover::recover_quietly;
 pub use recover::{Recovered, recover};
 pub(crate) use run::{KnownLater, RunEnd, RunSpec};
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
-pub(crate) use site::{CodePlace, annotated_crates};
+pub(crate) use site::{CodePlace, Origin, annotated_crates};
 #[cfg(feature = "push")]
 pub(crate) use spool::frame;
 pub(crate) use spool::replay_left;

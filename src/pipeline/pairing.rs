@@ -22,6 +22,9 @@ use crate::Result;
 use crate::context::Number;
 use crate::record::{Id, WorkflowObject};
 
+/// How many tasks that are done with are kept for their room, and how much of it each has at most.
+const MOST_SPARE: (usize, usize) = (512, 16 << 10);
+
 /// Ids are random already.
 #[derive(Default)]
 pub(super) struct IdHasher(u64);
@@ -41,7 +44,7 @@ impl Hasher for IdHasher {
 pub(super) type ById<T> = HashMap<Id, T, BuildHasherDefault<IdHasher>>;
 
 pub(super) struct OpenTask {
-    pub(super) task: Task,
+    pub(super) task: Box<Task>,
     pub(super) shown: bool,
     /// Whether the session keeps its beginning, so that its ring need not.
     pub(super) kept: bool,
@@ -70,8 +73,9 @@ pub(super) struct Pairing {
     adds: u64,
     /// How many looks at the rings there were.
     looks: u64,
-    /// Buffers to use again.
-    spare: Vec<Vec<u8>>,
+    /// Tasks that are done with, whose room is used again.
+    #[allow(clippy::vec_box, reason = "they come and go in their boxes")]
+    spare: Vec<Box<Task>>,
 }
 
 impl Events for Pairing {
@@ -210,8 +214,8 @@ impl Pairing {
     pub(super) fn write(&mut self, due: Option<Instant>) {
         for run in self.runs.values_mut() {
             match due {
-                Some(now) => run.tick(now, &mut self.spare),
-                None => run.write_batch(&mut self.spare),
+                Some(now) => run.tick(now),
+                None => run.write_batch(),
             }
         }
     }
@@ -231,9 +235,9 @@ impl Pairing {
         answer: Option<SyncSender<Result<Totals>>>,
     ) {
         let Some(run) = self.runs.get_mut(&number) else { return };
-        let open = self.open.values().map(|open| &open.task);
+        let open = self.open.values().map(|open| &*open.task);
         let open: Vec<&Task> = open.filter(|task| task.start.workflow == number).collect();
-        run.end(&open, end, answer, &mut self.spare);
+        run.end(&open, end, answer);
     }
 
     fn hold_back(&mut self, kind: Kind, bytes: Vec<u8>) {
@@ -258,23 +262,24 @@ impl Pairing {
             stats::add(&stats::DROPPED, 1);
             return None;
         }
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.extend_from_slice(items);
         let site = Site::of(start.site);
-        let mut task = Task::begun(start, buffer, Rc::clone(thread), site);
+        let mut task = match self.spare.pop() {
+            Some(mut task) => {
+                task.begin_again(start, items, thread, site);
+                task
+            }
+            None => Box::new(Task::begun(start, items.to_vec(), Rc::clone(thread), site)),
+        };
         task.by_children = Some(ProcessUse::default());
         self.open.insert(start.id, OpenTask { task, shown: false, kept: false, ending: false });
         Some(start.id)
     }
 
-    /// Adds to a task that is open, or whose END was read before this from another ring; `false` when it is neither.
+    /// Adds to a task that is open; `false` when it is not, or not yet.
     fn add(&mut self, bytes: &[u8]) -> bool {
         let Some(id) = id_at(bytes, 0) else { return true };
-        let items = &bytes[16..];
-        let Some(open) = self.open.get_mut(&id) else {
-            return self.runs.values_mut().any(|run| run.add_items(id, items));
-        };
-        open.task.add(items);
+        let Some(open) = self.open.get_mut(&id) else { return false };
+        open.task.add(&bytes[16..]);
         // What was shown or kept of it is not all any more.
         open.shown = false;
         open.kept = false;
@@ -295,10 +300,13 @@ impl Pairing {
         task.end(end, items);
         self.tell_parent(&task);
         if let Some(run) = self.runs.get_mut(&task.start.workflow) {
-            run.add(task);
+            run.add(&task);
             if run.ended {
-                run.write_batch(&mut self.spare);
+                run.write_batch();
             }
+        }
+        if self.spare.len() < MOST_SPARE.0 && task.held() <= MOST_SPARE.1 {
+            self.spare.push(task);
         }
         true
     }

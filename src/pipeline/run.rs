@@ -21,11 +21,9 @@ use crate::Result;
 use crate::clock;
 use crate::context::Number;
 use crate::identity::Identity;
-use crate::record::{ErrorObject, Id, Status, WorkflowObject};
+use crate::record::{ErrorObject, Status, WorkflowObject};
 use crate::store::{Batch, Captures, RunInfo, Store};
 
-/// Buffers kept for further tasks.
-const SPARE: usize = 512;
 /// Bytes of a batch up to which its room is kept for the next.
 const MAX_KEPT: usize = 4 << 20;
 /// How long the end of a run tries to get its last records stored: less than anybody waits for it.
@@ -71,12 +69,11 @@ pub(super) struct Run {
     known_later: Option<KnownLater>,
     /// The two clocks, monotonic and wall, when it started.
     started: (u64, u64),
-    batch: Vec<Task>,
+    /// The records of tasks that have ended, until the stores get them.
+    batch: Lines,
     batch_since: Option<Instant>,
     /// Whether a store asks for the captures of tasks.
     wants_captures: bool,
-    /// The room of the last batch, for the next: fresh memory costs more than what is written into it.
-    lines: Lines,
     totals: Totals,
     readings: Readings,
     /// The workflow has ended; the run is kept for tasks that outlive it.
@@ -207,10 +204,9 @@ impl Run {
             workflow: spec.workflow,
             known_later: spec.known_later,
             started: (spec.monotonic_ns, spec.wall_ns),
-            batch: Vec::new(),
+            batch: Lines::default(),
             batch_since: None,
             wants_captures,
-            lines: Lines::default(),
             totals: Totals::default(),
             readings: Readings::default(),
             ended: false,
@@ -232,13 +228,19 @@ impl Run {
     }
 
     /// Adds a task that has ended.
-    pub(super) fn add(&mut self, task: Task) {
-        self.totals.count(task.status());
+    pub(super) fn add(&mut self, task: &Task) {
+        let status = task.status();
+        self.totals.count(status);
         if let Some(measured) = task.measured() {
             self.totals.capture_ns += measured.start_ns + measured.end_ns;
-            self.readings.look_at(&task);
+            self.readings.look_at(task);
         }
-        self.batch.push(task);
+        if self.wants_captures {
+            self.batch.captures.get_or_insert_default();
+        }
+        self.batch.push_task(task, &self.common);
+        self.batch.tasks.count(status);
+        recorder::made_progress();
         self.batch_since.get_or_insert_with(Instant::now);
     }
 
@@ -246,38 +248,29 @@ impl Run {
         self.totals.dropped += count;
     }
 
-    /// Writes what is due; gives back the buffers of what was written.
-    pub(super) fn tick(&mut self, now: Instant, spare: &mut Vec<Vec<u8>>) {
+    /// Writes what is due.
+    pub(super) fn tick(&mut self, now: Instant) {
         let recorder = &settings().recorder;
         let old = self.batch_since.is_some_and(|since| now - since >= recorder.flush_ms);
-        if old || self.batch.len() >= recorder.flush_records as usize {
-            self.write_batch(spare);
+        if old || self.batch.ends.len() >= recorder.flush_records as usize {
+            self.write_batch();
         }
         self.lanes.iter_mut().for_each(|lane| lane.catch_up(now));
         self.try_to_close();
     }
 
-    pub(super) fn write_batch(&mut self, spare: &mut Vec<Vec<u8>>) {
+    pub(super) fn write_batch(&mut self) {
         self.batch_since = None;
-        if self.batch.is_empty() {
+        if self.batch.ends.is_empty() {
             return;
         }
-        let mut lines = std::mem::take(&mut self.lines);
-        if self.wants_captures {
-            lines.captures.get_or_insert_default();
-        }
-        for task in &self.batch {
-            lines.push_task(task, &self.common);
-            lines.tasks.count(task.status());
-            recorder::made_progress();
-        }
-        let room = SPARE.saturating_sub(spare.len());
-        spare.extend(self.batch.drain(..).filter_map(Task::into_buffer).take(room));
+        let lines = std::mem::take(&mut self.batch);
+        // Its room is for the next one: fresh memory costs more than what is written into it.
         if let Some(mut lines) = self.send(lines)
             && lines.bytes.capacity() <= MAX_KEPT
         {
             lines.clear();
-            self.lines = lines;
+            self.batch = lines;
         }
     }
 
@@ -301,11 +294,10 @@ impl Run {
         open: &[&Task],
         end: RunEnd,
         answer: Option<SyncSender<Result<Totals>>>,
-        spare: &mut Vec<Vec<u8>>,
     ) {
         self.ended = true;
         self.lanes.iter_mut().for_each(Lane::begin_end);
-        self.write_batch(spare);
+        self.write_batch();
         let mut lines = Lines::default();
         for task in open {
             lines.push_task(task, &self.common);
@@ -413,20 +405,8 @@ impl Run {
         self.lanes.iter().any(Lane::holds)
     }
 
-    /// Adds to a task that has ended and is not written yet; `false` when there is none.
-    pub(super) fn add_items(&mut self, task: Id, items: &[u8]) -> bool {
-        let found = self.batch.iter_mut().rev().find(|known| known.start.id == task);
-        if let Some(task) = found {
-            let status = task.status();
-            task.extend(items);
-            self.totals.recount(status, task.status());
-            return true;
-        }
-        false
-    }
-
     /// Whether anything was added that was handed to no store yet.
     pub(super) fn has_batch(&self) -> bool {
-        !self.batch.is_empty()
+        !self.batch.ends.is_empty()
     }
 }

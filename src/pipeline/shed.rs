@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::event::{Item, ItemKind, Items, Key, Marks, push_item, u64_at};
-use crate::record::{Absent, Encoder, Limits, ValueView, hash};
+use crate::record::{Absent, Encoder, Limits, Secrecy, ValueView, hash};
 use crate::telemetry::Snapshot;
 
 /// Why something is missing that did not fit a queue.
@@ -52,7 +52,7 @@ impl Part<'_> {
             false => hash::captured(value, self.marks.cut, &mut hash::Form::default()),
         };
         let mut left = Vec::new();
-        Encoder::new(&mut left, Limits::DEFAULT, false)
+        Encoder::new(&mut left, Limits::DEFAULT, Secrecy::NONE)
             .absent_but_for(hash.map(|(hash, _)| hash), Absent::TooLarge);
         self.marks.cut = hash.is_some_and(|(_, is_prefix)| is_prefix);
         self.payload = Cow::Owned(left);
@@ -180,7 +180,7 @@ mod tests {
 
     fn output(items: &mut Vec<u8>, name: &str, text: &str) {
         push_item(items, ItemKind::Generated, Key::Name(name), |items| {
-            Encoder::new(items, Limits::DEFAULT, false).serialize(text);
+            Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).serialize(text);
             Marks::default()
         });
     }

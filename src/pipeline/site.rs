@@ -25,7 +25,6 @@ pub struct SiteSpec {
     pub crate_version: &'static str,
     pub commit: Option<&'static str>,
     pub module: &'static str,
-    /// Empty where records do not say where it is.
     pub file: &'static str,
     pub line: u32,
     pub column: u32,
@@ -49,7 +48,9 @@ pub struct Site {
     number: AtomicU32,
     /// Its path, where that says more than its module and its name.
     function: OnceLock<Option<String>>,
-    /// How records say where it is.
+    /// How records say its name, of what kind it is, and where.
+    pub(super) name: OnceLock<String>,
+    pub(super) classes: OnceLock<String>,
     pub(super) code: OnceLock<String>,
 }
 
@@ -58,10 +59,26 @@ pub struct Site {
 pub(crate) struct CodePlace<'a> {
     pub(crate) name: &'a str,
     pub(crate) subtype: &'static str,
-    /// None where records do not say it.
-    pub(crate) code: Option<&'a Location<'a>>,
+    pub(crate) code: &'a Location<'a>,
+    /// The same for all of a subtype, as is the next.
     pub(crate) used: &'static [&'static str],
     pub(crate) metadata: &'static [&'static str],
+}
+
+/// Where a task comes from, as its beginning tells it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// The number of its site; 0 where it has none.
+    pub(crate) site: u32,
+    /// Its record does not say where in the code that is.
+    pub(crate) is_brief: bool,
+}
+
+impl Origin {
+    #[inline]
+    pub(crate) fn of(site: Option<&'static Site>) -> Self {
+        Self { site: site.map_or(0, Site::number), is_brief: false }
+    }
 }
 
 /// How many places have a site, and the longest name of one: neither is ever freed.
@@ -72,7 +89,7 @@ const LONGEST_NAME: usize = 256;
 pub(super) struct Sites {
     /// Those that have had a task, by number from 1 on.
     registered: Vec<&'static Site>,
-    /// Those of places, by line and column; by zeros where records do not say it.
+    /// Those of places, by line and column.
     places: BTreeMap<(u32, u32), Vec<&'static Site>>,
 }
 
@@ -89,25 +106,27 @@ impl Sites {
 impl CodePlace<'_> {
     /// Line and column.
     fn key(&self) -> (u32, u32) {
-        self.code.map_or((0, 0), |code| (code.line(), code.column()))
-    }
-
-    fn file(&self) -> &str {
-        self.code.map_or("", Location::file)
+        (self.code.line(), self.code.column())
     }
 }
 
 impl SiteSpec {
     fn is_of(&self, place: &CodePlace<'_>) -> bool {
-        (self.name, self.subtype, self.file) == (place.name, Some(place.subtype), place.file())
-            && (self.used, self.metadata) == (place.used, place.metadata)
+        (self.name, self.subtype, self.file) == (place.name, Some(place.subtype), place.code.file())
     }
 }
 
 impl Site {
     /// The site of an annotated function.
     pub const fn new(spec: SiteSpec) -> Self {
-        Self { spec, number: AtomicU32::new(0), function: OnceLock::new(), code: OnceLock::new() }
+        Self {
+            spec,
+            number: AtomicU32::new(0),
+            function: OnceLock::new(),
+            name: OnceLock::new(),
+            classes: OnceLock::new(),
+            code: OnceLock::new(),
+        }
     }
 
     /// The site of a place in the code; none where there are too many.
@@ -126,15 +145,15 @@ impl Site {
         let (line, column) = place.key();
         let record = SiteRecord {
             name: place.name.to_owned(),
-            file: place.file().to_owned(),
+            file: place.code.file().to_owned(),
             line,
             column,
-            subtype: Some(place.subtype.to_owned()),
-            used: owned(place.used),
-            metadata: owned(place.metadata),
             ..SiteRecord::default()
         };
-        let site = record.into_site();
+        let mut spec = record.into_spec();
+        (spec.subtype, spec.used, spec.metadata) =
+            (Some(place.subtype), place.used, place.metadata);
+        let site: &'static Self = Box::leak(Box::new(Self::new(spec)));
         sites.places.entry((line, column)).or_default().push(site);
         Some(site)
     }
@@ -244,14 +263,22 @@ impl SiteRecord {
     }
 
     /// The site again. It is never freed: a process has few places of its own and recovers few others, and each has few sites.
-    pub(super) fn into_site(self) -> &'static Site {
+    pub(super) fn into_site(mut self) -> &'static Site {
+        let function = self.function.take();
+        let site = Site::new(self.into_spec());
+        _ = site.function.set(function);
+        Box::leak(Box::new(site))
+    }
+
+    /// What it says, for as long as the process lives.
+    fn into_spec(self) -> SiteSpec {
         fn text(text: String) -> &'static str {
             text.leak()
         }
         fn texts(texts: Vec<String>) -> &'static [&'static str] {
             texts.into_iter().map(text).collect::<Vec<_>>().leak()
         }
-        let site = Site::new(SiteSpec {
+        SiteSpec {
             name: text(self.name),
             function: || "",
             crate_name: text(self.crate_name),
@@ -271,9 +298,7 @@ impl SiteRecord {
             spread: self.spread,
             summarise_full: false,
             is_async: false,
-        });
-        _ = site.function.set(self.function);
-        Box::leak(Box::new(site))
+        }
     }
 }
 

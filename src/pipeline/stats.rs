@@ -66,14 +66,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// A task that was counted as finished has failed after all.
-    pub(super) fn recount(&mut self, before: Status, after: Status) {
-        if before == Status::Finished && after == Status::Error {
-            self.finished -= 1;
-            self.errors += 1;
-        }
-    }
-
     /// Adds the tasks of others.
     pub(super) fn add(&mut self, others: &Self) {
         self.tasks += others.tasks;

@@ -22,8 +22,8 @@ pub(super) struct Task {
     pub(super) end: Option<End>,
     /// The items of START, of what was added, and of END, one after the other.
     items: Vec<u8>,
-    /// Where the first of each kind is, once that was asked for: a task has few kinds, and is asked for all.
-    firsts: OnceCell<Firsts>,
+    /// Of which kinds they are: a task has few, and is asked for all.
+    kinds: Kinds,
     pub(super) thread: Rc<Thread>,
     /// None for a task without the macro.
     pub(super) site: Option<&'static Site>,
@@ -44,8 +44,8 @@ impl Task {
         Self {
             start,
             end: None,
+            kinds: Kinds::of(&items),
             items,
-            firsts: OnceCell::new(),
             thread,
             site,
             process: OnceCell::new(),
@@ -58,13 +58,14 @@ impl Task {
         self.extend(items);
         if self.items.len() > MOST_ITEMS {
             shed::forget_old(&mut self.items, MOST_ITEMS / 2);
+            self.kinds = Kinds::of(&self.items);
         }
     }
 
     /// Adds to what is known of it, however much that is.
     pub(super) fn extend(&mut self, items: &[u8]) {
         self.items.extend_from_slice(items);
-        self.firsts.take();
+        self.kinds.add(Kinds::of(items));
     }
 
     /// It has ended.
@@ -73,11 +74,28 @@ impl Task {
         self.extend(items);
     }
 
-    /// Its buffer, emptied, for another task; none where it has none.
-    pub(super) fn into_buffer(self) -> Option<Vec<u8>> {
-        let mut buffer = self.items;
-        buffer.clear();
-        (buffer.capacity() > 0).then_some(buffer)
+    /// How many bytes of room its items have.
+    pub(super) fn held(&self) -> usize {
+        self.items.capacity()
+    }
+
+    /// Makes it another one that has begun, in the same room.
+    pub(super) fn begin_again(
+        &mut self,
+        start: Start,
+        items: &[u8],
+        thread: &Rc<Thread>,
+        site: Option<&'static Site>,
+    ) {
+        self.start = start;
+        self.end = None;
+        self.items.clear();
+        self.items.extend_from_slice(items);
+        self.kinds = Kinds::of(items);
+        self.thread.clone_from(thread);
+        self.site = site;
+        self.process = OnceCell::new();
+        self.by_children = None;
     }
 
     /// Appends all that another process needs of a task that is open.
@@ -117,20 +135,18 @@ impl Task {
         Items(&self.items)
     }
 
-    /// The items from the first of a kind on; none where there is no such item.
-    fn since_first(&self, kind: ItemKind) -> Items<'_> {
-        let firsts = self.firsts.get_or_init(|| Firsts::of(self.items()));
-        Items(self.items.get(firsts.0[kind as usize] as usize..).unwrap_or_default())
-    }
-
+    #[inline]
     pub(super) fn has(&self, kind: ItemKind) -> bool {
-        !self.since_first(kind).0.is_empty()
+        self.kinds.have(kind)
     }
 
+    #[inline]
     pub(super) fn all(&self, kind: ItemKind) -> impl Iterator<Item = Item<'_>> {
-        self.since_first(kind).filter(move |item| item.kind == kind)
+        let items = if self.has(kind) { self.items() } else { Items(&[]) };
+        items.filter(move |item| item.kind == kind)
     }
 
+    #[inline]
     pub(super) fn text(&self, kind: ItemKind) -> Option<&str> {
         self.all(kind).next().map(|item| item.text())
     }
@@ -187,19 +203,27 @@ impl Task {
     }
 }
 
-/// Where in the items of a task the first of each kind begins, by its number; beyond them all where there is none.
-#[derive(Debug)]
-struct Firsts([u32; ItemKind::COUNT]);
+/// Kinds of items, a bit each.
+#[derive(Debug, Clone, Copy)]
+struct Kinds(u32);
 
-impl Firsts {
-    fn of(items: Items<'_>) -> Self {
-        let mut firsts = [u32::MAX; ItemKind::COUNT];
-        let mut rest = items;
-        loop {
-            let at = u32::try_from(items.0.len() - rest.0.len()).unwrap_or(u32::MAX);
-            let Some(item) = rest.next() else { return Self(firsts) };
-            let first = &mut firsts[item.kind as usize];
-            *first = at.min(*first);
-        }
+const _: () = assert!(ItemKind::COUNT <= u32::BITS as usize, "a bit each");
+
+impl Kinds {
+    fn of(items: &[u8]) -> Self {
+        Self(Items(items).fold(0, |kinds, item| kinds | Self::bit(item.kind)))
+    }
+
+    const fn bit(kind: ItemKind) -> u32 {
+        1 << kind as u32
+    }
+
+    fn add(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
+    #[inline]
+    fn have(self, kind: ItemKind) -> bool {
+        self.0 & Self::bit(kind) != 0
     }
 }

@@ -108,25 +108,26 @@ impl<'a> TaskView<'a> {
     /// Appends the record as JSON.
     pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<Layout<'a>> {
         let (task, common) = (self.task, self.common);
-        let site = task.site.map(|site| &site.spec);
         let notes = Notes::default();
         let status = task.status();
         let mut record = Object::new(to);
         record.ready(r#""type":"task""#);
         record.id(key!("task_id"), task.start.id);
         record.ready(&common.workflow);
-        let name = task.text(ItemKind::Activity).or(site.map(|site| site.name));
-        record.text(key!("activity_id"), name.unwrap_or("unknown"))?;
+        match (task.text(ItemKind::Activity), task.site) {
+            (None, Some(site)) => {
+                record.once(&site.name, |it| it.text(key!("activity_id"), site.spec.name));
+            }
+            (name, _) => record.text(key!("activity_id"), name.unwrap_or("unknown"))?,
+        }
         if let Some(parent) = task.start.parent {
             record.id(key!("parent_task_id"), parent);
         }
-        if let Some(name) = task.text(ItemKind::Subtype).or(site.and_then(|site| site.subtype)) {
-            record.text(key!("subtype"), name)?;
-        }
-        let tags = site.map_or(&[][..], |site| site.tags);
-        if !tags.is_empty() || task.has(ItemKind::Tag) {
-            let said = task.all(ItemKind::Tag).map(|item| item.text());
-            record.field(key!("tags"), &tags.iter().copied().chain(said).collect::<Vec<_>>())?;
+        match task.site {
+            Some(site) if !task.has(ItemKind::Subtype) && !task.has(ItemKind::Tag) => {
+                record.once(&site.classes, |it| classes(it, task));
+            }
+            _ => classes(&mut record, task)?,
         }
         if let Some(group) = task.all(ItemKind::GroupId).next().and_then(|item| item.id()) {
             record.id(key!("group_id"), group);
@@ -204,10 +205,10 @@ impl<'a> TaskView<'a> {
             thread.json.get_or_init(|| json::fields(|it| it.field(key!("thread"), &**thread))),
         );
         match task.site {
-            Some(site) => record.once(&site.code, |record| match site.spec.file {
-                "" => Ok(()),
-                _ => record.field(key!("code"), &Code(site)),
-            }),
+            Some(_) if task.start.is_brief => {}
+            Some(site) => {
+                record.once(&site.code, |record| record.field(key!("code"), &Code(site)));
+            }
             None => {
                 let place = task.all(ItemKind::Code).next().map_or(&[][..], |item| item.payload);
                 common.places.add(&mut record, place);
@@ -244,6 +245,20 @@ impl<'a> TaskView<'a> {
         record.end();
         Ok(Layout { inner, captures, captured })
     }
+}
+
+/// Adds of what kind a task is.
+fn classes(record: &mut Object<'_>, task: &Task) -> Done {
+    let spec = task.site.map(|site| &site.spec);
+    if let Some(name) = task.text(ItemKind::Subtype).or(spec.and_then(|spec| spec.subtype)) {
+        record.text(key!("subtype"), name)?;
+    }
+    let tags = spec.map_or(&[][..], |spec| spec.tags);
+    if !tags.is_empty() || task.has(ItemKind::Tag) {
+        let said = task.all(ItemKind::Tag).map(|item| item.text());
+        record.field(key!("tags"), &tags.iter().copied().chain(said).collect::<Vec<_>>())?;
+    }
+    Ok(())
 }
 
 fn too_many(forgotten: u64) -> Option<String> {

@@ -216,7 +216,7 @@ impl Writer {
                     self.kept += due.len();
                     let due = due.iter().filter_map(|id| open.get(id));
                     self.kept_bytes.0 +=
-                        session::keep_open(cursor.ring.home, due.map(|open| &open.task));
+                        session::keep_open(cursor.ring.home, due.map(|open| &*open.task));
                 }
             }
             while cursor.beginnings.front().is_some_and(|(_, id)| !is_needed(open, id)) {
@@ -237,7 +237,7 @@ impl Writer {
         }
         if self.kept > MAX_KEPT.0 + 4 * open.len() || self.kept_bytes.0 > self.kept_bytes.1 {
             // Most of what is kept belongs to tasks that have ended, or was added to since.
-            let still = open.values().filter(|open| open.kept).map(|open| &open.task);
+            let still = open.values().filter(|open| open.kept).map(|open| &*open.task);
             let still: Vec<&Task> = still.collect();
             self.kept = still.len();
             let bytes = session::keep_only(&still);

@@ -50,7 +50,7 @@ pub use hash::hash_of;
 pub use id::Id;
 pub use joules::JoulesObject;
 pub use redact::{is_secret_name, scrub, scrub_arguments};
-pub(crate) use value::{Absent, Notes, Slot, ValueView, numeric_slice};
+pub(crate) use value::{Absent, Notes, Secrecy, Slot, ValueView, numeric_slice};
 pub use value::{CaptureValue, Encoder, Limits};
 
 pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};

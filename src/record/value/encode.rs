@@ -37,6 +37,19 @@ pub trait CaptureValue {
     fn capture(&self, to: &mut Encoder<'_>);
 }
 
+/// Whether the strings of a value are secrets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Secrecy<'n> {
+    Known(bool),
+    /// The name that the value stands under says it. That is looked at when there is a string: most values are numbers.
+    Named(&'n str),
+}
+
+impl Secrecy<'_> {
+    /// They are not.
+    pub(crate) const NONE: Self = Self::Known(false);
+}
+
 /// Writes one value in a compact form, and stops at the limits.
 #[derive(Debug)]
 pub struct Encoder<'b> {
@@ -48,7 +61,7 @@ pub struct Encoder<'b> {
     /// Values around this one that leave no trace in the record.
     pub(super) nesting: u32,
     /// Whether strings are secrets here.
-    pub(super) secret: bool,
+    pub(super) secrecy: Secrecy<'b>,
     /// Whether a limit stopped the walk somewhere.
     pub(super) cut: bool,
     /// Whether a secret was left out somewhere.
@@ -75,7 +88,7 @@ impl Slot {
 }
 
 impl<'b> Encoder<'b> {
-    pub(crate) fn new(buffer: &'b mut Vec<u8>, limits: Limits, secret: bool) -> Self {
+    pub(crate) fn new(buffer: &'b mut Vec<u8>, limits: Limits, secrecy: Secrecy<'b>) -> Self {
         let end = buffer.len() + limits.bytes as usize;
         Self {
             buffer,
@@ -83,7 +96,7 @@ impl<'b> Encoder<'b> {
             end,
             depth: 0,
             nesting: 0,
-            secret,
+            secrecy,
             cut: false,
             redacted: false,
             whole: false,
@@ -95,6 +108,16 @@ impl<'b> Encoder<'b> {
     pub(crate) fn summarise_whole(mut self, whole: bool) -> Self {
         self.whole = whole;
         self
+    }
+
+    /// Whether strings are secrets here.
+    pub(super) fn is_secret(&mut self) -> bool {
+        let is_secret = match self.secrecy {
+            Secrecy::Known(known) => return known,
+            Secrecy::Named(name) => redact::is_secret_name(name),
+        };
+        self.secrecy = Secrecy::Known(is_secret);
+        is_secret
     }
 
     /// Whether a limit stopped the walk.
@@ -237,7 +260,7 @@ impl<'b> Encoder<'b> {
 
     /// A text. Passwords inside URLs are hidden.
     pub fn str(&mut self, text: &str) {
-        if self.secret {
+        if self.is_secret() {
             return self.redact();
         }
         // A secret that begins before the limit may end after it.
@@ -262,7 +285,7 @@ impl<'b> Encoder<'b> {
 
     /// Bytes, which a record holds as base64.
     pub fn bytes(&mut self, bytes: &[u8]) {
-        if self.secret {
+        if self.is_secret() {
             return self.redact();
         }
         let kept = bytes.len().min(self.room());
@@ -279,7 +302,7 @@ impl<'b> Encoder<'b> {
 
     /// The `Debug` form of a value, as text.
     pub fn debug(&mut self, value: &dyn fmt::Debug) {
-        if self.secret {
+        if self.is_secret() {
             return self.redact();
         }
         // Scrubbed before it is cut: a secret may lie across the limit.
@@ -373,14 +396,13 @@ impl<'b> Encoder<'b> {
     }
 
     /// Writes a field's name and whether its strings are secrets; returns the state to restore.
-    pub(super) fn name(&mut self, name: &str) -> bool {
+    pub(super) fn name(&mut self, name: &str) -> Secrecy<'b> {
         let kept = floor_char_boundary(name, self.room());
         self.tag(tag::STR);
         self.put(&(kept as u32).to_le_bytes());
         self.put(&name.as_bytes()[..kept]);
-        let outer = self.secret;
-        self.secret = outer || redact::is_secret_name(name);
-        outer
+        let is_secret = self.is_secret() || redact::is_secret_name(name);
+        std::mem::replace(&mut self.secrecy, Secrecy::Known(is_secret))
     }
 }
 
@@ -410,7 +432,7 @@ impl<'b> Items<'_, 'b> {
         if self.encoder.admits(self.count) {
             let outer = self.encoder.name(name);
             write(self.encoder);
-            self.encoder.secret = outer;
+            self.encoder.secrecy = outer;
         }
         self.count += 1;
     }

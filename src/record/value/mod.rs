@@ -13,8 +13,8 @@ mod tag;
 mod text;
 mod view;
 
-pub(crate) use encode::Slot;
 pub use encode::{CaptureValue, Encoder};
+pub(crate) use encode::{Secrecy, Slot};
 pub use limits::Limits;
 pub(crate) use slice::numeric_slice;
 pub(crate) use tag::Absent;

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::ser::{self, Serialize};
 
 use super::tag::{self, Absent};
-use super::{Encoder, ValueView};
+use super::{Encoder, Secrecy, ValueView};
 use crate::record::redact;
 
 /// How many items past the limit are passed over, for the sake of the fields that follow them.
@@ -127,9 +127,9 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
 
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Done {
         // A variant is a name from the program, never a secret.
-        let secret = std::mem::replace(&mut self.0.secret, false);
+        let secrecy = std::mem::replace(&mut self.0.secrecy, Secrecy::NONE);
         self.0.str(variant);
-        self.0.secret = secret;
+        self.0.secrecy = secrecy;
         Ok(())
     }
 
@@ -275,7 +275,8 @@ struct Container<'e, 'b> {
 impl<'e, 'b> Container<'e, 'b> {
     fn open(encoder: &'e mut Encoder<'b>, tag: u8, length: Option<usize>) -> Self {
         // The bytes of a key are a secret, too, as a list of numbers.
-        let secret = encoder.secret && tag == tag::SEQ;
+        let outer_secret = encoder.is_secret();
+        let secret = outer_secret && tag == tag::SEQ;
         let silent = secret || encoder.depth >= encoder.limits.depth;
         if secret {
             encoder.redact();
@@ -286,7 +287,6 @@ impl<'e, 'b> Container<'e, 'b> {
             encoder.tag(tag);
             encoder.depth += 1;
         }
-        let outer_secret = encoder.secret;
         Self {
             seen: 0,
             limit: if silent { 0 } else { u64::from(encoder.limits.items) },
@@ -353,14 +353,14 @@ impl<'e, 'b> Container<'e, 'b> {
         }
         let outer = self.encoder.name(name);
         let done = value.serialize(Walk(self.encoder));
-        self.encoder.secret = outer;
+        self.encoder.secrecy = outer;
         done
     }
 
     /// Writes a map's key as text, whatever its type, and learns from it whether the value is a secret.
     fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
         let start = self.encoder.buffer.len();
-        self.encoder.secret = false;
+        self.encoder.secrecy = Secrecy::NONE;
         key.serialize(Walk(self.encoder))?;
         if self.encoder.buffer[start] != tag::STR {
             let text = ValueView::new(&self.encoder.buffer[start..]).key_text();
@@ -370,7 +370,7 @@ impl<'e, 'b> Container<'e, 'b> {
         // A string's own bytes follow its tag and its length.
         let name = std::str::from_utf8(&self.encoder.buffer[start + 5..]).unwrap_or_default();
         let secret = redact::is_secret_name(name);
-        self.encoder.secret = self.outer_secret || secret;
+        self.encoder.secrecy = Secrecy::Known(self.outer_secret || secret);
         Ok(())
     }
 
@@ -380,7 +380,7 @@ impl<'e, 'b> Container<'e, 'b> {
     }
 
     fn close(mut self) -> Done {
-        self.encoder.secret = self.outer_secret;
+        self.encoder.secrecy = Secrecy::Known(self.outer_secret);
         if !self.silent {
             self.end();
         }
@@ -439,7 +439,7 @@ impl ser::SerializeMap for Container<'_, '_> {
             return Ok(());
         }
         let done = value.serialize(Walk(self.encoder));
-        self.encoder.secret = self.outer_secret;
+        self.encoder.secrecy = Secrecy::Known(self.outer_secret);
         done
     }
 

@@ -47,7 +47,7 @@ pub(super) fn kind_name(kind: u8) -> &'static str {
 
 /// Writes a slice: all its items where they fit the limit, else its summary.
 pub(crate) fn numeric_slice<T: Number>(items: &[T], to: &mut Encoder<'_>) {
-    if to.secret {
+    if to.is_secret() {
         return to.redact();
     }
     if items.len() <= to.limits.items as usize {
