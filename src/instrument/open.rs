@@ -1,7 +1,7 @@
 //! A task that is left before it is known how it ended: an iteration of a loop, of which only the next one tells that it was
 //! not the last.
 
-use super::inputs::{Outputs, Scratch};
+use super::inputs::Scratch;
 use super::meter::Meter;
 use super::panics::Since;
 use super::{Begun, error};
@@ -37,11 +37,10 @@ impl Waited {
 }
 
 /// A task that was left: its clock has stopped, its sensors are read.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct LeftTask {
     begun: Begun,
     ended_ns: u64,
-    items: Scratch,
     is_attached: bool,
     has_panicked: bool,
 }
@@ -99,45 +98,30 @@ impl OpenTask {
         }
     }
 
-    /// Leaves the task with what was added to it.
-    pub(crate) fn leave(mut self, mut items: Scratch) -> LeftTask {
+    /// Leaves the task, once; `items` is what was added to it, and gets what there is to add.
+    pub(crate) fn leave(&mut self, items: &mut Scratch) -> LeftTask {
         let ended_ns = clock::monotonic_ns();
         if let Some(before) = self.before {
             before.restore_after(self.begun.id);
         }
         let has_panicked = self.since.is_panicking();
         if has_panicked && let Some(message) = self.since.message() {
-            error::push_panic_text(&mut items, &message);
+            error::push_panic_text(items, &message);
         }
-        self.begun.measure(&mut self.meter, &mut items);
-        LeftTask {
-            begun: self.begun,
-            ended_ns,
-            items,
-            is_attached: self.before.is_some(),
-            has_panicked,
-        }
+        self.begun.measure(&mut self.meter, items);
+        LeftTask { begun: self.begun, ended_ns, is_attached: self.before.is_some(), has_panicked }
     }
 }
 
 impl LeftTask {
-    /// Lets the macro's code look at what came out.
-    pub(crate) fn judge(&mut self, look: impl FnOnce(&mut Outputs<'_>)) -> Ending {
-        Outputs::new(&mut self.items, None).contained(look)
-    }
-
-    /// What is known of it so far, to add to.
-    pub(crate) fn items(&mut self) -> &mut Vec<u8> {
-        &mut self.items
-    }
-
     /// Whether a panic left it.
     pub(crate) fn has_panicked(&self) -> bool {
         self.has_panicked
     }
 
-    pub(crate) fn end(self, ending: Ending) {
+    /// Ends the task with what was added to it.
+    pub(crate) fn end(self, ending: Ending, items: &[u8]) {
         let ending = if self.has_panicked { Ending::Panicked } else { ending };
-        self.begun.end(self.ended_ns, ending, &self.items, self.is_attached);
+        self.begun.end(self.ended_ns, ending, items, self.is_attached);
     }
 }

@@ -11,8 +11,8 @@ use super::mode;
 use super::profile::Attributes;
 use crate::context;
 use crate::instrument::{
-    Failure, LeftTask, OpenTask, Outputs, Scratch, Wait, context_of_new_task, inspect,
-    is_asynchronous, push_code, push_failure, push_named, push_outstanding,
+    Failure, OpenTask, Outputs, Scratch, Wait, context_of_new_task, inspect, is_asynchronous,
+    push_code, push_failure, push_named, push_outstanding,
 };
 use crate::pipeline::event::{Ending, ItemKind, push_text};
 use crate::pipeline::{Origin, Site, settings};
@@ -398,8 +398,7 @@ impl ForwardPass {
             if let Some(wait) = &mut running.device.wait {
                 std::mem::take(wait).until(|_| ());
             }
-            let Running { task, items, outputs, device, .. } = *running;
-            end(task.leave(items), &outputs, &device, Ending::Finished);
+            running.end(|_| Ending::Finished);
         }
     }
 
@@ -427,14 +426,12 @@ impl ForwardPass {
         if let Some(wait) = &mut running.device.wait {
             std::mem::take(wait).until(|see| look(returned, see));
         }
-        let Running { task, items, inspects, mut outputs, mut device } = *running;
-        let mut left = task.leave(items);
-        let ending = left.judge(|outputs| judge(returned, outputs));
-        look(returned, &mut |tensor| {
-            device.output(tensor);
-            outputs.extend(inspects.then(|| inspect(tensor)).flatten());
+        running.end(|running| {
+            let mut outputs = Outputs::new(&mut running.items, None);
+            let ending = outputs.contained(|outputs| judge(returned, outputs));
+            look(returned, &mut |tensor| running.output(tensor));
+            ending
         });
-        end(left, &outputs, &device, ending);
     }
 }
 
@@ -442,6 +439,17 @@ impl Running {
     fn output(&mut self, tensor: &dyn Inspect) {
         self.device.output(tensor);
         self.outputs.extend(self.inspects.then(|| inspect(tensor)).flatten());
+    }
+
+    /// Ends the pass; `look` sees what came out once the clock has stopped, and says how it ended.
+    fn end(mut self: Box<Self>, look: impl FnOnce(&mut Self) -> Ending) {
+        let left = self.task.leave(&mut self.items);
+        let ending = look(&mut self);
+        push_facts(&mut self.items, ItemKind::Generated, "tensor", &self.outputs);
+        if self.device.wait.is_none() && self.device.is_asynchronous() {
+            push_outstanding(&mut self.items);
+        }
+        left.end(ending, &self.items);
     }
 }
 
@@ -463,22 +471,14 @@ fn push_facts(items: &mut Vec<u8>, kind: ItemKind, name: &str, facts: &[impl Ser
     }
 }
 
-fn end(mut left: LeftTask, outputs: &[TensorFacts], device: &Device, ending: Ending) {
-    push_facts(left.items(), ItemKind::Generated, "tensor", outputs);
-    if device.wait.is_none() && device.is_asynchronous() {
-        push_outstanding(left.items());
-    }
-    left.end(ending);
-}
-
 impl Drop for ForwardPass {
     #[inline]
     fn drop(&mut self) {
         if let Some(before) = self.before {
             STATE.set(before);
         }
-        if let Some(Running { task, items, .. }) = self.running.take().map(|running| *running) {
-            task.leave(items).end(Ending::Dropped);
+        if let Some(running) = &mut self.running {
+            running.task.leave(&mut running.items).end(Ending::Dropped, &running.items);
         }
     }
 }

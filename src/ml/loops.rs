@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::bar::Bar;
 use super::mode::{self, Kind};
 use super::shared::{LoopEnd, Shared};
-use super::step::{Attached, Detached, Inner, Place, Running, Step};
+use super::step::{Attached, Detached, Inner, Place, Step};
 use crate::clock;
 use crate::context::Context;
 use crate::instrument::{OpenTask, Scratch, Waited, context_of_new_task, push_code};
@@ -45,9 +45,9 @@ struct Live {
 impl Live {
     /// The loop is asked for an item; now.
     #[inline(never)]
-    fn go_round(&self, index: u64) -> u64 {
-        if let Some(recorder) = &self.recorder {
-            recorder.shared.0.go_round();
+    fn go_round(&mut self, index: u64) -> u64 {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.go_round();
         }
         if let Some(bar) = self.bar.as_ref().filter(|_| index > 0) {
             bar.advance();
@@ -66,13 +66,13 @@ impl Live {
     /// Begins an iteration, with an item that was asked for at `asked_ns`.
     #[inline(never)]
     fn begin<P: Place>(
-        &self,
+        &mut self,
         base: Context,
         index: u64,
         asked_ns: u64,
         name: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Box<Inner>> {
-        let inner = match &self.recorder {
+        let inner = match &mut self.recorder {
             None => Inner::unrecorded::<P>(base),
             Some(recorder) => recorder.begin::<P>(base, index, asked_ns, name),
         };
@@ -86,18 +86,20 @@ impl Live {
 /// What kind of tasks iterations are, and the names of what all of them get and tell.
 const SUBTYPE: &str = "iteration";
 const USED: &[&str] = &["i", "batch"];
-const METADATA: &[&str] = &["wait_ns"];
+const METADATA: &[&str] = &["wait_ns", "items"];
 
 /// How a loop is recorded.
 struct Recorder {
     kind: Kind,
     telemetry: TelemetryChoice,
-    /// What the loop has in common with others of its name and place; none where there are too many.
-    site: Option<&'static Site>,
+    /// Its site is what the loop has in common with others of its name and place; none where there are too many.
+    origin: Origin,
     /// What all of its records begin with, but for the numbers in it.
     prefix: Vec<u8>,
     numbers: Numbers,
     shared: EndsWithLoop,
+    /// An iteration that has ended, for the next: memory that comes and goes with each would move that of the program about.
+    room: Option<Box<Inner>>,
 }
 
 /// Where the beginning of a record has what differs from one iteration to the next.
@@ -132,33 +134,41 @@ impl Recorder {
             push_code(&mut prefix, code);
         }
         push_id(&mut prefix, ItemKind::GroupId, Id::new());
-        let mut number = |kind, names: &[&'static str], at: u16| {
-            let key =
-                if site.is_some() { Key::Index(at) } else { Key::Name(names[usize::from(at)]) };
-            push_number(&mut prefix, kind, key)
+        let key = |names: &[&'static str], at: u16| match site {
+            Some(_) => Key::Index(at),
+            None => Key::Name(names[usize::from(at)]),
         };
-        let index = number(ItemKind::Used, USED, 0);
-        let batch = (kind == Kind::Batches).then(|| number(ItemKind::Used, USED, 1));
+        let mut number = |kind, key| push_number(&mut prefix, kind, key);
+        let index = number(ItemKind::Used, key(USED, 0));
+        let batch = (kind == Kind::Batches).then(|| number(ItemKind::Used, key(USED, 1)));
         let waits = kind != Kind::Epochs;
-        let wait_ns = waits.then(|| number(ItemKind::Metadata, METADATA, 0));
+        let wait_ns = waits.then(|| number(ItemKind::Metadata, key(METADATA, 0)));
         if wait_ns.is_some() && base.workflow() != 0 {
             // A thread that has no queue yet makes it now: that is no part of the wait for the first item.
             queue(base.workflow());
         }
         let numbers = Numbers { index, batch, wait_ns };
-        let shared = EndsWithLoop(Arc::default());
-        Some(Self { kind, telemetry, site, prefix, numbers, shared })
+        let shared = EndsWithLoop(Arc::new(Shared::new(key(METADATA, 1))));
+        let origin = Origin::of(site);
+        Some(Self { kind, telemetry, origin, prefix, numbers, shared, room: None })
+    }
+
+    /// The loop is asked for an item.
+    fn go_round(&mut self) {
+        if let Some(ended) = self.shared.0.go_round() {
+            self.room = Some(ended);
+        }
     }
 
     /// Of a lightweight loop only the first iteration says where it is.
     fn origin(&self, index: u64) -> Origin {
         let is_brief = index > 0 && matches!(self.telemetry, TelemetryChoice::None);
-        Origin { is_brief, ..Origin::of(self.site) }
+        Origin { is_brief, ..self.origin }
     }
 
     /// Begins an iteration; `name` adds what it goes by. None where there is nothing to know of it.
     fn begin<P: Place>(
-        &self,
+        &mut self,
         base: Context,
         index: u64,
         asked_ns: u64,
@@ -169,7 +179,8 @@ impl Recorder {
         }
         let around = if P::IS_ATTACHED { around(base) } else { Some(base) };
         let Some(around) = around else { return Inner::unrecorded::<P>(base) };
-        let mut items = Scratch::take();
+        let mut room = self.room.take();
+        let mut items = room.as_mut().map_or_else(Scratch::take, |room| room.take_items());
         items.extend_from_slice(&self.prefix);
         self.numbers.index.fill(&mut items, index);
         if let Some(batch) = self.numbers.batch {
@@ -181,8 +192,10 @@ impl Recorder {
         let begun = OpenTask::begin(around, origin, telemetry, &mut items, waited, P::IS_ATTACHED);
         let Some(task) = begun else { return Inner::unrecorded::<P>(around) };
         items.clear();
-        let shared = &self.shared.0;
-        Some(Inner::recorded(Running::new(task, items, Arc::clone(shared)), shared.take_room()))
+        Some(match room {
+            Some(room) => room.reuse(task, items),
+            None => Inner::recorded(task, items, &self.shared.0),
+        })
     }
 }
 
@@ -249,14 +262,14 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
     ) -> Option<(Step<P>, I::Item)> {
         let index = self.index;
         self.index += 1;
-        let asked_ns = self.live.as_ref().map_or(0, |live| live.go_round(index));
+        let asked_ns = self.live.as_mut().map_or(0, |live| live.go_round(index));
         let Some(item) = self.items.next() else {
             if let Some(live) = &self.live {
                 live.exhausted();
             }
             return None;
         };
-        let inner = match &self.live {
+        let inner = match &mut self.live {
             None => Inner::unrecorded::<P>(self.base),
             Some(live) => live.begin::<P>(self.base, index, asked_ns, |items| name(&item, items)),
         };

@@ -3,12 +3,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::step::Inner;
-use crate::instrument::LeftTask;
-use crate::pipeline::event::Ending;
+use crate::pipeline::event::{Ending, Key};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
+    /// Under what iterations tell how many items they work on.
+    pub(super) items: Key<'static>,
 }
 
 #[derive(Debug, Default)]
@@ -16,9 +17,7 @@ struct State {
     /// How many times the loop has gone round.
     rounds: u64,
     /// The last iteration, once it was left.
-    last: Option<LeftTask>,
-    /// Room for the next, which one before has left: memory that comes and goes with each would move that of the program about.
-    room: Option<Box<Inner>>,
+    last: Option<Box<Inner>>,
     end: Option<LoopEnd>,
 }
 
@@ -41,19 +40,22 @@ impl LoopEnd {
 }
 
 impl Shared {
+    pub(super) fn new(items: Key<'static>) -> Self {
+        Self { state: Mutex::default(), items }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The loop goes round once more: the last iteration has finished.
-    pub(super) fn go_round(&self) {
+    /// The loop goes round once more: the last iteration has finished. Gives back its room.
+    pub(super) fn go_round(&self) -> Option<Box<Inner>> {
         let mut state = self.state();
         state.rounds += 1;
-        let last = state.last.take();
+        let mut last = state.last.take();
         drop(state);
-        if let Some(last) = last {
-            last.end(Ending::Finished);
-        }
+        last.iter_mut().for_each(|last| last.end(Ending::Finished));
+        last
     }
 
     /// The loop does not go on. Only the first word counts.
@@ -62,20 +64,14 @@ impl Shared {
         let end = *state.end.get_or_insert(end);
         let last = state.last.take();
         drop(state);
-        if let Some(last) = last {
+        if let Some(mut last) = last {
             last.end(end.of_last());
         }
     }
 
-    /// Room that an iteration has left.
-    pub(super) fn take_room(&self) -> Option<Box<Inner>> {
-        self.state().room.take()
-    }
-
-    /// The iteration of this number was left, and with it its room.
-    pub(super) fn leave(&self, index: u64, left: LeftTask, room: Box<Inner>) {
+    /// The iteration of this number was left.
+    pub(super) fn leave(&self, index: u64, mut left: Box<Inner>) {
         let mut state = self.state();
-        state.room = Some(room);
         let ending = if left.has_panicked() || state.rounds > index + 1 {
             Ending::Finished
         } else if let Some(end) = state.end {

@@ -16,8 +16,8 @@ use crate::instrument::{
     Failure, LeftTask, OpenTask, Scratch, Wait, asynchronous_so_far, push_failure, push_named,
     push_outstanding,
 };
-use crate::pipeline::event::{Ending, ItemKind};
-use crate::record::{Id, Inspect};
+use crate::pipeline::event::{Ending, ItemKind, Marks, push_item};
+use crate::record::{Encoder, Id, Inspect, Limits, Secrecy};
 
 /// Where the work of a loop is done: [`Attached`] or [`Detached`].
 pub trait Place: sealed::Place + fmt::Debug {}
@@ -74,10 +74,12 @@ pub(super) struct Inner {
 
 /// An iteration that is recorded.
 #[derive(Debug)]
-pub(super) struct Running {
+struct Running {
     task: Mutex<OpenTask>,
     items: Mutex<Scratch>,
     shared: Arc<Shared>,
+    /// Set when it was left, until it has ended.
+    left: Option<LeftTask>,
     /// How many tensors of asynchronous devices the thread had come upon when the iteration began, or when it last waited
     /// for the device.
     asynchronous: AtomicU64,
@@ -102,12 +104,34 @@ impl Inner {
         inner
     }
 
-    /// Of one that is recorded; in the room that one before has left, where there is any.
-    pub(super) fn recorded(running: Running, room: Option<Box<Self>>) -> Box<Self> {
-        let inside = lock(&running.task).inside();
-        let mut inner = room.unwrap_or_else(|| Self::around(inside));
-        (inner.inside, inner.running) = (inside, Some(running));
+    /// Of one that is recorded; `items` is room for what is added to it.
+    pub(super) fn recorded(task: OpenTask, items: Scratch, shared: &Arc<Shared>) -> Box<Self> {
+        let mut inner = Self::around(task.inside());
+        inner.running = Some(Running {
+            task: Mutex::new(task),
+            items: Mutex::new(items),
+            shared: Arc::clone(shared),
+            left: None,
+            asynchronous: AtomicU64::new(asynchronous_so_far()),
+        });
         inner
+    }
+
+    /// The same, in the room of an iteration of the same loop that has ended.
+    pub(super) fn reuse(mut self: Box<Self>, task: OpenTask, items: Scratch) -> Box<Self> {
+        self.inside = task.inside();
+        if let Some(running) = &mut self.running {
+            *unlocked(&mut running.task) = task;
+            *unlocked(&mut running.items) = items;
+            *running.asynchronous.get_mut() = asynchronous_so_far();
+        }
+        self
+    }
+
+    /// The buffer of an iteration that has ended.
+    pub(super) fn take_items(&mut self) -> Scratch {
+        let items = self.running.as_mut().map(|running| unlocked(&mut running.items));
+        items.map_or_else(Scratch::take, |items| std::mem::replace(items, Scratch::empty()))
     }
 
     pub(super) fn with_bar(inner: Option<Box<Self>>, bar: &Arc<Bar>, base: Context) -> Box<Self> {
@@ -119,29 +143,39 @@ impl Inner {
     #[inline(never)]
     fn leave<P: Place>(mut self: Box<Self>, index: u64) {
         self.bar = None;
-        if let Some(running) = self.running.take() {
-            let (left, shared) = running.leave(P::IS_ATTACHED);
-            shared.leave(index, left, self);
+        if let Some(running) = &mut self.running {
+            running.leave(P::IS_ATTACHED);
+            let shared = Arc::clone(&running.shared);
+            shared.leave(index, self);
+        }
+    }
+
+    /// Whether a panic left it.
+    pub(super) fn has_panicked(&self) -> bool {
+        let left = self.running.as_ref().and_then(|running| running.left);
+        left.is_some_and(|left| left.has_panicked())
+    }
+
+    /// Ends what was left.
+    pub(super) fn end(&mut self, ending: Ending) {
+        if let Some(running) = &mut self.running
+            && let Some(left) = running.left.take()
+        {
+            let items = unlocked(&mut running.items);
+            left.end(ending, items);
+            items.clear();
         }
     }
 }
 
 impl Running {
-    /// One that has begun; `items` is room for what is added to it.
-    pub(super) fn new(task: OpenTask, items: Scratch, shared: Arc<Shared>) -> Self {
-        let asynchronous = AtomicU64::new(asynchronous_so_far());
-        Self { task: Mutex::new(task), items: Mutex::new(items), shared, asynchronous }
-    }
-
-    /// Leaves the task; what is left of it, and of the loop.
-    fn leave(self, is_attached: bool) -> (LeftTask, Arc<Shared>) {
-        let task = self.task.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut items = self.items.into_inner().unwrap_or_else(PoisonError::into_inner);
+    fn leave(&mut self, is_attached: bool) {
+        let items = unlocked(&mut self.items);
         // Elsewhere it is other threads that come upon tensors.
-        if is_attached && asynchronous_so_far() != self.asynchronous.into_inner() {
-            push_outstanding(&mut items);
+        if is_attached && asynchronous_so_far() != *self.asynchronous.get_mut() {
+            push_outstanding(items);
         }
-        (task.leave(items), self.shared)
+        self.left = Some(unlocked(&mut self.task).leave(items));
     }
 }
 
@@ -152,6 +186,10 @@ fn inside_unrecorded(workflow: Number) -> Context {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unlocked<T>(mutex: &mut Mutex<T>) -> &mut T {
+    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<P: Place> Step<P> {
@@ -216,7 +254,13 @@ impl<P: Place> Step<P> {
     /// Says how many items the iteration works on, such as the rows of a batch: `items` in `custom_metadata`, and items
     /// per second in a progress bar.
     pub fn items(&self, count: usize) {
-        self.push(ItemKind::Metadata, "items", &count);
+        if let Some(running) = self.running() {
+            let key = running.shared.items;
+            push_item(&mut lock(&running.items), ItemKind::Metadata, key, |items| {
+                Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).u64(count as u64);
+                Marks::default()
+            });
+        }
         if let Some(bar) = self.inner.as_ref().and_then(|inner| inner.bar.as_ref()) {
             bar.add_items(count as u64);
         }
@@ -240,8 +284,11 @@ impl<P: Place> Step<P> {
 
     /// Ends the iteration, whatever the loop does next.
     pub fn finish(mut self) {
-        if let Some(running) = self.inner.take().and_then(|inner| inner.running) {
-            running.leave(P::IS_ATTACHED).0.end(Ending::Finished);
+        if let Some(mut inner) = self.inner.take() {
+            if let Some(running) = &mut inner.running {
+                running.leave(P::IS_ATTACHED);
+            }
+            inner.end(Ending::Finished);
         }
     }
 }

@@ -50,7 +50,7 @@ impl<'j> Object<'j> {
     }
 
     /// Adds a field.
-    #[inline]
+    #[inline(always)]
     pub(super) fn field<T: Serialize + ?Sized>(&mut self, key: FieldKey, value: &T) -> Done {
         self.key(key);
         serde_json::to_writer(&mut *self.to, value)
@@ -74,7 +74,7 @@ impl<'j> Object<'j> {
     }
 
     /// Adds an id.
-    #[inline]
+    #[inline(always)]
     pub(super) fn id(&mut self, key: FieldKey, id: Id) {
         self.key(key);
         let mut quoted = [b'"'; 38];
@@ -98,27 +98,36 @@ impl<'j> Object<'j> {
         written
     }
 
-    /// Adds a field that is an object, whose fields `write` adds.
-    pub(super) fn object(
-        &mut self,
-        key: FieldKey,
-        write: impl FnOnce(&mut Object<'_>) -> Done,
-    ) -> Done {
+    /// Adds a field that is an object: what follows are its fields, until it is closed.
+    pub(super) fn open(&mut self, key: FieldKey) {
         self.key(key);
-        let mut object = Object::new(self.to);
-        write(&mut object)?;
-        object.end();
-        Ok(())
+        self.to.push(b'{');
+        self.is_empty = true;
+    }
+
+    /// Closes the object that was opened last.
+    pub(super) fn close(&mut self) {
+        self.to.push(b'}');
+        self.is_empty = false;
     }
 
     /// Adds a field by any name, whose JSON `write` appends.
-    pub(super) fn named(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> Done) -> Done {
+    pub(super) fn named(
+        &mut self,
+        name: Name<'_>,
+        write: impl FnOnce(&mut Vec<u8>) -> Done,
+    ) -> Done {
         self.separate();
-        match is_plain(name) {
-            true => quoted(self.to, name),
-            false => serde_json::to_writer(&mut *self.to, name)?,
+        match name {
+            Name::Known(name) => self.to.extend_from_slice(name.json.as_bytes()),
+            Name::Told(name) => {
+                match is_plain(name) {
+                    true => quoted(self.to, name),
+                    false => serde_json::to_writer(&mut *self.to, name)?,
+                }
+                self.to.push(b':');
+            }
         }
-        self.to.push(b':');
         write(self.to)
     }
 
@@ -163,6 +172,40 @@ impl<'j> Object<'j> {
         if !std::mem::replace(&mut self.is_empty, false) {
             self.to.push(b',');
         }
+    }
+}
+
+/// A name that is known only when the program runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Name<'a> {
+    /// One of many records.
+    Known(&'a KnownName),
+    Told(&'a str),
+}
+
+impl<'a> Name<'a> {
+    #[inline]
+    pub(super) fn text(self) -> &'a str {
+        match self {
+            Self::Known(name) => name.text,
+            Self::Told(name) => name,
+        }
+    }
+}
+
+/// A name that is written once, and copied into many records.
+#[derive(Debug)]
+pub(super) struct KnownName {
+    text: &'static str,
+    /// With the colon after it.
+    json: String,
+}
+
+impl KnownName {
+    pub(super) fn new(text: &'static str) -> Self {
+        // A text can always be written.
+        let quoted = serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
+        Self { text, json: quoted + ":" }
     }
 }
 
@@ -230,15 +273,17 @@ mod tests {
         object.ready("");
         object.ready(&shared);
         object.field(key!("last"), &[1, 2]).unwrap();
-        let inner = object.object(key!("inner"), |inner| {
-            inner.named("plain", |to| serde_json::to_writer(to, &1))?;
-            inner.named("\"", |to| serde_json::to_writer(to, &2))
-        });
-        inner.unwrap();
+        object.open(key!("inner"));
+        let known = KnownName::new("\"");
+        for name in [Name::Told("plain"), Name::Known(&known), Name::Told("\\")] {
+            object.named(name, |to| serde_json::to_writer(to, &1)).unwrap();
+        }
+        object.close();
+        object.field(key!("after"), &2).unwrap();
         object.end();
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            r#"{"id":"a-1","name":"a\"b","last":[1,2],"inner":{"plain":1,"\"":2}}"#
+            r#"{"id":"a-1","name":"a\"b","last":[1,2],"inner":{"plain":1,"\"":1,"\\":1},"after":2}"#
         );
         assert_eq!(key!("last").name(), "last");
     }

@@ -73,6 +73,8 @@ pub(super) struct Pairing {
     adds: u64,
     /// How many looks at the rings there were.
     looks: u64,
+    /// The site that was asked for last: most tasks come in rows of the same.
+    site: (u32, Option<&'static Site>),
     /// Tasks that are done with, whose room is used again.
     #[allow(clippy::vec_box, reason = "they come and go in their boxes")]
     spare: Vec<Box<Task>>,
@@ -124,6 +126,7 @@ impl Pairing {
             early: Vec::new(),
             adds: 0,
             looks: 0,
+            site: (0, None),
             spare: Vec::new(),
         }
     }
@@ -262,7 +265,10 @@ impl Pairing {
             stats::add(&stats::DROPPED, 1);
             return None;
         }
-        let site = Site::of(start.site);
+        if self.site.0 != start.site {
+            self.site = (start.site, Site::of(start.site));
+        }
+        let site = self.site.1;
         let mut task = match self.spare.pop() {
             Some(mut task) => {
                 task.begin_again(start, items, thread, site);

@@ -9,6 +9,8 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
+use super::event::ItemKind;
+use super::json::KnownName;
 use super::session;
 use crate::telemetry::TelemetryChoice;
 use crate::telemetry::machine::AnnotatedCrate;
@@ -52,6 +54,8 @@ pub struct Site {
     pub(super) name: OnceLock<String>,
     pub(super) classes: OnceLock<String>,
     pub(super) code: OnceLock<String>,
+    /// The names of what it gets, gives and tells.
+    names: OnceLock<[Vec<KnownName>; 3]>,
 }
 
 /// A place in the code where tasks come from again and again that are not of an annotated function: the iterations of a loop.
@@ -126,7 +130,24 @@ impl Site {
             name: OnceLock::new(),
             classes: OnceLock::new(),
             code: OnceLock::new(),
+            names: OnceLock::new(),
         }
+    }
+
+    /// The name of what its tasks tell under a number, as an item of this kind.
+    #[inline]
+    pub(super) fn name_of(&self, kind: ItemKind, index: u16) -> Option<&KnownName> {
+        let [used, generated, metadata] = self.names.get_or_init(|| {
+            [self.spec.used, self.spec.generated, self.spec.metadata]
+                .map(|names| names.iter().map(|name| KnownName::new(name)).collect())
+        });
+        let names = match kind {
+            ItemKind::Used => used,
+            ItemKind::Generated => generated,
+            ItemKind::Metadata => metadata,
+            _ => return None,
+        };
+        names.get(usize::from(index))
     }
 
     /// The site of a place in the code; none where there are too many.

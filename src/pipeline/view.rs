@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::event::{Ending, ItemKind, Key, Marks, Measured, u32_at};
-use super::json::{self, Done, FieldKey, Object, key};
+use super::json::{self, Done, FieldKey, Name, Object, key};
 use super::resources::Resources;
 use super::shed::Forgotten;
 use super::site::Site;
@@ -277,7 +277,7 @@ struct Capture {
 struct Entry<'a> {
     /// `Used`, `Generated` or `Metadata`.
     kind: ItemKind,
-    name: &'a str,
+    name: Name<'a>,
     value: ValueView<'a>,
     marks: Marks,
 }
@@ -288,22 +288,19 @@ struct Values<'a>(Vec<Entry<'a>>);
 impl<'a> Values<'a> {
     fn of(task: &'a Task) -> Self {
         let mut values = Vec::with_capacity(FEW_VALUES);
-        let spec = task.site.map(|site| &site.spec);
         // Where each output is, in a task that may have thousands of them.
         let mut outputs = (task.items().0.len() > MANY_ITEMS).then(HashMap::new);
         for item in task.items() {
             let kind = item.kind;
-            let names = match kind {
-                ItemKind::Used => spec.map(|spec| spec.used),
-                ItemKind::Generated => spec.map(|spec| spec.generated),
-                ItemKind::Metadata => spec.map(|spec| spec.metadata),
-                _ => continue,
-            };
+            if !matches!(kind, ItemKind::Used | ItemKind::Generated | ItemKind::Metadata) {
+                continue;
+            }
             let name = match item.key() {
-                Key::Name(name) => name,
-                Key::Index(index) => {
-                    names.and_then(|names| names.get(usize::from(index))).unwrap_or(&"value")
-                }
+                Key::Name(name) => Name::Told(name),
+                Key::Index(index) => task
+                    .site
+                    .and_then(|site| site.name_of(kind, index))
+                    .map_or(Name::Told("value"), Name::Known),
             };
             let value = ValueView::new(item.payload);
             let entry = Entry { kind, name, value, marks: item.marks };
@@ -311,11 +308,12 @@ impl<'a> Values<'a> {
                 continue;
             }
             // A name given twice is told once, with its last value.
-            let is_same = |known: &Entry<'_>| known.kind == kind && known.name == name;
+            let is_same =
+                |known: &Entry<'_>| known.kind == kind && known.name.text() == name.text();
             let next = values.len();
             let place = match &mut outputs {
                 Some(outputs) if kind == ItemKind::Generated => {
-                    *outputs.entry(name).or_insert(next)
+                    *outputs.entry(name.text()).or_insert(next)
                 }
                 _ => values.iter().position(is_same).unwrap_or(next),
             };
@@ -324,29 +322,27 @@ impl<'a> Values<'a> {
                 None => values.push(entry),
             }
         }
-        if spec.is_some_and(|spec| spec.spread) {
+        if task.site.is_some_and(|site| site.spec.spread) {
             values = values.into_iter().flat_map(Entry::spread).collect();
         }
         Self(values)
     }
 
-    fn section(&self, kind: ItemKind) -> impl Iterator<Item = &Entry<'a>> {
-        self.0.iter().filter(move |entry| entry.kind == kind)
-    }
-
     /// Adds those of one kind to a record, if there are any.
     fn write(&self, record: &mut Object<'_>, key: FieldKey, kind: ItemKind, notes: &Notes) -> Done {
-        if self.section(kind).next().is_none() {
-            return Ok(());
+        let mut is_open = false;
+        for Entry { name, value, marks, .. } in self.0.iter().filter(|entry| entry.kind == kind) {
+            if !std::mem::replace(&mut is_open, true) {
+                record.open(key);
+            }
+            record.named(*name, |to| {
+                value.noting(&[key.name(), name.text()], notes, marks.cut).write_json(to)
+            })?;
         }
-        record.object(key, |section| {
-            self.section(kind).try_for_each(|entry| {
-                let Entry { name, value, marks, .. } = *entry;
-                section.named(name, |to| {
-                    value.noting(&[key.name(), name], notes, marks.cut).write_json(to)
-                })
-            })
-        })
+        if is_open {
+            record.close();
+        }
+        Ok(())
     }
 }
 
@@ -357,7 +353,7 @@ impl Entry<'_> {
             return vec![self];
         }
         let fields = self.value.fields().into_iter();
-        fields.map(|(name, value)| Entry { name, value, ..self }).collect()
+        fields.map(|(name, value)| Entry { name: Name::Told(name), value, ..self }).collect()
     }
 }
 
@@ -381,7 +377,7 @@ impl<'a> Hashes<'a> {
             if !marks.redacted
                 && let Some(hash) = hash::of_captured(*value, marks.cut, &mut form)
             {
-                known.push((*name, hash));
+                known.push((name.text(), hash));
             }
         }
         hashes

@@ -71,28 +71,33 @@ impl Id {
     }
 
     /// The characters of that text, all of them ASCII.
-    #[inline]
     pub(crate) fn digits(self) -> [u8; 36] {
-        const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+        let bits = self.to_bits();
+        let [a, b, c, d] = [96, 64, 32, 0].map(|shift| hex((bits >> shift) as u32));
         let mut digits = [b'-'; 36];
-        for (byte, at) in self.to_bits().to_be_bytes().into_iter().zip(PLACES) {
-            [digits[at], digits[at + 1]] = PAIRS[usize::from(byte)];
-        }
+        digits[..8].copy_from_slice(&a);
+        digits[9..13].copy_from_slice(&b[..4]);
+        digits[14..18].copy_from_slice(&b[4..]);
+        digits[19..23].copy_from_slice(&c[..4]);
+        digits[24..28].copy_from_slice(&c[4..]);
+        digits[28..].copy_from_slice(&d);
         digits
     }
 }
 
-/// The two digits of each byte.
-static PAIRS: [[u8; 2]; 256] = {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        pairs[byte] = [HEX[byte >> 4], HEX[byte & 15]];
-        byte += 1;
-    }
-    pairs
-};
+/// The eight digits of a number, all at once: each in a byte of one word.
+#[inline]
+fn hex(number: u32) -> [u8; 8] {
+    const EACH: u64 = u64::from_le_bytes([1; 8]);
+    let mut word = u64::from(number);
+    word = (word | word << 16) & 0x0000_FFFF_0000_FFFF;
+    word = (word | word << 8) & 0x00FF_00FF_00FF_00FF;
+    word = (word | word << 4) & 0x0F0F_0F0F_0F0F_0F0F;
+    // One in each byte that is ten or more, for the letters do not follow the digits.
+    let letters = (word + EACH * 6) >> 4 & EACH;
+    let distance = u64::from(b'a' - b'9' - 1);
+    (word + EACH * u64::from(b'0') + letters * distance).to_be_bytes()
+}
 
 #[cold]
 fn seed() -> u64 {
@@ -171,6 +176,13 @@ mod tests {
         let early = Id::at(1_700_000_000_000_000_000);
         let late = Id::at(1_700_000_000_001_000_000);
         assert!(early < late);
+    }
+
+    #[test]
+    fn digits_are_those_of_the_number() {
+        for number in [0, 1, 0x0123_4567, 0x89ab_cdef, 0x9a9a_a9a9, u32::MAX] {
+            assert_eq!(str::from_utf8(&hex(number)).unwrap(), format!("{number:08x}"));
+        }
     }
 
     #[test]
