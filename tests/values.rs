@@ -6,7 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, RwLock};
 
-use runlore::record::{Status, TaskObject, hash_of};
+use runlore::record::{CaptureValue, Encoder, Status, TaskObject, hash_of};
 use runlore::{task, telemetry_task};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -272,6 +272,44 @@ fn secrets_are_hidden() {
         hashes.get("used").is_none_or(|used| used.get("login").is_none()),
         "no hash of a secret"
     );
+}
+
+#[test]
+fn a_key_that_refuses_does_not_open_the_secret_around_it() {
+    struct KeyRefuses;
+    impl Serialize for KeyRefuses {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map([(Refuses, 1)])
+        }
+    }
+    struct Keys;
+    impl CaptureValue for Keys {
+        fn capture(&self, to: &mut Encoder<'_>) {
+            to.map(|fields| {
+                fields.field_with("first", |to| to.serialize(&KeyRefuses));
+                fields.field_with("second", |to| {
+                    to.seq(|items| {
+                        items.item(&One(&KeyRefuses));
+                        items.item(&One("hunter2"));
+                    });
+                });
+            });
+        }
+    }
+    struct One<'a, T: ?Sized>(&'a T);
+    impl<T: Serialize + ?Sized> CaptureValue for One<'_, T> {
+        fn capture(&self, to: &mut Encoder<'_>) {
+            to.serialize(self.0);
+        }
+    }
+    #[telemetry_task]
+    fn unlock(password: &Keys) {
+        _ = password;
+    }
+    let store = record(|| unlock(&Keys));
+    let everything = serde_json::to_string(&store.records()).unwrap();
+    assert!(!everything.contains("hunter2"), "{everything}");
+    assert!(everything.contains("[redacted]"), "{everything}");
 }
 
 struct Panics;

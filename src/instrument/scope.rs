@@ -63,7 +63,7 @@ pub(crate) fn push_code(items: &mut Vec<u8>, place: &Location<'_>) {
     });
 }
 
-/// Adds to what the task around the calling code gives.
+/// Adds to what the task around the calling code gives. A thread that outlives the task whose context it has adds nothing after the task's end.
 ///
 /// ```
 /// # use runlore::store::MemoryStore;
@@ -82,7 +82,7 @@ pub fn generated(name: &str, value: &(impl Serialize + ?Sized)) {
     }
 }
 
-/// Marks the task around the calling code as failed, with an error and all its sources.
+/// Marks the task around the calling code as failed, with an error and all its sources; after the task's end it changes nothing.
 pub fn fail(error: &dyn Error) {
     if let Some((task, workflow)) = context::current_task() {
         let mut scratch = Scratch::take();

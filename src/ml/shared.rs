@@ -9,7 +9,7 @@ use crate::pipeline::event::{Ending, Key};
 pub(super) struct Shared {
     state: Mutex<State>,
     /// Under what iterations tell how many items they work on.
-    pub(super) items: Key<'static>,
+    pub(super) items_key: Key<'static>,
 }
 
 #[derive(Debug, Default)]
@@ -40,8 +40,8 @@ impl LoopEnd {
 }
 
 impl Shared {
-    pub(super) fn new(items: Key<'static>) -> Self {
-        Self { state: Mutex::default(), items }
+    pub(super) fn new(items_key: Key<'static>) -> Self {
+        Self { state: Mutex::default(), items_key }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

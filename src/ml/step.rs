@@ -255,7 +255,7 @@ impl<P: Place> Step<P> {
     /// per second in a progress bar.
     pub fn items(&self, count: usize) {
         if let Some(running) = self.running() {
-            let key = running.shared.items;
+            let key = running.shared.items_key;
             push_item(&mut lock(&running.items), ItemKind::Metadata, key, |items| {
                 Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).u64(count as u64);
                 Marks::default()

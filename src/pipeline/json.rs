@@ -1,9 +1,8 @@
 //! Records as JSON text: what many records share is written once, and copied into each.
 
-use std::sync::OnceLock;
-
 use serde::Serialize;
 
+use crate::once::Once;
 use crate::record::Id;
 
 pub(super) type Done = serde_json::Result<()>;
@@ -50,6 +49,7 @@ impl<'j> Object<'j> {
     }
 
     /// Adds a field.
+    // The key is to be known where it is copied, see `key`; the same goes for ids.
     #[inline(always)]
     pub(super) fn field<T: Serialize + ?Sized>(&mut self, key: FieldKey, value: &T) -> Done {
         self.key(key);
@@ -143,7 +143,7 @@ impl<'j> Object<'j> {
     #[inline]
     pub(super) fn once(
         &mut self,
-        kept: &OnceLock<String>,
+        kept: &'static Once<String>,
         write: impl FnOnce(&mut Object<'_>) -> Done,
     ) {
         self.ready(kept.get_or_init(|| fields(write)));

@@ -52,7 +52,8 @@ pub(super) struct OpenTask {
     pub(super) ending: bool,
 }
 
-/// An END or ADD whose START has not been seen: it lies in a ring that was read before this event came.
+/// An END or ADD whose START has not been seen: it lies in a ring that was read before this event came. Or what was added to a task that has
+/// ended.
 struct Early {
     /// The number of the look that found it.
     look: u64,
@@ -152,7 +153,7 @@ impl Pairing {
     }
 
     /// A look at all rings has ended: it has read all that was there when the last one ended. What it did not find belongs
-    /// to no run.
+    /// to no run, or to a task that has ended.
     pub(super) fn end_look(&mut self) {
         let look = self.looks;
         for early in self.early.extract_if(.., |early| early.look != look).collect::<Vec<_>>() {
@@ -205,9 +206,10 @@ impl Pairing {
         !self.early.is_empty()
     }
 
-    /// Whether an event that is held back is in nobody's hands but ours: its task is not known.
+    /// Whether an END that is held back is in nobody's hands but ours: its task is not known.
     pub(super) fn holds_strangers(&self) -> bool {
-        self.early.iter().any(|early| {
+        // Something may be added to a task that has ended, again and again: that must not keep the rings from being released.
+        self.early.iter().filter(|early| early.kind == Kind::End).any(|early| {
             id_at(&early.bytes, 0)
                 .is_none_or(|id| !self.open.get(&id).is_some_and(|open| open.ending))
         })

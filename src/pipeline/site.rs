@@ -5,13 +5,14 @@ use std::panic::Location;
 #[cfg(unix)]
 use std::sync::RwLockWriteGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
 use super::event::ItemKind;
 use super::json::KnownName;
 use super::session;
+use crate::once::Once;
 use crate::telemetry::TelemetryChoice;
 use crate::telemetry::machine::AnnotatedCrate;
 
@@ -49,13 +50,13 @@ pub struct Site {
     /// 0 until the site's first task.
     number: AtomicU32,
     /// Its path, where that says more than its module and its name.
-    function: OnceLock<Option<String>>,
+    function: Once<Option<String>>,
     /// How records say its name, of what kind it is, and where.
-    pub(super) name: OnceLock<String>,
-    pub(super) classes: OnceLock<String>,
-    pub(super) code: OnceLock<String>,
+    pub(super) name: Once<String>,
+    pub(super) classes: Once<String>,
+    pub(super) code: Once<String>,
     /// The names of what it gets, gives and tells.
-    names: OnceLock<[Vec<KnownName>; 3]>,
+    names: Once<[Vec<KnownName>; 3]>,
 }
 
 /// A place in the code where tasks come from again and again that are not of an annotated function: the iterations of a loop.
@@ -126,17 +127,17 @@ impl Site {
         Self {
             spec,
             number: AtomicU32::new(0),
-            function: OnceLock::new(),
-            name: OnceLock::new(),
-            classes: OnceLock::new(),
-            code: OnceLock::new(),
-            names: OnceLock::new(),
+            function: Once::new(),
+            name: Once::new(),
+            classes: Once::new(),
+            code: Once::new(),
+            names: Once::new(),
         }
     }
 
     /// The name of what its tasks tell under a number, as an item of this kind.
     #[inline]
-    pub(super) fn name_of(&self, kind: ItemKind, index: u16) -> Option<&KnownName> {
+    pub(super) fn name_of(&'static self, kind: ItemKind, index: u16) -> Option<&'static KnownName> {
         let [used, generated, metadata] = self.names.get_or_init(|| {
             [self.spec.used, self.spec.generated, self.spec.metadata]
                 .map(|names| names.iter().map(|name| KnownName::new(name)).collect())
@@ -181,7 +182,7 @@ impl Site {
 
     /// The path of the function, where its module and its name do not say it all: of a method, or of one that goes by another
     /// name.
-    pub(super) fn function(&self) -> Option<&str> {
+    pub(super) fn function(&'static self) -> Option<&'static str> {
         let path = self.function.get_or_init(|| {
             let inside = (self.spec.function)();
             // What an async body is in has no name of its own.
@@ -262,7 +263,7 @@ pub(super) struct SiteRecord {
 }
 
 impl SiteRecord {
-    pub(super) fn of(site: &Site) -> Self {
+    pub(super) fn of(site: &'static Site) -> Self {
         let spec = &site.spec;
         Self {
             name: spec.name.to_owned(),
@@ -286,9 +287,9 @@ impl SiteRecord {
     /// The site again. It is never freed: a process has few places of its own and recovers few others, and each has few sites.
     pub(super) fn into_site(mut self) -> &'static Site {
         let function = self.function.take();
-        let site = Site::new(self.into_spec());
-        _ = site.function.set(function);
-        Box::leak(Box::new(site))
+        let site: &'static Site = Box::leak(Box::new(Site::new(self.into_spec())));
+        site.function.get_or_init(|| function);
+        site
     }
 
     /// What it says, for as long as the process lives.

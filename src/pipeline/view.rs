@@ -205,7 +205,8 @@ impl<'a> TaskView<'a> {
             thread.json.get_or_init(|| json::fields(|it| it.field(key!("thread"), &**thread))),
         );
         match task.site {
-            Some(_) if task.start.is_brief => {}
+            // Sites of other builds may be of loops that do not say it.
+            Some(site) if task.start.is_brief || site.spec.file.is_empty() => {}
             Some(site) => {
                 record.once(&site.code, |record| record.field(key!("code"), &Code(site)));
             }

@@ -41,7 +41,7 @@ pub trait CaptureValue {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Secrecy<'n> {
     Known(bool),
-    /// The name that the value stands under says it. That is looked at when there is a string: most values are numbers.
+    /// The name that the value stands under says it. That is looked at when there is a string or a container: most values are numbers.
     Named(&'n str),
 }
 

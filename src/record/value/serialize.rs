@@ -361,7 +361,9 @@ impl<'e, 'b> Container<'e, 'b> {
     fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
         let start = self.encoder.buffer.len();
         self.encoder.secrecy = Secrecy::NONE;
-        key.serialize(Walk(self.encoder))?;
+        let done = key.serialize(Walk(self.encoder));
+        self.encoder.secrecy = Secrecy::Known(self.outer_secret);
+        done?;
         if self.encoder.buffer[start] != tag::STR {
             let text = ValueView::new(&self.encoder.buffer[start..]).key_text();
             self.encoder.buffer.truncate(start);
