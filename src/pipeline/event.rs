@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Pad = 0,
     Start = 1,
     End = 2,
-    /// More items for a task that is open: its id, then the items.
+    /// More items for a task that is open, see [`Add`].
     Add = 3,
 }
 
@@ -135,6 +135,30 @@ impl End {
             lost_items: head[28] != 0,
         };
         Some((end, items))
+    }
+}
+
+/// The head of an ADD: more items for a task that is open, from any thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Add {
+    pub(crate) id: Id,
+    /// Grows with every ADD of the process. ADDs of one task come from several rings; the one with the higher number is
+    /// the later one.
+    pub(crate) sequence: u64,
+}
+
+impl Add {
+    pub(crate) const BYTES: usize = 24;
+
+    #[inline]
+    pub(crate) fn to_words(self) -> [u64; Self::BYTES / 8] {
+        let id = self.id.to_bits();
+        [id as u64, (id >> 64) as u64, self.sequence]
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (head, items) = bytes.split_first_chunk::<{ Self::BYTES }>()?;
+        Some((Self { id: Id::from_bits(u128_at(head, 0))?, sequence: u64_at(head, 16) }, items))
     }
 }
 

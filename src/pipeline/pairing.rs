@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use super::cursor::Events;
-use super::event::{End, Kind, Start, id_at};
+use super::event::{Add, End, Kind, Start, id_at};
 use super::notice::notice;
 use super::push;
 use super::recorder::Command;
@@ -52,13 +52,20 @@ pub(super) struct OpenTask {
     pub(super) ending: bool,
 }
 
-/// An END or ADD whose START has not been seen: it lies in a ring that was read before this event came. Or what was added to a task that has
-/// ended.
-struct Early {
+/// An END that cannot be applied yet: its START, or an ADD that came before it, lies in a ring that was read before that
+/// event came.
+struct EarlyEnd {
     /// The number of the look that found it.
     look: u64,
-    kind: Kind,
     bytes: Vec<u8>,
+}
+
+/// ADDs for a task whose START has not been seen: it lies in a ring that was read before it came. Or the task has ended.
+struct EarlyAdds {
+    /// The number of the look that found the first of them.
+    look: u64,
+    /// Their sequence numbers and items.
+    adds: Vec<(u64, Vec<u8>)>,
 }
 
 /// The tasks that are open, and the runs that they go to when they end.
@@ -69,9 +76,11 @@ pub(super) struct Pairing {
     /// By number. They are few.
     pub(super) runs: BTreeMap<Number, Run>,
     pub(super) open: ById<OpenTask>,
-    early: Vec<Early>,
-    /// How many times something was added to a task, as far as it was read.
+    early_ends: Vec<EarlyEnd>,
+    early_adds: ById<EarlyAdds>,
+    /// How many ADDs were read, and how many there are.
     adds: u64,
+    adds_made: fn() -> u64,
     /// How many looks at the rings there were.
     looks: u64,
     /// The site that was asked for last: most tasks come in rows of the same.
@@ -85,19 +94,12 @@ impl Events for Pairing {
     fn take(&mut self, kind: Kind, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id> {
         match kind {
             Kind::Start => self.start(bytes, thread),
-            Kind::Add => {
-                self.adds += 1;
-                if self.add(bytes) {
-                    return id_at(bytes, 0);
-                }
-                self.hold_back(kind, bytes.to_vec());
-                None
-            }
+            Kind::Add => self.add(bytes),
             // What another thread added to it may not have been read yet.
-            Kind::End if self.adds == push::adds() && self.end(bytes) => None,
+            Kind::End if self.has_read_all_adds() && self.end(bytes) => None,
             Kind::End => {
                 let id = self.await_end(bytes);
-                self.hold_back(kind, bytes.to_vec());
+                self.hold_back(bytes.to_vec());
                 id
             }
             Kind::Pad => None,
@@ -118,14 +120,16 @@ impl Events for Pairing {
 }
 
 impl Pairing {
-    pub(super) fn new(commands: Receiver<Command>) -> Self {
+    pub(super) fn new(commands: Receiver<Command>, adds_made: fn() -> u64) -> Self {
         Self {
             commands,
             asked: Vec::new(),
             runs: BTreeMap::new(),
             open: ById::default(),
-            early: Vec::new(),
+            early_ends: Vec::new(),
+            early_adds: ById::default(),
             adds: 0,
+            adds_made,
             looks: 0,
             site: (0, None),
             spare: Vec::new(),
@@ -156,11 +160,12 @@ impl Pairing {
     /// to no run, or to a task that has ended.
     pub(super) fn end_look(&mut self) {
         let look = self.looks;
-        for early in self.early.extract_if(.., |early| early.look != look).collect::<Vec<_>>() {
-            self.contained(&early, |pairing| match early.kind {
-                Kind::Add => pairing.add(&early.bytes),
-                _ => pairing.end(&early.bytes),
-            });
+        for early in self.early_ends.extract_if(.., |early| early.look != look).collect::<Vec<_>>()
+        {
+            self.try_to_end(&early, |pairing| pairing.end(&early.bytes));
+        }
+        if self.early_adds.extract_if(|_, early| early.look != look).count() > 0 {
+            notice("values were added to a task after it had ended: they are not recorded");
         }
     }
 
@@ -168,19 +173,18 @@ impl Pairing {
     pub(super) fn settle(&mut self, overflow: Vec<(Kind, Vec<u8>)>) -> bool {
         let is_new = !overflow.is_empty();
         for (kind, bytes) in overflow {
-            self.adds += u64::from(kind == Kind::Add);
-            self.hold_back(kind, bytes);
+            if kind == Kind::Add {
+                self.add(&bytes);
+            } else {
+                self.hold_back(bytes);
+            }
         }
-        // What was added to a task before its end.
-        let mut early = std::mem::take(&mut self.early);
-        early.sort_by_key(|early| early.kind != Kind::Add);
-        for early in early {
-            let found = self.contained(&early, |pairing| match early.kind {
-                Kind::Add => pairing.add(&early.bytes),
-                _ => pairing.adds == push::adds() && pairing.end(&early.bytes),
+        for early in std::mem::take(&mut self.early_ends) {
+            let ended = self.try_to_end(&early, |pairing| {
+                pairing.has_read_all_adds() && pairing.end(&early.bytes)
             });
-            if !found {
-                self.early.push(early);
+            if !ended {
+                self.early_ends.push(early);
             }
         }
         self.count_dropped();
@@ -201,18 +205,30 @@ impl Pairing {
         }
     }
 
+    /// Whether nothing that was added to a task is still to be read.
+    fn has_read_all_adds(&self) -> bool {
+        self.adds == (self.adds_made)()
+    }
+
     /// Whether an event waits for another that may come any moment.
     pub(super) fn holds_any(&self) -> bool {
-        !self.early.is_empty()
+        !self.early_ends.is_empty() || !self.early_adds.is_empty()
     }
 
     /// Whether an END that is held back is in nobody's hands but ours: its task is not known.
     pub(super) fn holds_strangers(&self) -> bool {
-        // Something may be added to a task that has ended, again and again: that must not keep the rings from being released.
-        self.early.iter().filter(|early| early.kind == Kind::End).any(|early| {
+        self.early_ends.iter().any(|early| {
             id_at(&early.bytes, 0)
                 .is_none_or(|id| !self.open.get(&id).is_some_and(|open| open.ending))
         })
+    }
+
+    /// Whether the events of a task must stay where they are: nobody else has all of it.
+    pub(super) fn needs_events_of(&self, id: Id) -> bool {
+        match self.open.get(&id) {
+            Some(open) => !open.kept || open.ending,
+            None => self.early_adds.contains_key(&id),
+        }
     }
 
     /// Writes the batches that are due, or all that there are.
@@ -245,14 +261,14 @@ impl Pairing {
         run.end(&open, end, answer);
     }
 
-    fn hold_back(&mut self, kind: Kind, bytes: Vec<u8>) {
-        self.early.push(Early { look: self.looks, kind, bytes });
+    fn hold_back(&mut self, bytes: Vec<u8>) {
+        self.early_ends.push(EarlyEnd { look: self.looks, bytes });
     }
 
-    /// Does something with an event that was held back; one that panics is done with.
-    fn contained(&mut self, early: &Early, work: impl FnOnce(&mut Self) -> bool) -> bool {
+    /// Tries an END that was held back; one that panics is done with.
+    fn try_to_end(&mut self, early: &EarlyEnd, work: impl FnOnce(&mut Self) -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
-            self.give_up(early.kind, &early.bytes);
+            self.give_up(Kind::End, &early.bytes);
             true
         })
     }
@@ -279,19 +295,34 @@ impl Pairing {
             None => Box::new(Task::begun(start, items.to_vec(), Rc::clone(thread), site)),
         };
         task.by_children = Some(ProcessUse::default());
+        for (sequence, items) in
+            self.early_adds.remove(&start.id).into_iter().flat_map(|early| early.adds)
+        {
+            task.add(sequence, &items);
+        }
         self.open.insert(start.id, OpenTask { task, shown: false, kept: false, ending: false });
         Some(start.id)
     }
 
-    /// Adds to a task that is open; `false` when it is not, or not yet.
-    fn add(&mut self, bytes: &[u8]) -> bool {
-        let Some(id) = id_at(bytes, 0) else { return true };
-        let Some(open) = self.open.get_mut(&id) else { return false };
-        open.task.add(&bytes[16..]);
-        // What was shown or kept of it is not all any more.
-        open.shown = false;
-        open.kept = false;
-        true
+    /// Adds to a task that is open, or holds the ADD back until the task's START comes. The ADD stays in its ring while
+    /// the task needs it.
+    fn add(&mut self, bytes: &[u8]) -> Option<Id> {
+        self.adds += 1;
+        let (Add { id, sequence }, items) = Add::from_bytes(bytes)?;
+        match self.open.get_mut(&id) {
+            Some(open) => {
+                open.task.add(sequence, items);
+                // What was shown or kept of it is not all any more.
+                open.shown = false;
+                open.kept = false;
+            }
+            None => {
+                let early = EarlyAdds { look: self.looks, adds: Vec::new() };
+                let early = self.early_adds.entry(id).or_insert(early);
+                early.adds.push((sequence, items.to_vec()));
+            }
+        }
+        Some(id)
     }
 
     /// An END is held back. While its task is known, the END's ring keeps it.
@@ -334,6 +365,196 @@ impl Pairing {
             // What it did cannot be told from what its parent did.
             (by_children, None) => *by_children = None,
             (None, Some(_)) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc::channel;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pipeline::cursor::Cursor;
+    use crate::pipeline::event::{Ending, ItemKind, Key, bytes_of, push_item};
+    use crate::pipeline::memory::Memory;
+    use crate::pipeline::ring::Ring;
+    use crate::pipeline::run::RunSpec;
+    use crate::record::{Encoder, Limits, Secrecy};
+    use crate::store::MemoryStore;
+
+    const WORKFLOW: Number = 1 << 30;
+    const SIZE: usize = 1 << 16;
+
+    thread_local! {
+        /// How many ADDs the test has pushed.
+        static ADDS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A writer's pairing over rings that the test fills.
+    struct Bench {
+        pairing: Pairing,
+        cursors: Vec<Cursor>,
+        store: MemoryStore,
+    }
+
+    impl Bench {
+        fn new(rings: usize) -> Self {
+            ADDS.set(0);
+            let store = MemoryStore::new();
+            let mut pairing = Pairing::new(channel().1, || ADDS.get());
+            let spec = RunSpec {
+                number: WORKFLOW,
+                stores: vec![Box::new(store.clone())],
+                name: "test".to_owned(),
+                workflow_id: "workflow".to_owned(),
+                campaign_id: "campaign".to_owned(),
+                hostname: "host".to_owned(),
+                workflow: None,
+                known_later: None,
+                monotonic_ns: 0,
+                wall_ns: 0,
+            };
+            pairing.runs.insert(WORKFLOW, Run::new(spec));
+            let ring = |number: usize| {
+                let memory = Memory::new(Ring::memory_for(SIZE)).unwrap();
+                let ring = Ring::new(memory, SIZE, 0, number as u64 + 1);
+                Cursor::new(Box::leak(Box::new(ring)))
+            };
+            Self { pairing, cursors: (0..rings).map(ring).collect(), store }
+        }
+
+        /// Reads what each of these rings holds now, in this order: one look of the writer.
+        fn look(&mut self, rings: &[usize]) {
+            for ring in rings {
+                self.cursors[*ring].look();
+            }
+            self.pairing.begin_look();
+            for ring in rings {
+                while self.cursors[*ring].read_some(&mut self.pairing) {}
+            }
+            self.pairing.settle(Vec::new());
+            self.pairing.end_look();
+        }
+
+        fn push(&self, ring: usize, kind: Kind, bytes: &[u8]) {
+            let (head, items) = bytes.split_first_chunk::<8>().unwrap();
+            self.cursors[ring].ring.push(kind, head, items, 0).unwrap();
+        }
+
+        fn start(&self, ring: usize, id: Id) {
+            let start = Start {
+                id,
+                parent: None,
+                site: 0,
+                workflow: WORKFLOW,
+                monotonic_ns: 1,
+                wall_ns: 1,
+                lost_items: false,
+                is_brief: false,
+            };
+            self.push(ring, Kind::Start, &bytes_of(&start.to_words()));
+        }
+
+        fn add(&self, ring: usize, id: Id, sequence: u64, value: u64) {
+            let mut bytes = bytes_of(&Add { id, sequence }.to_words());
+            push_item(&mut bytes, ItemKind::Generated, Key::Name("x"), |items| {
+                Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).serialize(&value);
+                Default::default()
+            });
+            ADDS.set(ADDS.get() + 1);
+            self.push(ring, Kind::Add, &bytes);
+        }
+
+        fn end(&self, ring: usize, id: Id) {
+            let end = End { id, monotonic_ns: 2, ending: Ending::Finished, lost_items: false };
+            self.push(ring, Kind::End, &bytes_of(&end.to_words()));
+        }
+
+        /// What the only task gave.
+        fn given(&mut self) -> Option<u64> {
+            self.pairing.write(None);
+            let tasks = self.store.tasks();
+            assert_eq!(tasks.len(), 1, "{tasks:?}");
+            tasks[0].generated.as_ref()?.get("x")?.as_u64()
+        }
+    }
+
+    #[test]
+    fn an_addition_from_a_ring_that_is_read_first_is_not_lost() {
+        let mut bench = Bench::new(2);
+        let id = Id::new();
+        bench.start(1, id);
+        bench.add(0, id, 1, 7);
+        bench.end(1, id);
+        bench.look(&[0, 1]);
+        bench.look(&[0, 1]);
+        assert_eq!(bench.given(), Some(7));
+    }
+
+    #[test]
+    fn an_addition_that_is_held_back_stays_in_its_ring() {
+        let mut bench = Bench::new(2);
+        let id = Id::new();
+        bench.add(0, id, 1, 7);
+        bench.look(&[0]);
+        assert_eq!(bench.cursors[0].beginnings.len(), 1);
+        assert!(bench.pairing.needs_events_of(id));
+        bench.start(1, id);
+        bench.look(&[0, 1]);
+        assert!(bench.pairing.needs_events_of(id));
+        bench.end(1, id);
+        bench.look(&[0, 1]);
+        bench.look(&[0, 1]);
+        assert!(!bench.pairing.needs_events_of(id));
+        assert_eq!(bench.given(), Some(7));
+    }
+
+    #[test]
+    fn an_addition_after_the_end_changes_nothing() {
+        let mut bench = Bench::new(2);
+        let id = Id::new();
+        bench.start(0, id);
+        bench.end(0, id);
+        bench.look(&[0, 1]);
+        bench.look(&[0, 1]);
+        bench.add(1, id, 1, 7);
+        bench.look(&[0, 1]);
+        bench.look(&[0, 1]);
+        assert!(!bench.pairing.needs_events_of(id) && !bench.pairing.holds_any());
+        assert_eq!(bench.given(), None);
+    }
+
+    proptest! {
+        /// However three rings are read, the last of the values counts.
+        #[test]
+        fn the_latest_addition_wins_in_every_order_of_rings(
+            order in Just(vec![0_usize, 1, 2]).prop_shuffle(),
+            starts in 0_usize..3,
+            ends in 0_usize..3,
+            adders in proptest::collection::vec(0_usize..3, 1..6),
+            looks in proptest::collection::vec(any::<bool>(), 8),
+        ) {
+            let mut bench = Bench::new(3);
+            let mut looks = looks.into_iter();
+            let id = Id::new();
+            let mut look = |bench: &mut Bench| {
+                if looks.next() == Some(true) {
+                    bench.look(&order);
+                }
+            };
+            bench.start(starts, id);
+            look(&mut bench);
+            for (at, ring) in adders.iter().enumerate() {
+                bench.add(*ring, id, at as u64 + 1, at as u64);
+                look(&mut bench);
+            }
+            bench.end(ends, id);
+            bench.look(&order);
+            bench.look(&order);
+            prop_assert_eq!(bench.given(), Some(adders.len() as u64 - 1));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::config::settings;
-use super::event::{End, Kind, Start, bytes_of};
+use super::event::{Add, End, Kind, Start, bytes_of};
 use super::notice::notice;
 use super::ring::{END_ROOM, Ring};
 use super::{recorder, rings, shed, stats};
@@ -130,10 +130,9 @@ fn push_end_late(ring: &Ring, end: End, items: &[u8], reserved: bool) {
 
 /// Adds items to a task of a workflow that is open.
 pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8]) {
-    let id = task.to_bits();
-    let head = [id as u64, (id >> 64) as u64];
-    // Counted before it is there: whoever sees the task's END knows that there is something to be read first.
-    ADDS.fetch_add(1, Ordering::Relaxed);
+    // Counted before it is there: the writer, when it sees the task's END, knows that there is something to read first.
+    let sequence = ADDS.fetch_add(1, Ordering::Relaxed) + 1;
+    let head = Add { id: task, sequence }.to_words();
     let ring = rings::own(workflow).filter(|ring| items.len() <= room_for_items(ring));
     let pushed = ring.is_some_and(|ring| {
         let keep = ring.reserved();
@@ -142,24 +141,29 @@ pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8]) {
         wake_if_filling(ring);
         pushed
     });
-    if !pushed && !overflow_add(head.map(u64::to_le_bytes).as_flattened(), items) {
-        ADDS.fetch_sub(1, Ordering::Relaxed);
+    if !pushed && !overflow_add(&bytes_of(&head), items) {
+        LOST_ADDS.fetch_add(1, Ordering::Release);
         notice("the queue is full: something that was added to a task is lost");
     }
 }
 
-/// How many times something was added to a task.
+/// How many times something was added to a task: the sequence number of the last ADD.
 static ADDS: AtomicU64 = AtomicU64::new(0);
+/// How many of these found no room anywhere.
+static LOST_ADDS: AtomicU64 = AtomicU64::new(0);
 
 /// In a forked child: nothing was added yet.
 #[cfg(unix)]
 pub(super) fn forget_adds() {
     ADDS.store(0, Ordering::Relaxed);
+    LOST_ADDS.store(0, Ordering::Relaxed);
 }
 
-/// By the writer: how many times something was added to a task so far.
+/// By the writer: how many ADDs there are to be read so far.
 pub(super) fn adds() -> u64 {
-    ADDS.load(Ordering::Relaxed)
+    // In this order: one that is lost in between is expected for a moment, instead of another one being forgotten.
+    let lost = LOST_ADDS.load(Ordering::Acquire);
+    ADDS.load(Ordering::Relaxed) - lost
 }
 
 /// Several events must fit a ring, or one could wait for ever.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::event::{End, Kind, Start, id_at};
+use super::event::{Add, End, Kind, Start};
 use super::finish::{Left, finish_run};
 use super::owner::Owner;
 use super::ring::DeadRing;
@@ -355,8 +355,10 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
         for ring in &rings {
             ring.read(|_, kind, bytes| match kind {
                 Kind::Add if wanted == Kind::Add => {
-                    if let Some(task) = id_at(bytes, 0).and_then(|id| tasks.get_mut(&id)) {
-                        task.extend(&bytes[16..]);
+                    if let Some((add, items)) = Add::from_bytes(bytes)
+                        && let Some(task) = tasks.get_mut(&add.id)
+                    {
+                        task.add(add.sequence, items);
                     }
                 }
                 Kind::End if wanted == Kind::End => {

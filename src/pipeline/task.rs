@@ -22,6 +22,8 @@ pub(super) struct Task {
     pub(super) end: Option<End>,
     /// The items of START, of what was added, and of END, one after the other.
     items: Vec<u8>,
+    /// Where in `items` each ADD begins, by its sequence number in ascending order.
+    added: Vec<(u64, usize)>,
     /// Of which kinds they are: a task has few, and is asked for all.
     kinds: Kinds,
     pub(super) thread: Rc<Thread>,
@@ -46,6 +48,7 @@ impl Task {
             end: None,
             kinds: Kinds::of(&items),
             items,
+            added: Vec::new(),
             thread,
             site,
             process: OnceCell::new(),
@@ -53,25 +56,33 @@ impl Task {
         }
     }
 
-    /// Adds to what is known of it, the oldest of what it gave goes where that becomes too much.
-    pub(super) fn add(&mut self, items: &[u8]) {
-        self.extend(items);
+    /// Inserts the items of an ADD before those of later ADDs: of two values under one name the last one counts. An ADD
+    /// that the task has already changes nothing. Where the task then holds too much, its oldest values go.
+    pub(super) fn add(&mut self, sequence: u64, items: &[u8]) {
+        let at = self.added.partition_point(|(other, _)| *other < sequence);
+        let offset = match self.added.get(at) {
+            Some((other, _)) if *other == sequence => return,
+            Some((_, offset)) => *offset,
+            None => self.items.len(),
+        };
+        self.items.splice(offset..offset, items.iter().copied());
+        self.added[at..].iter_mut().for_each(|(_, later)| *later += items.len());
+        self.added.insert(at, (sequence, offset));
+        self.kinds.add(Kinds::of(items));
         if self.items.len() > MOST_ITEMS {
             shed::forget_old(&mut self.items, MOST_ITEMS / 2);
             self.kinds = Kinds::of(&self.items);
+            // Where each of them lies now is not known, only that all are there: an earlier one goes before them.
+            let last = self.added.last().map(|(sequence, _)| (*sequence, 0));
+            self.added = last.into_iter().collect();
         }
-    }
-
-    /// Adds to what is known of it, however much that is.
-    pub(super) fn extend(&mut self, items: &[u8]) {
-        self.items.extend_from_slice(items);
-        self.kinds.add(Kinds::of(items));
     }
 
     /// It has ended.
     pub(super) fn end(&mut self, end: End, items: &[u8]) {
         self.end = Some(end);
-        self.extend(items);
+        self.items.extend_from_slice(items);
+        self.kinds.add(Kinds::of(items));
     }
 
     /// How many bytes of room its items have.
@@ -91,6 +102,7 @@ impl Task {
         self.end = None;
         self.items.clear();
         self.items.extend_from_slice(items);
+        self.added.clear();
         self.kinds = Kinds::of(items);
         self.thread.clone_from(thread);
         self.site = site;
@@ -101,11 +113,17 @@ impl Task {
     /// Appends all that another process needs of a task that is open.
     pub(super) fn spill(&self, to: &mut Vec<u8>) {
         let name = self.thread.name.as_deref().unwrap_or_default().as_bytes();
-        let length = 8 + 8 + 1 + name.len() + Start::BYTES + self.items.len();
+        let added = 4 + 16 * self.added.len();
+        let length = 8 + 8 + 1 + name.len() + added + Start::BYTES + self.items.len();
         to.extend_from_slice(&(length as u64).to_le_bytes());
         to.extend_from_slice(&self.thread.id.to_le_bytes());
         to.push(name.len() as u8);
         to.extend_from_slice(name);
+        to.extend_from_slice(&(self.added.len() as u32).to_le_bytes());
+        for (sequence, offset) in &self.added {
+            to.extend_from_slice(&sequence.to_le_bytes());
+            to.extend_from_slice(&(*offset as u64).to_le_bytes());
+        }
         to.extend_from_slice(&bytes_of(&self.start.to_words()));
         to.extend_from_slice(&self.items);
     }
@@ -125,10 +143,18 @@ impl Task {
         let mut own = vec![0; usize::try_from(length.checked_sub(8)?).ok()?];
         from.read_exact(&mut own).ok()?;
         let name_length = usize::from(*own.get(8)?);
-        let (name, event) = own.get(9..)?.split_at_checked(name_length)?;
+        let (name, rest) = own.get(9..)?.split_at_checked(name_length)?;
+        let (count, rest) = rest.split_first_chunk::<4>()?;
+        let added_length = (u32::from_le_bytes(*count) as usize).checked_mul(16)?;
+        let (added, event) = rest.split_at_checked(added_length)?;
         let (start, items) = Start::from_bytes(event)?;
         let thread = Rc::new(Thread::new(u64_at(&own, 0), name));
-        Some(Self::begun(start, items.to_vec(), thread, site(start.site)))
+        let mut task = Self::begun(start, items.to_vec(), thread, site(start.site));
+        task.added =
+            added.chunks_exact(16).map(|at| (u64_at(at, 0), u64_at(at, 8) as usize)).collect();
+        let is_sound =
+            task.added.is_sorted() && task.added.iter().all(|(_, at)| *at <= items.len());
+        is_sound.then_some(task)
     }
 
     pub(super) fn items(&self) -> Items<'_> {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::cursor::Cursor;
-use super::pairing::{ById, OpenTask, Pairing};
+use super::pairing::Pairing;
 use super::recorder::{self, Command, made_progress};
 use super::run::{Run, RunEnd};
 use super::session::Home;
@@ -16,7 +16,7 @@ use super::task::Task;
 use super::{push, rings, session, signal};
 use crate::clock;
 use crate::context::Number;
-use crate::record::{ErrorObject, Id, Status};
+use crate::record::{ErrorObject, Status};
 use crate::telemetry;
 
 /// The writer's shortest and longest sleep between two looks.
@@ -49,7 +49,7 @@ impl Writer {
     pub(super) fn new(commands: Receiver<Command>) -> Self {
         let now = Instant::now();
         Self {
-            pairing: Pairing::new(commands),
+            pairing: Pairing::new(commands, push::adds),
             cursors: Vec::new(),
             known_rings: 0,
             filled: 0.0,
@@ -194,32 +194,31 @@ impl Writer {
     /// elsewhere. A process that is killed leaves the others in its rings, for whoever recovers them; and those of sessions that
     /// are busy, with records that no store has yet.
     fn release(&mut self, busy: &[Home]) {
-        let open = &mut self.pairing.open;
-        let any_open = !open.is_empty();
         for cursor in &mut self.cursors {
             if busy.contains(&cursor.ring.home) {
                 continue;
             }
-            let is_needed = |open: &ById<OpenTask>, id: &Id| {
-                open.get(id).is_some_and(|open| !open.kept || open.ending)
-            };
             // A ring whose thread has ended is wanted by others.
             if cursor.is_filling() || cursor.ring.is_closed() || self.ending {
                 let mut due = Vec::new();
                 for (_, id) in &cursor.beginnings {
-                    if let Some(open) = open.get_mut(id).filter(|open| !open.kept) {
+                    if let Some(open) = self.pairing.open.get_mut(id).filter(|open| !open.kept) {
                         open.kept = true;
                         due.push(*id);
                     }
                 }
                 if !due.is_empty() {
                     self.kept += due.len();
-                    let due = due.iter().filter_map(|id| open.get(id));
+                    let due = due.iter().filter_map(|id| self.pairing.open.get(id));
                     self.kept_bytes.0 +=
                         session::keep_open(cursor.ring.home, due.map(|open| &*open.task));
                 }
             }
-            while cursor.beginnings.front().is_some_and(|(_, id)| !is_needed(open, id)) {
+            while cursor
+                .beginnings
+                .front()
+                .is_some_and(|(_, id)| !self.pairing.needs_events_of(*id))
+            {
                 cursor.beginnings.pop_front();
             }
             let done = cursor.beginnings.front().map_or(cursor.read, |(at, _)| *at);
@@ -230,7 +229,8 @@ impl Writer {
         if !busy.is_empty() {
             return;
         }
-        if self.kept > 0 && !any_open {
+        let open = &self.pairing.open;
+        if self.kept > 0 && open.is_empty() {
             session::forget_open();
             self.kept = 0;
             self.kept_bytes = (0, MAX_KEPT.1);

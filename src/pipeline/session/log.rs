@@ -15,7 +15,7 @@ use crate::record::WorkflowObject;
 use crate::store::{Store, is_recovered};
 
 /// The form of the files; a reader leaves others alone.
-pub(in crate::pipeline) const FORMAT: u32 = 2;
+pub(in crate::pipeline) const FORMAT: u32 = 3;
 
 /// A line of the log.
 #[derive(Debug, Serialize, Deserialize)]
