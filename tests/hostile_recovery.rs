@@ -220,7 +220,7 @@ fn a_lock_with_two_names_is_left_alone() {
 #[test]
 fn a_session_of_another_version_is_left_alone() {
     let case = Case::new();
-    case.change_log(|log| log.replacen("\"format\":2", "\"format\":1", 1));
+    case.change_log(|log| log.replacen("\"format\":3", "\"format\":1", 1));
     let told = recover_apart(&case.store);
     assert!(
         told.starts_with("what a killed process left in ")

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use runlore::record::{Status, TaskObject, WorkflowObject};
@@ -42,11 +43,23 @@ fn record_until_killed() {
     let run = runlore::workflow("killed").store(std::env::var("FOLDER").unwrap().as_str());
     std::mem::forget(run.start().unwrap());
     let how = std::env::var("HOW").unwrap();
-    let threads: Vec<_> =
-        (0..4).map(|thread| std::thread::spawn(carry(move || outer(thread)))).collect();
+    let begin = Arc::new(Barrier::new(5));
+    let thread = |thread| {
+        let begin = Arc::clone(&begin);
+        std::thread::spawn(carry(move || {
+            begin.wait();
+            outer(thread);
+        }))
+    };
+    let threads: Vec<_> = (0..4).map(thread).collect();
+    if how == "RLIMIT_AS" {
+        allow_no_more_memory();
+    }
+    begin.wait();
     let after: u64 = std::env::var("AFTER").unwrap().parse().unwrap();
     std::thread::sleep(Duration::from_millis(after));
     match how.as_str() {
+        "exit" => std::process::exit(0),
         "abort" => std::process::abort(),
         "_exit" => end_at_once(),
         "exec" => {
@@ -69,11 +82,61 @@ fn end_at_once() -> ! {
     unsafe { libc::_exit(0) }
 }
 
+/// From here on the system refuses the process new mappings, such as those of queues.
+#[allow(unsafe_code)]
+fn allow_no_more_memory() {
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split_whitespace().next().unwrap().parse().unwrap();
+    let most = pages * 4096 + (256 << 10);
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: the limit is a valid place to read from.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
 const KILLED: &str = "killed::every_task_that_had_returned_is_recovered";
 
 /// How often each way to die is tried: a few times here, as the reliability command wants there.
 fn rounds() -> usize {
     support::number("RUNLORE_TEST_ROUNDS").map_or(1, |rounds| rounds as usize)
+}
+
+/// How a process dies.
+#[derive(Debug, Clone, Copy)]
+struct Death {
+    how: &'static str,
+    /// After so many milliseconds.
+    after: u64,
+    /// Whether its queues are so small that they overflow.
+    is_cramped: bool,
+    /// What it does when a queue is full.
+    when_full: &'static str,
+    /// Without telemetry there are a hundred times more tasks, with it more of each.
+    is_bare: bool,
+}
+
+impl Death {
+    /// The ways to die, each so many times, never twice at the same moment.
+    fn all(ways: &'static [&'static str], rounds: usize) -> impl Iterator<Item = Self> {
+        (0..rounds).flat_map(move |round| {
+            ways.iter().enumerate().map(move |(at, how)| Self {
+                how,
+                after: 1 + (round as u64 * 37 + at as u64 * 23) % 120,
+                is_cramped: (round + at).is_multiple_of(2),
+                when_full: "spill",
+                is_bare: round % 4 < 2,
+            })
+        })
+    }
+
+    fn command(self) -> Command {
+        let mut command = if self.is_bare { bare_child(KILLED) } else { child(KILLED) };
+        command.env("HOW", self.how).env("AFTER", self.after.to_string());
+        command.env("RUNLORE_RECORDER__WHEN_FULL", self.when_full);
+        if self.is_cramped {
+            command.env("RUNLORE_RECORDER__RING_BYTES", "16KiB");
+        }
+        command
+    }
 }
 
 #[cfg(unix)]
@@ -83,42 +146,56 @@ fn every_task_that_had_returned_is_recovered() {
         record_until_killed();
         return;
     }
-    let mut dropped = 0;
-    for round in 0..rounds() {
-        for how in ["kill -9", "abort", "_exit", "exec"] {
-            let after = 1 + (round * 37 + how.len() * 5) % 120;
-            // By default a task waits 100 ms for a writer that stands still, and is then dropped and counted; every other
-            // round it waits for longer than the process lives, and nothing may be dropped.
-            let wait = if round % 2 == 0 { "100ms" } else { "60s" };
-            // Without telemetry there are a hundred times more tasks, with it more of each.
-            let process = if round % 4 < 2 { bare_child(KILLED) } else { child(KILLED) };
-            dropped += die_and_recover(process, how, after as u64, wait, Place::Files);
-        }
-    }
-    let deaths = 4 * rounds();
-    tried(
-        "kill -9, abort, _exit, exec while 4 threads record",
-        format!("{deaths} deaths, {dropped} tasks dropped and counted before them"),
-    );
+    die_often(&["kill -9", "abort", "_exit", "exec"], Place::Files);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_other_threads_did_until_the_end_is_recovered() {
+    die_often(&["exit", "SIGTERM"], Place::Files);
 }
 
 #[cfg(all(unix, feature = "sqlite"))]
 #[test]
 fn of_a_run_in_a_database_too() {
+    die_often(&["kill -9", "abort", "_exit", "exec", "exit", "SIGTERM"], Place::Database);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_without_memory_for_queues_loses_nothing_uncounted() {
+    die_often(&["RLIMIT_AS"], Place::Files);
+    #[cfg(feature = "sqlite")]
+    die_often(&["RLIMIT_AS"], Place::Database);
+}
+
+/// Lets processes die in each of these ways.
+fn die_often(ways: &'static [&'static str], place: Place) {
     let mut dropped = 0;
-    for round in 0..rounds() {
-        for how in ["kill -9", "abort", "_exit", "exec"] {
-            let after = 1 + (round * 41 + how.len() * 6) % 150;
-            let wait = if round % 2 == 0 { "60s" } else { "100ms" };
-            let process = if round % 4 < 2 { bare_child(KILLED) } else { child(KILLED) };
-            dropped += die_and_recover(process, how, after as u64, wait, Place::Database);
-        }
+    let mut deaths = 0;
+    for death in Death::all(ways, rounds()) {
+        dropped += die_and_recover(death, place);
+        deaths += 1;
     }
-    let deaths = 4 * rounds();
-    tried(
-        "the same, into an SQLite file",
-        format!("{deaths} deaths, {dropped} tasks dropped and counted before them"),
-    );
+    let what = format!("{} while 4 threads record, into {place:?}", ways.join(", "));
+    tried(&what, format!("{deaths} deaths, {dropped} tasks dropped and counted before them"));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_was_dropped_is_counted_in_the_run_that_is_recovered() {
+    let mut dropped = 0;
+    for round in 0..3 {
+        let death = Death {
+            how: "kill -9",
+            after: 40 * (round + 1),
+            is_cramped: true,
+            when_full: "drop",
+            is_bare: true,
+        };
+        dropped += die_and_recover(death, Place::Files);
+    }
+    assert!(dropped > 0);
 }
 
 /// Where a process that dies records to.
@@ -151,7 +228,9 @@ impl Place {
             Self::Files => {
                 let mut written = Vec::new();
                 let loaded = jsonl::load_with(folder, |record| {
-                    written.extend(record.as_task().map(|task| task.task_id.clone()));
+                    // One that was open when its run ended is there as such, and once more when it has ended.
+                    let ended = record.as_task().filter(|task| task.is_finished());
+                    written.extend(ended.map(|task| task.task_id.clone()));
                     Some(record)
                 });
                 let loaded = loaded.unwrap();
@@ -182,26 +261,24 @@ impl Place {
 }
 
 /// Lets a process die; returns how many tasks it had said it dropped.
-fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str, place: Place) -> u64 {
+fn die_and_recover(death: Death, place: Place) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let ledger = tempfile::tempdir().unwrap();
-    let mut process = process
+    let mut process = death
+        .command()
         .env("FOLDER", place.store(folder.path()))
         .env("LEDGER", ledger.path())
-        .env("HOW", how)
-        .env("AFTER", after.to_string())
-        .env("RUNLORE_RECORDER__MAX_WAIT_MS", wait)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    if how == "kill -9" {
+    if matches!(death.how, "kill -9" | "SIGTERM" | "RLIMIT_AS") {
         let has_begun = || fs::read_dir(ledger.path()).unwrap().next().is_some();
         while !has_begun() && process.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(after));
-        process.kill().unwrap();
+        std::thread::sleep(Duration::from_millis(death.after));
+        end(&mut process, death.how);
     }
     process.wait().unwrap();
 
@@ -214,16 +291,16 @@ fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str, plac
     let dropped =
         (0..4).map(|thread| last_number(&ledger.path().join(format!("dropped-{thread}"))));
     let dropped = dropped.max().unwrap_or(0);
-    let context = format!(
-        "{place:?}: {how} after {after} ms, wait {wait}; returned {returned:?}; dropped {dropped}; {recovered:?}"
-    );
-    if wait != "100ms" {
+    let context =
+        format!("{place:?}: {death:?}; returned {returned:?}; dropped {dropped}; {recovered:?}");
+    if death.when_full == "spill" && death.how != "RLIMIT_AS" {
         assert_eq!(dropped, 0, "{context}");
     }
     let loaded = place.found(folder.path());
 
     let mut seen: HashMap<u64, HashSet<u64>> = HashMap::new();
-    for task in loaded.tasks.iter().filter(|task| task.name() == "returns") {
+    let returns = |task: &&TaskObject| task.name() == "returns";
+    for task in loaded.tasks.iter().filter(returns).filter(|task| task.is_finished()) {
         assert!(seen.entry(number(task, "thread")).or_default().insert(number(task, "number")));
     }
     let mut lost = 0;
@@ -241,16 +318,33 @@ fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str, plac
     let open: Vec<&TaskObject> =
         loaded.tasks.iter().filter(|task| matches!(task.name(), "outer" | "open")).collect();
     let begun = returned.iter().filter(|count| **count > 0).count();
-    assert!(open.len() >= 2 * begun, "{context}: {} open", open.len());
-    assert!(open.iter().all(|task| task.status == Some(Status::Running)), "{context}");
-    let ids: HashSet<&str> = loaded.tasks.iter().map(|task| task.task_id.as_str()).collect();
-    for task in &loaded.tasks {
-        if let Some(parent) = &task.parent_task_id {
-            assert!(ids.contains(parent.as_str()), "{context}: {} has no parent", task.name());
+    if dropped == 0 {
+        assert!(open.len() >= 2 * begun, "{context}: {} open", open.len());
+        let ids: HashSet<&str> = loaded.tasks.iter().map(|task| task.task_id.as_str()).collect();
+        for task in &loaded.tasks {
+            if let Some(parent) = &task.parent_task_id {
+                assert!(ids.contains(parent.as_str()), "{context}: {} has no parent", task.name());
+            }
         }
     }
+    assert!(open.iter().all(|task| task.status == Some(Status::Running)), "{context}");
+
     assert_eq!(loaded.workflows.len(), 1, "{context}");
-    assert_eq!(loaded.workflows[0].status, Some(Status::Unknown), "{context}");
+    let workflow = &loaded.workflows[0];
+    let expected = match death.how {
+        "exit" => Status::Finished,
+        "SIGTERM" => Status::Error,
+        _ => Status::Unknown,
+    };
+    assert!([Some(expected), Some(Status::Unknown)].contains(&workflow.status), "{context}");
+    let totals = workflow.totals.as_ref().unwrap_or_else(|| panic!("{context}: no totals"));
+    let total = |name: &str| totals[name].as_u64().unwrap();
+    let count = |status| loaded.tasks.iter().filter(|task| task.status == Some(status)).count();
+    assert_eq!(total("tasks"), loaded.tasks.len() as u64, "{context}: {totals:?}");
+    assert_eq!(total("finished"), count(Status::Finished) as u64, "{context}: {totals:?}");
+    assert_eq!(total("running"), count(Status::Running) as u64, "{context}: {totals:?}");
+    // A thread may have dropped one more before it could note that.
+    assert!((dropped..=dropped + 4).contains(&total("dropped")), "{context}: {totals:?}");
 
     // Not only joined, but written once.
     let mut written = HashSet::new();
@@ -261,6 +355,17 @@ fn die_and_recover(mut process: Command, how: &str, after: u64, wait: &str, plac
     let files: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().map(|f| f.path()).collect();
     assert_eq!(files.len(), 1, "{context}: {files:?}");
     dropped
+}
+
+/// Ends a process by a signal.
+#[allow(unsafe_code)]
+fn end(process: &mut std::process::Child, how: &str) {
+    if how == "SIGTERM" {
+        // SAFETY: a signal to a child that nobody has waited for yet.
+        unsafe { libc::kill(process.id() as i32, libc::SIGTERM) };
+    } else {
+        process.kill().unwrap();
+    }
 }
 
 /// The number in the last whole line of a file.

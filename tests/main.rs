@@ -58,6 +58,7 @@ mod mongodb_settings;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_store;
 mod mutations;
+mod overflow;
 mod panic_abort;
 mod parent_links;
 mod power_loss;

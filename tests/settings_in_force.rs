@@ -243,7 +243,7 @@ fn a_mistake_in_the_settings_is_told_once_and_harms_nothing() {
 }
 
 #[test]
-fn a_full_queue_waits_or_drops_and_counts() {
+fn a_full_queue_spills_waits_or_drops_and_counts() {
     let dropped = |when_full: &str| {
         let folder = tempfile::tempdir().unwrap();
         let settings = [
@@ -270,6 +270,7 @@ fn a_full_queue_waits_or_drops_and_counts() {
         assert_eq!(tasks + dropped, 20_000);
         dropped
     };
+    assert_eq!(dropped("spill"), 0);
     assert_eq!(dropped("block"), 0);
     assert!(dropped("drop") > 0);
 }

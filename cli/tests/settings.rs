@@ -109,7 +109,7 @@ fn check_lists_everything_that_is_wrong() {
     settings.yaml:3:8: telemetry_capture.mem must be yes or no, not `maybe`
     settings.yaml:5:15: recorder.ring_bytes must be from 16KiB to 64MiB
     notice: settings.yaml: left aside, as Flowcept's keys that mean nothing here: `mq`
-    RUNLORE_RECORDER__WHEN_FULL: recorder.when_full must be one of `block` and `drop`, not `cry`
+    RUNLORE_RECORDER__WHEN_FULL: recorder.when_full must be one of `spill`, `block` and `drop`, not `cry`
     --- exit code Some(1)
     "#);
     insta::assert_snapshot!(told(&folder, &["check", "none.yaml"]), @r#"

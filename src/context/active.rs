@@ -108,6 +108,11 @@ pub(crate) fn running() -> Vec<Active> {
     lock().clone()
 }
 
+/// At the end of the process: whether a workflow runs, as far as can be seen without waiting for another thread.
+pub(crate) fn is_any_running() -> bool {
+    ACTIVE.try_lock().map_or(true, |active| !active.is_empty())
+}
+
 /// The list, locked while the process forks.
 #[cfg(unix)]
 pub(crate) type Held = MutexGuard<'static, Vec<Active>>;

@@ -34,7 +34,8 @@ use std::marker::PhantomData;
 use std::process::Command;
 
 pub(crate) use active::{
-    Active, Number, activate, deactivate, decided, enabled, is_undecided, running, stop,
+    Active, Number, activate, deactivate, decided, enabled, is_any_running, is_undecided, running,
+    stop,
 };
 pub(crate) use env::{Inherited, STORE};
 pub use future::{FutureExt, InContext};
@@ -60,6 +61,8 @@ const LOOSE: u64 = 1 << 32;
 const MEASURED: u64 = 1 << 33;
 /// Marks such a context once it was handed over.
 const HANDED: u64 = 1 << 34;
+/// Marks the context inside an asynchronous task.
+const ASYNC: u64 = 1 << 35;
 
 thread_local! {
     static CURRENT: Cell<Context> = const { Cell::new(Context::NONE) };
@@ -92,10 +95,10 @@ pub fn current_task_id() -> Option<Id> {
     CURRENT.get().task
 }
 
-/// The task around the calling code, and the number of its workflow.
-pub(crate) fn current_task() -> Option<(Id, Number)> {
+/// The task around the calling code, and its context.
+pub(crate) fn current_task() -> Option<(Id, Context)> {
     let context = CURRENT.get();
-    Some((context.task?, context.workflow()))
+    Some((context.task?, context))
 }
 
 /// A closure that runs in the context of the code that called `carry`.
@@ -138,15 +141,28 @@ impl Context {
         Self { bound: self.bound | MEASURED, ..self }
     }
 
-    /// The same, for whoever works somewhere else.
+    /// The same, inside an asynchronous task: the thread must not be held up.
+    pub(crate) const fn asynchronous(self) -> Self {
+        Self { bound: self.bound | ASYNC, ..self }
+    }
+
+    /// Whether it is inside an asynchronous task.
+    #[inline]
+    pub(crate) const fn is_async(self) -> bool {
+        self.bound & ASYNC != 0
+    }
+
+    /// The same, for another thread or process.
     pub(crate) fn handed_over(self) -> Self {
+        // The other thread may be one that can wait.
+        let bound = self.bound & !ASYNC;
         match self.task {
-            Some(task) if self.bound & MEASURED != 0 => {
+            Some(task) if bound & MEASURED != 0 => {
                 // Whoever gets it may hand it on when the task has ended, and must not make the entry again.
                 handed::expect(task);
-                Self { bound: self.bound & !MEASURED | HANDED, ..self }
+                Self { bound: bound & !MEASURED | HANDED, ..self }
             }
-            _ => self,
+            _ => Self { bound, ..self },
         }
     }
 

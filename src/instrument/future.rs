@@ -105,7 +105,7 @@ impl AsyncTask {
         };
         let mut scratch = Scratch::empty();
         begun.measure(&mut self.meter, &mut scratch);
-        begun.end(ended, Ending::Cancelled, &scratch, false);
+        begun.end(ended, Ending::Cancelled, &scratch);
     }
 }
 
@@ -154,13 +154,13 @@ impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
                     let mut outputs = Outputs::new(&mut scratch, self.task.site);
                     ending = outputs.contained(|outputs| outcome(&value, outputs));
                 }
-                begun.end(ended, ending, &scratch, false);
+                begun.end(ended, ending, &scratch);
                 Poll::Ready(value)
             }
             Ok(Poll::Pending) => Poll::Pending,
             Err(panic) => {
                 error::push_panic(&mut scratch, &*panic);
-                begun.end(ended, Ending::Panicked, &scratch, false);
+                begun.end(ended, Ending::Panicked, &scratch);
                 resume_unwind(panic)
             }
         }

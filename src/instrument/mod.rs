@@ -52,7 +52,9 @@ use meter::Meter;
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::{End, Ending, Start};
-use crate::pipeline::{Origin, Queue, count_dropped, generation, push_end, push_start, queue};
+use crate::pipeline::{
+    Manners, Origin, Queue, Started, count_dropped, generation, notice, push_end, push_start, queue,
+};
 use crate::record::Id;
 
 /// A task that was recorded to have begun.
@@ -63,12 +65,19 @@ use crate::record::Id;
 pub(crate) struct Begun {
     id: Id,
     /// The workflow's number, and above it the generation of the process: a forked child does not end what its parent
-    /// began. The highest bit says whether it is measured. One word, see [`Context`].
+    /// began. The highest bits are flags, see below. One word, see [`Context`].
     place: u64,
 }
 
 /// Marks the place of a task that is measured.
 const MEASURED: u64 = 1 << 63;
+/// Marks the place of an asynchronous task, or of one inside it.
+const ASYNC: u64 = 1 << 62;
+/// Marks the place of a task whose queue keeps room for its END.
+const RESERVED: u64 = 1 << 61;
+const FLAGS: u64 = MEASURED | ASYNC | RESERVED;
+/// Where a place has the generation of its process.
+const GENERATION: u64 = u64::MAX << 32 & !FLAGS;
 
 /// The meter of a task; none for one that is not measured. Taken when the task ends, and dropped by nobody else: a task that
 /// is not recorded must not pay for looking whether there is something to drop.
@@ -116,9 +125,15 @@ impl Begun {
             lost_items: false,
             is_brief: origin.is_brief,
         };
-        let place = u64::from(context.workflow()) | u64::from(generation()) << 32;
-        if !push_start(queue, start, items, reserve) {
-            return None;
+        let mut place = u64::from(context.workflow()) | u64::from(generation()) << 32 & GENERATION;
+        let is_async = !reserve || context.is_async();
+        if is_async {
+            place |= ASYNC;
+        }
+        match push_start(queue, start, items, Manners { reserve, may_wait: !is_async }) {
+            Started::Nowhere => return None,
+            Started::Recorded => {}
+            Started::Reserved => place |= RESERVED,
         }
         let Some(meter) = meter else { return Some(Self { id, place }) };
         meter.enter(id);
@@ -129,6 +144,7 @@ impl Begun {
     #[inline]
     pub(crate) fn inside(&self) -> Context {
         let inside = Context::new(Some(self.id), self.place as u32);
+        let inside = if self.place & ASYNC != 0 { inside.asynchronous() } else { inside };
         if self.place & MEASURED != 0 { inside.measured() } else { inside }
     }
 
@@ -144,15 +160,17 @@ impl Begun {
     }
 
     fn is_of_this_process(self) -> bool {
-        (self.place & !MEASURED) >> 32 == u64::from(generation())
+        self.place & GENERATION == u64::from(generation()) << 32 & GENERATION
     }
 
     /// Ends the task at a clock reading taken before anything else was done.
     #[inline(never)]
-    pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8], reserved: bool) {
+    pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8]) {
         if self.is_of_this_process() {
             let end = End { id: self.id, monotonic_ns, ending, lost_items: false };
-            push_end(self.place as u32, end, items, reserved);
+            let reserve = self.place & RESERVED != 0;
+            let may_wait = self.place & ASYNC == 0;
+            push_end(self.place as u32, end, items, Manners { reserve, may_wait });
         }
     }
 }
@@ -171,6 +189,7 @@ pub(crate) fn context_of_new_task() -> Option<Context> {
 fn context_elsewhere() -> Option<Context> {
     if let Some(ended) = Context::ended_workflow() {
         count_dropped(ended);
+        notice("a task began after its workflow had ended: it is counted as lost");
     }
     workflow::join_inherited_once().then(Context::of_new_task).flatten()
 }

@@ -41,7 +41,6 @@ impl Waited {
 pub(crate) struct LeftTask {
     begun: Begun,
     ended_ns: u64,
-    is_attached: bool,
     has_panicked: bool,
 }
 
@@ -109,7 +108,7 @@ impl OpenTask {
             error::push_panic_text(items, &message);
         }
         self.begun.measure(&mut self.meter, items);
-        LeftTask { begun: self.begun, ended_ns, is_attached: self.before.is_some(), has_panicked }
+        LeftTask { begun: self.begun, ended_ns, has_panicked }
     }
 }
 
@@ -122,6 +121,6 @@ impl LeftTask {
     /// Ends the task with what was added to it.
     pub(crate) fn end(self, ending: Ending, items: &[u8]) {
         let ending = if self.has_panicked { Ending::Panicked } else { ending };
-        self.begun.end(self.ended_ns, ending, items, self.is_attached);
+        self.begun.end(self.ended_ns, ending, items);
     }
 }

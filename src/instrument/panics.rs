@@ -9,7 +9,7 @@ use crate::clock;
 use crate::context;
 use crate::once::Once;
 use crate::pipeline::event::{End, Ending};
-use crate::pipeline::{end_by_panic, push_end, settings};
+use crate::pipeline::{Manners, end_by_panic, push_end, settings};
 
 thread_local! {
     /// What the last panic on this thread said, for the guards that it drops.
@@ -72,7 +72,7 @@ fn listen(info: &PanicHookInfo<'_>) {
     if !cfg!(panic = "abort") {
         return;
     }
-    if let Some((task, workflow)) = context::current_task() {
+    if let Some((task, context)) = context::current_task() {
         let mut items = Vec::new();
         push_panic_text(&mut items, message);
         let end = End {
@@ -81,7 +81,7 @@ fn listen(info: &PanicHookInfo<'_>) {
             ending: Ending::Panicked,
             lost_items: false,
         };
-        push_end(workflow, end, &items, false);
+        push_end(context.workflow(), end, &items, Manners { reserve: false, may_wait: true });
     }
     end_by_panic();
 }

@@ -75,19 +75,19 @@ pub(crate) fn push_code(items: &mut Vec<u8>, place: &Location<'_>) {
 /// # Ok::<(), runlore::Error>(())
 /// ```
 pub fn generated(name: &str, value: &(impl Serialize + ?Sized)) {
-    if let Some((task, workflow)) = context::current_task() {
+    if let Some((task, context)) = context::current_task() {
         let mut scratch = Scratch::take();
         push_named(&mut scratch, ItemKind::Generated, name, |to| to.serialize(value));
-        push_add(workflow, task, &scratch);
+        push_add(context.workflow(), task, &scratch, !context.is_async());
     }
 }
 
 /// Marks the task around the calling code as failed, with an error and all its sources; after the task's end it changes nothing.
 pub fn fail(error: &dyn Error) {
-    if let Some((task, workflow)) = context::current_task() {
+    if let Some((task, context)) = context::current_task() {
         let mut scratch = Scratch::take();
         push_error(&mut scratch, error);
-        push_add(workflow, task, &scratch);
+        push_add(context.workflow(), task, &scratch, !context.is_async());
     }
 }
 
@@ -347,7 +347,7 @@ impl TaskGuard {
         before.restore_after(begun.id);
         let mut items = Scratch::holding(std::mem::take(&mut self.items));
         begun.measure(&mut self.meter, &mut items);
-        begun.end(monotonic_ns, ending, &items, true);
+        begun.end(monotonic_ns, ending, &items);
     }
 }
 

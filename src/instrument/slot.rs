@@ -68,12 +68,12 @@ impl TaskSlot {
             Ok(value) => {
                 let mut outputs = Outputs::new(&mut scratch, Some(site));
                 let ending = outputs.contained(|outputs| outcome(&value, outputs));
-                begun.end(ended, ending, &scratch, true);
+                begun.end(ended, ending, &scratch);
                 value
             }
             Err(panic) => {
                 error::push_panic(&mut scratch, &*panic);
-                begun.end(ended, Ending::Panicked, &scratch, true);
+                begun.end(ended, Ending::Panicked, &scratch);
                 resume_unwind(panic)
             }
         }

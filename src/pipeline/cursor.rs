@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::event::Kind;
+use super::notice::notice;
+use super::overflow::Overflow;
 use super::ring::Ring;
 use super::thread::Thread;
 use crate::record::Id;
@@ -12,10 +15,16 @@ use crate::record::Id;
 /// Bytes of a ring that are read in one go.
 const PART: u64 = 32 << 10;
 
+/// From so many bytes on an overflow keeps the disk busy for tasks that may be open for hours.
+const LARGE_OVERFLOW: u64 = 16 << 20;
+
 /// Where a ring's events go.
 pub(super) trait Events {
     /// Takes an event; the task that the event must stay in its ring for, if any.
     fn take(&mut self, kind: Kind, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id>;
+
+    /// Takes an event that went through the overflow.
+    fn take_overflowed(&mut self, kind: Kind, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id>;
 
     /// Hears of an event that could not be taken: doing so panicked.
     fn give_up(&mut self, kind: Kind, bytes: &[u8]);
@@ -99,6 +108,63 @@ impl Cursor {
     }
 }
 
+/// How far the writer has read an overflow.
+pub(super) struct OverflowCursor {
+    pub(super) overflow: Arc<Overflow>,
+    pub(super) read: u64,
+    /// Where this look at it ends.
+    until: u64,
+    /// The thread of the last event: most come in rows of the same.
+    thread: Rc<Thread>,
+    /// As those of a [`Cursor`].
+    pub(super) beginnings: VecDeque<(u64, Id)>,
+}
+
+impl OverflowCursor {
+    pub(super) fn new(overflow: Arc<Overflow>) -> Self {
+        let read = overflow.read();
+        Self { overflow, read, until: read, thread: Rc::default(), beginnings: VecDeque::new() }
+    }
+
+    /// Whether the beginnings of open tasks should be kept elsewhere, so that its space can be given back.
+    pub(super) fn is_filling(&self) -> bool {
+        self.overflow.waiting() > LARGE_OVERFLOW
+    }
+
+    /// Begins a look at what is there now. Before the look at the rings: what a thread pushed into its ring before it
+    /// overflowed is then part of the same look, and is read first.
+    pub(super) fn look(&mut self) {
+        self.until = self.overflow.written();
+    }
+
+    /// Hands out a part of what this look is at; whether there was anything.
+    pub(super) fn read_some(&mut self, events: &mut impl Events) -> bool {
+        if self.read >= self.until {
+            return false;
+        }
+        let Self { overflow, thread, beginnings, .. } = self;
+        let read = overflow.read_some(self.read, self.until, PART, |at, frame| {
+            if thread.id != frame.thread_id {
+                *thread = Rc::new(Thread::new(frame.thread_id, frame.thread_name));
+            }
+            let [event, _] = frame.event;
+            let taking = AssertUnwindSafe(|| events.take_overflowed(frame.kind, event, thread));
+            match catch_unwind(taking) {
+                Ok(needed) => beginnings.extend(needed.map(|id| (at, id))),
+                Err(_) => events.give_up(frame.kind, event),
+            }
+        });
+        self.read = read.unwrap_or_else(|error| {
+            notice(&format!(
+                "the overflow of the queues cannot be read: {error}; its tasks are lost"
+            ));
+            overflow.skip_to(self.until);
+            self.until
+        });
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +184,10 @@ mod tests {
             None
         }
 
+        fn take_overflowed(&mut self, kind: Kind, bytes: &[u8], of: &Rc<Thread>) -> Option<Id> {
+            self.take(kind, bytes, of)
+        }
+
         fn give_up(&mut self, _: Kind, bytes: &[u8]) {
             self.given_up.push(bytes[0]);
         }
@@ -126,7 +196,8 @@ mod tests {
     #[test]
     fn a_panic_costs_one_event_and_never_the_ring() {
         let memory = Memory::new(Ring::memory_for(4096)).unwrap();
-        let ring = Box::leak(Box::new(Ring::new(memory, 4096, 0, 1)));
+        let ring =
+            Box::leak(Box::new(Ring::new(memory, 4096, Arc::new(Overflow::without_folder(0)), 1)));
         let mut cursor = Cursor::new(ring);
         let mut events = Clumsy::default();
         for number in 0..9_u8 {

@@ -5,16 +5,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
+
 use super::config::settings;
 use super::recover::Recovered;
 use super::run::Lines;
 use super::session::{RunEntry, StoreOfRun};
 use super::spool::{Head, Refused, Spool};
+use super::stats::Totals;
 use super::task::Task;
 use super::view::Common;
 use crate::record::{Status, WorkflowObject};
 use crate::store::jsonl::{JsonlStore, Mended};
-use crate::store::{self, Batch, RunInfo, Store};
+use crate::store::{self, Batch, Known, RunInfo, Store, StoredTasks};
 
 /// A run that a process left behind.
 pub(super) struct Left<'a> {
@@ -24,6 +27,10 @@ pub(super) struct Left<'a> {
     /// The files that its records went to, as its log names them.
     pub(super) files: &'a [PathBuf],
     pub(super) pid: u32,
+    /// Whether its last record was stored before the process died.
+    pub(super) has_ended: bool,
+    /// How many of its tasks were dropped, as far as the session knows; none where it does not.
+    pub(super) dropped: Option<u64>,
 }
 
 /// Brings a run to its end in its stores. What is counted is what the first of them lacked.
@@ -64,7 +71,12 @@ fn leave_for(
         pid: left.pid,
         store: Some(store.to_owned()),
     };
-    let lines = left.lines(&mut tasks, true, false);
+    // What that store has is not known here: nothing can be counted.
+    let end = match (left.has_ended, &run.workflow) {
+        (false, Some(workflow)) => Some(lost_workflow(workflow, None)),
+        _ => None,
+    };
+    let lines = left.lines(&mut tasks, true, end.as_ref());
     Spool::leave(left.folder, head, &lines, &settings().recorder).map_err(
         |refused| match refused {
             Refused::Io(error) => error,
@@ -86,10 +98,11 @@ fn finish_in_store(
     let mut store = store::open_left(uri, left.folder, &info).map_err(io::Error::other)?;
     let known = store.known(&info, &ids(&tasks)).map_err(io::Error::other)?;
     retain_unknown(&mut tasks, &known.ended, &known.running);
-    if tasks.is_empty() && known.has_end {
+    let end = left.end(known.end.as_deref(), known.tasks, &known.running, &tasks);
+    if tasks.is_empty() && end.is_none() {
         return Ok(());
     }
-    let lines = left.lines(&mut tasks, !known.has_end, known.has_end);
+    let lines = left.lines(&mut tasks, !known.has_end, end.as_ref());
     let batch = Batch::new(&lines.bytes, &lines.ends);
     store.write(&batch).map_err(io::Error::other)?;
     store::take_refused(&mut *store);
@@ -112,19 +125,22 @@ fn finish_in_files(
         files.push(store.first_path());
     }
     let ids = ids(&tasks);
-    let mut has_end = false;
+    let mut known = Known { tasks: Some(StoredTasks::default()), ..Known::default() };
     // A run may have had several files; it goes on in the last.
     let mut last = None;
     for file in &files {
         let mended = Mended::open(file, &ids)?;
         retain_unknown(&mut tasks, &mended.ended, &mended.running);
-        has_end |= mended.has_end;
+        known.end = mended.end.clone().or(known.end);
+        known.running.extend(mended.running.iter().cloned());
+        known.tasks.iter_mut().for_each(|tasks| tasks.add(&mended.tasks));
         last = Some(mended);
     }
-    if tasks.is_empty() && has_end {
+    let end = left.end(known.end.as_deref(), known.tasks, &known.running, &tasks);
+    if tasks.is_empty() && end.is_none() {
         return Ok(());
     }
-    let lines = left.lines(&mut tasks, last.is_none(), has_end);
+    let lines = left.lines(&mut tasks, last.is_none(), end.as_ref());
     match &mut last {
         Some(last) => last.append(&lines.bytes)?,
         None => {
@@ -147,7 +163,12 @@ impl Left<'_> {
     }
 
     /// The records that are missing: the workflow's beginning and end, and these tasks in between.
-    fn lines(&self, tasks: &mut [&Task], lacks_beginning: bool, has_end: bool) -> Lines {
+    fn lines(
+        &self,
+        tasks: &mut [&Task],
+        lacks_beginning: bool,
+        end: Option<&WorkflowObject>,
+    ) -> Lines {
         let run = self.run;
         let common =
             Common::new(&run.workflow_id, &run.campaign_id, &run.hostname, self.pid, &run.identity);
@@ -159,10 +180,62 @@ impl Left<'_> {
         for task in &*tasks {
             lines.push_task(task, &common);
         }
-        if !has_end && let Some(workflow) = &run.workflow {
-            lines.push_workflow(&lost_workflow(workflow));
+        if let Some(end) = end {
+            lines.push_workflow(end);
         }
         lines
+    }
+
+    /// The workflow's last record, if it is missing or counts less than there is. `stored` tasks are in the store, some
+    /// of which as `running`; `tasks` are added to them.
+    fn end(
+        &self,
+        known: Option<&WorkflowObject>,
+        stored: Option<StoredTasks>,
+        running: &HashSet<String>,
+        tasks: &[&Task],
+    ) -> Option<WorkflowObject> {
+        let totals = stored.map(|stored| self.totals(stored, running, tasks));
+        let Some(known) = known else {
+            return Some(lost_workflow(self.run.workflow.as_deref()?, totals));
+        };
+        let mut end = known.clone();
+        end.totals.get_or_insert_default().extend(totals?);
+        (end.totals != known.totals).then_some(end)
+    }
+
+    /// What became of the tasks of the run, once these are added.
+    fn totals(
+        &self,
+        stored: StoredTasks,
+        running: &HashSet<String>,
+        tasks: &[&Task],
+    ) -> Map<String, Value> {
+        let mut totals = Totals {
+            tasks: stored.finished + stored.errors + stored.running,
+            finished: stored.finished,
+            errors: stored.errors,
+            running: stored.running,
+            ..Totals::default()
+        };
+        let mut capture_ns = stored.capture_ns;
+        for task in tasks {
+            if running.contains(&task.start.id.to_string()) {
+                totals.tasks -= 1;
+                totals.running -= 1;
+            }
+            totals.count(task.status());
+            capture_ns += task.measured().map_or(0, |measured| measured.start_ns + measured.end_ns);
+        }
+        let counts = [
+            ("tasks", totals.tasks),
+            ("finished", totals.finished),
+            ("errors", totals.errors),
+            ("running", totals.running),
+            ("capture_ns", capture_ns),
+        ];
+        let counts = counts.into_iter().chain(self.dropped.map(|dropped| ("dropped", dropped)));
+        counts.map(|(name, count)| (name.to_owned(), count.into())).collect()
     }
 }
 
@@ -191,9 +264,23 @@ fn is_empty_file(path: &Path) -> bool {
 }
 
 /// The last record of a workflow whose process died: nobody knows how it would have ended, or when it did.
-fn lost_workflow(workflow: &WorkflowObject) -> WorkflowObject {
+fn lost_workflow(workflow: &WorkflowObject, totals: Option<Map<String, Value>>) -> WorkflowObject {
     let mut lost = workflow.clone();
     lost.status = Some(Status::Unknown);
     lost.stderr = Some("the process was killed or crashed; its tasks were recovered".to_owned());
+    let lacks = |what: &str| totals.as_ref().is_none_or(|totals| !totals.contains_key(what));
+    let mut unavailable = Map::new();
+    if totals.is_none() {
+        let why =
+            "the process was killed, and the store was out of reach when its tasks were recovered";
+        unavailable.insert("totals".to_owned(), why.into());
+    } else if lacks("dropped") {
+        let why = "the process was killed, and its session lacks the count";
+        unavailable.insert("totals.dropped".to_owned(), why.into());
+    }
+    if !unavailable.is_empty() {
+        lost.extra.insert("unavailable".to_owned(), unavailable.into());
+    }
+    lost.totals = totals;
     lost
 }

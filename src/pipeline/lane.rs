@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::config::settings;
 use super::notice::notice;
+use super::push;
 use super::retry::Backoff;
 use super::run::Lines;
 use super::sink::{Outcome, Sink};
@@ -32,6 +33,8 @@ const CATCHING_UP: (Duration, Duration) = (Duration::from_millis(20), Duration::
 const SPILL_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Lane {
+    /// The run whose session counts what the store will never have: that of the first store.
+    counted_for: Option<Number>,
     sink: Sink,
     backlog: VecDeque<Arc<Lines>>,
     backlog_bytes: usize,
@@ -85,8 +88,14 @@ pub(super) struct Closed {
 }
 
 impl Lane {
-    pub(super) fn new(number: Number, store: Box<dyn Store>, run: &RunInfo) -> Self {
+    pub(super) fn new(
+        number: Number,
+        store: Box<dyn Store>,
+        run: &RunInfo,
+        is_first: bool,
+    ) -> Self {
         Self {
+            counted_for: is_first.then_some(number),
             spool: Spool::new(&*store, run),
             sink: Sink::new(number, store),
             backlog: VecDeque::new(),
@@ -138,8 +147,16 @@ impl Lane {
         notice("a store fails for too long: records are dropped until it works again");
         let records = lines.ends.len() as u64;
         stats::add(&stats::DROPPED, records);
+        self.count_lost(records, &lines.tasks);
+    }
+
+    /// Counts records that the store will never have.
+    fn count_lost(&mut self, records: u64, tasks: &Totals) {
         self.lost.0 += records;
-        self.lost.1.add(&lines.tasks);
+        self.lost.1.add(tasks);
+        if let Some(run) = self.counted_for {
+            push::count_for_recovery(run, tasks.tasks);
+        }
     }
 
     /// Puts what waits in memory on disk, as far as there is room: then nothing else needs to keep it.
@@ -154,7 +171,7 @@ impl Lane {
                 Err(spool::Refused::Full) => {
                     notice("a store fails for too long: the spool is full");
                     let is_being_written = spool.is_empty() && self.sink.is_pending();
-                    if settings().recorder.when_full == WhenFull::Block || is_being_written {
+                    if settings().recorder.when_full != WhenFull::Drop || is_being_written {
                         return;
                     }
                     let lines = Arc::clone(lines);
@@ -301,10 +318,7 @@ impl Lane {
             one.task.iter().for_each(|status| task.count(*status));
             match one.kept {
                 Some(_) => self.refused.add(&task),
-                None => {
-                    self.lost.0 += 1;
-                    self.lost.1.add(&task);
-                }
+                None => self.count_lost(1, &task),
             }
         }
         stats::add(&stats::BYTES, lines.bytes.len() as u64);

@@ -17,6 +17,7 @@ mod lane;
 mod lock;
 mod memory;
 mod notice;
+mod overflow;
 mod owner;
 mod pairing;
 mod push;
@@ -38,6 +39,7 @@ mod spool;
 mod stats;
 mod task;
 mod thread;
+mod threads;
 mod view;
 mod writer;
 
@@ -48,7 +50,9 @@ pub(crate) use fork::generation;
 #[cfg(all(unix, feature = "events", feature = "sqlite"))]
 pub(crate) use fork::watch as watch_forks;
 pub(crate) use notice::notice;
-pub(crate) use push::{Queue, count_dropped, push_add, push_end, push_start, queue};
+pub(crate) use push::{
+    Manners, Queue, Started, count_dropped, push_add, push_end, push_start, queue,
+};
 pub use recorder::flush;
 pub(crate) use recorder::{close_run, note_workflow, open_run};
 pub(crate) use recover::recover_quietly;

@@ -106,6 +106,17 @@ impl Events for Pairing {
         }
     }
 
+    fn take_overflowed(&mut self, kind: Kind, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id> {
+        if kind == Kind::End {
+            self.mark_overflowed(bytes);
+        }
+        let needed = self.take(kind, bytes, thread);
+        if kind == Kind::Start {
+            self.mark_overflowed(bytes);
+        }
+        needed
+    }
+
     fn give_up(&mut self, kind: Kind, bytes: &[u8]) {
         notice("an event could not be understood: its task, or what was added to one, is lost");
         let known = id_at(bytes, 0).filter(|_| kind != Kind::Add);
@@ -325,6 +336,13 @@ impl Pairing {
         Some(id)
     }
 
+    /// The task of a START or END went through the overflow.
+    fn mark_overflowed(&mut self, bytes: &[u8]) {
+        if let Some(open) = id_at(bytes, 0).and_then(|id| self.open.get_mut(&id)) {
+            open.task.overflowed = true;
+        }
+    }
+
     /// An END is held back. While its task is known, the END's ring keeps it.
     fn await_end(&mut self, bytes: &[u8]) -> Option<Id> {
         let id = id_at(bytes, 0)?;
@@ -372,6 +390,7 @@ impl Pairing {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::Arc;
     use std::sync::mpsc::channel;
 
     use proptest::prelude::*;
@@ -380,6 +399,7 @@ mod tests {
     use crate::pipeline::cursor::Cursor;
     use crate::pipeline::event::{Ending, ItemKind, Key, bytes_of, push_item};
     use crate::pipeline::memory::Memory;
+    use crate::pipeline::overflow::Overflow;
     use crate::pipeline::ring::Ring;
     use crate::pipeline::run::RunSpec;
     use crate::record::{Encoder, Limits, Secrecy};
@@ -420,7 +440,12 @@ mod tests {
             pairing.runs.insert(WORKFLOW, Run::new(spec));
             let ring = |number: usize| {
                 let memory = Memory::new(Ring::memory_for(SIZE)).unwrap();
-                let ring = Ring::new(memory, SIZE, 0, number as u64 + 1);
+                let ring = Ring::new(
+                    memory,
+                    SIZE,
+                    Arc::new(Overflow::without_folder(0)),
+                    number as u64 + 1,
+                );
                 Cursor::new(Box::leak(Box::new(ring)))
             };
             Self { pairing, cursors: (0..rings).map(ring).collect(), store }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::config::settings;
 use super::event::{Add, End, Kind, Start, bytes_of};
 use super::notice::notice;
+use super::overflow::Frame;
 use super::ring::{END_ROOM, Ring};
-use super::{recorder, rings, shed, stats};
+use super::{recorder, rings, shed, stats, thread};
 use crate::clock;
 use crate::context::Number;
 use crate::record::Id;
@@ -22,16 +23,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 static DROPPED: Mutex<Vec<(Number, u64)>> = Mutex::new(Vec::new());
 static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
 
-/// Events that found no room: ENDs of tasks that began on another thread, of which there are never more than open
-/// tasks, and as much of what was added to tasks as [`MOST_ADDED`] allows.
-static OVERFLOW: Mutex<Overflow> = Mutex::new(Overflow { events: Vec::new(), added: 0 });
-static ANY_OVERFLOW: AtomicBool = AtomicBool::new(false);
+/// Events that neither a ring nor an overflow file took: ENDs, of which there are never more than open tasks, and as much
+/// of what was added to tasks as [`MOST_ADDED`] allows.
+static STRANDED: Mutex<Stranded> = Mutex::new(Stranded { events: Vec::new(), added: 0 });
+static ANY_STRANDED: AtomicBool = AtomicBool::new(false);
 
-/// Bytes that are added to tasks and wait outside the rings.
+/// Bytes that are added to tasks and wait outside of files.
 const MOST_ADDED: usize = 1 << 20;
 
-/// What waits outside the rings.
-pub(super) struct Overflow {
+/// What waits in memory that is lost with the process.
+pub(super) struct Stranded {
     events: Vec<(Kind, Vec<u8>)>,
     added: usize,
 }
@@ -46,16 +47,36 @@ pub(crate) fn queue(workflow: Number) -> Queue {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue(Option<&'static Ring>);
 
-/// Pushes a START; `false` when the task will not be recorded. With `reserve` room is kept for its END, which
-/// must then come from this thread.
+/// What a task may do to its thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manners {
+    /// Its END comes from the same thread: room is kept for it.
+    pub(crate) reserve: bool,
+    /// It may wait for room where the overflow is full, too. An asynchronous task may not: it would hold up every other
+    /// task of its worker.
+    pub(crate) may_wait: bool,
+}
+
+/// Where a START went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// Nowhere: the task is counted as dropped.
+    Nowhere,
+    /// It is recorded.
+    Recorded,
+    /// It is recorded, and its ring keeps room for its END.
+    Reserved,
+}
+
+/// Pushes a START.
 #[inline]
-pub(crate) fn push_start(queue: Queue, start: Start, items: &[u8], reserve: bool) -> bool {
-    let Some(ring) = queue.0 else { return no_ring(start.workflow) };
-    if items.len() > room_for_items(ring) || !try_start(ring, start, items, reserve) {
-        return push_start_late(ring, start, items, reserve);
+pub(crate) fn push_start(queue: Queue, start: Start, items: &[u8], manners: Manners) -> Started {
+    let Some(ring) = queue.0 else { return push_start_without_ring(start, items) };
+    if items.len() > room_for_items(ring) || !try_start(ring, start, items, manners.reserve) {
+        return push_start_late(ring, start, items, manners);
     }
     wake_if_filling(ring);
-    true
+    if manners.reserve { Started::Reserved } else { Started::Recorded }
 }
 
 #[inline]
@@ -71,17 +92,22 @@ fn try_start(ring: &Ring, start: Start, items: &[u8], reserve: bool) -> bool {
 /// A START that did not go into the ring at once.
 #[cold]
 #[inline(never)]
-fn push_start_late(ring: &Ring, mut start: Start, items: &[u8], reserve: bool) -> bool {
+fn push_start_late(ring: &Ring, mut start: Start, items: &[u8], manners: Manners) -> Started {
     let fitting = fitting(ring, items);
     start.lost_items = fitting.is_none();
     let items = fitting.unwrap_or_default();
-    let attempt = || try_start(ring, start, &items, reserve);
-    let pushed = attempt() || wait_for_room(ring, items.len(), attempt);
-    if !pushed {
-        count_dropped(start.workflow);
-    }
+    let attempt = || try_start(ring, start, &items, manners.reserve);
+    let started = if attempt() {
+        if manners.reserve { Started::Reserved } else { Started::Recorded }
+    } else if spill(ring, Kind::Start, &start.to_words(), &items) {
+        Started::Recorded
+    } else if wait_for_room(ring, items.len(), manners.may_wait, attempt) {
+        if manners.reserve { Started::Reserved } else { Started::Recorded }
+    } else {
+        drop_task(start.workflow)
+    };
     wake_if_filling(ring);
-    pushed
+    started
 }
 
 /// As much of an event's items as a ring takes; none where it takes nothing of them.
@@ -93,15 +119,49 @@ fn fitting<'i>(ring: &Ring, items: &'i [u8]) -> Option<Cow<'i, [u8]>> {
     shed::to_fit(items, room).map(Cow::Owned)
 }
 
+/// Appends an event to the overflow, if the settings say so.
+fn spill(ring: &Ring, kind: Kind, head: &[u64], items: &[u8]) -> bool {
+    let spilled = settings().recorder.when_full == WhenFull::Spill
+        && ring.push_to_overflow(kind, &bytes_of(head), items).is_ok();
+    if spilled {
+        stats::add(&stats::OVERFLOWED, 1);
+        recorder::wake();
+    }
+    spilled
+}
+
+/// Appends an event of a thread that has no ring to the overflow, if the settings say so.
+#[cold]
+fn spill_without_ring(workflow: Number, kind: Kind, head: &[u64], items: &[u8]) -> bool {
+    if settings().recorder.when_full != WhenFull::Spill || !recorder::is_running() {
+        return false;
+    }
+    let Some(overflow) = rings::overflow_of(workflow) else { return false };
+    let (thread, head) = (std::thread::current(), bytes_of(head));
+    let spilled = overflow.append(Frame {
+        kind,
+        thread_id: thread::current_id(),
+        thread_name: thread.name().unwrap_or_default().as_bytes(),
+        event: [&head, items],
+    });
+    if spilled.is_ok() {
+        stats::add(&stats::OVERFLOWED, 1);
+        recorder::wake();
+    }
+    spilled.is_ok()
+}
+
 /// Pushes an END. One whose START reserved room always fits, if need be without its items.
 #[inline]
-pub(crate) fn push_end(workflow: Number, end: End, items: &[u8], reserved: bool) {
-    let Some(ring) = rings::own(workflow) else { return overflow(end, items) };
-    if reserved {
+pub(crate) fn push_end(workflow: Number, end: End, items: &[u8], manners: Manners) {
+    let Some(ring) = rings::own(workflow) else {
+        return push_end_without_ring(workflow, end, items);
+    };
+    if manners.reserve {
         ring.release_reservation();
     }
     if items.len() > room_for_items(ring) || !try_end(ring, end, items) {
-        push_end_late(ring, end, items, reserved);
+        push_end_late(ring, end, items, manners);
     }
     wake_if_filling(ring);
     rings::close_if_late();
@@ -115,33 +175,48 @@ fn try_end(ring: &Ring, end: End, items: &[u8]) -> bool {
 /// An END that did not go into the ring at once.
 #[cold]
 #[inline(never)]
-fn push_end_late(ring: &Ring, end: End, items: &[u8], reserved: bool) {
-    if let Some(items) = &fitting(ring, items)
-        && (try_end(ring, end, items)
-            || wait_for_room(ring, items.len(), || try_end(ring, end, items)))
-    {
+fn push_end_late(ring: &Ring, end: End, items: &[u8], manners: Manners) {
+    let attempt = |items: &[u8]| {
+        try_end(ring, end, items)
+            || spill(ring, Kind::End, &end.to_words(), items)
+            || wait_for_room(ring, items.len(), manners.may_wait, || try_end(ring, end, items))
+    };
+    if fitting(ring, items).is_some_and(|items| attempt(&items)) {
         return;
     }
     let bare = End { lost_items: !items.is_empty(), ..end };
-    if !(reserved && ring.push(Kind::End, bare.to_words(), &[], 0).is_ok()) {
-        overflow(end, items);
+    let into_reserved_room = || ring.push_past_overflow(Kind::End, bare.to_words(), &[], 0).is_ok();
+    if !(manners.reserve && into_reserved_room()) {
+        strand(end, items);
+    }
+}
+
+#[cold]
+fn push_end_without_ring(workflow: Number, end: End, items: &[u8]) {
+    if !spill_without_ring(workflow, Kind::End, &end.to_words(), items) {
+        strand(end, items);
     }
 }
 
 /// Adds items to a task of a workflow that is open.
-pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8]) {
+pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8], may_wait: bool) {
     // Counted before it is there: the writer, when it sees the task's END, knows that there is something to read first.
     let sequence = ADDS.fetch_add(1, Ordering::Relaxed) + 1;
     let head = Add { id: task, sequence }.to_words();
-    let ring = rings::own(workflow).filter(|ring| items.len() <= room_for_items(ring));
-    let pushed = ring.is_some_and(|ring| {
-        let keep = ring.reserved();
-        let attempt = || ring.push(Kind::Add, head, items, keep).is_ok();
-        let pushed = attempt() || wait_for_room(ring, items.len(), attempt);
-        wake_if_filling(ring);
-        pushed
-    });
-    if !pushed && !overflow_add(&bytes_of(&head), items) {
+    let pushed = match rings::own(workflow) {
+        None => spill_without_ring(workflow, Kind::Add, &head, items),
+        Some(ring) => {
+            let keep = ring.reserved();
+            let fits = items.len() <= room_for_items(ring);
+            let attempt = || fits && ring.push(Kind::Add, head, items, keep).is_ok();
+            let pushed = attempt()
+                || spill(ring, Kind::Add, &head, items)
+                || (fits && wait_for_room(ring, items.len(), may_wait, attempt));
+            wake_if_filling(ring);
+            pushed
+        }
+    };
+    if !pushed && !strand_add(&bytes_of(&head), items) {
         LOST_ADDS.fetch_add(1, Ordering::Release);
         notice("the queue is full: something that was added to a task is lost");
     }
@@ -172,23 +247,46 @@ fn room_for_items(ring: &Ring) -> usize {
 }
 
 #[cold]
-fn no_ring(workflow: Number) -> bool {
-    if !rings::is_silent() {
-        count_dropped(workflow);
+fn push_start_without_ring(start: Start, items: &[u8]) -> Started {
+    if rings::is_silent() {
+        return Started::Nowhere;
     }
-    false
+    if spill_without_ring(start.workflow, Kind::Start, &start.to_words(), items) {
+        return Started::Recorded;
+    }
+    drop_task(start.workflow)
 }
 
 /// Counts a task of a workflow that is not recorded.
 #[cold]
 pub(crate) fn count_dropped(workflow: Number) {
+    count_for_recovery(workflow, 1);
     let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
     match dropped.iter_mut().find(|(number, _)| *number == workflow) {
         Some((_, count)) => *count += 1,
         None => dropped.push((workflow, 1)),
     }
+    drop(dropped);
     ANY_DROPPED.store(true, Ordering::Release);
     stats::add(&stats::DROPPED, 1);
+}
+
+/// A task begins that no queue takes.
+#[cold]
+fn drop_task(workflow: Number) -> Started {
+    count_dropped(workflow);
+    notice(
+        "tasks are being lost: the queue and its overflow are full or cannot be written \
+         (`recorder.when_full`, `recorder.overflow_bytes`); the run's totals will say how many",
+    );
+    Started::Nowhere
+}
+
+/// Counts tasks that are lost where recovery finds the number.
+pub(super) fn count_for_recovery(workflow: Number, count: u64) {
+    if let Some(overflow) = rings::overflow_of(workflow) {
+        overflow.count_dropped(workflow, count);
+    }
 }
 
 /// The tasks dropped since the last call.
@@ -201,47 +299,47 @@ pub(super) fn take_dropped() -> Vec<(Number, u64)> {
 
 #[cold]
 #[inline(never)]
-fn overflow(end: End, items: &[u8]) {
+fn strand(end: End, items: &[u8]) {
     let mut bytes = bytes_of(&end.to_words());
     bytes.extend_from_slice(items);
-    lock_overflow().events.push((Kind::End, bytes));
-    ANY_OVERFLOW.store(true, Ordering::Release);
+    lock_stranded().events.push((Kind::End, bytes));
+    ANY_STRANDED.store(true, Ordering::Release);
 }
 
 /// `false` where too much waits already.
 #[cold]
-fn overflow_add(head: &[u8], items: &[u8]) -> bool {
-    let mut overflow = lock_overflow();
-    if overflow.added + items.len() > MOST_ADDED {
+fn strand_add(head: &[u8], items: &[u8]) -> bool {
+    let mut stranded = lock_stranded();
+    if stranded.added + items.len() > MOST_ADDED {
         return false;
     }
-    overflow.added += items.len();
-    overflow.events.push((Kind::Add, [head, items].concat()));
-    ANY_OVERFLOW.store(true, Ordering::Release);
+    stranded.added += items.len();
+    stranded.events.push((Kind::Add, [head, items].concat()));
+    ANY_STRANDED.store(true, Ordering::Release);
     true
 }
 
-/// The events that found no room in a ring since the last call.
-pub(super) fn take_overflow() -> Vec<(Kind, Vec<u8>)> {
-    if !ANY_OVERFLOW.swap(false, Ordering::Acquire) {
+/// The events since the last call that neither a ring nor an overflow took.
+pub(super) fn take_stranded() -> Vec<(Kind, Vec<u8>)> {
+    if !ANY_STRANDED.swap(false, Ordering::Acquire) {
         return Vec::new();
     }
-    let mut overflow = lock_overflow();
-    overflow.added = 0;
-    std::mem::take(&mut overflow.events)
+    let mut stranded = lock_stranded();
+    stranded.added = 0;
+    std::mem::take(&mut stranded.events)
 }
 
-fn lock_overflow() -> MutexGuard<'static, Overflow> {
-    OVERFLOW.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_stranded() -> MutexGuard<'static, Stranded> {
+    STRANDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What callers leave for the writer outside the rings, locked while the process forks.
 #[cfg(unix)]
-pub(super) type Held = (MutexGuard<'static, Vec<(Number, u64)>>, MutexGuard<'static, Overflow>);
+pub(super) type Held = (MutexGuard<'static, Vec<(Number, u64)>>, MutexGuard<'static, Stranded>);
 
 #[cfg(unix)]
 pub(super) fn hold() -> Held {
-    (DROPPED.lock().unwrap_or_else(PoisonError::into_inner), lock_overflow())
+    (DROPPED.lock().unwrap_or_else(PoisonError::into_inner), lock_stranded())
 }
 
 #[inline]
@@ -253,12 +351,17 @@ fn wake_if_filling(ring: &Ring) {
 
 /// Tries until there is room, as long as the writer makes progress.
 #[cold]
-fn wait_for_room(ring: &Ring, items: usize, attempt: impl FnMut() -> bool) -> bool {
+fn wait_for_room(ring: &Ring, items: usize, may_wait: bool, attempt: impl FnMut() -> bool) -> bool {
     let stalled = ring.stalled();
     let recorder = &settings().recorder;
     // What does not fit into half of the ring, because so many tasks are open in each other, would wait for ever.
     let never_fits = ring.reserved() + items > ring.capacity() / 2;
-    if recorder.when_full == WhenFull::Drop || never_fits {
+    let waits = match recorder.when_full {
+        WhenFull::Spill => may_wait,
+        WhenFull::Block => true,
+        WhenFull::Drop => false,
+    };
+    if !waits || never_fits {
         return false;
     }
     if stalled.get() {

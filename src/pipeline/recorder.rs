@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::run::{RunEnd, RunSpec};
 use super::stats::Totals;
 use super::writer::Writer;
-use super::{file_size, fork, rings, session, signal, spool};
+use super::{file_size, fork, rings, session, signal, spool, threads};
 use crate::clock;
 use crate::context::{self, Number};
 use crate::once::Lock;
@@ -137,11 +137,13 @@ pub fn flush() -> Result<()> {
     Err(Error::new(ErrorKind::Pipeline, NO_ANSWER))
 }
 
-/// At the end of the process: stores everything and ends all runs, within a bounded time. What other threads still do
-/// after that stays in their rings, to be recovered.
+/// At the end of the process: stores everything and ends all runs, within a bounded time. Other threads go on recording
+/// until the process is gone: what they do meanwhile stays in the session, to be recovered.
 pub(super) fn end_process(patience: Duration) {
-    context::stop();
-    if is_running() && signal::END_ALL.ask(patience) && rings::are_drained() {
+    let has_stored = is_running() && signal::END_ALL.ask(patience);
+    let is_over = !context::is_any_running() || threads::is_alone();
+    if has_stored && is_over && rings::are_drained() {
+        context::stop();
         session::remove_all();
     }
     spool::stand_still(STANDING);

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use super::event::{Add, End, Kind, Start};
 use super::finish::{Left, finish_run};
+use super::overflow::{self, DeadOverflow};
 use super::owner::Owner;
 use super::ring::DeadRing;
 use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
 use super::site::Site;
 use super::task::Task;
+use super::thread::Thread;
 use super::{file_size, lock, notice};
 use crate::context::Number;
 use crate::file_system;
@@ -176,7 +178,8 @@ fn recover_session(
         None => return Err(io::Error::other("the first line of its log is damaged")),
         Some(_) => return Err(io::Error::other("it was written by another version of Runlore")),
     }
-    let tasks = left_tasks(session, &log)?;
+    let overflow = left_overflow(session)?;
+    let tasks = left_tasks(session, &log, overflow.as_ref())?;
     recovered.processes += 1;
     let mut by_run: HashMap<Number, Vec<&Task>> = HashMap::new();
     for task in tasks.values() {
@@ -184,12 +187,15 @@ fn recover_session(
     }
     for run in log.runs.values() {
         let own = by_run.remove(&run.number).unwrap_or_default();
-        if own.is_empty() && log.ended.contains(&run.number) {
+        let has_ended = log.ended.contains(&run.number);
+        let dropped = overflow.as_ref().map(|overflow| overflow.dropped_of(run.number));
+        if own.is_empty() && has_ended && dropped.is_none_or(|dropped| dropped == 0) {
             // Its file may have been deleted since; it is not ours to make again.
             continue;
         }
         let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
-        finish_run(&Left { folder, run, files, pid: log.owner.pid }, &own, recovered)?;
+        let left = Left { folder, run, files, pid: log.owner.pid, has_ended, dropped };
+        finish_run(&left, &own, recovered)?;
     }
     let strangers: usize = by_run.values().map(Vec::len).sum();
     // Of a run that the log does not name everything is stored; but here its name may have been lost.
@@ -320,7 +326,11 @@ fn tell_of_damage(path: &Path) {
 }
 
 /// The tasks that the process's own writer was not done with.
-fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
+fn left_tasks(
+    session: &Path,
+    log: &Log,
+    overflow: Option<&DeadOverflow>,
+) -> io::Result<HashMap<Id, Task>> {
     let site = |number: u32| log.sites.get(&number).copied();
     let mut tasks = HashMap::new();
     match open_plain(&session.join(OPEN), false) {
@@ -335,42 +345,80 @@ fn left_tasks(session: &Path, log: &Log) -> io::Result<HashMap<Id, Task>> {
         Err(error) => return Err(error),
     }
     let rings = left_rings(session)?;
-    // The beginnings of all rings first: a task may have ended on another thread than it began on.
+    // The beginnings of all queues first: a task may have ended on another thread than it began on.
+    let mut damaged = false;
     for ring in &rings {
         let thread = Rc::new(ring.owner());
-        let damaged = ring.read(|_, kind, bytes| {
-            if kind == Kind::Start
-                && let Some((start, items)) = Start::from_bytes(bytes)
-            {
-                tasks.entry(start.id).or_insert_with(|| {
-                    Task::begun(start, items.to_vec(), Rc::clone(&thread), site(start.site))
-                });
-            }
-        });
-        if damaged > 0 {
-            tell_of_damage(session);
-        }
+        damaged |= ring.read(|_, kind, bytes| begin(&mut tasks, kind, bytes, &thread, site)) > 0;
+    }
+    if let Some(overflow) = overflow {
+        damaged |= overflow.read(|frame| {
+            let thread = Rc::new(Thread::new(frame.thread_id, frame.thread_name));
+            begin(&mut tasks, frame.kind, frame.event[0], &thread, site);
+        })? > 0;
+    }
+    if damaged {
+        tell_of_damage(session);
     }
     for wanted in [Kind::Add, Kind::End] {
         for ring in &rings {
-            ring.read(|_, kind, bytes| match kind {
-                Kind::Add if wanted == Kind::Add => {
-                    if let Some((add, items)) = Add::from_bytes(bytes)
-                        && let Some(task) = tasks.get_mut(&add.id)
-                    {
-                        task.add(add.sequence, items);
-                    }
-                }
-                Kind::End if wanted == Kind::End => {
-                    if let Some((end, items)) = End::from_bytes(bytes)
-                        && let Some(task) = tasks.get_mut(&end.id)
-                    {
-                        task.end(end, items);
-                    }
-                }
-                _ => {}
-            });
+            ring.read(|_, kind, bytes| go_on(&mut tasks, kind, bytes, wanted));
+        }
+        if let Some(overflow) = overflow {
+            overflow.read(|frame| go_on(&mut tasks, frame.kind, frame.event[0], wanted))?;
         }
     }
     Ok(tasks)
+}
+
+/// Takes a START.
+fn begin(
+    tasks: &mut HashMap<Id, Task>,
+    kind: Kind,
+    bytes: &[u8],
+    thread: &Rc<Thread>,
+    site: impl Fn(u32) -> Option<&'static Site>,
+) {
+    if kind == Kind::Start
+        && let Some((start, items)) = Start::from_bytes(bytes)
+    {
+        tasks.entry(start.id).or_insert_with(|| {
+            Task::begun(start, items.to_vec(), Rc::clone(thread), site(start.site))
+        });
+    }
+}
+
+/// Takes an ADD or an END, whichever is wanted.
+fn go_on(tasks: &mut HashMap<Id, Task>, kind: Kind, bytes: &[u8], wanted: Kind) {
+    match kind {
+        Kind::Add if wanted == Kind::Add => {
+            if let Some((add, items)) = Add::from_bytes(bytes)
+                && let Some(task) = tasks.get_mut(&add.id)
+            {
+                task.add(add.sequence, items);
+            }
+        }
+        Kind::End if wanted == Kind::End => {
+            if let Some((end, items)) = End::from_bytes(bytes)
+                && let Some(task) = tasks.get_mut(&end.id)
+            {
+                task.end(end, items);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The overflow of a session; none where it has none.
+fn left_overflow(session: &Path) -> io::Result<Option<DeadOverflow>> {
+    let path = overflow::path_in(session);
+    let overflow = match open_plain(&path, false) {
+        Ok(file) => DeadOverflow::new(file)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if overflow.is_none() {
+        tell_of_damage(&path);
+    }
+    Ok(overflow)
 }

@@ -7,10 +7,12 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::event::{Kind, u32_at, u64_at};
 use super::memory::Memory;
+use super::overflow::{Frame, Overflow, Refused};
 use super::session::Home;
 use super::thread::Thread;
 
@@ -63,8 +65,16 @@ struct Producer {
     reserved: Cell<usize>,
     /// Set when waiting for room was in vain, until there is room again: do not wait a second time.
     stalled: Cell<bool>,
+    /// The position in the overflow after this thread's last event there; 0 once the writer has read that event.
+    overflowed: Cell<u64>,
     /// Another ring of the same thread.
     next_own: Cell<Option<&'static Ring>>,
+}
+
+/// The thread that owns a ring: its number, and its name ended by a zero.
+struct Introduction {
+    id: u64,
+    name: [u8; 64],
 }
 
 /// There is no room for an event.
@@ -75,8 +85,9 @@ pub(crate) struct Ring {
     memory: Memory,
     capacity: usize,
     producer: Producer,
-    /// The session that it belongs to, and whether that has gone.
+    /// The session that it belongs to, where its thread's events go when it is full, and whether the session has gone.
     pub(super) home: Home,
+    overflow: Arc<Overflow>,
     abandoned: AtomicBool,
     /// Its thread waits for room.
     wanted: AtomicBool,
@@ -103,12 +114,18 @@ impl Ring {
     }
 
     /// A ring of `capacity` bytes (a power of two), owned by the calling thread.
-    pub(crate) fn new(memory: Memory, capacity: usize, home: Home, number: u64) -> Self {
+    pub(super) fn new(
+        memory: Memory,
+        capacity: usize,
+        overflow: Arc<Overflow>,
+        number: u64,
+    ) -> Self {
         debug_assert!(capacity.is_power_of_two());
         let ring = Self {
             memory,
             capacity,
-            home,
+            home: overflow.home,
+            overflow,
             abandoned: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             number,
@@ -117,6 +134,7 @@ impl Ring {
                 released: Cell::new(0),
                 reserved: Cell::new(0),
                 stalled: Cell::new(false),
+                overflowed: Cell::new(0),
                 next_own: Cell::new(None),
             },
         };
@@ -150,6 +168,7 @@ impl Ring {
         if claimed {
             self.producer.reserved.set(0);
             self.producer.stalled.set(false);
+            self.producer.overflowed.set(0);
         }
         claimed
     }
@@ -176,12 +195,17 @@ impl Ring {
 
     /// By the consumer: the thread that owns the ring.
     pub(crate) fn owner(&self) -> Thread {
+        let Introduction { id, name } = self.introduction();
+        Thread::new(id, &name)
+    }
+
+    fn introduction(&self) -> Introduction {
         let shared = self.shared();
-        let mut text = [0; 64];
-        for (word, bytes) in shared.thread_name.iter().zip(text.chunks_exact_mut(8)) {
+        let mut name = [0; 64];
+        for (word, bytes) in shared.thread_name.iter().zip(name.chunks_exact_mut(8)) {
             bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
-        Thread::new(shared.thread_id.load(Ordering::Relaxed), &text)
+        Introduction { id: shared.thread_id.load(Ordering::Relaxed), name }
     }
 
     /// By the consumer: how far the producer has come.
@@ -219,6 +243,21 @@ impl Ring {
         items: &[u8],
         keep: usize,
     ) -> Result<(), Full> {
+        if self.producer.overflowed.get() != 0 && !self.has_caught_up() {
+            return Err(Full);
+        }
+        self.push_past_overflow(kind, head, items, keep)
+    }
+
+    /// As `push`, though the writer has not read all of the thread's events in the overflow.
+    #[inline]
+    pub(crate) fn push_past_overflow(
+        &self,
+        kind: Kind,
+        head: impl Head,
+        items: &[u8],
+        keep: usize,
+    ) -> Result<(), Full> {
         let used = HEAD + head.length() + items.len();
         let length = used.next_multiple_of(ALIGN);
         let committed = self.producer.committed.get();
@@ -246,6 +285,36 @@ impl Ring {
         self.producer.stalled.set(false);
         self.producer.committed.set(after);
         self.shared().committed.store(after, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether the writer has read what this thread put into the overflow.
+    #[cold]
+    fn has_caught_up(&self) -> bool {
+        let has_caught_up = self.overflow.read() >= self.producer.overflowed.get();
+        if has_caught_up {
+            self.producer.overflowed.set(0);
+        }
+        has_caught_up
+    }
+
+    /// Appends an event to the session's overflow; by the owning thread only.
+    #[cold]
+    pub(super) fn push_to_overflow(
+        &self,
+        kind: Kind,
+        head: &[u8],
+        items: &[u8],
+    ) -> Result<(), Refused> {
+        let owner = self.introduction();
+        let name = owner.name.iter().position(|byte| *byte == 0).unwrap_or(owner.name.len());
+        let frame = Frame {
+            kind,
+            thread_id: owner.id,
+            thread_name: &owner.name[..name],
+            event: [head, items],
+        };
+        self.producer.overflowed.set(self.overflow.append(frame)?);
         Ok(())
     }
 
@@ -490,8 +559,12 @@ unsafe fn copy(from: &[u8], to: *mut u8) {
 mod tests {
     use super::*;
 
+    fn overflow() -> Arc<Overflow> {
+        Arc::new(Overflow::without_folder(0))
+    }
+
     fn ring() -> Ring {
-        Ring::new(Memory::new(Ring::memory_for(4096)).unwrap(), 4096, 0, 1)
+        Ring::new(Memory::new(Ring::memory_for(4096)).unwrap(), 4096, overflow(), 1)
     }
 
     fn drain(ring: &Ring, read: &mut u64) -> Vec<Vec<u8>> {
@@ -554,7 +627,8 @@ mod tests {
             .create_new(true)
             .open(folder.path().join("ring"))
             .unwrap();
-        let ring = Ring::new(Memory::of_file(&file, Ring::memory_for(4096)).unwrap(), 4096, 0, 1);
+        let ring =
+            Ring::new(Memory::of_file(&file, Ring::memory_for(4096)).unwrap(), 4096, overflow(), 1);
         ring.introduce(7, Some("worker"));
         for number in 0..200_u64 {
             ring.push(Kind::Start, &number.to_le_bytes(), &[], 0).unwrap();
@@ -568,6 +642,24 @@ mod tests {
         dead.read(|_, _, bytes| numbers.push(u64_at(bytes, 0)));
         assert_eq!(numbers, (190..200).collect::<Vec<_>>());
         assert!(DeadRing::new(vec![0; 8192]).is_none());
+    }
+
+    #[test]
+    fn a_thread_returns_to_its_ring_when_its_overflow_is_read() {
+        let ring = ring();
+        ring.push(Kind::Start, &[1; 8], &[], 0).unwrap();
+        ring.push_to_overflow(Kind::End, &[2; 8], &[]).unwrap();
+        assert_eq!(
+            ring.push(Kind::Start, &[3; 8], &[], 0),
+            Err(Full),
+            "it would be read too early"
+        );
+        let until = ring.overflow.written();
+        let mut read = Vec::new();
+        let each = |_, frame: &Frame<'_>| read.push(frame.event.concat());
+        ring.overflow.read_some(0, until, u64::MAX, each).unwrap();
+        assert_eq!(read, [vec![2; 8]]);
+        assert_eq!(ring.push(Kind::Start, &[3; 8], &[], 0), Ok(()));
     }
 
     #[test]

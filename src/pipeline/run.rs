@@ -10,7 +10,7 @@ use serde_json::Map;
 
 use super::config::settings;
 use super::lane::{Lane, Last};
-use super::notice::notice;
+use super::notice::{self, notice};
 use super::recorder;
 use super::resources::Readings;
 use super::session;
@@ -63,6 +63,7 @@ pub(crate) struct RunEnd {
 
 pub(super) struct Run {
     number: Number,
+    name: String,
     lanes: Vec<Lane>,
     common: Common,
     workflow: Option<Box<WorkflowObject>>,
@@ -194,11 +195,14 @@ impl Run {
             std::process::id(),
             Identity::of_process(),
         );
+        let name = spec.name.clone();
         let info = RunInfo::new(spec.workflow_id, spec.name, std::process::id(), settings());
         let wants_captures = spec.stores.iter().any(|store| store.wants_captures());
-        let lanes = spec.stores.into_iter().map(|store| Lane::new(spec.number, store, &info));
+        let lanes = spec.stores.into_iter().enumerate();
+        let lanes = lanes.map(|(at, store)| Lane::new(spec.number, store, &info, at == 0));
         let mut run = Self {
             number: spec.number,
+            name,
             lanes: lanes.collect(),
             common,
             workflow: spec.workflow,
@@ -231,6 +235,7 @@ impl Run {
     pub(super) fn add(&mut self, task: &Task) {
         let status = task.status();
         self.totals.count(status);
+        self.totals.overflowed += u64::from(task.overflowed);
         if let Some(measured) = task.measured() {
             self.totals.capture_ns += measured.start_ns + measured.end_ns;
             self.readings.look_at(task);
@@ -371,7 +376,14 @@ impl Run {
         }
         if let Some(totals) = &mut totals {
             totals.spooled = spooled;
+            if totals.dropped > 0 {
+                let (lost, name) = (totals.dropped, &self.name);
+                notice(&format!(
+                    "{lost} tasks of the run `{name}` are lost: its totals count them"
+                ));
+            }
         }
+        notice::report_repeated();
         if let Some(Closing { answer: Some(answer), .. }) = self.closing.take() {
             // Whoever asked may have lost patience.
             _ = answer.send(result.map(|()| totals.unwrap_or_default()));

@@ -31,6 +31,8 @@ pub struct Stats {
     pub waiting: u64,
     /// Those of them that wait on disk.
     pub spooled: u64,
+    /// Events of tasks that their full queue passed on to the session's overflow file.
+    pub overflowed: u64,
     /// How often a task had to wait for room in its queue.
     pub waits: u64,
     /// How often a store failed.
@@ -55,6 +57,9 @@ pub struct Totals {
     /// that there were.
     #[serde(default)]
     pub refused: u64,
+    /// Tasks that went through the overflow file because their queue was full: recorded as all others are.
+    #[serde(default)]
+    pub overflowed: u64,
     /// Records that wait on disk for their store; the next run writes them, or `runlore replay`.
     #[serde(default)]
     pub spooled: u64,
@@ -112,6 +117,7 @@ pub(super) static DROPPED: AtomicU64 = AtomicU64::new(0);
 pub(super) static REFUSED: AtomicU64 = AtomicU64::new(0);
 pub(super) static WAITING: AtomicU64 = AtomicU64::new(0);
 pub(super) static SPOOLED: AtomicU64 = AtomicU64::new(0);
+pub(super) static OVERFLOWED: AtomicU64 = AtomicU64::new(0);
 pub(super) static WAITS: AtomicU64 = AtomicU64::new(0);
 pub(super) static STORE_ERRORS: AtomicU64 = AtomicU64::new(0);
 
@@ -131,6 +137,7 @@ pub fn stats() -> Stats {
         refused: read(&REFUSED),
         waiting: read(&WAITING),
         spooled: read(&SPOOLED),
+        overflowed: read(&OVERFLOWED),
         waits: read(&WAITS),
         store_errors: read(&STORE_ERRORS),
     }

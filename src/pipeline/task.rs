@@ -29,6 +29,8 @@ pub(super) struct Task {
     pub(super) thread: Rc<Thread>,
     /// None for a task without the macro.
     pub(super) site: Option<&'static Site>,
+    /// Whether its ring had no room for its START or END.
+    pub(super) overflowed: bool,
     /// What changed in the process while it ran, once that was asked for.
     process: OnceCell<Option<ProcessUse>>,
     /// What its children changed in the process; none where not all of them are known.
@@ -51,6 +53,7 @@ impl Task {
             added: Vec::new(),
             thread,
             site,
+            overflowed: false,
             process: OnceCell::new(),
             by_children: None,
         }
@@ -106,6 +109,7 @@ impl Task {
         self.kinds = Kinds::of(items);
         self.thread.clone_from(thread);
         self.site = site;
+        self.overflowed = false;
         self.process = OnceCell::new();
         self.by_children = None;
     }

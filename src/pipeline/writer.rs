@@ -1,14 +1,15 @@
 //! The writer thread: it drains the rings, and gives their room back when what was in them is safe. `pairing` makes tasks of the
 //! events; how others reach the thread is in `recorder`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::cursor::Cursor;
-use super::pairing::Pairing;
+use super::cursor::{Cursor, OverflowCursor};
+use super::pairing::{ById, OpenTask, Pairing};
 use super::recorder::{self, Command, made_progress};
 use super::run::{Run, RunEnd};
 use super::session::Home;
@@ -16,7 +17,7 @@ use super::task::Task;
 use super::{push, rings, session, signal};
 use crate::clock;
 use crate::context::Number;
-use crate::record::{ErrorObject, Status};
+use crate::record::{ErrorObject, Id, Status};
 use crate::telemetry;
 
 /// The writer's shortest and longest sleep between two looks.
@@ -31,16 +32,16 @@ const SHOW_AFTER: u64 = 1_000_000_000;
 pub(super) struct Writer {
     pairing: Pairing,
     cursors: Vec<Cursor>,
+    overflows: Vec<OverflowCursor>,
+    /// How many overflows there were when they were last asked for.
+    known_overflows: u64,
     /// The number of the newest ring that has a cursor.
     known_rings: u64,
     /// How full the fullest ring had become since the last turn.
     filled: f64,
     /// The process ends: nothing needs to stay in the rings.
     ending: bool,
-    /// How many beginnings of tasks the session keeps, those of ended tasks among them.
-    kept: usize,
-    /// Their bytes, and how many of them are too many.
-    kept_bytes: (usize, usize),
+    kept: KeptBeginnings,
     next_look_at_open: Instant,
     next_anchor: Instant,
 }
@@ -51,11 +52,12 @@ impl Writer {
         Self {
             pairing: Pairing::new(commands, push::adds),
             cursors: Vec::new(),
+            overflows: Vec::new(),
+            known_overflows: 0,
             known_rings: 0,
             filled: 0.0,
             ending: false,
-            kept: 0,
-            kept_bytes: (0, MAX_KEPT.1),
+            kept: KeptBeginnings::default(),
             next_look_at_open: now,
             next_anchor: now,
         }
@@ -127,8 +129,11 @@ impl Writer {
         if !self.pairing.runs.values().any(Run::is_closing) {
             end_all.answer();
         }
-        for number in self.runs_that(|run| run.ended) {
-            self.forget_if_done(number);
+        // While the process ends, other threads may still have something to say of a run that has ended.
+        if !self.ending {
+            for number in self.runs_that(|run| run.ended) {
+                self.forget_if_done(number);
+            }
         }
         if now >= self.next_look_at_open {
             self.show_open(now);
@@ -147,8 +152,10 @@ impl Writer {
 
     /// Reads what is in the rings now.
     fn look(&mut self) {
-        self.find_new_rings();
         // Only what is there now: under a steady load there would be no end.
+        self.find_new_overflows();
+        self.overflows.iter_mut().for_each(OverflowCursor::look);
+        self.find_new_rings();
         for cursor in &mut self.cursors {
             self.filled = self.filled.max(cursor.look());
         }
@@ -161,20 +168,27 @@ impl Writer {
 
     /// Reads a part of every ring, so that no producer waits for the others' events; whether there was anything.
     fn drain_some(&mut self) -> bool {
-        let overflow = push::take_overflow();
+        let stranded = push::take_stranded();
         let mut worked = false;
         for cursor in &mut self.cursors {
-            if cursor.read_some(&mut self.pairing) {
-                worked = true;
-                made_progress();
+            worked |= cursor.read_some(&mut self.pairing);
+        }
+        // What a thread overflowed comes after what is in its ring.
+        if !worked {
+            for overflow in &mut self.overflows {
+                worked |= overflow.read_some(&mut self.pairing);
             }
         }
-        self.pairing.settle(overflow) || worked
+        if worked {
+            made_progress();
+        }
+        self.pairing.settle(stranded) || worked
     }
 
     /// Writes batches that are due, and gives room back to the rings.
     fn write_due(&mut self, now: Instant) {
-        let filling = self.cursors.iter().any(Cursor::is_filling);
+        let filling = self.cursors.iter().any(Cursor::is_filling)
+            || self.overflows.iter().any(OverflowCursor::is_filling);
         if filling {
             self.pairing.write(None);
         }
@@ -200,48 +214,35 @@ impl Writer {
             }
             // A ring whose thread has ended is wanted by others.
             if cursor.is_filling() || cursor.ring.is_closed() || self.ending {
-                let mut due = Vec::new();
-                for (_, id) in &cursor.beginnings {
-                    if let Some(open) = self.pairing.open.get_mut(id).filter(|open| !open.kept) {
-                        open.kept = true;
-                        due.push(*id);
-                    }
-                }
-                if !due.is_empty() {
-                    self.kept += due.len();
-                    let due = due.iter().filter_map(|id| self.pairing.open.get(id));
-                    self.kept_bytes.0 +=
-                        session::keep_open(cursor.ring.home, due.map(|open| &*open.task));
-                }
+                self.kept.keep(cursor.ring.home, &cursor.beginnings, &mut self.pairing.open);
             }
-            while cursor
-                .beginnings
-                .front()
-                .is_some_and(|(_, id)| !self.pairing.needs_events_of(*id))
-            {
-                cursor.beginnings.pop_front();
-            }
-            let done = cursor.beginnings.front().map_or(cursor.read, |(at, _)| *at);
+            let done = done_with(&mut cursor.beginnings, &self.pairing).unwrap_or(cursor.read);
             cursor.ring.release(done);
             cursor.ring.free_if_done(cursor.read);
         }
+        for cursor in &mut self.overflows {
+            if busy.contains(&cursor.overflow.home) {
+                continue;
+            }
+            if cursor.is_filling() || self.ending {
+                self.kept.keep(cursor.overflow.home, &cursor.beginnings, &mut self.pairing.open);
+            }
+            let done = done_with(&mut cursor.beginnings, &self.pairing).unwrap_or(cursor.read);
+            cursor.overflow.release(done);
+        }
+        self.overflows.retain(|cursor| !cursor.overflow.is_abandoned());
         self.cursors.retain(|cursor| !rings::remove_if_abandoned(cursor.ring));
         if !busy.is_empty() {
             return;
         }
-        let open = &self.pairing.open;
-        if self.kept > 0 && open.is_empty() {
-            session::forget_open();
-            self.kept = 0;
-            self.kept_bytes = (0, MAX_KEPT.1);
-        }
-        if self.kept > MAX_KEPT.0 + 4 * open.len() || self.kept_bytes.0 > self.kept_bytes.1 {
-            // Most of what is kept belongs to tasks that have ended, or was added to since.
-            let still = open.values().filter(|open| open.kept).map(|open| &*open.task);
-            let still: Vec<&Task> = still.collect();
-            self.kept = still.len();
-            let bytes = session::keep_only(&still);
-            self.kept_bytes = (bytes, MAX_KEPT.1.max(4 * bytes));
+        self.kept.clean_up(&self.pairing.open);
+    }
+
+    fn find_new_overflows(&mut self) {
+        for overflow in rings::overflows_after(&mut self.known_overflows).unwrap_or_default() {
+            if !self.overflows.iter().any(|known| Arc::ptr_eq(&known.overflow, &overflow)) {
+                self.overflows.push(OverflowCursor::new(overflow));
+            }
         }
     }
 
@@ -299,6 +300,62 @@ impl Writer {
             if let Some(run) = runs.get_mut(&number) {
                 run.show_open(tasks.into_iter());
             }
+        }
+    }
+}
+
+/// The position of the first event that must stay where it is; none where none must.
+fn done_with(beginnings: &mut VecDeque<(u64, Id)>, pairing: &Pairing) -> Option<u64> {
+    while beginnings.front().is_some_and(|(_, id)| !pairing.needs_events_of(*id)) {
+        beginnings.pop_front();
+    }
+    beginnings.front().map(|(at, _)| *at)
+}
+
+/// The beginnings of open tasks that sessions keep, so that queues need not.
+struct KeptBeginnings {
+    /// How many there are, those of ended tasks among them.
+    count: usize,
+    /// Their bytes, and how many of them are too many.
+    bytes: usize,
+    most_bytes: usize,
+}
+
+impl Default for KeptBeginnings {
+    fn default() -> Self {
+        Self { count: 0, bytes: 0, most_bytes: MAX_KEPT.1 }
+    }
+}
+
+impl KeptBeginnings {
+    /// Keeps what has begun here and is still open.
+    fn keep(&mut self, home: Home, beginnings: &VecDeque<(u64, Id)>, open: &mut ById<OpenTask>) {
+        let mut due = Vec::new();
+        for (_, id) in beginnings {
+            if let Some(open) = open.get_mut(id).filter(|open| !open.kept) {
+                open.kept = true;
+                due.push(*id);
+            }
+        }
+        if !due.is_empty() {
+            self.count += due.len();
+            let due = due.iter().filter_map(|id| open.get(id));
+            self.bytes += session::keep_open(home, due.map(|open| &*open.task));
+        }
+    }
+
+    /// Forgets what belongs to tasks that have ended, once that is most of it.
+    fn clean_up(&mut self, open: &ById<OpenTask>) {
+        if self.count > 0 && open.is_empty() {
+            session::forget_open();
+            *self = Self::default();
+        }
+        if self.count > MAX_KEPT.0 + 4 * open.len() || self.bytes > self.most_bytes {
+            let still = open.values().filter(|open| open.kept).map(|open| &*open.task);
+            let still: Vec<&Task> = still.collect();
+            self.count = still.len();
+            self.bytes = session::keep_only(&still);
+            self.most_bytes = MAX_KEPT.1.max(4 * self.bytes);
         }
     }
 }

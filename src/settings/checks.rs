@@ -38,6 +38,9 @@ pub(super) fn check_layer(settings: &mut Settings, below: &Below, reader: &mut R
     check.within("recorder.backlog_bytes", &mut recorder.backlog_bytes, old.backlog_bytes, backlog);
     let spool = Bytes::new(64 << 10)..=Bytes::new(1 << 50);
     check.within("recorder.spool_bytes", &mut recorder.spool_bytes, old.spool_bytes, spool);
+    let overflow = Bytes::new(0)..=Bytes::new(1 << 50);
+    let (bytes, old_bytes) = (&mut recorder.overflow_bytes, old.overflow_bytes);
+    check.within("recorder.overflow_bytes", bytes, old_bytes, overflow);
     let records = 1..=1_000_000;
     check.within("recorder.flush_records", &mut recorder.flush_records, old.flush_records, records);
     for (path, value, old, least, most) in [

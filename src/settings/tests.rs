@@ -66,7 +66,7 @@ fn the_defaults_are_those_of_the_design() {
     let recorder = &settings.recorder;
     assert_eq!(recorder.durability, Durability::Process);
     assert_eq!((recorder.ring_bytes.get(), recorder.budget_bytes.get()), (512 << 10, 64 << 20));
-    assert_eq!((recorder.max_wait_ms.as_millis(), recorder.when_full), (100, WhenFull::Block));
+    assert_eq!((recorder.max_wait_ms.as_millis(), recorder.when_full), (100, WhenFull::Spill));
     assert_eq!((recorder.flush_ms.as_millis(), recorder.flush_records), (200, 512));
     let databases = &settings.databases;
     assert!(databases.jsonl.enabled && !databases.sqlite.enabled && !databases.mongodb.enabled);

@@ -209,6 +209,8 @@ section! {
         pub budget_bytes: Bytes,
         /// What a task does when its queue is full.
         pub when_full: WhenFull,
+        /// Bytes on disk for the events of full queues.
+        pub overflow_bytes: Bytes,
         /// How long a task waits for room while nothing moves on; for a store that is writing, at least up to a second.
         pub max_wait_ms: Duration,
         /// Records are written when the oldest is this old …
@@ -239,6 +241,8 @@ choice! {
 choice! {
     /// What a task does when its queue is full.
     pub enum WhenFull {
+        /// Appends to a file of the session and goes on at once.
+        Spill = "spill",
         /// Waits a moment for room, then goes unrecorded and is counted.
         Block = "block",
         /// Goes unrecorded at once and is counted.

@@ -48,6 +48,7 @@ pub(crate) use refused::{WhenRefused, take_refused};
 pub use sink::Sink;
 pub(crate) use sink::Tally;
 
+use crate::record::WorkflowObject;
 use crate::record::scrub;
 use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
@@ -165,7 +166,7 @@ pub trait Store: Send {
 }
 
 /// What a store has of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Known {
     /// Ids of tasks that have ended in it.
@@ -174,6 +175,34 @@ pub struct Known {
     pub running: HashSet<String>,
     /// Whether it says how the workflow ended.
     pub has_end: bool,
+    /// The record that says so, for whoever adds to what that record counts.
+    pub end: Option<Box<WorkflowObject>>,
+    /// How many tasks of the run's process there are; none where the store cannot count them.
+    pub tasks: Option<StoredTasks>,
+}
+
+/// How many tasks of a process a store has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredTasks {
+    /// Those that ended well.
+    pub finished: u64,
+    /// Those that ended in an error.
+    pub errors: u64,
+    /// Those that have only begun.
+    pub running: u64,
+    /// Nanoseconds that reading telemetry took.
+    pub capture_ns: u64,
+}
+
+impl StoredTasks {
+    /// Adds the tasks of another store, or of another file.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.finished += more.finished;
+        self.errors += more.errors;
+        self.running += more.running;
+        self.capture_ns += more.capture_ns;
+    }
 }
 
 /// What a store may know of the run it is opened for.

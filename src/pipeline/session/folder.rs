@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::context::Number;
 use crate::file_system::{self, Treatment};
 use crate::pipeline::memory::Memory;
 use crate::pipeline::notice::notice;
+use crate::pipeline::overflow::{self, Overflow};
 use crate::pipeline::owner::Owner;
 use crate::pipeline::site::{Site, SiteRecord};
 use crate::pipeline::task::Task;
@@ -47,6 +49,7 @@ pub(in crate::pipeline) struct Session {
     unlogged: Vec<u8>,
     pub(super) open: Option<File>,
     rings: u32,
+    pub(super) overflow: Arc<Overflow>,
     /// What a file needs before it can be a ring.
     treatment: Treatment,
     /// Held as long as the process lives.
@@ -81,9 +84,11 @@ impl Session {
             tries += 1;
             std::thread::sleep(Duration::from_millis(1));
         }
+        let home = HOME.fetch_add(1, Ordering::Relaxed) + 1;
+        let overflow = Arc::new(Overflow::create(home, &overflow::path_in(&folder))?);
         let log = create_private(&folder.join(LOG))?;
         let mut session = Self {
-            home: HOME.fetch_add(1, Ordering::Relaxed) + 1,
+            home,
             id,
             store,
             folder,
@@ -93,6 +98,7 @@ impl Session {
             unlogged: Vec::new(),
             open: None,
             rings: 0,
+            overflow,
             treatment,
             _lock: lock,
         };
@@ -104,6 +110,7 @@ impl Session {
     /// still hold of it, recovery passes over.
     pub(super) fn leave(&mut self, run: Number) {
         self.runs.remove(&run);
+        self.overflow.forget_run(run);
         self.past_runs += 1;
         if self.past_runs > MOST_PAST_RUNS.max(self.runs.len()) {
             let new = self.folder.join("log.new");

@@ -1,8 +1,8 @@
 //! What a process leaves on disk while it records, so that another can finish its work if it dies.
 //!
 //! A folder `.rings/<id>/` beside the records holds the rings (`ring-N`, mapped into memory), a log of the runs and
-//! call sites that the events in them speak of (`log.jsonl`), the STARTs of tasks that have been open for longer than
-//! their ring could wait (`open`), and a lock that lives as long as the process (`lock`). It goes when the process
+//! call sites that the events in them speak of (`log.jsonl`), what the rings had no room for (`overflow`), the STARTs of
+//! tasks that have been open for longer than their ring could wait (`open`), and a lock that lives as long as the process (`lock`). It goes when the process
 //! ends well. A process has one for each folder that it records into, and a thread one ring in each that it works for.
 
 mod folder;
@@ -11,7 +11,7 @@ mod log;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) use folder::{DONE, FOLDER, LOCK, LOG, OPEN, Session, discard};
 pub(super) use log::{Entry, FORMAT, RunEntry, StoreOfRun};
@@ -142,6 +142,7 @@ fn session_for<'s>(
         for (index, site) in sites.iter().enumerate() {
             session.log_site(index as u32 + 1, site);
         }
+        rings::add_overflow(Arc::clone(&session.overflow));
         sessions.push(session);
     }
     Ok(&mut sessions[at])

@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use super::in_use;
 use super::lines::{LIMIT, Line, Lines};
-use crate::store::open_plain;
+use crate::record::WorkflowObject;
+use crate::store::{StoredTasks, open_plain};
 
 /// A file whose last line is whole, open at its end.
 #[derive(Debug)]
@@ -19,8 +20,10 @@ pub(crate) struct Mended {
     pub(crate) ended: HashSet<String>,
     /// Which of the tasks asked for are in it as running only.
     pub(crate) running: HashSet<String>,
-    /// Whether it says how its workflow ended.
-    pub(crate) has_end: bool,
+    /// The record that says how its workflow ended.
+    pub(crate) end: Option<Box<WorkflowObject>>,
+    /// How many tasks it has.
+    pub(crate) tasks: StoredTasks,
     /// Whether its last line lacks nothing but its end.
     lacks_end: bool,
 }
@@ -30,6 +33,15 @@ struct Known {
     r#type: Option<String>,
     task_id: Option<String>,
     status: Option<String>,
+    #[serde(default)]
+    capture: Capture,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Capture {
+    start_ns: u64,
+    end_ns: u64,
 }
 
 impl Mended {
@@ -43,11 +55,14 @@ impl Mended {
             file,
             ended: HashSet::new(),
             running: HashSet::new(),
-            has_end: false,
+            end: None,
+            tasks: StoredTasks::default(),
             lacks_end: false,
         };
         let mut lines = Lines::new(BufReader::new(&mended.file), LIMIT);
         let mut torn = false;
+        // A task that is there as running, and ends later in the file, is one task.
+        let mut running = HashSet::new();
         while let Some((_, line)) = lines.next()? {
             let (text, is_last) = match line {
                 Line::Text(text) => (text, false),
@@ -58,18 +73,27 @@ impl Mended {
                 torn = is_last;
                 continue;
             };
-            let Known { r#type, task_id, status } = known;
-            let ended = matches!(status.as_deref(), Some("FINISHED" | "ERROR"));
-            mended.has_end |=
-                r#type.as_deref() == Some("workflow") && status.as_deref() != Some("RUNNING");
-            if let Some(id) = task_id.filter(|id| tasks.contains(id)) {
-                if ended {
-                    mended.ended.insert(id)
-                } else {
-                    mended.running.insert(id)
-                };
+            let Known { r#type, task_id, status, capture } = known;
+            if r#type.as_deref() == Some("workflow") && status.as_deref() != Some("RUNNING") {
+                mended.end = serde_json::from_slice(text).ok();
+            }
+            let Some(id) = task_id else { continue };
+            let has_ended = matches!(status.as_deref(), Some("FINISHED" | "ERROR"));
+            let wanted = if has_ended { &mut mended.ended } else { &mut mended.running };
+            if tasks.contains(&id) {
+                wanted.insert(id.clone());
+            }
+            mended.tasks.capture_ns += capture.start_ns + capture.end_ns;
+            match status.as_deref() {
+                Some("FINISHED") => mended.tasks.finished += 1,
+                Some("ERROR") => mended.tasks.errors += 1,
+                _ => _ = running.insert(id.clone()),
+            }
+            if has_ended {
+                running.remove(&id);
             }
         }
+        mended.tasks.running = running.len() as u64;
         if torn {
             let whole = lines.start();
             mended.file.set_len(whole)?;
@@ -116,7 +140,8 @@ mod tests {
         let mut mended = Mended::open(&path, &wanted).unwrap();
         assert_eq!(mended.ended, ["a".to_owned()].into());
         assert_eq!(mended.running, ["b".to_owned()].into());
-        assert!(!mended.has_end);
+        assert!(mended.end.is_none());
+        assert_eq!((mended.tasks.finished, mended.tasks.running), (1, 1));
         mended.append(b"{}\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{whole}{{}}\n"));
     }

@@ -13,7 +13,7 @@ use super::put::{self, Failed};
 use super::turn::{PAUSE, Turns};
 use crate::record::{Status, WorkflowObject};
 use crate::settings::Durability;
-use crate::store::{Batch, Known, RunInfo, Store, StoreEntry};
+use crate::store::{Batch, Known, RunInfo, Store, StoreEntry, StoredTasks};
 use crate::{Error, ErrorKind, Result};
 
 inventory::submit! {
@@ -234,7 +234,32 @@ fn known(
     for (_, doc) in put::processes_of(connection, &run.workflow_id)? {
         let workflow: WorkflowObject = serde_json::from_str(&doc).unwrap_or_default();
         let is_it = workflow.pid.is_none_or(|pid| pid == u64::from(run.pid));
-        known.has_end |= is_it && workflow.status != Some(Status::Running);
+        if is_it && workflow.status != Some(Status::Running) {
+            known.has_end = true;
+            known.end = Some(Box::new(workflow));
+        }
     }
+    known.tasks = Some(count_tasks(connection, run)?);
     Ok(known)
+}
+
+/// How many tasks of a process there are.
+fn count_tasks(connection: &Connection, run: &RunInfo) -> rusqlite::Result<StoredTasks> {
+    let sql = "SELECT status, count(*), total(json_extract(doc, '$.capture.start_ns')),
+            total(json_extract(doc, '$.capture.end_ns'))
+        FROM task WHERE workflow_id = ?1 AND ifnull(json_extract(doc, '$.pid'), ?2) = ?2 GROUP BY status";
+    let mut tasks = StoredTasks::default();
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query((&run.workflow_id, run.pid))?;
+    while let Some(row) = rows.next()? {
+        let status: Option<String> = row.get(0)?;
+        let count = row.get::<_, i64>(1)? as u64;
+        match status.and_then(|word| word.parse().ok()) {
+            Some(Status::Finished) => tasks.finished += count,
+            Some(Status::Error) => tasks.errors += count,
+            _ => tasks.running += count,
+        }
+        tasks.capture_ns += (row.get::<_, f64>(2)? + row.get::<_, f64>(3)?) as u64;
+    }
+    Ok(tasks)
 }
