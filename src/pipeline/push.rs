@@ -274,11 +274,14 @@ pub(crate) fn count_dropped(workflow: Number) {
 /// A task begins that no queue takes.
 #[cold]
 fn drop_task(workflow: Number) -> Started {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     count_dropped(workflow);
-    notice(
-        "tasks are being lost: the queue and its overflow are full or cannot be written \
-         (`recorder.when_full`, `recorder.overflow_bytes`); the run's totals will say how many",
-    );
+    if !IS_REPORTED.swap(true, Ordering::Relaxed) {
+        notice(
+            "tasks are being lost: the queue and its overflow are full or cannot be written \
+             (`recorder.when_full`, `recorder.overflow_bytes`); the run's totals will say how many",
+        );
+    }
     Started::Nowhere
 }
 
