@@ -43,9 +43,10 @@ static HELD: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(super) struct Overflow {
     pub(super) home: Home,
-    /// How many bytes were appended and how many the writer has read. Both only grow.
+    /// How many bytes were appended, how many the writer has read, and how many nobody needs any more. All only grow.
     written: AtomicU64,
     read: AtomicU64,
+    released: AtomicU64,
     /// Its session has gone.
     abandoned: AtomicBool,
     file: Mutex<OverflowFile>,
@@ -57,8 +58,7 @@ struct OverflowFile {
     file: Option<File>,
     /// The position of the byte that lies at [`DATA`] in the file.
     base: u64,
-    /// Up to here nothing is needed any more, and up to here the disk space was given back.
-    released: u64,
+    /// Up to here the disk space was given back.
     given_back: u64,
     /// The runs in the head's table, in its order; 0 for a place that is free.
     counts: Vec<(Number, u64)>,
@@ -80,11 +80,12 @@ impl Overflow {
     }
 
     fn new(home: Home, file: Option<File>) -> Self {
-        let file = OverflowFile { file, base: 0, released: 0, given_back: 0, counts: Vec::new() };
+        let file = OverflowFile { file, base: 0, given_back: 0, counts: Vec::new() };
         Self {
             home,
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
+            released: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
             file: Mutex::new(file),
         }
@@ -125,14 +126,9 @@ impl Overflow {
         self.read.load(Ordering::Acquire)
     }
 
-    /// By the writer: how many bytes wait to be released.
+    /// How many bytes wait to be released.
     pub(super) fn waiting(&self) -> u64 {
-        self.written() - self.file().released
-    }
-
-    /// At the end of the process: whether nothing waits, as far as can be seen without waiting for another thread.
-    pub(super) fn is_drained(&self) -> bool {
-        self.file.try_lock().is_ok_and(|file| file.released == self.written())
+        self.written() - self.released.load(Ordering::Relaxed)
     }
 
     /// By the writer: hands the events between two positions to `each`, with the position of each, but not many more than
@@ -184,15 +180,15 @@ impl Overflow {
 
     /// By the writer: the events before this position are stored, or kept elsewhere.
     pub(super) fn release(&self, done: u64) {
-        let mut file = self.file();
-        if done <= file.released {
+        if done <= self.released.load(Ordering::Relaxed) {
             return;
         }
-        file.released = done;
+        self.released.store(done, Ordering::Relaxed);
+        let mut file = self.file();
         let written = self.written.load(Ordering::Relaxed);
         if done == written || done - file.given_back >= GIVE_BACK {
             HELD.fetch_sub(done - file.given_back, Ordering::Relaxed);
-            file.give_back(written);
+            file.give_back(done, written);
         }
     }
 
@@ -236,11 +232,11 @@ impl OverflowFile {
         })
     }
 
-    /// Returns the disk space of what is released.
-    fn give_back(&mut self, written: u64) {
+    /// Returns the disk space of what lies before a position.
+    fn give_back(&mut self, done: u64, written: u64) {
         let Some(file) = &self.file else { return };
         let at = |position: u64| DATA + (position - self.base);
-        let given_back = if self.released == written {
+        let given_back = if done == written {
             // Empty: it begins anew, so that a limit on the size of files is not reached by what is long gone.
             let emptied = file
                 .set_len(DATA)
@@ -250,13 +246,13 @@ impl OverflowFile {
             }
             emptied
         } else {
-            let (from, to) = (at(self.given_back), at(self.released));
+            let (from, to) = (at(self.given_back), at(done));
             positioned::write(file, START, &to.to_le_bytes())
                 .and_then(|()| punch_hole(file, from, to - from))
         };
         // Where the system refuses, the space is taken until the overflow is empty.
         _ = given_back;
-        self.given_back = self.released;
+        self.given_back = done;
     }
 
     fn count_dropped(&mut self, run: Number, count: u64) {
