@@ -178,7 +178,7 @@ pub(super) fn resident_of(statm: &[u8]) -> Option<u64> {
     (place == 6).then(|| pages.saturating_mul(page_size()))
 }
 
-fn page_size() -> u64 {
+pub(super) fn page_size() -> u64 {
     static SIZE: AtomicU64 = AtomicU64::new(0);
     match SIZE.load(Ordering::Relaxed) {
         0 => {

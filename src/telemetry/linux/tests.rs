@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Host;
@@ -85,6 +86,11 @@ const MEMINFO: &str = "MemTotal:     1000 kB\nMemFree:       200 kB\nMemAvailabl
 Cached:  100 kB\nSwapCached:   0 kB\nActive: 30 kB\nInactive: 40 kB\nActive(anon): 1 kB\nSwapTotal: 0 kB
 SwapFree: 0 kB\nShmem: 50 kB\nSlab: 70 kB\nSReclaimable: 60 kB\nSUnreclaim: 10 kB\n";
 
+/// Pages of this machine in bytes.
+fn pages(count: u64) -> Option<u64> {
+    Some(count * super::process::page_size())
+}
+
 /// Long enough for a percentage.
 fn wait_a_tick() {
     thread::sleep(Duration::from_millis(11));
@@ -109,7 +115,7 @@ fn a_small_machine_is_read_whole() {
     assert_eq!((of_machine.total, of_machine.used, of_machine.percent), (1_024_000, 409_600, 40.0));
     assert_eq!(of_machine.cached, Some(160 * 1024));
     let swap = memory.swap.as_ref().unwrap();
-    assert_eq!((swap.sin, swap.sout), (Some(3 * 4096), Some(5 * 4096)));
+    assert_eq!((swap.sin, swap.sout), (pages(3), pages(5)));
     let disk = now.disk.as_ref().unwrap();
     assert_eq!(disk.io_per_disk.as_ref().unwrap().len(), 2);
     // A partition is part of its disk.
@@ -121,6 +127,39 @@ fn a_small_machine_is_read_whole() {
     assert_eq!(process.io_counters.as_ref().unwrap().read_count, Some(3));
     assert_eq!(process.cmd_line.as_deref(), Some(&["a".to_owned(), "b".to_owned()][..]));
     assert_eq!(now.reason("process.executable"), Some("/proc/self/exe cannot be read"));
+}
+
+/// Compares with what psutil says of the same files (`tests/data/psutil/golden.py`): on a live machine most of it changes
+/// between two readings.
+#[test]
+fn a_recorded_machine_is_what_psutil_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/psutil/machine");
+    let mut golden: Value =
+        serde_json::from_slice(&fs::read(folder.join("psutil.json")).unwrap()).unwrap();
+    for counter in ["sin", "sout"] {
+        // psutil takes all pages to have 4 KiB.
+        let counter = &mut golden["memory"]["swap"][counter];
+        *counter = pages(counter.as_u64().unwrap() / 4096).into();
+    }
+    // We leave out interfaces without traffic.
+    golden["network"]["netio_per_interface"].as_object_mut().unwrap().remove("ifb0").unwrap();
+
+    let capture = TelemetryCapture::below(&folder, Types::host()).with_idle_devices();
+    let ours = serde_json::to_value(capture.capture()).unwrap();
+    for (path, theirs) in [
+        "/cpu/times_avg",
+        "/cpu/times_per_cpu",
+        "/memory/virtual",
+        "/memory/swap",
+        "/disk/io_sum",
+        "/disk/io_per_disk",
+        "/network/netio_sum",
+        "/network/netio_per_interface",
+    ]
+    .map(|path| (path, golden.pointer(path).unwrap()))
+    {
+        assert_eq!(ours.pointer(path), Some(theirs), "{path}");
+    }
 }
 
 #[test]
@@ -347,18 +386,18 @@ fn swap_counters_are_read_when_there_is_swap() {
     let capture = machine.capture();
     let sin = || capture.capture().memory.unwrap().swap.unwrap().sin;
     let vmstat = |pages: u64| machine.file("proc/vmstat", format!("pswpin {pages}\npswpout 5\n"));
-    assert_eq!(sin(), Some(3 * 4096));
+    assert_eq!(sin(), pages(3));
     // Without swap nothing is swapped: it is not even looked.
     vmstat(4);
-    assert_eq!(sin(), Some(3 * 4096));
+    assert_eq!(sin(), pages(3));
     machine.file("proc/meminfo", MEMINFO.replace("SwapTotal: 0", "SwapTotal: 100"));
-    assert_eq!(sin(), Some(4 * 4096));
+    assert_eq!(sin(), pages(4));
     vmstat(6);
-    assert_eq!(sin(), Some(6 * 4096));
+    assert_eq!(sin(), pages(6));
     // Swapped off again: what it was at the end.
     vmstat(7);
     machine.file("proc/meminfo", MEMINFO);
-    assert_eq!(sin(), Some(7 * 4096));
+    assert_eq!(sin(), pages(7));
 }
 
 #[test]

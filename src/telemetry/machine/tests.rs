@@ -236,6 +236,21 @@ fn an_arm_server_is_described() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn memory_of_a_recorded_machine_is_what_psutil_says() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/psutil/machine");
+    let golden = std::fs::read(folder.join("psutil.json")).unwrap();
+    let mut golden: Value = serde_json::from_slice(&golden).unwrap();
+    for counter in ["sin", "sout"] {
+        // psutil takes all pages to have 4 KiB.
+        let counter = &mut golden["memory"]["swap"][counter];
+        *counter = (counter.as_u64().unwrap() / 4096 * super::system::page_size().unwrap()).into();
+    }
+    let ours = MachineInfo::below(&Root::folder(&folder), &settings("[]"));
+    assert_eq!(serde_json::to_value(ours.memory).unwrap(), golden["memory"]);
+}
+
+#[test]
 fn sockets_nodes_and_hyperthreads_are_counted() {
     let mut cpuinfo = String::new();
     // Two sockets of two cores with two threads each.

@@ -9,6 +9,15 @@ import sys
 import psutil
 
 
+def as_dict(values):
+    """None on a machine without disks or interfaces."""
+    return values and values._asdict()
+
+
+def each(named):
+    return {name: values._asdict() for name, values in (named or {}).items()}
+
+
 def read(process):
     memory = process.memory_info()
     return {
@@ -41,16 +50,12 @@ def read(process):
         },
         "disk": {
             "disk_usage": psutil.disk_usage("/")._asdict(),
-            "io_sum": psutil.disk_io_counters(nowrap=False)._asdict(),
-            "io_per_disk": {
-                name: io._asdict() for name, io in psutil.disk_io_counters(perdisk=True, nowrap=False).items()
-            },
+            "io_sum": as_dict(psutil.disk_io_counters(nowrap=False)),
+            "io_per_disk": each(psutil.disk_io_counters(perdisk=True, nowrap=False)),
         },
         "network": {
-            "netio_sum": psutil.net_io_counters(nowrap=False)._asdict(),
-            "netio_per_interface": {
-                name: io._asdict() for name, io in psutil.net_io_counters(pernic=True, nowrap=False).items()
-            },
+            "netio_sum": as_dict(psutil.net_io_counters(nowrap=False)),
+            "netio_per_interface": each(psutil.net_io_counters(pernic=True, nowrap=False)),
         },
     }
 
