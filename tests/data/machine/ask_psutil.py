@@ -8,6 +8,20 @@ import sys
 
 import psutil
 
+
+
+def cores():
+    """The cores that the kernel lists, by socket and number; None where it lists none."""
+    found, socket = set(), None
+    with open("/proc/cpuinfo") as file:
+        for name, _, value in (line.partition(":") for line in file):
+            if name.strip() == "physical id":
+                socket = value.strip()
+            elif name.strip() == "core id" and socket is not None:
+                found.add((socket, value.strip()))
+    return len(found) or None
+
+
 process = psutil.Process(int(sys.argv[1]))
 uname = platform.uname()
 disk = psutil.disk_usage("/")._asdict()
@@ -30,7 +44,7 @@ json.dump(
             "started_at": process.create_time(),
         },
         "affinity": len(process.cpu_affinity()),
-        "cores": psutil.cpu_count(logical=False),
+        "cores": cores(),
         "booted_at": psutil.boot_time(),
     },
     sys.stdout,
