@@ -11,7 +11,7 @@ use runlore::settings::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Cases, Random, tried};
+use crate::support::{Cases, LIMIT, Random, tried};
 
 fn of(text: &str) -> runlore::settings::Loaded {
     Search::nowhere().text("settings.yaml", text).load()
@@ -279,7 +279,7 @@ fn bombs_do_not_go_off() {
             problems[0]
         );
         assert_eq!(loaded.settings, Settings::default(), "{what}");
-        assert!(began.elapsed() < Duration::from_secs(10), "{what}: took {:?}", began.elapsed());
+        assert!(began.elapsed() < LIMIT, "{what}: took {:?}", began.elapsed());
     }
 }
 
@@ -481,7 +481,7 @@ fn no_mutation_breaks_the_reader() {
             loaded.keys();
             assert_eq!(told(&text).lines().count(), problems.len(), "{text}");
         }
-        assert!(began.elapsed() < Duration::from_secs(5), "case {case} hangs:\n{text}");
+        assert!(began.elapsed() < LIMIT, "case {case} hangs:\n{text}");
     }
     tried("mutations of the settings", format!("{} files", cases.count()));
 }

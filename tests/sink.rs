@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runlore::events::{
     self, Problem, SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent,
@@ -287,11 +287,7 @@ fn what_waits_is_on_disk_after_the_time_that_was_set() {
     tracker.event("note", "nobody flushes", [("number", 1)]);
     let segment = folder.join("segment-000001.jsonl");
     let is_there = || fs::read_to_string(&segment).unwrap_or_default().contains("nobody flushes");
-    let patience = Instant::now() + Duration::from_secs(20);
-    while !is_there() {
-        assert!(Instant::now() < patience, "one event is fewer than a flush is due for");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    crate::support::wait_until("one event is fewer than a flush is due for", is_there);
     drop(tracker);
 }
 

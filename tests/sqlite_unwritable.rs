@@ -5,13 +5,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use runlore::store::sqlite::SqliteSource;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::tried;
+use crate::support::{tried, wait_until};
 use crate::unwritable::{
     AFTER, BEFORE, Outcome, RECORDS, all_at_once, assert_rest_counted, command, outcome,
     shared_folder,
@@ -87,11 +86,12 @@ fn a_database_that_another_process_has_locked() {
     let told = folder.path().join("told");
     let scenario = "fails first, ends when told";
     let mut command = command(scenario, &uri(&path));
-    command.env("TOLD", &told);
+    let failed = folder.path().join("failed");
+    command.env("TOLD", &told).env("FAILED", &failed);
     let outcome = std::thread::scope(|scope| {
         let running = scope.spawn(|| outcome(scenario, command));
-        // Longer than all that it could wait for in one go.
-        std::thread::sleep(Duration::from_secs(2));
+        // It has waited for the lock as long as it does in one go.
+        wait_until("the store does not fail", || failed.exists());
         assert!(!running.is_finished());
         other.execute_batch("ROLLBACK").unwrap();
         fs::write(&told, "").unwrap();
@@ -99,7 +99,7 @@ fn a_database_that_another_process_has_locked() {
     });
     assert_all_stored(scenario, &outcome, &path);
     assert!(outcome.told[0].contains("is locked by another process"), "{:?}", outcome.told);
-    tried("an SQLite file that another process has locked", "for 2 seconds");
+    tried("an SQLite file that another process has locked", "until a write has failed");
 }
 
 #[test]

@@ -88,10 +88,11 @@ pub(crate) fn expect_success(output: &Output) {
     );
 }
 
+/// Far beyond what anything takes on a busy machine, so that only what hangs is caught.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
 /// Runs a command that must not hang, and returns all it said.
 pub(crate) fn finished_in_time(mut command: Command) -> Output {
-    // Far beyond what any of them takes on a busy machine, so that only what hangs is caught.
-    const LIMIT: Duration = Duration::from_secs(120);
     let mut process = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -122,6 +123,15 @@ pub(crate) fn finished_in_time(mut command: Command) -> Output {
         std::thread::sleep(Duration::from_millis(2));
     };
     Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+/// Waits until something is so. The limit only ends a wait for what never comes.
+pub(crate) fn wait_until(what_is_wrong: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LIMIT, "{what_is_wrong}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn minutes_of_cases() -> Duration {

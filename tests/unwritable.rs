@@ -104,6 +104,9 @@ fn works() {
     }
     if is("fails first") {
         wait_until(|| runlore::stats().store_errors > 0);
+        if let Some(file) = std::env::var_os("FAILED") {
+            fs::write(file, "").unwrap();
+        }
     }
     if is("larger files later") {
         limit_files(None);

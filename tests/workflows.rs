@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
-use std::time::Duration;
 
 use runlore::record::Status;
 use runlore::store::{Batch, MemoryStore, Store, StoreChoice};
@@ -212,12 +211,11 @@ fn a_task_that_takes_long_is_seen_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let run = runlore::workflow("slow").store(folder.path()).start().unwrap();
     let block = task("slow").used("n", &1).start();
-    let seen = (0..100).any(|_| {
-        std::thread::sleep(Duration::from_millis(50));
+    let is_seen = || {
         let loaded = runlore::store::jsonl::load(folder.path()).unwrap();
         loaded.tasks.iter().any(|task| task.status == Some(Status::Running))
-    });
-    assert!(seen);
+    };
+    crate::support::wait_until("the task is not shown as running", is_seen);
     block.finish();
     run.finish().unwrap();
     let loaded = runlore::store::jsonl::load(folder.path()).unwrap();

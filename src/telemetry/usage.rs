@@ -110,7 +110,8 @@ mod tests {
         let pages = std::hint::black_box(vec![1_u8; 8 << 20]);
         let process = process();
         assert!(process.rss.unwrap() >= pages.len() as u64, "{process:?}");
-        assert!(process.peak_rss >= process.rss, "{process:?}");
+        // Not at least the memory now: other tests may take more between the two readings.
+        assert!(process.peak_rss.unwrap() >= pages.len() as u64, "{process:?}");
         assert!(process.read_bytes.is_some() && process.write_bytes.is_some());
     }
 

@@ -117,7 +117,10 @@ impl Meter {
 
     /// What was done since it was last asked, if that is long enough ago. What processes used is asked for only then.
     pub(super) fn read(&mut self, used: impl FnOnce() -> Option<Used>) -> Option<Activity> {
-        let now = Instant::now();
+        self.read_at(Instant::now(), used)
+    }
+
+    fn read_at(&mut self, now: Instant, used: impl FnOnce() -> Option<Used>) -> Option<Activity> {
         if self.before.as_ref().is_some_and(|(then, _)| now - *then < INTERVAL) {
             return None;
         }
@@ -213,8 +216,11 @@ mod tests {
     #[test]
     fn it_is_told_once_a_second_at_the_most() {
         let mut meter = Meter::of_this_process();
-        assert_eq!(meter.read(|| None), None, "there is nothing before it");
-        assert_eq!(meter.read(|| unreachable!("it is too early to ask")), None);
+        let began = Instant::now();
+        assert_eq!(meter.read_at(began, || None), None, "there is nothing before it");
+        let soon = began + INTERVAL - Duration::from_nanos(1);
+        assert_eq!(meter.read_at(soon, || unreachable!("it is too early to ask")), None);
+        assert!(meter.read_at(began + INTERVAL, || None).is_some());
     }
 
     #[test]
