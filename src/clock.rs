@@ -31,10 +31,15 @@ pub(crate) fn monotonic_ns() -> u64 {
 /// Refreshes the offset between the two clocks, which drifts as the system adjusts its wall clock.
 pub(crate) fn anchor() {
     let before = monotonic_ns();
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as i64);
+    let wall = system_ns();
     let after = monotonic_ns();
     let middle = before + (after - before) / 2;
-    WALL_MINUS_MONOTONIC.store(wall - middle as i64, Ordering::Relaxed);
+    WALL_MINUS_MONOTONIC.store(wall as i64 - middle as i64, Ordering::Relaxed);
+}
+
+/// The system's wall time now, in nanoseconds since 1970. Needs no anchor.
+pub(crate) fn system_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// The wall time, in nanoseconds since 1970, of a monotonic reading.
@@ -56,10 +61,9 @@ mod tests {
     #[test]
     fn wall_time_follows_the_system_clock() {
         anchor();
-        let system = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-        let before = system();
+        let before = system_ns();
         let ours = wall_ns(monotonic_ns());
-        let after = system();
+        let after = system_ns();
         // The system may slow down or speed up its own clock a little to correct it.
         const SLEW: u64 = 1_000_000_000;
         assert!((before - SLEW..=after + SLEW).contains(&ours), "{before} {ours} {after}");

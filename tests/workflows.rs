@@ -207,6 +207,21 @@ fn an_exit_without_an_end_keeps_the_records() {
 }
 
 #[test]
+fn an_id_made_before_the_first_workflow_has_the_time_of_the_wall_clock() {
+    const TEST: &str =
+        "workflows::an_id_made_before_the_first_workflow_has_the_time_of_the_wall_clock";
+    if !is_child(TEST) {
+        // In a process of its own, where no workflow has started.
+        return expect_success(&child(TEST).output().unwrap());
+    }
+    let hour = |milliseconds: u128| milliseconds / 3_600_000;
+    let text = runlore::Id::new().to_string().replace('-', "");
+    let milliseconds = u128::from_str_radix(&text[..12], 16).unwrap();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    assert!(hour(now).abs_diff(hour(milliseconds)) <= 1, "{milliseconds} is not near {now}");
+}
+
+#[test]
 fn a_task_that_takes_long_is_seen_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let run = runlore::workflow("slow").store(folder.path()).start().unwrap();

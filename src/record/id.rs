@@ -30,7 +30,7 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 impl Id {
     /// A new id for this moment.
     pub fn new() -> Self {
-        Self::at(clock::wall_ns(clock::monotonic_ns()))
+        Self::at(clock::system_ns())
     }
 
     /// A new id made from a clock reading already taken.
