@@ -127,12 +127,21 @@ fn the_section_goes_by_flowcepts_name_too() {
     let origin = loaded.keys().into_iter().find(|key| key.path == "instrumentation.ml.batch_loop");
     assert_eq!(origin.unwrap().origin.to_string(), "settings.yaml:3");
 
-    let both = "instrumentation:\n  ml: {batch_loop: ~}\n  torch: {batch_loop: default}\n";
-    let loaded = Search::nowhere().text("settings.yaml", both).load();
-    assert_eq!(
-        loaded.problems()[0].to_string(),
-        "settings.yaml:3:3: `ml` stands twice in instrumentation: the first is used"
-    );
+    for (used, ignored) in [("ml", "torch"), ("torch", "ml")] {
+        let both = format!(
+            "instrumentation:\n  {used}: {{batch_loop: default}}\n  {ignored}: {{batch_loop: ~}}\n"
+        );
+        let loaded = Search::nowhere().text("settings.yaml", &both).load();
+        let problems: Vec<_> = loaded.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            problems,
+            [format!(
+                "settings.yaml:3:3: `ml` and `torch` in instrumentation are the same section: `{used}`, the first, \
+                 is used, and `{ignored}` is ignored"
+            )]
+        );
+        assert_eq!(loaded.settings.instrumentation.ml.batch_loop, Some(LoopMode::Default));
+    }
 }
 
 #[test]

@@ -9,16 +9,26 @@ const SECTION: &str = "instrumentation";
 const OTHER: &str = "torch";
 const OWN: &str = "ml";
 
-/// Gives sections their own names.
-pub(super) fn resolve(settings: &mut Node) {
-    let Some(section) = entries(settings).and_then(|entries| {
-        entries.iter_mut().find(|entry| entry.key == SECTION).map(|entry| &mut entry.node)
-    }) else {
-        return;
-    };
-    for entry in entries(section).into_iter().flatten().filter(|entry| entry.key == OTHER) {
+/// Renames the section to its own name. If it is there under both names, the first stays, and the answer is the number of
+/// the second with what is wrong.
+pub(super) fn resolve(settings: &mut Node) -> Option<(u32, String)> {
+    let section = entries(settings)?.iter_mut().find(|entry| entry.key == SECTION)?;
+    let entries = entries(&mut section.node)?;
+    let first = |key: &str| entries.iter().position(|entry| entry.key == key);
+    let other = first(OTHER)?;
+    let second = first(OWN).map(|own| {
+        let second = entries.remove(own.max(other));
+        let [used, ignored] = if own < other { [OWN, OTHER] } else { [OTHER, OWN] };
+        let message = format!(
+            "`{OWN}` and `{OTHER}` in {SECTION} are the same section: `{used}`, the first, is used, \
+             and `{ignored}` is ignored"
+        );
+        (second.number, message)
+    });
+    for entry in entries.iter_mut().filter(|entry| entry.key == OTHER) {
         OWN.clone_into(&mut entry.key);
     }
+    second
 }
 
 fn entries(node: &mut Node) -> Option<&mut Vec<super::node::Entry>> {

@@ -146,8 +146,10 @@ pub(super) fn load(sources: Vec<Source>) -> Loaded {
     for source in sources {
         reader.layer = layers.len();
         let (layer, mut node) = Layer::open(source);
-        if let Ok(Some(node)) = &mut node {
-            alias::resolve(node);
+        if let Ok(Some(node)) = &mut node
+            && let Some((number, message)) = alias::resolve(node)
+        {
+            reader.wrong(number, message);
         }
         let mut tell = |severity, place, message: String| {
             problems
