@@ -22,7 +22,36 @@ pub(crate) fn name() -> String {
 
 /// The user, if the environment names one.
 pub(crate) fn user() -> Option<String> {
-    ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok())
+    let named = |name: &&str| std::env::var(name).ok().filter(|user| !user.is_empty());
+    ["USER", "LOGNAME", "USERNAME"].iter().find_map(named)
+}
+
+/// The login name of the process's user, by `/etc/passwd`. A directory server is not asked: it could take seconds.
+pub(crate) fn login_name() -> Option<String> {
+    login_name_in(&std::fs::read_to_string("/etc/passwd").ok()?, user_id()?)
+}
+
+/// The login name of a user in the text of `/etc/passwd`.
+pub(crate) fn login_name_in(passwd: &str, user_id: u32) -> Option<String> {
+    let name = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        (fields.nth(1)?.parse() == Ok(user_id)).then(|| name.to_owned())
+    };
+    passwd.lines().find_map(name)
+}
+
+/// The user that the process belongs to.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+pub(crate) fn user_id() -> Option<u32> {
+    // SAFETY: the call has no conditions and always succeeds.
+    Some(unsafe { libc::getuid() })
+}
+
+#[cfg(not(unix))]
+pub(crate) fn user_id() -> Option<u32> {
+    None
 }
 
 /// The name of this program.
@@ -31,4 +60,19 @@ pub(crate) fn program() -> String {
         .ok()
         .and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .unwrap_or_else(|| "program".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::login_name_in;
+
+    #[test]
+    fn the_login_name_is_that_of_the_number() {
+        let passwd =
+            "root:x:0:0::/root:/bin/sh\nbroken\n:x:7:7::/:\nann:x:1000:50:Ann:/home/ann:/bin/sh\n";
+        assert_eq!(login_name_in(passwd, 1000).as_deref(), Some("ann"));
+        assert_eq!(login_name_in(passwd, 0).as_deref(), Some("root"));
+        assert_eq!(login_name_in(passwd, 50), None, "it is a group's number");
+        assert_eq!(login_name_in(passwd, 7), None);
+    }
 }

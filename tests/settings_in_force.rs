@@ -170,6 +170,28 @@ fn the_place_in_a_larger_job_is_told() {
     assert_eq!(loaded.workflows[0].extra["rank"], 2);
 }
 
+#[test]
+fn the_user_is_the_login_name_where_nobody_says_more() {
+    let user = |variables: &[(&str, &str)]| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = child("settings_in_force::child_process");
+        command.current_dir(folder.path()).env("SCENARIO", "workflow");
+        for name in ["USER", "LOGNAME", "USERNAME"] {
+            command.env_remove(name);
+        }
+        command.env("RUNLORE_SYS_METADATA__LOGIN_NAME", "ann").envs(variables.iter().copied());
+        expect_success(&command.output().unwrap());
+        let loaded = jsonl::load(folder.path().join("runlore")).unwrap();
+        loaded.workflows[0].user.clone()
+    };
+    assert_eq!(user(&[]).as_deref(), Some("ann"));
+    assert_eq!(user(&[("USER", ""), ("LOGNAME", "ben")]).as_deref(), Some("ben"));
+    assert_eq!(
+        user(&[("USER", "eve"), ("RUNLORE_EXPERIMENT__USER", "zoe")]).as_deref(),
+        Some("zoe")
+    );
+}
+
 #[cfg(feature = "blake3")]
 #[test]
 fn values_are_hashed_with_blake3() {

@@ -209,7 +209,7 @@ impl WorkflowBuilder {
                 status: Some(Status::Running),
                 used: (!self.used.is_empty()).then_some(self.used),
                 custom_metadata: (!self.metadata.is_empty()).then_some(self.metadata),
-                user: self.user.or_else(|| settings.experiment.user.clone()).or_else(host::user),
+                user: self.user.or_else(|| user(settings)),
                 environment_id: settings.sys_metadata.environment_id.clone(),
                 settings: settings_record(settings),
                 extra_metadata: extra_metadata(settings),
@@ -386,6 +386,12 @@ fn inherited_stores(info: &RunInfo) -> Option<Vec<Box<dyn Store>>> {
 /// Where records go when nobody says.
 fn default_stores(settings: &Settings) -> Vec<StoreChoice> {
     store::default_uris(settings).into_iter().map(StoreChoice::from).collect()
+}
+
+/// The user by the settings, else by the environment, else the login name.
+fn user(settings: &Settings) -> Option<String> {
+    let named = settings.experiment.user.clone().or_else(host::user);
+    named.or_else(|| settings.sys_metadata.login_name.clone()).or_else(host::login_name)
 }
 
 /// The settings in force, without secrets.

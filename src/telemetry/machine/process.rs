@@ -44,7 +44,7 @@ pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Process {
         executable: reasons.unless_ok("process.executable", path(std::env::current_exe())),
         cmd_line: Some(cmd_line).filter(|words| !words.is_empty()),
         cwd: reasons.unless_ok("process.cwd", path(std::env::current_dir())),
-        user_id: system::user_id(),
+        user_id: crate::host::user_id(),
         started_at: started_at(root),
     };
     process.explain("process", reasons, |_| "the system does not tell it");

@@ -87,19 +87,6 @@ pub(super) fn space_of_root() -> Result<(u64, u64, u64), String> {
     Err("the room of a disk is read on Unix only".to_owned())
 }
 
-/// The user that the process belongs to.
-#[cfg(unix)]
-#[allow(unsafe_code)]
-pub(super) fn user_id() -> Option<u32> {
-    // SAFETY: the call has no conditions and always succeeds.
-    Some(unsafe { libc::getuid() })
-}
-
-#[cfg(not(unix))]
-pub(super) fn user_id() -> Option<u32> {
-    None
-}
-
 /// Bytes of memory.
 pub(super) fn memory_total() -> Option<u64> {
     configured(Configured::PhysicalPages)?.checked_mul(page_size()?)
