@@ -15,6 +15,9 @@ pub(crate) struct Identity {
     pub(crate) world_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job_id: Option<String>,
+    /// What a launcher said that cannot be.
+    #[serde(skip)]
+    pub(crate) problem: Option<String>,
 }
 
 /// Rank, local rank and world size, as each launcher names them; the first with a rank and a size counts.
@@ -36,7 +39,10 @@ impl Identity {
     fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
         let mut identity = Self::default();
-        for [rank, local_rank, world_size] in LAUNCHERS {
+        for names @ [rank, local_rank, world_size] in LAUNCHERS {
+            if variable(rank).is_none() || variable(world_size).is_none() {
+                continue;
+            }
             if let (Some(own), Some(size)) = (number(rank), number(world_size))
                 && let local = number(local_rank).unwrap_or(own)
                 && own.max(local) < size
@@ -46,11 +52,24 @@ impl Identity {
                 identity.world_size = Some(size);
                 break;
             }
+            identity.problem.get_or_insert_with(|| impossible(names, &variable));
         }
         let job = |name: &&str| variable(name).map(|job| job.trim().to_owned());
         identity.job_id = JOBS.iter().filter_map(job).find(|job| !job.is_empty());
         identity
     }
+}
+
+/// Says why a launcher's numbers cannot be used.
+fn impossible(names: [&str; 3], variable: impl Fn(&str) -> Option<String>) -> String {
+    // Some other program may mean something long by the same name.
+    let short = |value: String| value.chars().take(40).collect::<String>();
+    let said = names.iter().filter_map(|name| Some(format!("{name}={}", short(variable(name)?))));
+    let [rank, local_rank, world_size] = names;
+    format!(
+        "{} cannot be: {rank} and {local_rank} are numbers from 0 to {world_size} - 1",
+        said.collect::<Vec<_>>().join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -80,12 +99,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_or_makes_no_sense_is_left_out() {
+    fn what_is_not_named_is_left_out() {
         assert_eq!(identity(&[]), Identity::default());
         assert_eq!(identity(&[("WORLD_SIZE", "4")]), Identity::default());
-        assert_eq!(identity(&[("RANK", "4"), ("WORLD_SIZE", "4")]), Identity::default());
-        assert_eq!(identity(&[("RANK", "x"), ("WORLD_SIZE", "4")]), Identity::default());
+    }
+
+    #[test]
+    fn what_cannot_be_is_left_out_with_a_reason() {
+        let impossible = |said: &str| Identity {
+            problem: Some(format!(
+                "{said} cannot be: RANK and LOCAL_RANK are numbers from 0 to WORLD_SIZE - 1"
+            )),
+            ..Identity::default()
+        };
+        assert_eq!(
+            identity(&[("RANK", "4"), ("WORLD_SIZE", "4")]),
+            impossible("RANK=4, WORLD_SIZE=4")
+        );
+        assert_eq!(
+            identity(&[("RANK", "x"), ("WORLD_SIZE", "4")]),
+            impossible("RANK=x, WORLD_SIZE=4")
+        );
         let local = [("RANK", "1"), ("LOCAL_RANK", "9"), ("WORLD_SIZE", "4")];
-        assert_eq!(identity(&local), Identity::default());
+        assert_eq!(identity(&local), impossible("RANK=1, LOCAL_RANK=9, WORLD_SIZE=4"));
+        let slurm = [("SLURM_PROCID", "5"), ("SLURM_NTASKS", "6")];
+        let both = identity(&[&local[..], &slurm].concat());
+        assert_eq!(both.rank, Some(5), "another launcher is right");
+        assert!(both.problem.is_some());
     }
 }

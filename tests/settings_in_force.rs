@@ -162,12 +162,34 @@ fn the_place_in_a_larger_job_is_told() {
     let mut command = child("settings_in_force::child_process");
     command.current_dir(folder.path()).env("SCENARIO", "workflow");
     command.env("RANK", "2").env("WORLD_SIZE", "4").env("SLURM_JOB_ID", "j7");
+    command.env_remove("LOCAL_RANK").env_remove("TORCHELASTIC_RUN_ID");
     expect_success(&command.output().unwrap());
     let loaded = jsonl::load(folder.path().join("runlore")).unwrap();
     let task = the_task(&loaded);
     assert_eq!((task.rank, task.local_rank, task.world_size), (Some(2), Some(2), Some(4)));
     assert_eq!(task.job_id.as_deref(), Some("j7"));
     assert_eq!(loaded.workflows[0].extra["rank"], 2);
+}
+
+#[test]
+fn a_rank_that_cannot_be_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = child("settings_in_force::child_process");
+    command.current_dir(folder.path()).env("SCENARIO", "workflow");
+    command.env("RANK", "9").env("WORLD_SIZE", "4");
+    for other in ["LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"] {
+        command.env_remove(other);
+    }
+    let output = command.output().unwrap();
+    expect_success(&output);
+    let why =
+        "RANK=9, WORLD_SIZE=4 cannot be: RANK and LOCAL_RANK are numbers from 0 to WORLD_SIZE - 1";
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.matches(&format!("runlore: {why}\n")).count(), 1, "{said}");
+    let loaded = jsonl::load(folder.path().join("runlore")).unwrap();
+    let workflow = &loaded.workflows[0].extra;
+    assert_eq!(workflow["unavailable"]["rank"], why);
+    assert_eq!((workflow.get("rank"), the_task(&loaded).rank), (None, None));
 }
 
 #[test]

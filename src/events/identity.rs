@@ -75,16 +75,18 @@ impl Identity {
         Self::from_maps(&Map::new(), &Map::new(), |name| std::env::var(name).ok())
     }
 
-    /// The same as tasks tell it: a launcher that says what cannot be counts as none.
-    pub(crate) fn as_tasks_tell() -> Self {
+    /// The identity as task records have it: a launcher whose numbers cannot be counts as none, and the second value says
+    /// what is wrong.
+    pub(crate) fn as_tasks_tell() -> (Self, Option<&'static str>) {
         let found = identity::Identity::of_process();
         let rank = found.rank.unwrap_or(0);
-        Self {
+        let identity = Self {
             job_id: found.job_id.clone(),
             rank,
             local_rank: found.local_rank.unwrap_or(rank),
             world_size: found.world_size.unwrap_or(1),
-        }
+        };
+        (identity, found.problem.as_deref())
     }
 
     pub(super) fn from_maps(

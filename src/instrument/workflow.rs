@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::error::panic_message;
 use super::panics::{self, Since};
@@ -190,6 +190,7 @@ impl WorkflowBuilder {
         }
         pipeline::replay_left(&stores);
         let hostname = host::name();
+        notice_impossible_rank();
         meter::prepare();
         let (machine_info, known_later) = match joined {
             Some(_) => (None, None),
@@ -410,6 +411,8 @@ fn extra_metadata(settings: &Settings) -> Option<Map<String, Value>> {
 /// The names that the settings give the machine and its user, and the process's place in a larger job.
 fn machine_names(settings: &Settings) -> Map<String, Value> {
     let names = &settings.sys_metadata;
+    let identity = Identity::of_process();
+    let no_rank = identity.problem.as_ref().filter(|_| identity.rank.is_none());
     [
         ("node_name", &names.node_name),
         ("login_name", &names.login_name),
@@ -418,8 +421,16 @@ fn machine_names(settings: &Settings) -> Map<String, Value> {
     ]
     .into_iter()
     .filter_map(|(key, name)| Some((key.to_owned(), Value::String(name.clone()?))))
-    .chain(serde_json::to_value(Identity::of_process()).ok().into_iter().flat_map(into_fields))
+    .chain(serde_json::to_value(identity).ok().into_iter().flat_map(into_fields))
+    .chain(no_rank.map(|why| ("unavailable".to_owned(), json!({ "rank": why }))))
     .collect()
+}
+
+/// Tells the user of a rank that cannot be.
+fn notice_impossible_rank() {
+    if let Some(problem) = &Identity::of_process().problem {
+        pipeline::notice(problem);
+    }
 }
 
 fn into_fields(object: Value) -> Map<String, Value> {

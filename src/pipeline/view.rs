@@ -63,7 +63,7 @@ impl Common {
         pid: u32,
         identity: &Identity,
     ) -> Self {
-        let Identity { rank, local_rank, world_size, job_id } = identity;
+        let Identity { rank, local_rank, world_size, job_id, problem: _ } = identity;
         Self {
             workflow: json::fields(|record| {
                 record.field(key!("workflow_id"), workflow_id)?;

@@ -18,6 +18,7 @@ use super::thread::{Cleanup, OnAlert};
 use super::time::Clock;
 use super::{Device, Tracker, gpu};
 use crate::events::{Format, Identity, SinkOptions, SinkWriter, Target};
+use crate::pipeline::notice;
 use crate::{Error, ErrorKind, Id, Result, clock, host};
 
 /// Opens something that takes events.
@@ -214,7 +215,11 @@ impl TrackerBuilder {
         let abouts: Vec<About> = collectors.iter().map(|collector| collector.about()).collect();
         let mut identity = match self.identity {
             Some(identity) => identity,
-            None => Identity::as_tasks_tell(),
+            None => {
+                let (identity, problem) = Identity::as_tasks_tell();
+                problem.iter().for_each(|problem| notice(problem));
+                identity
+            }
         };
         identity.job_id = self.job.or(identity.job_id);
         check_identity(&identity)?;
