@@ -2,8 +2,10 @@
 #![cfg(target_os = "linux")]
 #![cfg_attr(not(all(feature = "nvidia", feature = "amd")), allow(dead_code, unused_imports))]
 
+use std::time::Duration;
+
 use runlore::settings::Search;
-use runlore::telemetry::{Telemetry, TelemetryCapture};
+use runlore::telemetry::{SensorState, Telemetry, TelemetryCapture};
 use serde_json::{Value, json};
 
 use crate::gpu_stub::{Machine, capture_of, tell, untell, until};
@@ -304,12 +306,58 @@ mod nvidia {
                 let now = read(&capture_of("gpu: [used, id, temperature]"));
                 assert_eq!(
                     json_of(&now),
-                    json!({"gpu_1": {
+                    json!({"gpu_1_mig_1": {
                         "used": 3_000_000_000_u64,
                         "id": "MIG-44444444-dddd-0000-0000-000000000004",
                         "temperature": 42,
                     }})
                 );
+            });
+        }
+    }
+
+    #[test]
+    fn parts_of_one_device_have_keys_of_their_own_and_share_its_meter() {
+        let test = "gpu::nvidia::parts_of_one_device_have_keys_of_their_own_and_share_its_meter";
+        NVML.variables(&[("CUDA_VISIBLE_DEVICES", "MIG-4444,MIG-3333")]).run(test, || {
+            let now = read(&capture_of("gpu: [id], energy: yes, gpu_vendor: nvidia"));
+            let devices: Vec<_> = now.gpu.as_ref().unwrap().iter().map(|(name, _)| name).collect();
+            assert_eq!(devices, ["gpu_1_mig_1", "gpu_1_mig_0"]);
+            let ids = json_of(&now);
+            assert_eq!(ids["gpu_1_mig_0"]["id"], "MIG-33333333-cccc-0000-0000-000000000003");
+            assert_eq!(ids["gpu_1_mig_1"]["id"], "MIG-44444444-dddd-0000-0000-000000000004");
+            let meters = now.energy.as_ref().unwrap().joules.iter().map(|(meter, _)| meter);
+            let meters: Vec<_> = meters.filter(|meter| meter.starts_with("nvml:")).collect();
+            assert_eq!(meters, ["nvml:gpu_1"]);
+        });
+    }
+
+    #[test]
+    fn a_variable_that_hides_every_device_is_the_reason() {
+        let test = "gpu::nvidia::a_variable_that_hides_every_device_is_the_reason";
+        for variables in [
+            &[("CUDA_VISIBLE_DEVICES", "")],
+            &[("CUDA_VISIBLE_DEVICES", "-1")],
+            &[("CUDA_VISIBLE_DEVICES", "GPU-of-another-machine")],
+        ] {
+            NVML.variables(variables).run(test, || {
+                let value = std::env::var("CUDA_VISIBLE_DEVICES").unwrap();
+                let expected = format!(
+                    "CUDA_VISIBLE_DEVICES={value:?} hides all 2 devices of this machine from the program"
+                );
+                let capture = capture_of("gpu: [used], gpu_vendor: nvidia");
+                assert_eq!(refused(&capture), expected);
+                let info = capture.gpu_info(Duration::from_secs(60)).unwrap();
+                assert_eq!((info.count, info.devices.len()), (2, 0));
+                assert_eq!(info.unavailable["devices"], expected);
+                // The doctor shows these.
+                let sensors = capture.sensors();
+                let [gpu] = &sensors[..] else { panic!("{sensors:?}") };
+                let SensorState::Missing { reason, advice, .. } = &gpu.state else {
+                    panic!("{gpu:?}")
+                };
+                assert_eq!((&*gpu.field, &**reason), ("gpu", &*expected));
+                assert!(advice.starts_with("name devices in the variable"), "{advice}");
             });
         }
     }
@@ -524,6 +572,24 @@ mod amd {
             let gpus = json_of(&read(&capture_of("gpu: [gpu_ix]")));
             assert_eq!(gpus, json!({"gpu_1": {"gpu_ix": 1}}));
         });
+    }
+
+    #[test]
+    fn a_variable_that_hides_every_device_is_the_reason() {
+        let test = "gpu::amd::a_variable_that_hides_every_device_is_the_reason";
+        for variables in [
+            &[("ROCR_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", "0"), ("EXPECTED", "ROCR")],
+            &[("ROCR_VISIBLE_DEVICES", "1"), ("HIP_VISIBLE_DEVICES", ""), ("EXPECTED", "HIP")],
+        ] {
+            AMDSMI.variables(variables).run(test, || {
+                let reason = refused(&capture_of("gpu: [used], gpu_vendor: amd"));
+                let variable = std::env::var("EXPECTED").unwrap();
+                let expected = format!(
+                    "{variable}_VISIBLE_DEVICES=\"\" hides all 2 devices of this machine from the program"
+                );
+                assert_eq!(reason, expected);
+            });
+        }
     }
 
     #[cfg(feature = "nvidia")]

@@ -99,7 +99,7 @@ fn only_what_the_program_may_use_is_described() {
         let info = capture_of("gpu: [used], gpu_vendor: nvidia").gpu_info(PATIENCE).unwrap();
         assert_eq!(info.count, 2);
         assert_eq!(info.devices.len(), 1);
-        let part = &info.devices["gpu_1"];
+        let part = &info.devices["gpu_1_mig_1"];
         assert_eq!(part.name.as_deref(), Some("Stub H100 MIG 1g.10gb"));
         assert_eq!(part.memory_total, Some(10_000_000_000));
         assert_eq!(part.pci_bus_id.as_deref(), Some("00000000:42:00.0"));

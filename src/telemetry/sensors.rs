@@ -285,6 +285,8 @@ fn missing(reason: Option<&str>) -> SensorState {
         "build with the feature `gpu` of the crate `runlore`"
     } else if reason.contains("cannot be loaded") || reason.contains("libamd_smi.so is not in") {
         "install the vendor's driver, or set telemetry_capture.gpu to ~ where there are no such devices"
+    } else if reason.contains("_VISIBLE_DEVICES=") {
+        "name devices in the variable, or set telemetry_capture.gpu to ~ if the program is to use none"
     } else if reason.contains("Permission denied") {
         "see that /proc is mounted without hidepid, and that the process may read its own files"
     } else if reason.contains("No such file") {

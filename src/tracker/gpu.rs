@@ -33,9 +33,7 @@ pub(super) fn all() -> Result<Vec<Gpu>, String> {
     }));
     let mut found = Vec::new();
     for (name, device) in &info.devices {
-        let Some(number) = name.strip_prefix("gpu_").and_then(|number| number.parse().ok()) else {
-            continue;
-        };
+        let Some(number) = device_id(name) else { continue };
         let about = About {
             device_id: number,
             backend: if is_nvidia { "cuda" } else { "rocm" }.to_owned(),
@@ -52,9 +50,22 @@ pub(super) fn all() -> Result<Vec<Gpu>, String> {
         found.push(Gpu { about, name, total, shared: Arc::clone(&shared) });
     }
     if found.is_empty() {
-        Err("there are no graphics processors that this program may use".to_owned())
+        let reason = info.unavailable.get("devices").map(String::as_str);
+        Err(reason
+            .unwrap_or("there are no graphics processors that this program may use")
+            .to_owned())
     } else {
         Ok(found)
+    }
+}
+
+/// The number of `gpu_2`, and 201 for its part `gpu_2_mig_1`. A program never sees whole devices beside parts, so that no
+/// two numbers are equal.
+fn device_id(name: &str) -> Option<i64> {
+    let name = name.strip_prefix("gpu_")?;
+    match name.split_once("_mig_") {
+        Some((device, part)) => Some(device.parse::<i64>().ok()? * 100 + part.parse::<i64>().ok()?),
+        None => name.parse().ok(),
     }
 }
 

@@ -20,16 +20,20 @@ pub(super) struct Nvidia {
     /// All that there are.
     count: usize,
     visible: Vec<Place>,
+    /// Why the program may use none of them.
+    nothing: Option<String>,
     /// Why the numbers of the devices may not be those that the program uses.
     doubt: Option<String>,
 }
 
 /// A device that the program may use.
 struct Place {
-    /// `gpu_0`, by NVML's count.
+    /// `gpu_0`, by NVML's count; `gpu_0_mig_1` for a part of it.
     name: String,
+    /// `gpu_0`, also for a part: energy is counted for the whole device.
+    device: String,
     uuid: String,
-    /// The MIG part, where it may use no more.
+    /// The UUID of the MIG part, where it may use no more.
     part: Option<String>,
 }
 
@@ -73,14 +77,25 @@ impl Nvidia {
         });
         let visible = chosen.into_iter().map(|visible| {
             let index = left[visible.index];
+            let device = format!("gpu_{index}");
             Place {
-                name: format!("gpu_{index}"),
+                name: match &visible.part {
+                    Some(part) => format!("{device}_mig_{}", part.index),
+                    None => device.clone(),
+                },
+                device,
                 uuid: devices[index].uuid.clone(),
-                part: visible.part,
+                part: visible.part.map(|part| part.uuid),
             }
         });
-        let visible = visible.collect();
-        Ok(Self { nvml, count: count as usize, visible, doubt })
+        let visible: Vec<Place> = visible.collect();
+        let nothing = visible.is_empty().then(|| match &by_cuda {
+            Some(value) if count > 0 => {
+                visible::hidden("CUDA_VISIBLE_DEVICES", value, devices.len())
+            }
+            _ => "NVML lists no devices".to_owned(),
+        });
+        Ok(Self { nvml, count: count as usize, visible, nothing, doubt })
     }
 }
 
@@ -92,7 +107,7 @@ fn named(device: &Device<'_>) -> NvidiaDevice {
         let part = device.mig_device_by_index(index).ok()?;
         let numbers = raw::instances(&part).ok();
         let old_name = numbers.map(|(gpu, compute)| format!("MIG-{uuid}/{gpu}/{compute}"));
-        Some(Part { uuid: part.uuid().ok()?, old_name })
+        Some(Part { index, uuid: part.uuid().ok()?, old_name })
     });
     let parts = parts.collect();
     NvidiaDevice { uuid, parts }
@@ -105,6 +120,10 @@ impl Devices for Nvidia {
 
     fn count(&self) -> usize {
         self.count
+    }
+
+    fn nothing(&self) -> Option<&str> {
+        self.nothing.as_deref()
     }
 
     fn info(&self) -> GpuInfo {
@@ -140,7 +159,10 @@ impl Devices for Nvidia {
         if let Some(doubt) = self.doubt.as_ref().filter(|_| draft.wanted.metrics) {
             draft.missing("gpu.order".to_owned(), doubt.clone());
         }
-        for place in &self.visible {
+        for (at, place) in self.visible.iter().enumerate() {
+            // Several parts of one device share its counter.
+            let is_first = self.visible[..at].iter().all(|other| other.device != place.device);
+            let wants_energy = draft.wanted.energy && is_first;
             // By its UUID: when a device falls off the bus, the others are counted anew.
             let device = match self.nvml.device_by_uuid(&*place.uuid) {
                 Ok(device) => device,
@@ -149,8 +171,8 @@ impl Devices for Nvidia {
                     if draft.wanted.metrics {
                         draft.missing(format!("gpu.{}", place.name), reason.clone());
                     }
-                    if draft.wanted.energy {
-                        draft.missing(format!("energy.nvml:{}", place.name), reason);
+                    if wants_energy {
+                        draft.missing(format!("energy.nvml:{}", place.device), reason);
                     }
                     continue;
                 }
@@ -160,11 +182,11 @@ impl Devices for Nvidia {
                 value(metric, &device, part.as_ref().unwrap_or(&device))
                     .map_err(|error| told("NVML", error))
             });
-            if draft.wanted.energy {
+            if wants_energy {
                 let millijoules = device.total_energy_consumption();
                 let microjoules = millijoules.map(|millijoules| millijoules.saturating_mul(1000));
                 draft.energy(
-                    format!("nvml:{}", place.name),
+                    format!("nvml:{}", place.device),
                     microjoules.map_err(|error| told("NVML", error)),
                 );
             }

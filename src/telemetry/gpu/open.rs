@@ -95,7 +95,11 @@ impl Opened {
     }
 
     pub(super) fn info(&self) -> GpuInfo {
-        self.devices.info()
+        let mut info = self.devices.info();
+        if let Some(reason) = self.devices.nothing() {
+            info.unavailable.insert("devices".to_owned(), reason.to_owned());
+        }
+        info
     }
 
     pub(super) fn read(&mut self, wanted: Wanted) -> Reading {
@@ -104,6 +108,9 @@ impl Opened {
             for (field, reason) in &self.missing {
                 draft.missing(field.clone(), reason.clone());
             }
+        }
+        if let Some(reason) = self.devices.nothing() {
+            return draft.without_devices(reason);
         }
         self.devices.read(&mut draft);
         draft.done()

@@ -43,7 +43,7 @@ impl Wanted {
 pub(in crate::telemetry) struct Reading {
     /// What was read.
     pub(super) of: Wanted,
-    /// The metrics of each device: the JSON of a [`Named<Value>`].
+    /// The metrics of each device: the JSON of a [`Named<Value>`]. Empty where the program may use no device.
     pub(in crate::telemetry) metrics: Vec<u8>,
     /// What each device has used in microjoules, by the name of its meter: `nvml:gpu_0`.
     pub(in crate::telemetry) energy: Vec<(String, u64)>,
@@ -97,6 +97,14 @@ impl<'a> Draft<'a> {
         self.reading.missing.push((field, reason));
     }
 
+    /// Ends a reading for a program that may use no device.
+    pub(super) fn without_devices(mut self, reason: &str) -> Reading {
+        if self.wanted.metrics {
+            self.missing("gpu".to_owned(), reason.to_owned());
+        }
+        self.reading
+    }
+
     pub(super) fn done(mut self) -> Reading {
         if self.wanted.metrics {
             self.reading.metrics = serde_json::to_vec(&self.devices).unwrap_or_default();
@@ -123,6 +131,9 @@ pub(super) trait Devices {
 
     /// How many there are, visible or not.
     fn count(&self) -> usize;
+
+    /// Why the program may use none of them.
+    fn nothing(&self) -> Option<&str>;
 
     fn read(&mut self, draft: &mut Draft<'_>);
 

@@ -12,6 +12,8 @@ pub(super) struct NvidiaDevice {
 /// A MIG part of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Part {
+    /// Its place among the device's parts, which may have gaps.
+    pub(super) index: u32,
     /// `MIG-…`, by which the library finds it.
     pub(super) uuid: String,
     /// `MIG-GPU-…/1/0`: the device and two numbers, as drivers before 470 name it and others still understand.
@@ -30,13 +32,18 @@ pub(super) struct Visible {
     /// Its place in the vendor's list.
     pub(super) index: usize,
     /// The MIG part that the program may use; the whole device otherwise.
-    pub(super) part: Option<String>,
+    pub(super) part: Option<Part>,
 }
 
 impl Visible {
     fn whole(index: usize) -> Self {
         Self { index, part: None }
     }
+}
+
+/// Why the program may use none of `count` devices: what `variable` says.
+pub(super) fn hidden(variable: &str, value: &str, count: usize) -> String {
+    format!("{variable}={value:?} hides all {count} devices of this machine from the program")
 }
 
 /// What a container's runtime leaves of `devices` (`NVIDIA_VISIBLE_DEVICES`).
@@ -119,7 +126,7 @@ fn by_uuid<'a>(entries: impl Iterator<Item = &'a str>, devices: &[NvidiaDevice])
 fn the_one(entry: &str, devices: &[NvidiaDevice]) -> Option<Visible> {
     let named = devices.iter().enumerate().flat_map(|(index, device)| {
         let parts = device.parts.iter().flat_map(move |part| {
-            let visible = Visible { index, part: Some(part.uuid.clone()) };
+            let visible = Visible { index, part: Some(part.clone()) };
             part.names().map(move |name| (name, visible.clone()))
         });
         std::iter::once((&device.uuid, Visible::whole(index))).chain(parts)
@@ -203,14 +210,15 @@ mod tests {
     use super::*;
 
     fn three() -> Vec<NvidiaDevice> {
-        let part = |uuid: &str, old_name: &str| Part {
+        let part = |index: u32, uuid: &str, old_name: &str| Part {
+            index,
             uuid: uuid.to_owned(),
             old_name: Some(format!("MIG-GPU-1111bbbb/{old_name}")),
         };
         let device = |uuid: &str, parts| NvidiaDevice { uuid: uuid.to_owned(), parts };
         vec![
             device("GPU-1111aaaa", Vec::new()),
-            device("GPU-1111bbbb", vec![part("MIG-p0", "1/0"), part("MIG-p1", "2/0")]),
+            device("GPU-1111bbbb", vec![part(0, "MIG-p0", "1/0"), part(1, "MIG-p1", "2/0")]),
             device("GPU-2222cccc", Vec::new()),
         ]
     }
@@ -220,7 +228,8 @@ mod tests {
     }
 
     fn parts(value: &str) -> Vec<Option<String>> {
-        by_cuda(Some(value), &three()).into_iter().map(|visible| visible.part).collect()
+        let visible = by_cuda(Some(value), &three()).into_iter();
+        visible.map(|visible| visible.part.map(|part| part.uuid)).collect()
     }
 
     #[test]

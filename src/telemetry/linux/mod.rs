@@ -387,7 +387,8 @@ fn put_gpus(types: Types, answer: Option<&Answer>, missing: &mut Missing, out: &
         }
         _ => None,
     };
-    maybe(metrics.filter(|_| is_wanted), out, |metrics, out| put_bytes(metrics, out));
+    let metrics = metrics.filter(|metrics| is_wanted && !metrics.is_empty());
+    maybe(metrics, out, |metrics, out| put_bytes(metrics, out));
 }
 
 fn wants_container(types: Types) -> bool {

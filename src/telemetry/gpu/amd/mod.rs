@@ -33,6 +33,8 @@ pub(super) struct Amd {
     all: Vec<Place>,
     /// Places in `all`.
     visible: Vec<usize>,
+    /// Why the program may use none of them.
+    nothing: Option<String>,
     doubt: Option<String>,
     /// Never dropped: the library does not count who uses it, and would be shut down for others in the program too.
     _session: ManuallyDrop<AmdSmi>,
@@ -88,9 +90,10 @@ impl Amd {
                 Place { name: format!("gpu_{index}"), processor, handle }
             })
             .collect();
-        let (visible, doubt) = visible_of(&library, &all);
+        let Chosen { visible, nothing, doubt } = Chosen::by_variables(&library, &all);
         let library_version = format!("{version}.{minor}.{patch}");
-        Ok(Self { library, version, library_version, all, visible, doubt, _session: session })
+        let _session = session;
+        Ok(Self { library, version, library_version, all, visible, nothing, doubt, _session })
     }
 }
 
@@ -102,39 +105,62 @@ fn same(library: &Library, handles: &[Handle], processor: &Processor) -> Result<
     found.copied().ok_or_else(|| format!("AMD SMI lists {uuid} once and then not any more"))
 }
 
-/// The places that the program may use, and why they may be others.
-fn visible_of(library: &Library, all: &[Place]) -> (Vec<usize>, Option<String>) {
-    let variable = |name| env::var(name).ok();
-    let rocr = variable("ROCR_VISIBLE_DEVICES");
-    let hip = variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES"));
-    if rocr.is_none() && hip.is_none() {
-        return ((0..all.len()).collect(), None);
+/// The devices that the program may use.
+struct Chosen {
+    /// Their places in the list of all.
+    visible: Vec<usize>,
+    /// Why there are none.
+    nothing: Option<String>,
+    /// Why they may be others.
+    doubt: Option<String>,
+}
+
+impl Chosen {
+    fn by_variables(library: &Library, all: &[Place]) -> Self {
+        let variable = |name| Some((name, env::var(name).ok()?));
+        let rocr = variable("ROCR_VISIBLE_DEVICES");
+        let hip = variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES"));
+        if all.is_empty() {
+            let nothing = Some("AMD SMI lists no devices".to_owned());
+            return Self { visible: Vec::new(), nothing, doubt: None };
+        }
+        if rocr.is_none() && hip.is_none() {
+            return Self { visible: (0..all.len()).collect(), nothing: None, doubt: None };
+        }
+        let addresses: Vec<Option<u64>> =
+            all.iter().map(|place| library.address(*place.handle.as_ref().ok()?).ok()).collect();
+        let nodes = kfd::nodes(&Root::live());
+        let ordered: Vec<(usize, Option<u64>)> = nodes
+            .iter()
+            .filter_map(|node| {
+                let index = addresses.iter().position(|one| *one == Some(node.address))?;
+                Some((index, node.unique_id))
+            })
+            .collect();
+        let is_known = !ordered.is_empty();
+        let ordered =
+            if is_known { ordered } else { (0..all.len()).map(|at| (at, None)).collect() };
+        let doubt = (!is_known).then(|| {
+            "the variables count devices as the driver does, whose list in /sys/class/kfd does not tell them: AMD \
+             SMI's order is used instead"
+                .to_owned()
+        });
+        let ids =
+            |places: &[(usize, Option<u64>)]| places.iter().map(|(_, id)| *id).collect::<Vec<_>>();
+        let value =
+            |variable: &Option<(_, String)>| variable.as_ref().map(|(_, value)| value.clone());
+        let left: Vec<_> = visible::by_rocr(value(&rocr).as_deref(), &ids(&ordered))
+            .into_iter()
+            .map(|at| ordered[at])
+            .collect();
+        let chosen = visible::by_hip(value(&hip).as_deref(), &ids(&left));
+        let visible: Vec<usize> = chosen.into_iter().map(|at| left[at].0).collect();
+        let cause = if left.is_empty() { rocr } else { hip };
+        let nothing = cause
+            .filter(|_| visible.is_empty())
+            .map(|(name, value)| visible::hidden(name, &value, all.len()));
+        Self { visible, nothing, doubt }
     }
-    let addresses: Vec<Option<u64>> =
-        all.iter().map(|place| library.address(*place.handle.as_ref().ok()?).ok()).collect();
-    let nodes = kfd::nodes(&Root::live());
-    let ordered: Vec<(usize, Option<u64>)> = nodes
-        .iter()
-        .filter_map(|node| {
-            let index = addresses.iter().position(|one| *one == Some(node.address))?;
-            Some((index, node.unique_id))
-        })
-        .collect();
-    let is_known = !ordered.is_empty();
-    let ordered = if is_known { ordered } else { (0..all.len()).map(|at| (at, None)).collect() };
-    let doubt = (!is_known && !all.is_empty()).then(|| {
-        "the variables count devices as the driver does, whose list in /sys/class/kfd does not tell them: AMD SMI's \
-         order is used instead"
-            .to_owned()
-    });
-    let ids =
-        |places: &[(usize, Option<u64>)]| places.iter().map(|(_, id)| *id).collect::<Vec<_>>();
-    let left: Vec<_> = visible::by_rocr(rocr.as_deref(), &ids(&ordered))
-        .into_iter()
-        .map(|at| ordered[at])
-        .collect();
-    let chosen = visible::by_hip(hip.as_deref(), &ids(&left));
-    (chosen.into_iter().map(|at| left[at].0).collect(), doubt)
 }
 
 impl Devices for Amd {
@@ -144,6 +170,10 @@ impl Devices for Amd {
 
     fn count(&self) -> usize {
         self.all.len()
+    }
+
+    fn nothing(&self) -> Option<&str> {
+        self.nothing.as_deref()
     }
 
     fn info(&self) -> GpuInfo {
