@@ -40,7 +40,7 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::failure::Failure;
 use crate::store::Store;
@@ -105,13 +105,37 @@ impl Command {
     }
 }
 
+/// Commands that take no `--store`, with those inside them, and the exceptions among these.
+const WITHOUT_STORE: [&str; 5] = ["copy", "replay", "settings", "events", "emit"];
+const WITH_STORE: [&str; 2] = ["timeline", "import"];
+
+/// Leaves `--store` out of the help of the commands that do not take it.
+fn with_honest_help(command: clap::Command, takes_store: bool) -> clap::Command {
+    command.mut_subcommands(|inner| {
+        let name = inner.get_name();
+        let takes_store =
+            WITH_STORE.contains(&name) || takes_store && !WITHOUT_STORE.contains(&name);
+        let hide = |arg: clap::Arg| {
+            if arg.get_id() == "store" { arg.hide(!takes_store) } else { arg }
+        };
+        with_honest_help(inner.mut_args(hide), takes_store)
+    })
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    // Gives the commands their `--store`.
+    command.build();
+    Cli::from_arg_matches(&with_honest_help(command, true).try_get_matches()?)
+}
+
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };
     if let (Some(_), Some(why)) = (&cli.store, cli.command.without_store()) {
-        return Failure::new(format!("`--store` says nothing here: {why}")).report();
+        return Failure::new(format!("`--store` has no effect with this command: {why}")).report();
     }
     let store = Store::new(cli.store);
     let done = match cli.command {

@@ -28,7 +28,7 @@ fn every_help_has_an_example() {
 fn a_store_is_not_named_in_vain() {
     insta::assert_snapshot!(told(["copy", "a", "b"]), @"
     --- stderr
-    runlore: `--store` says nothing here: `runlore copy FROM TO` names both stores
+    runlore: `--store` has no effect with this command: `runlore copy FROM TO` names both stores
     --- exit code Some(1)
     ");
     for command in [
@@ -40,9 +40,48 @@ fn a_store_is_not_named_in_vain() {
         &["emit", "summary", "a.jsonl"],
     ] {
         let told = told(command);
-        assert!(told.contains("`--store` says nothing here: "), "{told}");
+        assert!(told.contains("`--store` has no effect with this command: "), "{told}");
         assert!(told.ends_with("--- exit code Some(1)\n"), "{told}");
     }
+}
+
+#[test]
+fn only_commands_that_take_a_store_show_it_in_their_help() {
+    let shows = |command: &[&str]| {
+        let help = told_by(runlore().args(command).arg("--help"));
+        assert!(help.contains("Usage: runlore"), "{help}");
+        help.contains("--store <PATH|URI>")
+    };
+    for command in [
+        &[][..],
+        &["demo"],
+        &["run"],
+        &["ls"],
+        &["tree"],
+        &["compare"],
+        &["doctor"],
+        &["recover"],
+        &["emit", "import"],
+        #[cfg(feature = "report")]
+        &["events", "timeline"],
+    ] {
+        assert!(shows(command), "{command:?}");
+    }
+    for command in [
+        &["copy"][..],
+        &["replay"],
+        &["settings"],
+        &["settings", "show"],
+        &["settings", "init"],
+        &["events"],
+        &["events", "track"],
+        &["events", "convert"],
+        &["emit"],
+        &["emit", "summary"],
+    ] {
+        assert!(!shows(command), "{command:?}");
+    }
+    assert!(!told(["help", "copy"]).contains("--store <PATH|URI>"));
 }
 
 #[test]
