@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::Done;
 use crate::failure::Failure;
+use crate::out::create_folder_of;
 use crate::store::Store;
 
 /// Write metrics and milestones, or sum up those that were written
@@ -108,6 +109,7 @@ fn emit(args: &Emission) -> Done {
     }
     let mut telemetry = Telemetry::new().command(&args.command_name).backend(&args.backend);
     if let Some(path) = &args.path {
+        create_folder_of(path)?;
         telemetry = telemetry.path(path);
     }
     let mut emission = telemetry.emit().status(&args.status).metrics(args.metrics.clone());

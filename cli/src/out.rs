@@ -24,9 +24,19 @@ pub(crate) fn stdout() -> BufWriter<AutoStream<StdoutLock<'static>>> {
     BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
 }
 
-/// Writes a whole file, or nothing: whoever looks at it meanwhile sees the one before. What is no file, such as
-/// `/dev/stdout`, is written to as it is.
+/// Creates the folder that a file is to be written into, with those above it.
+pub(crate) fn create_folder_of(path: &Path) -> Result<(), Failure> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a whole file, or nothing: whoever looks at it meanwhile sees the one before. Creates its folder. What is no file,
+/// such as `/dev/stdout`, is written to as it is.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    create_folder_of(path)?;
     // A link stays one.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let is_special = std::fs::metadata(&target).is_ok_and(|it| !it.is_file() && !it.is_dir());

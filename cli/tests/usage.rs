@@ -1,6 +1,7 @@
 //! Help, mistakes and stores that are not as they should be.
 
 use std::fs;
+use std::path::Path;
 
 use crate::support::{data, runlore, told, told_by};
 
@@ -98,6 +99,51 @@ fn what_does_not_go_together_is_refused() {
     let uri = format!("sqlite://{}", folder.path().display());
     let told = told_by(runlore().args(["--store", &uri, "ls"]));
     assert!(told.contains("is a folder") && told.ends_with("--- exit code Some(1)\n"), "{told}");
+}
+
+#[test]
+fn an_output_goes_into_a_folder_that_is_made_for_it() {
+    let events =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/stormlog/analysis/clean.json");
+    let events = events.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let data = data();
+    let data = data.to_str().unwrap();
+    for (args, written) in [
+        (&["--store", data, "analyze", "-o", "a/new/findings.json"][..], "a/new/findings.json"),
+        #[cfg(feature = "report")]
+        (&["--store", data, "report", "-o", "b/new/report.html"], "b/new/report.html"),
+        #[cfg(feature = "report")]
+        (&["events", "timeline", events, "-o", "c/new/run.svg"], "c/new/run.svg"),
+        (&["events", "analyze", events, "-o", "d/new/findings.txt"], "d/new/findings.txt"),
+        (
+            &["compare", "--events", events, "--save-baseline", "e/new/memory.json"],
+            "e/new/memory.json",
+        ),
+        (&["events", "convert", events, "f/new/run.csv", "--schema", "4"], "f/new/run.csv"),
+        (&["events", "track", "--duration", "0.01", "-o", "g/new/run.jsonl"], "g/new/run.jsonl"),
+        (
+            &["events", "track", "--duration", "0.01", "--sink", "h/new/sink"],
+            "h/new/sink/manifest.json",
+        ),
+        (
+            &["events", "diagnose", "--duration", "0.01", "-o", "i/new/diag"],
+            "i/new/diag/manifest.json",
+        ),
+        (&["emit", "--metric", "x=1", "--path", "j/new/metrics.jsonl"], "j/new/metrics.jsonl"),
+        (
+            &["emit", "--metric", "x=1", "--backend", "sqlite", "--path", "j/other/m.db"],
+            "j/other/m.db",
+        ),
+        (&["settings", "init", "k/new/settings.yaml"], "k/new/settings.yaml"),
+        (&["copy", data, "l/new/copy"], "l/new/copy"),
+        (&["copy", data, "sqlite://m/new/copy.db"], "m/new/copy.db"),
+    ] {
+        // Findings have an exit code of their own.
+        let told = told_by(runlore().current_dir(&folder).args(args));
+        assert!(folder.path().join(written).exists(), "{args:?}: {told}");
+        assert!(!told.contains("--- exit code Some(1)"), "{args:?}: {told}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use runlore::{Error, ErrorKind};
 use super::input::{Reading, Told};
 use crate::Done;
 use crate::failure::Failure;
-use crate::out::stdout;
+use crate::out::{create_folder_of, stdout};
 use crate::units::counted;
 
 /// Write the events of a file or a sink as JSON, JSON lines or CSV
@@ -66,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Done {
     target.lossy = args.lossy;
     // Under another name until it is whole: OUT may be IN, and a half file must not look like one.
     let part = Part::beside(&args.to)?;
+    create_folder_of(&args.to)?;
     let file = fs::File::create(&part.0).map_err(|error| cannot_write(&args.to, &error))?;
     let file = std::io::BufWriter::with_capacity(256 * 1024, file);
     let mut writer = Writer::new(file, format, target)?;

@@ -21,7 +21,7 @@ use super::push::with_headers;
 use crate::Done;
 use crate::child::Ended;
 use crate::failure::{Failure, say};
-use crate::out::stdout;
+use crate::out::{create_folder_of, stdout};
 use crate::run::{exit_code, spawn, wait};
 use crate::units::{bytes, count, counted, nanoseconds, percent, time};
 
@@ -266,6 +266,7 @@ impl Args {
                     self.schema.number()
                 )));
             }
+            create_folder_of(path)?;
             let mut target = Target::from(self.schema);
             target.lossy = self.lossy;
             builder = builder.output(path, self.format.map(Format::from), target);
