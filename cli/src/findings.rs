@@ -37,6 +37,7 @@ pub(crate) struct Asked {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ReportFormat {
+    #[value(alias = "txt")]
     Text,
     Json,
     /// One file for a browser, with everything in it

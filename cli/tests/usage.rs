@@ -147,6 +147,15 @@ fn an_output_goes_into_a_folder_that_is_made_for_it() {
 }
 
 #[test]
+fn txt_is_text() {
+    let told = |format| told(["analyze", "--fail-on", "never", "--format", format]);
+    assert_eq!(told("txt"), told("text"));
+    assert!(!told("txt").contains("--- stderr"), "{}", told("txt"));
+    let emitted = told_by(runlore().args(["emit", "--metric", "x=1", "--backend", "txt"]));
+    assert!(emitted.contains("Metrics: x=1"), "{emitted}");
+}
+
+#[test]
 fn a_mistake_is_one_sentence_and_exit_code_1() {
     insta::assert_snapshot!(told(["ls", "--nope"]), @r#"
     --- stderr

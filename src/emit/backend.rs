@@ -23,7 +23,7 @@ pub(super) fn named(name: &str, path: Option<&Path>) -> Result<Box<dyn Backend>>
     let path_or = |default: &str| path.map_or_else(|| PathBuf::from(default), Path::to_owned);
     match name {
         "jsonl" | "json" => Ok(Box::new(Lines::open(&path_or("telemetry.jsonl"))?)),
-        "text" => Ok(match path {
+        "text" | "txt" => Ok(match path {
             Some(path) => Box::new(Text(append(path)?)),
             None => Box::new(Text(io::stdout())),
         }),
