@@ -98,6 +98,7 @@ fn as_json(depth: usize, node: &Node) -> Value {
     if let Some(why) = node.detached {
         line["detached"] = match why {
             Detached::ParentMissing => "parent missing".into(),
+            Detached::ParentOpen => "parent open".into(),
             Detached::Circle => "circle".into(),
             _ => format!("{why:?}").into(),
         };

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{data, runlore, told, told_by};
 
@@ -48,6 +48,51 @@ fn tasks_as_json_are_the_records() {
 #[test]
 fn tree_shows_a_run_with_those_it_started() {
     insta::assert_snapshot!(told(["tree", "train"]));
+}
+
+/// Records in a folder of their own.
+fn recorded(records: &[serde_json::Value]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
+    std::fs::write(folder.path().join("run.jsonl"), lines).unwrap();
+    folder
+}
+
+#[test]
+fn the_tree_of_a_nested_run_does_not_miss_its_parent() {
+    let folder = recorded(&[
+        json!({"type": "workflow", "workflow_id": "outer-run", "name": "outer", "status": "FINISHED", "started_at": 1.0}),
+        json!({"type": "task", "task_id": "starts", "workflow_id": "outer-run", "activity_id": "starts", "status": "FINISHED",
+            "started_at": 2.0}),
+        json!({"type": "workflow", "workflow_id": "inner-run", "name": "inner", "status": "FINISHED", "started_at": 3.0,
+            "parent_workflow_id": "outer-run", "parent_task_id": "starts"}),
+        json!({"type": "task", "task_id": "works", "workflow_id": "inner-run", "activity_id": "works", "status": "FINISHED",
+            "started_at": 4.0, "parent_task_id": "starts"}),
+        json!({"type": "task", "task_id": "orphan", "workflow_id": "inner-run", "activity_id": "orphan", "status": "FINISHED",
+            "started_at": 5.0, "parent_task_id": "lost"}),
+    ]);
+    let told = told_by(runlore().arg("--store").arg(folder.path()).args(["tree", "inner-run"]));
+    insta::assert_snapshot!(told, @r"
+    inner  FINISHED
+    ├─ works  FINISHED
+    └─ orphan  FINISHED  (its parent lost is not in the records)
+    ");
+}
+
+#[test]
+fn the_tree_of_a_live_run_does_not_miss_a_parent_that_is_still_open() {
+    let folder = recorded(&[
+        json!({"type": "workflow", "workflow_id": "live-run", "name": "live", "status": "RUNNING", "started_at": 1.0}),
+        json!({"type": "task", "task_id": "done", "workflow_id": "live-run", "activity_id": "done", "status": "FINISHED",
+            "started_at": 2.0, "parent_task_id": "open"}),
+    ]);
+    let told = |args: &[&str]| told_by(runlore().arg("--store").arg(folder.path()).args(args));
+    insta::assert_snapshot!(told(&["tree"]), @r"
+    live  RUNNING
+    └─ done  FINISHED  (its parent open has not ended yet)
+    ");
+    let json = told(&["tree", "--json"]);
+    assert!(json.contains(r#""detached":"parent open""#), "{json}");
 }
 
 #[test]

@@ -187,7 +187,7 @@ impl Provenance {
             [] => tasks.to_vec()?,
             fields => tasks.only(TREE_FIELDS.iter().chain(fields).copied()).to_vec()?,
         };
-        Ok(Tree::new(workflows, tasks))
+        Ok(Tree::below(Some(workflow_id), workflows, tasks))
     }
 
     /// The workflow and those that it started, at any distance.

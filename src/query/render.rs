@@ -193,6 +193,7 @@ impl Display for Why<'_> {
         let parent = printable(self.node.parent_id().unwrap_or("?")).at_most(64);
         match self.why {
             Detached::ParentMissing => write!(f, "(its parent {parent} is not in the records)"),
+            Detached::ParentOpen => write!(f, "(its parent {parent} has not ended yet)"),
             Detached::Circle => write!(f, "(its parent {parent} is also below it)"),
         }
     }

@@ -11,8 +11,8 @@ use crate::record::{Status, TaskObject, WorkflowObject};
 ///
 /// * A task stands under its parent; without one, under its workflow; without a record of that, at the top.
 /// * A workflow stands under the task that started it, else under the workflow that did.
-/// * A task whose parent was not recorded, or whose parents form a circle, stands where one without a
-///   parent would, and says so ([`Node::detached`]).
+/// * A task whose parent was not recorded, or is not recorded yet because the run is still going on, or whose parents form
+///   a circle, stands where one without a parent would, and says so ([`Node::detached`]).
 /// * What stands beside each other is in the order of its start; what has none comes last, as it was read.
 ///
 /// Its [`Display`](fmt::Display) is the tree as text; [`Tree::render`] has options.
@@ -50,6 +50,8 @@ pub enum Item {
 pub enum Detached {
     /// There is no record of the parent.
     ParentMissing,
+    /// There is no record of the parent yet: the run goes on, and a task is stored when it ends.
+    ParentOpen,
     /// Following the parents leads back to where it began.
     Circle,
 }
@@ -57,6 +59,15 @@ pub enum Detached {
 impl Tree {
     /// Builds the tree.
     pub fn new(
+        workflows: impl IntoIterator<Item = WorkflowObject>,
+        tasks: impl IntoIterator<Item = TaskObject>,
+    ) -> Tree {
+        Self::below(None, workflows, tasks)
+    }
+
+    /// Builds the tree of one workflow and those that it started. What started that one is left out on purpose.
+    pub(crate) fn below(
+        top: Option<&str>,
         workflows: impl IntoIterator<Item = WorkflowObject>,
         tasks: impl IntoIterator<Item = TaskObject>,
     ) -> Tree {
@@ -70,8 +81,9 @@ impl Tree {
         let mut detached = vec![None; items.len()];
         let mut parents: Vec<Option<usize>> = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
-            let (parent, missing) = links.parent(item, at, &items);
-            detached[at] = missing.then_some(Detached::ParentMissing);
+            let is_top = matches!(item, Item::Workflow(_)) && top == Some(item.id());
+            let (parent, why) = if is_top { (None, None) } else { links.parent(item, at, &items) };
+            detached[at] = why;
             parents.push(parent);
         }
         for at in circles(&parents) {
@@ -254,14 +266,17 @@ impl<'a> Links<'a> {
         links
     }
 
-    /// Where the parent of `item` is, and whether it names one that is not there.
-    fn parent(&self, item: &Item, at: usize, items: &[Item]) -> (Option<usize>, bool) {
+    /// Where the parent of `item` is, and why it is not there if the item names one.
+    fn parent(&self, item: &Item, at: usize, items: &[Item]) -> (Option<usize>, Option<Detached>) {
         let above = self.workflow_above(item);
         let Some(parent_id) = item.parent_task_id() else {
             let is_missing = matches!(item, Item::Workflow(workflow)
                 if workflow.parent_workflow_id.is_some() && above.is_none());
-            return (above, is_missing);
+            return (above, is_missing.then_some(Detached::ParentMissing));
         };
+        // The first tasks of a sub-workflow name the task that started it, which stands above the workflow.
+        let is_first = matches!(item, Item::Task(_))
+            && above.is_some_and(|above| items[above].parent_task_id() == Some(parent_id));
         let candidates = self.tasks.get(parent_id).map_or(&[][..], Vec::as_slice);
         let own = item.workflow_id();
         let parent = candidates
@@ -271,17 +286,19 @@ impl<'a> Links<'a> {
             .or_else(|| candidates.iter().copied().find(|&candidate| candidate != at))
             .or_else(|| candidates.first().copied());
         let Some(parent) = parent else {
-            return (above, true);
+            let is_running = |above: usize| {
+                matches!(&items[above], Item::Workflow(workflow)
+                    if workflow.status == Some(Status::Running))
+            };
+            let why = if above.is_some_and(is_running) {
+                Detached::ParentOpen
+            } else {
+                Detached::ParentMissing
+            };
+            return (above, (!is_first).then_some(why));
         };
-
-        // The first tasks of a sub-workflow name the task that started it, which stands above the workflow.
-        if let (Item::Task(_), Some(above)) = (item, above)
-            && items[parent].workflow_id() != own
-            && items[above].parent_task_id() == Some(parent_id)
-        {
-            return (Some(above), false);
-        }
-        (Some(parent), false)
+        let is_elsewhere = items[parent].workflow_id() != own;
+        (if is_first && is_elsewhere { above } else { Some(parent) }, None)
     }
 
     fn is_cut_off(&self, item: &Item, items: &[Item]) -> bool {
