@@ -526,3 +526,28 @@ fn emitted_records_are_imported_once() {
     assert_eq!(failed.count(), 2);
     assert_eq!(loaded.tasks[0].generated.as_ref().unwrap()["value"], 0.125);
 }
+
+#[test]
+fn what_was_started_is_not_running_once_it_is_imported() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("telemetry.jsonl");
+    let record = |second: u32, command: &str, status: &str| {
+        let timestamp = format!("2026-03-01T12:00:{second:02}.000000");
+        json!({"timestamp": timestamp, "command": command, "status": status, "metrics": {}, "system": {}})
+    };
+    let records = [
+        record(0, "train", "started"),
+        record(1, "serve", "started"),
+        record(2, "train", "started"),
+        record(3, "train", "completed"),
+        record(4, "serve", "failed"),
+        record(5, "serve", "warming"),
+    ];
+    fs::write(&file, records.map(|record| format!("{record}\n")).concat()).unwrap();
+    emit::import(&file, folder.path().join("store")).unwrap();
+    let loaded = runlore::store::jsonl::load(folder.path().join("store")).unwrap();
+    let statuses: Vec<_> = loaded.tasks.iter().map(|task| task.status.unwrap()).collect();
+    use runlore::record::Status::{Error, Finished, Unknown};
+    // The first `train` never ended.
+    assert_eq!(statuses, [Unknown, Finished, Finished, Finished, Error, Unknown]);
+}

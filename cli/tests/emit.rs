@@ -72,4 +72,5 @@ fn what_cloudmesh_emitted_becomes_a_run() {
     assert!(said.contains(": 16 tasks in "), "{said}");
     let run: Value = serde_json::from_str(&told(&["ls", "--json"])).unwrap();
     assert_eq!((&run["name"], &run["task_counts"]["ERROR"]), (&"golden".into(), &2.into()));
+    assert_eq!(run["task_counts"]["RUNNING"], 0, "{run}");
 }

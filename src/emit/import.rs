@@ -1,5 +1,6 @@
 //! Emitted records into a store, as a workflow of its own.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,7 +61,9 @@ pub fn import(path: impl AsRef<Path>, to: impl Into<StoreChoice>) -> Result<Impo
         "utc_timestamp": began, "started_at": began, "ended_at": ended,
         "custom_metadata": {"imported_from": "cloudmesh-ai-common"},
     });
-    let tasks = records.iter().enumerate().map(|(at, record)| task(record, at, workflow));
+    let statuses = statuses(&records);
+    let tasks = records.iter().zip(statuses).enumerate();
+    let tasks = tasks.map(|(at, (record, status))| task(record, status, at, workflow));
     let all = std::iter::once(workflow_record).chain(tasks);
     let file = match to.into().into_folder() {
         Ok(folder) => Some(write_file(Path::new(&folder), &id, all)?),
@@ -89,13 +92,30 @@ fn write_file(folder: &Path, id: &str, records: impl Iterator<Item = Value>) -> 
     Ok(file)
 }
 
-fn task(record: &Emitted, at: usize, workflow: Uuid) -> Value {
-    let status = match record.status.as_str() {
-        "completed" => Status::Finished,
-        "failed" => Status::Error,
-        "started" => Status::Running,
-        _ => Status::Unknown,
-    };
+/// The status of each record's task. A start is finished once a later record of its command tells the end; nothing is running
+/// any more, so that one without an end is unknown.
+fn statuses(records: &[Emitted]) -> Vec<Status> {
+    let mut statuses = vec![Status::Unknown; records.len()];
+    let mut started: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, record) in records.iter().enumerate() {
+        let starts = started.entry(&record.command).or_default();
+        statuses[at] = match record.status.as_str() {
+            "completed" => Status::Finished,
+            "failed" => Status::Error,
+            "started" => {
+                starts.push(at);
+                continue;
+            }
+            _ => continue,
+        };
+        if let Some(start) = starts.pop() {
+            statuses[start] = Status::Finished;
+        }
+    }
+    statuses
+}
+
+fn task(record: &Emitted, status: Status, at: usize, workflow: Uuid) -> Value {
     let when = unix_seconds(record);
     let seconds = record.metrics.get("duration_sec").and_then(Value::as_f64);
     let mut task = json!({
