@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use runlore::settings::Search;
-use runlore::telemetry::MachineInfo;
+use runlore::telemetry::{MachineInfo, TelemetryCapture, TelemetryType, Types};
 use serde_json::{Value, json};
 
 use crate::{python, support};
@@ -65,18 +65,6 @@ const NOT_OURS: &[&str] = &[
     "cpu.cpuinfo_version_string",
     // Variables are recorded by name only.
     "environment",
-    // What the process uses is telemetry, and changes.
-    "process.cpu_number",
-    "process.memory",
-    "process.memory_percent",
-    "process.cpu_times",
-    "process.cpu_percent",
-    "process.num_open_file_descriptors",
-    "process.num_connections",
-    "process.io_counters",
-    "process.num_open_files",
-    "process.num_threads",
-    "process.num_ctx_switches",
 ];
 
 #[test]
@@ -94,6 +82,27 @@ fn the_keys_are_flowcepts() {
     for machine in machines {
         check_keys("", &machine, &value, &ours);
     }
+}
+
+#[test]
+fn the_process_has_the_structure_of_a_capture() {
+    let settings = Search::nowhere().load().settings.telemetry_capture;
+    let capture = TelemetryCapture::new(Types::from([TelemetryType::ProcessInfo])).capture();
+    let captured = serde_json::to_value(capture.process.unwrap()).unwrap();
+    let info = MachineInfo::capture(&settings);
+    let ours = serde_json::to_value(&info.process).unwrap();
+    let same_shape = |one: &Value, other: &Value| match (one, other) {
+        (Value::Object(one), Value::Object(other)) => one.keys().eq(other.keys()),
+        _ => std::mem::discriminant(one) == std::mem::discriminant(other),
+    };
+    for (field, value) in captured.as_object().unwrap() {
+        match ours.get(field) {
+            Some(ours) => assert!(same_shape(ours, value), "{field}: {ours} is unlike {value}"),
+            None => assert!(info.unavailable.contains_key(&format!("process.{field}")), "{field}"),
+        }
+    }
+    assert_eq!(ours["pid"], captured["pid"]);
+    assert!(ours["memory"]["rss"].as_u64() > Some(0), "{ours}");
 }
 
 fn check_keys(path: &str, theirs: &Value, ours: &Value, info: &MachineInfo) {

@@ -184,7 +184,7 @@ impl MachineInfo {
             environment: environment::read(root, &settings.environment, &mut reasons),
             hostname: platform::host_name(root, &mut reasons),
             login_name: user::name(root, &mut reasons),
-            process: process::read(root, &mut reasons),
+            process: process::read(root, settings, &mut reasons),
             container: container(root, &mut reasons),
             kernel: kernel::read(root, &mut reasons),
             numa: numa::read(root, &mut reasons),
