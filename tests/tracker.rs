@@ -116,6 +116,75 @@ fn what_a_tracker_saw_is_in_its_sink() {
     assert_eq!(exported.sessions[0].events, seen);
 }
 
+/// Reads all counters that schema 2 and 3 require.
+struct Complete;
+
+impl Collector for Complete {
+    fn about(&self) -> About {
+        let supported =
+            Supported { allocated: true, reserved: true, used: true, ..Supported::default() };
+        About::new(0, "cuda", "scripted", supported)
+    }
+
+    fn collect(&mut self) -> Result<Reading, String> {
+        let (allocated, reserved, used) = (Some(5), Some(7), Some(9));
+        Ok(Reading { allocated, reserved, used, ..Reading::default() })
+    }
+}
+
+#[test]
+fn events_are_exported_in_every_schema_and_format() {
+    let folder = TempDir::new().unwrap();
+    let tracker = Tracker::builder().interval(RARELY).collector(Complete).start().unwrap();
+    tracker.event("checkpoint", "before the first sample that was asked for", [("step", 1)]);
+    tracker.sample_now();
+    let seen = tracker.events();
+    assert_eq!(kinds(&seen)[..3], ["start", "peak", "sample"]);
+    let start = &seen[0];
+    assert_eq!(start.allocator_allocated_bytes, Some(5));
+    assert_eq!((start.allocator_reserved_bytes, start.device_used_bytes), (Some(7), Some(9)));
+    assert!(seen.iter().all(|event| event.allocator_change_bytes == Some(0)), "{seen:?}");
+    for (number, schema) in [(2, Schema::V2), (3, Schema::V3), (4, Schema::V4)] {
+        for format in ["json", "jsonl", "csv"] {
+            let file = folder.path().join(format!("v{number}.{format}"));
+            tracker.export(&file, schema).unwrap();
+            let loaded = events::load(&file).unwrap();
+            assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+            assert_eq!(kinds(&loaded.sessions[0].events), kinds(&seen), "{file:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tracker_is_stopped_then_exported() {
+    let folder = TempDir::new().unwrap();
+    let tracker = Tracker::builder().interval(RARELY).collector(Complete).start().unwrap();
+    tracker.sample_now();
+    let seen = tracker.events();
+    let stopped = tracker.stop();
+    let events = stopped.events();
+    assert_eq!(events[..seen.len()], seen[..]);
+    assert_eq!(kinds(&events).last(), Some(&"stop"));
+    // As Stormlog's users write it: the folder is not there yet.
+    let file = folder.path().join("artifacts/events.json");
+    stopped.export(&file, Schema::V2).unwrap();
+    assert_eq!(kinds(&events::load(&file).unwrap().sessions[0].events), kinds(&events));
+    assert_eq!(stopped.timeline(RARELY).allocated, [Some(5)]);
+}
+
+#[test]
+fn an_export_that_fails_leaves_the_file_as_it_was() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("events.json");
+    fs::write(&file, "precious").unwrap();
+    let tracker = Tracker::builder().interval(RARELY).collector(Scripted::default()).start();
+    // It does not know what is reserved, which schema 3 cannot say.
+    let refused = tracker.unwrap().export(&file, Schema::V3).unwrap_err().to_string();
+    assert!(refused.contains("allocator_reserved_bytes"), "{refused}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
 #[test]
 fn samples_come_by_themselves_on_time() {
     let tracker = Tracker::builder().interval(Duration::from_millis(5)).start().unwrap();
@@ -396,7 +465,7 @@ fn all_that_went_wrong_is_told_at_the_end() {
         .interval(RARELY)
         .collector(Scripted::default())
         .sink(folder.path().join("sink"))
-        // Which cannot say that nothing is known before the first sample.
+        // Schema 3 cannot express that the reserved bytes are unknown.
         .output(folder.path().join("events.jsonl"), None, Schema::V3)
         .start()
         .unwrap();

@@ -72,28 +72,76 @@ fn convert_goes_through_every_format_and_back() {
 }
 
 #[test]
+fn convert_keeps_the_schema_that_it_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (v2, v3, v4) =
+        (path("v2.json"), stormlog("v039/events.json"), stormlog("v043/events.json"));
+    told(&["convert", "--schema", "2"], &[&v3, &v2]);
+    let of_old = path("old.jsonl");
+    fs::write(&of_old, "{\"timestamp\": 1}\n").unwrap();
+    // Of a file that has several, the newest says all that the others do.
+    let mixed = path("mixed.json");
+    let read = |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+    fs::write(&mixed, serde_json::json!([read(&v2)[0], read(&v4)[0]]).to_string()).unwrap();
+    for (from, schema) in [(&v2, 2), (&v3, 3), (&v4, 4), (&of_old, 3), (&mixed, 4)] {
+        for format in ["json", "jsonl", "csv"] {
+            let to = path(&format!("to.{format}"));
+            let said = told(&["convert"], &[from, &to]);
+            assert!(said.ends_with(&format!(" in schema {schema}\n")), "{said}");
+        }
+        let written = read(&path("to.json"));
+        assert!(written.as_array().unwrap().iter().all(|it| it["schema_version"] == schema));
+    }
+}
+
+#[test]
+fn what_was_tracked_is_written_in_every_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let track = |to: &Path, schema: &str| {
+        let mut command = runlore();
+        command.args(["events", "track", "--duration", "0.1", "--interval", "0.02"]);
+        told_by(command.args(["--schema", schema, "--output"]).arg(to))
+    };
+    let run = path("run.json");
+    track(&run, "4");
+    let events = runlore_events(&run).len();
+    for schema in ["2", "3", "4"] {
+        let to = path(&format!("converted-{schema}.json"));
+        let said = told(&["convert", "--schema", schema], &[&run, &to]);
+        assert!(said.ends_with(&format!(" events in schema {schema}\n")), "{said}");
+        assert_eq!(runlore_events(&to).len(), events);
+        let to = path(&format!("tracked-{schema}.json"));
+        let said = track(&to, schema);
+        assert!(!said.contains("exit code"), "{said}");
+        assert!(runlore_events(&to).len() > 2);
+    }
+}
+
+#[test]
 fn convert_loses_nothing_unless_told_to() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("b.jsonl");
     let from = stormlog("v043/alerts_events.json");
-    let said = told(&["convert"], &[&from, &to]);
+    let said = told(&["convert", "--schema", "3"], &[&from, &to]);
     insta::assert_snapshot!(said.replace(&folder.path().display().to_string(), "FOLDER"));
     assert_eq!(fs::read_to_string(&to).unwrap().lines().count(), 42);
 
     // Onto itself it would be the only one that has them.
     let own = folder.path().join("own.json");
     fs::copy(&from, &own).unwrap();
-    let said = told(&["convert"], &[&own, &own]);
+    let said = told(&["convert", "--schema", "3"], &[&own, &own]);
     assert!(said.contains("would lose 3 records") && said.contains("exit code Some(1)"), "{said}");
     assert_eq!(fs::read(&own).unwrap(), fs::read(&from).unwrap());
     fs::remove_file(&own).unwrap();
 
     fs::remove_file(&to).unwrap();
-    let said = told(&["convert", "--strict"], &[&from, &to]);
+    let said = told(&["convert", "--schema", "3", "--strict"], &[&from, &to]);
     assert!(said.contains("nothing was written") && said.contains("exit code Some(1)"), "{said}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
-    let said = told(&["convert", "--lossy"], &[&from, &to]);
+    let said = told(&["convert", "--schema", "3", "--lossy"], &[&from, &to]);
     assert!(said.ends_with("45 events in schema 3\n"), "{said}");
     let said = told(&["convert"], &[&from, &folder.path().join("b.txt")]);
     assert!(said.contains("name it *.json, *.jsonl or *.csv"), "{said}");
@@ -332,7 +380,10 @@ fn what_cannot_be_tracked_is_told_in_one_sentence() {
         (vec!["--no-alert", "jump,noise"], "invalid value 'noise'"),
         (vec!["--sink", file], "cannot write to the sink"),
         (vec!["--output", file], "name it *.json, *.jsonl or *.csv, or add --format"),
-        (vec!["--output", "x.json", "--schema", "3"], "schema 3 cannot say what is not known"),
+        (
+            vec!["--gpus", "--output", "x.json", "--schema", "3"],
+            "schema 3 cannot say what graphics processors do not tell",
+        ),
         (vec!["--dumps", file], "cannot write dumps to"),
         (vec!["--push", "nowhere"], "is no URL that events can be sent to"),
         (

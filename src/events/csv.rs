@@ -139,7 +139,7 @@ impl Rows {
         let (record, rewritten) = self.record();
         let event =
             record::parse(&record, options).map_err(|wrong| What::Record(Wrong::Invalid(wrong)))?;
-        Ok(ReadText { event, rewritten })
+        Ok(ReadText { event, schema: record::schema(&record), rewritten })
     }
 
     /// The row as a record, with types as its columns want them.

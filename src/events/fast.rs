@@ -124,8 +124,8 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     u64::deserialize(from).map(Some)
 }
 
-/// The event of a record, if it is an ordinary one; its session is empty where the record names none.
-pub(super) fn parse(record: &[u8], repeated: &mut Repeated) -> Option<TelemetryEvent> {
+/// The event of a record and its schema, if it is an ordinary one; its session is empty where the record names none.
+pub(super) fn parse(record: &[u8], repeated: &mut Repeated) -> Option<(TelemetryEvent, Schema)> {
     // Checked as a whole, which is faster than string by string.
     let record = std::str::from_utf8(record).ok()?;
     let ordinary: Ordinary<'_> = serde_json::from_str(record).ok()?;
@@ -168,5 +168,5 @@ pub(super) fn parse(record: &[u8], repeated: &mut Repeated) -> Option<TelemetryE
     } else if event.unknown_counter().is_some() {
         return None;
     }
-    event.check_beside_session().is_ok().then_some(event)
+    event.check_beside_session().is_ok().then_some((event, schema))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::bundle::{self, Bundle};
 use super::csv::Rows;
-use super::event::TelemetryEvent;
+use super::event::{Schema, TelemetryEvent};
 use super::fast::Repeated;
 use super::json::Records;
 use super::problem::{Problem, What};
@@ -73,6 +73,7 @@ pub struct Reader {
     claimed: bool,
     made_up: Option<Text>,
     rewritten: u64,
+    schema: Option<Schema>,
     /// The events of a bundle, which has no records that could be read one by one.
     bundled: Option<VecDeque<TelemetryEvent>>,
 }
@@ -141,6 +142,7 @@ pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader
         claimed: false,
         made_up: None,
         rewritten: 0,
+        schema: None,
         bundled: None,
     };
     let failed = |error: io::Error| cannot_read(path, &error);
@@ -189,6 +191,22 @@ impl Reader {
     /// than 64 bits, which became text, and half characters.
     pub fn rewritten(&self) -> u64 {
         self.rewritten
+    }
+
+    /// The newest schema of the records that were read so far. Records without a version count as schema 3.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("run.jsonl");
+    /// std::fs::write(&path, "{\"timestamp\": 1, \"memory_allocated\": 5}\n")?;
+    /// let mut events = runlore::events::read(&path)?;
+    /// assert_eq!(events.schema(), None);
+    /// events.next();
+    /// assert_eq!(events.schema(), Some(runlore::events::Schema::V3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schema(&self) -> Option<Schema> {
+        self.schema
     }
 
     /// What a manifest or an export says of sessions. An export is believed once all of its events were read.
@@ -267,7 +285,8 @@ impl Reader {
 
     /// Fills in what the record alone could not tell.
     fn complete(&mut self, read: Read, hint: Option<Text>) -> TelemetryEvent {
-        let Read { mut event, rewritten } = read;
+        let Read { mut event, schema, rewritten } = read;
+        self.schema = self.schema.max(Some(schema));
         self.rewritten += rewritten as u64;
         if event.session_id.is_empty() {
             let known = || self.options.records.default_session_id.as_deref().map(Text::from);
@@ -307,7 +326,8 @@ impl Current {
         let found = match &mut self.records {
             Kind::Done => return None,
             Kind::Bundled(events) => {
-                return events.pop_front().map(|event| Ok(Read { event, rewritten: 0 }));
+                let read = |event| Read { event, schema: Schema::V3, rewritten: 0 };
+                return events.pop_front().map(|event| Ok(read(event)));
             }
             Kind::Csv(rows) => {
                 let (line, read) = rows.next(options)?;

@@ -119,6 +119,11 @@ pub(super) fn parse(record: &Value, options: &Options) -> Result<TelemetryEvent,
     versioned(record, schema, Some(session), metadata)
 }
 
+/// The schema of a record that is an event. A record without a version is read as schema 3.
+pub(super) fn schema(record: &Value) -> Schema {
+    record.as_object().and_then(|record| schema_of(record).ok()).unwrap_or_default()
+}
+
 fn object(record: &Value) -> Result<&Map<String, Value>, Invalid> {
     record.as_object().ok_or_else(|| Invalid::new("", Reason::NotARecord))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::event::TelemetryEvent;
+use super::event::{Schema, TelemetryEvent};
 use super::fast::{self, Repeated};
 use super::invalid::Invalid;
 use super::mend::mend;
@@ -24,9 +24,11 @@ pub(crate) enum Wrong {
     Invalid(Invalid),
 }
 
-/// An event, and how many of its values had to be rewritten because they could not be held as they are.
+/// An event with the schema of its record, and how many of its values had to be rewritten because they could not be held as they
+/// are.
 pub(super) struct Read {
     pub(super) event: TelemetryEvent,
+    pub(super) schema: Schema,
     pub(super) rewritten: usize,
 }
 
@@ -70,8 +72,8 @@ pub(super) fn parse(
     options: &Options,
     repeated: &mut Repeated,
 ) -> Result<Read, Wrong> {
-    if let Some(event) = fast::parse(text, repeated) {
-        return Ok(Read { event, rewritten: 0 });
+    if let Some((event, schema)) = fast::parse(text, repeated) {
+        return Ok(Read { event, schema, rewritten: 0 });
     }
     let (value, mut rewritten) = value(text)?;
     let mut event = record::parse(&value, options).map_err(Wrong::Invalid)?;
@@ -81,7 +83,7 @@ pub(super) fn parse(
         event = record::parse(&value, options).map_err(Wrong::Invalid)?;
         rewritten = count;
     }
-    Ok(Read { event, rewritten })
+    Ok(Read { event, schema: record::schema(&value), rewritten })
 }
 
 /// Whether a whole number may have been made a float because 64 bits do not hold it.

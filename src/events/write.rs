@@ -1,12 +1,13 @@
 //! Events into files.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::csv::RowWriter;
 use super::event::{InTarget, Target, TelemetryEvent};
 use super::reader::Format;
+use crate::record::Id;
 use crate::{Error, ErrorKind, Result};
 
 /// Writes events in one of the formats, one at a time.
@@ -34,6 +35,60 @@ enum To<W: Write> {
     Json(W),
     Lines(W),
     Csv(Box<RowWriter<W>>),
+}
+
+/// Writes events to a file, in the format that its name tells: `.json`, `.jsonl` or `.csv`. Missing folders are created.
+///
+/// The file is complete or unchanged: a temporary file beside it takes its place at the end.
+///
+/// ```
+/// use runlore::events::{self, Schema, TelemetryEvent};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("artifacts/events.csv");
+/// let event = TelemetryEvent { session_id: "s".into(), ..TelemetryEvent::default() };
+/// events::save(&path, [&event], Schema::V4)?;
+///
+/// // Schema 3 cannot express unknown counters.
+/// assert!(events::save(&path, [&event], Schema::V3).is_err());
+/// assert_eq!(events::load(&path)?.sessions[0].events.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If the name tells no format, the file cannot be written, or the schema cannot express an event.
+pub fn save<'a>(
+    path: impl AsRef<Path>,
+    events: impl IntoIterator<Item = &'a TelemetryEvent>,
+    target: impl Into<Target>,
+) -> Result<()> {
+    let path = path.as_ref();
+    let format = Format::to_write(path)?;
+    let mut writer = Writer::new(Vec::new(), format, target)?;
+    for event in events {
+        writer.write(event)?;
+    }
+    let bytes = writer.finish()?;
+    replace(path, &bytes).map_err(|error| {
+        Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
+    })
+}
+
+/// Replaces the content of a file at once. Writes straight to what is no file, such as `/dev/stdout`.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    // A link stays one.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(path).is_ok_and(|facts| !facts.is_file() && !facts.is_dir()) {
+        return fs::write(path, content);
+    }
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    fs::create_dir_all(folder.unwrap_or(Path::new(".")))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // Threads may write to one file at the same time.
+    let part = path.with_file_name(format!(".{name}.{}.part", Id::new()));
+    let written = fs::write(&part, content).and_then(|()| fs::rename(&part, path));
+    written.inspect_err(|_| _ = fs::remove_file(&part))
 }
 
 impl<W: Write> std::fmt::Debug for Writer<W> {

@@ -109,8 +109,20 @@ impl Core {
         }
     }
 
+    /// Adds the first event. Later calls do nothing.
     pub(super) fn start(&mut self) {
-        self.add(0, Said::plain("start", Some(0), "Memory tracking started"));
+        if self.total_events == 0 {
+            self.add(0, Said::plain("start", Some(0), "Memory tracking started"));
+        }
+    }
+
+    /// Takes in the first reading of a device before it becomes a sample: `start` says what was read, and the first sample has a
+    /// change of 0 instead of an unknown one. Schema 2 and 3 need both.
+    pub(super) fn begin(&mut self, device: usize, read: &Result<Reading, String>) {
+        if let Ok(reading) = read {
+            self.devices[device].begin(reading);
+        }
+        self.start();
     }
 
     pub(super) fn stop(&mut self, status: SessionStatus) {

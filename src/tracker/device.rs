@@ -61,6 +61,17 @@ impl Device {
         self.facts.about.device_id
     }
 
+    /// Makes the first reading what the changes after it are counted from.
+    pub(super) fn begin(&mut self, reading: &Reading) {
+        if self.samples > 0 {
+            return;
+        }
+        let reading = reading.within(self.facts.about.supported);
+        self.total = reading.total;
+        self.last_allocated = reading.allocated;
+        self.last = Arc::new(reading);
+    }
+
     /// Takes in a reading that is the one before once more, and returns by how much memory has changed. Such a reading gives rise
     /// to no event but its own: no peak, no alert that was not told, and a collector that is as it was. None where it is another.
     pub(super) fn take_again(&mut self, reading: &Reading, now_ns: u64) -> Option<Option<i64>> {

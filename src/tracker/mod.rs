@@ -85,7 +85,7 @@ pub use recorder::FlightRecorder;
 pub use statistics::TrackerStatistics;
 pub use timeline::Timeline;
 
-use crate::events::{SessionStatus, SessionSummary, Target, TelemetryEvent, Writer};
+use crate::events::{self, SessionStatus, SessionSummary, Target, TelemetryEvent};
 use crate::record::redact::hidden;
 use crate::record::scrub;
 use crate::{Error, ErrorKind, Result};
@@ -127,6 +127,53 @@ pub struct Stopped {
     pub session: SessionSummary,
     /// What went wrong at the end: what a sink or an endpoint did not get.
     pub problem: Option<Error>,
+    shared: Arc<Shared>,
+}
+
+impl Stopped {
+    /// The last events, oldest first; the last one is `stop`.
+    ///
+    /// ```
+    /// let stopped = runlore::tracker::Tracker::builder().start()?.stop();
+    /// assert_eq!(stopped.events().last().unwrap().event_type, "stop");
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn events(&self) -> Vec<TelemetryEvent> {
+        self.shared.events()
+    }
+
+    /// The memory of the first device over time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let stopped = runlore::tracker::Tracker::builder().start()?.stop();
+    /// assert_eq!(stopped.timeline(Duration::from_secs(60)).timestamps.len(), 1);
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn timeline(&self, interval: Duration) -> Timeline {
+        self.shared.timeline(interval)
+    }
+
+    /// Writes the last events to a file, as [`events::save`](crate::events::save) does.
+    ///
+    /// ```
+    /// use runlore::events::Schema;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("events.json");
+    /// let stopped = runlore::tracker::Tracker::builder().start()?.stop();
+    /// stopped.export(&path, Schema::V3)?;
+    /// assert_eq!(runlore::events::load(&path)?.sessions[0].events.len(), stopped.events().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written, or the schema cannot express an event. The file is then as it was.
+    pub fn export(&self, path: impl AsRef<Path>, target: impl Into<Target>) -> Result<()> {
+        events::save(path, &self.events(), target)
+    }
 }
 
 impl Tracker {
@@ -275,7 +322,7 @@ impl Tracker {
 
     /// The last events, oldest first.
     pub fn events(&self) -> Vec<TelemetryEvent> {
-        self.shared.look().map(|core| core.events()).unwrap_or_default()
+        self.shared.events()
     }
 
     /// What was seen so far, of the first device.
@@ -293,11 +340,7 @@ impl Tracker {
 
     /// The first device over time, as far as events are still there.
     pub fn timeline(&self, interval: Duration) -> Timeline {
-        let mut events = self.events();
-        if let Some(device) = events.first().map(|event| event.device_id) {
-            events.retain(|event| event.device_id == device);
-        }
-        Timeline::of(&events, interval)
+        self.shared.timeline(interval)
     }
 
     /// The session.
@@ -306,24 +349,20 @@ impl Tracker {
         session.unwrap_or_else(|| self.shared.begun.session.clone())
     }
 
-    /// Writes the last events to a file, in the format that its name tells: `.json`, `.jsonl` or `.csv`.
+    /// Writes the last events to a file, as [`events::save`](crate::events::save) does. [`Stopped::export`] has the end too.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be written, or the schema cannot say what an event says.
+    /// If the file cannot be written, or the schema cannot express an event. The file is then as it was.
     pub fn export(&self, path: impl AsRef<Path>, target: impl Into<Target>) -> Result<()> {
-        let mut writer = Writer::create(path, target)?;
-        for event in self.events() {
-            writer.write(&event)?;
-        }
-        writer.finish()?;
-        Ok(())
+        events::save(path, &self.events(), target)
     }
 
     /// Ends it: what is left is written, and the session is completed.
     pub fn stop(mut self) -> Stopped {
         let problem = self.end(SessionStatus::Completed).err();
-        Stopped { statistics: self.statistics(), session: self.session(), problem }
+        let shared = Arc::clone(&self.shared);
+        Stopped { statistics: self.statistics(), session: self.session(), problem, shared }
     }
 
     /// Changes what is known, unless this is a forked child: the tracker is its parent's.

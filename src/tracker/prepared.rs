@@ -10,7 +10,7 @@ use super::file::Opened;
 use super::outgoing::{Outgoing, Outlet, Sink};
 use super::recorder::FlightRecorder;
 use super::rest::Rest;
-use super::shared::{Shared, Wish};
+use super::shared::{PATIENCE, Shared};
 use super::thread::{Cleanup, OnAlert, Sampler};
 use crate::context::Watch;
 use crate::events::SessionStatus;
@@ -76,11 +76,11 @@ impl Parts {
             self.outlets.push(Box::new(output.begin()?));
         }
         let has_recorder = self.recorder.is_some();
-        self.core.start();
         // Whoever tells of a failed allocation unparks the thread.
         let rest = if has_recorder { Rest::parking() } else { Rest::new(self.interval) };
         let outgoing = Outgoing::new(self.sink, self.outlets);
         let shared = Arc::new(Shared::new(self.core, rest, outgoing));
+        let (begun, has_begun) = mpsc::sync_channel(1);
         let sampler = Sampler {
             shared: Arc::clone(&shared),
             interval: self.interval,
@@ -94,16 +94,16 @@ impl Parts {
             failure_dumped: None,
             unfinished: Vec::new(),
             tasks: Vec::new(),
+            begun: Some(begun),
         };
         let (ended, has_ended) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("runlore-tracker".to_owned());
         thread.spawn(move || _ = ended.send(sampler.run())).map_err(|error| {
             Error::new(ErrorKind::Pipeline, "cannot start the tracker's thread").with_source(error)
         })?;
-        if has_recorder {
-            // From here on a failure is seen.
-            shared.ask(Wish::Sample);
-        }
+        // A collector that hangs must not hold up the program: `start` then has no counters.
+        _ = has_begun.recv_timeout(PATIENCE);
+        shared.lock().start();
         Ok(Tracker { shared, has_ended: Mutex::new(Some(has_ended)) })
     }
 }

@@ -8,11 +8,12 @@ use super::core::Core;
 use super::outgoing::Outgoing;
 use super::rest::Rest;
 use super::statistics::TrackerStatistics;
-use crate::events::SessionSummary;
+use super::timeline::Timeline;
+use crate::events::{SessionSummary, TelemetryEvent};
 use crate::this_process;
 
 /// How long somebody waits for a round that was asked for: a collector may hang.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -82,6 +83,20 @@ impl Shared {
             Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
             Ok(guard) => Some(guard),
         }
+    }
+
+    /// The last events, oldest first.
+    pub(super) fn events(&self) -> Vec<TelemetryEvent> {
+        self.look().map(|core| core.events()).unwrap_or_default()
+    }
+
+    /// The first device over time.
+    pub(super) fn timeline(&self, interval: Duration) -> Timeline {
+        let mut events = self.events();
+        if let Some(device) = events.first().map(|event| event.device_id) {
+            events.retain(|event| event.device_id == device);
+        }
+        Timeline::of(&events, interval)
     }
 
     pub(super) fn has_outgoing(&self) -> bool {

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, json};
@@ -45,6 +46,8 @@ pub(super) struct Sampler {
     /// Dumps that are to be finished once nobody waits for them.
     pub(super) unfinished: Vec<PathBuf>,
     pub(super) tasks: Vec<Id>,
+    /// Dropped after the first sample, which is what `Prepared::start` waits for.
+    pub(super) begun: Option<SyncSender<()>>,
 }
 
 impl Sampler {
@@ -61,6 +64,7 @@ impl Sampler {
             let now = clock::monotonic_ns();
             if now >= next || wants_sample {
                 self.sample();
+                self.begun = None;
                 if now >= next {
                     next = self.after(next, now);
                 }
@@ -128,6 +132,7 @@ impl Sampler {
             let take_in = |read: &Result<Reading, String>| {
                 let mut core = self.shared.lock();
                 core.set_tasks(&self.tasks);
+                core.begin(device, read);
                 core.sample(device, read);
             };
             // Without the lock: it may take long. What was read stays where it is, for a copy costs more than most of what follows.

@@ -19,9 +19,9 @@ use crate::units::counted;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  runlore events convert run.json run.csv --schema 4
+  runlore events convert run.json run.csv
   runlore events convert --schema 4 old.jsonl.gz new.jsonl
-  runlore events convert --lossy run-v4.json run-v3.json
+  runlore events convert --schema 3 --lossy run-v4.json run-v3.json
 
 The format is chosen by the name of OUT. Records that cannot be converted are told and left out; OUT appears when it is whole.
 Exit codes: 0 everything was converted, 1 something was not.")]
@@ -34,9 +34,9 @@ pub(crate) struct Args {
     #[arg(value_name = "OUT")]
     to: PathBuf,
 
-    /// The schema to write: 2, 3 or 4
-    #[arg(long, value_name = "N", default_value = "3", value_parser = schema)]
-    schema: Schema,
+    /// The schema to write: 2, 3 or 4 [default: the newest that IN has]
+    #[arg(long, value_name = "N", value_parser = schema)]
+    schema: Option<Schema>,
 
     /// Stop at the first record that is wrong, and write nothing
     #[arg(long)]
@@ -62,7 +62,11 @@ pub(crate) fn run(args: &Args) -> Done {
             "cannot write {to}: name it *.json, *.jsonl or *.csv, which is how its format is chosen"
         )));
     };
-    let mut target = Target::from(args.schema);
+    let schema = match args.schema {
+        Some(schema) => schema,
+        None => args.reading.newest_schema(&args.from)?,
+    };
+    let mut target = Target::from(schema);
     target.lossy = args.lossy;
     // Under another name until it is whole: OUT may be IN, and a half file must not look like one.
     let part = Part::beside(&args.to)?;
@@ -120,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Done {
         0 => String::new(),
         _ => format!(", {} left out", counted(left_out, "record", "records")),
     };
-    writeln!(out, "{}: {events} in schema {}{missing}", printable(&to), args.schema.number())?;
+    writeln!(out, "{}: {events} in schema {}{missing}", printable(&to), schema.number())?;
     out.flush()?;
     Ok(if left_out == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use runlore::events::{Format, Problem, ReadOptions, Reader, TelemetryEvent, read_with};
+use runlore::events::{Format, Problem, ReadOptions, Reader, Schema, TelemetryEvent, read_with};
 
 use crate::failure::{Failure, say};
 use crate::progress::Progress;
@@ -51,6 +51,13 @@ impl Reading {
         options.events_key.clone_from(&self.events_key);
         options.format = self.format.map(Format::from);
         options
+    }
+
+    /// The newest schema of a file's records.
+    pub(super) fn newest_schema(&self, path: &Path) -> Result<Schema, Failure> {
+        let mut reader = read_with(path, &self.options())?;
+        while reader.schema() != Some(Schema::V4) && reader.next().is_some() {}
+        Ok(reader.schema().unwrap_or_default())
     }
 
     /// Hands over all events and problems of a file, until one of them is refused; returns the reader, which then knows

@@ -259,10 +259,10 @@ impl Args {
                     "cannot write {path}: name it *.json, *.jsonl or *.csv, or add --format"
                 )));
             }
-            if self.schema != Schema::V4 && !self.lossy {
+            if self.gpus && self.schema != Schema::V4 && !self.lossy {
                 return Err(Failure::new(format!(
-                    "schema {} cannot say what is not known, such as all before the first sample: add --lossy to write 0 \
-                     there, or use --schema 4",
+                    "schema {} cannot say what graphics processors do not tell, such as what is reserved: add --lossy to \
+                     write 0 there, or use --schema 4",
                     self.schema.number()
                 )));
             }
