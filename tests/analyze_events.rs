@@ -198,6 +198,30 @@ fn sessions_of_one_rank_are_not_mixed() {
 }
 
 #[test]
+fn jobs_and_hosts_with_the_same_rank_are_not_mixed() {
+    // Each of them holds what it holds; one after the other they would look like a leak.
+    let runs = |name: fn(&mut TelemetryEvent, u64)| -> Vec<TelemetryEvent> {
+        let one = |number: u64| {
+            let mut events = allocated([1000 + number * 500; 30]);
+            for event in &mut events {
+                name(event, number);
+                event.timestamp_ns += number * 30 * SECOND;
+            }
+            events
+        };
+        (0..8).flat_map(one).collect()
+    };
+    let by_job = runs(|event, number| event.job_id = Some(format!("job-{number}").into()));
+    let by_host = runs(|event, number| event.host = format!("node-{number}").into());
+    for events in [by_job, by_host] {
+        let report = analyzed(events);
+        assert_eq!(kinds(&report), []);
+        assert_eq!(report.series.len(), 8);
+        assert!(report.series.iter().all(|series| series.samples == 30), "{:?}", report.series);
+    }
+}
+
+#[test]
 fn a_world_of_any_size_is_no_trouble() {
     let mut events = allocated([100; 5]);
     for (at, event) in events.iter_mut().enumerate() {

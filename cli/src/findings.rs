@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
-use runlore::analyze::{FailOn, Finding, Severity, Thresholds};
+use runlore::analyze::{FailOn, Finding, Place, Severity, Thresholds};
 use runlore::query::text::printable;
 use serde_json::Value;
 
@@ -173,9 +173,11 @@ pub(crate) fn paint(severity: Severity) -> Style {
 }
 
 pub(crate) fn write(out: &mut (impl Write + ?Sized), findings: &[Finding]) -> io::Result<()> {
+    let names_jobs = Place::are_of_several_jobs(findings.iter().map(|finding| &finding.place));
     for finding in findings {
         let style = paint(finding.severity);
-        let place = match finding.place.to_string() {
+        let place = &finding.place;
+        let place = match if names_jobs { format!("{place:#}") } else { place.to_string() } {
             place if place.is_empty() => place,
             place => format!("  {}", printable(&place)),
         };

@@ -155,10 +155,30 @@ impl Finding {
     }
 }
 
-/// The place in words: `rank 2, device 0 of node7`; empty where nothing is known.
+impl Place {
+    /// Whether places are of several jobs, so that `{:#}` is needed to tell them apart.
+    ///
+    /// ```
+    /// use runlore::analyze::Place;
+    ///
+    /// let place = |job: &str| Place { job_id: Some(job.to_owned()), rank: Some(0), ..Place::default() };
+    /// let places = [place("train-7"), place("train-8")];
+    /// assert!(Place::are_of_several_jobs(&places));
+    /// assert_eq!(format!("{}", places[0]), "rank 0");
+    /// assert_eq!(format!("{:#}", places[0]), "job train-7, rank 0");
+    /// ```
+    pub fn are_of_several_jobs<'a>(places: impl IntoIterator<Item = &'a Self>) -> bool {
+        let mut jobs = places.into_iter().map(|place| &place.job_id);
+        jobs.next().is_some_and(|first| jobs.any(|job| job != first))
+    }
+}
+
+/// The place in words: `rank 2, device 0 of node7`; empty where nothing is known. `{:#}` names the job too.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
+        let job = self.job_id.as_ref().filter(|_| f.alternate());
+        parts.extend(job.map(|job| format!("job {job}")));
         parts.extend(self.activity_id.as_ref().map(|name| format!("activity {name}")));
         parts.extend(self.task_id.as_ref().map(|id| format!("task {id}")));
         parts.extend(self.rank.map(|rank| format!("rank {rank}")));

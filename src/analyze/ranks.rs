@@ -73,7 +73,7 @@ pub enum Confidence {
     High,
 }
 
-/// The series of one rank that count, all of one session.
+/// The series of one rank that count, all of one session on one host.
 struct Rank<'a> {
     number: u64,
     offset: i64,
@@ -141,7 +141,7 @@ pub(super) fn compare(
     Some((cross, findings))
 }
 
-/// The ranks with samples. Of a rank that was started again, only the last session goes with those of the others.
+/// The ranks with samples. Of a rank that was started again, or is there on several hosts, only the last one is compared.
 fn ranks<'a>(series: &[&'a Series], notes: &mut Vec<String>) -> Vec<Rank<'a>> {
     let mut all: BTreeMap<u64, Vec<&Series>> = BTreeMap::new();
     for one in series.iter().filter(|one| !one.samples.is_empty()) {
@@ -151,12 +151,14 @@ fn ranks<'a>(series: &[&'a Series], notes: &mut Vec<String>) -> Vec<Rank<'a>> {
     for (number, mut series) in all {
         let begin = |one: &&Series| one.window().map(|window| window.start_ns);
         let last = series.iter().copied().max_by_key(begin);
-        let session = last.and_then(|one| one.place.session_id.as_deref());
+        let origin = |one: &Series| (one.place.session_id.clone(), one.place.host.clone());
+        let last = last.map(origin);
         let before = series.len();
-        series.retain(|one| one.place.session_id.as_deref() == session);
+        series.retain(|one| Some(origin(one)) == last);
         if series.len() < before {
-            notes
-                .push(format!("rank {number} has several sessions, of which the last is compared"));
+            notes.push(format!(
+                "rank {number} has several sessions or hosts, of which the last is compared"
+            ));
         }
         ranks.push(Rank { number, offset: 0, series });
     }

@@ -1,4 +1,4 @@
-//! Events as series of samples, one for each device of each rank: what is analysed, and what is drawn.
+//! Events as series of samples: what is analysed, and what is drawn. Each job, session, host, rank and device has a series of its own.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::finding::{Place, Severity, Window};
 use super::gauge::{self, Gauge, GaugeSeries};
-use crate::events::TelemetryEvent;
+use crate::events::{TelemetryEvent, Text};
 
 /// What a collector counted at one moment. What it did not know is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -61,7 +61,7 @@ pub enum MarkKind {
     Degraded,
 }
 
-/// The samples of one device of one rank in one session, in the order of time.
+/// The samples of one device of one rank, of one job and session on one host, in the order of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Series {
@@ -147,7 +147,7 @@ pub struct Timelines {
 }
 
 impl Timelines {
-    /// The series, by job, rank, device and session.
+    /// The series, sorted by job, rank, device, session and host.
     pub fn series(&self) -> &[Series] {
         &self.series
     }
@@ -163,14 +163,14 @@ impl FromIterator<TelemetryEvent> for Timelines {
     }
 }
 
-/// Whose samples belong together. A job that was started again is another session.
-type Key = (Option<String>, u64, i64, String);
+/// Which samples of a session belong together. A file without session ids may have several jobs and hosts in one session.
+type Key = (u64, i64, Option<Text>, Text);
 
 /// Collects events into [`Timelines`], in any order, from any number of files. Of a sample its numbers are kept: less than
 /// a hundred bytes.
 #[derive(Debug, Default)]
 pub struct Collector {
-    series: HashMap<String, BTreeMap<(u64, i64), Series>>,
+    series: HashMap<String, BTreeMap<Key, Series>>,
 }
 
 impl Collector {
@@ -180,7 +180,8 @@ impl Collector {
             Some(session) => session,
             None => self.series.entry(event.session_id.to_string()).or_default(),
         };
-        let series = session.entry((event.rank, event.device_id)).or_insert_with(|| Series {
+        let key = (event.rank, event.device_id, event.job_id.clone(), event.host.clone());
+        let series = session.entry(key).or_insert_with(|| Series {
             place: Place {
                 job_id: event.job_id.clone().map(String::from),
                 session_id: Some(event.session_id.to_string()),
@@ -219,10 +220,9 @@ impl Collector {
         for one in &mut series {
             one.put_in_order();
         }
-        series.sort_by_cached_key(|one| -> Key {
-            let Place { job_id, session_id, rank, device_id, .. } = one.place.clone();
-            let (rank, device_id) = (rank.unwrap_or_default(), device_id.unwrap_or_default());
-            (job_id, rank, device_id, session_id.unwrap_or_default())
+        series.sort_by_cached_key(|one| {
+            let Place { job_id, session_id, host, rank, device_id, .. } = one.place.clone();
+            (job_id, rank, device_id, session_id, host)
         });
         Timelines { series }
     }

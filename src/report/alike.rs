@@ -24,10 +24,11 @@ pub(super) struct Found {
 }
 
 /// Whose something is.
-type Whose = (Option<u64>, Option<i64>, Option<String>, Option<String>);
+type Whose = (Option<u64>, Option<i64>, [Option<String>; 3]);
 
 fn whose(place: &Place) -> Whose {
-    (place.rank, place.device_id, place.session_id.clone(), place.job_id.clone())
+    let Place { session_id, job_id, host, .. } = place.clone();
+    (place.rank, place.device_id, [session_id, job_id, host])
 }
 
 /// Some that are alike.

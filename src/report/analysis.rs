@@ -7,7 +7,7 @@ use super::html::{facts, figure, numbers, page, table};
 use super::picture::Picture;
 use super::svg::Markup;
 use super::timeline;
-use crate::analyze::{CrossRank, EventReport, Finding, SeriesSummary, Timelines};
+use crate::analyze::{CrossRank, EventReport, Finding, Place, SeriesSummary, Timelines};
 use crate::query::text::{human_bytes, human_duration, rounded, thousands};
 
 /// How many devices have a line of their own.
@@ -72,7 +72,9 @@ impl EventReport {
             return;
         }
         to.element("h2", &[("id", &"devices")], "Devices");
-        let rows: Vec<Vec<String>> = self.series.iter().take(DEVICES).map(device).collect();
+        let names_jobs = Place::are_of_several_jobs(self.series.iter().map(|one| &one.place));
+        let row = |series: &SeriesSummary| device(series, names_jobs);
+        let rows: Vec<Vec<String>> = self.series.iter().take(DEVICES).map(row).collect();
         let headings = [
             "where",
             ">samples",
@@ -135,7 +137,7 @@ fn marks(to: &mut Markup, picture: &Picture, which: impl Iterator<Item = usize>)
     to.close("ol");
 }
 
-fn device(series: &SeriesSummary) -> Vec<String> {
+fn device(series: &SeriesSummary, names_jobs: bool) -> Vec<String> {
     let size = |size: Option<u64>| size.map(human_bytes).unwrap_or_default();
     let growth = series.slope_bytes_per_sec.filter(|slope| slope.abs() >= 1.0).map(|slope| {
         let sign = if slope < 0.0 { "-" } else { "+" };
@@ -143,7 +145,7 @@ fn device(series: &SeriesSummary) -> Vec<String> {
     });
     let mean = series.mean_utilization_ratio;
     vec![
-        series.place.to_string(),
+        if names_jobs { format!("{:#}", series.place) } else { series.place.to_string() },
         thousands(series.samples),
         size(series.peak_allocated_bytes),
         size(series.peak_reserved_bytes),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::axis;
 use super::html::table;
 use super::svg::Markup;
-use crate::analyze::{Finding, Kind, Severity};
+use crate::analyze::{Finding, Kind, Place, Severity};
 use crate::query::text::{human_duration, thousands};
 
 /// How many of those that are not critical are shown at once, and of the critical ones.
@@ -39,6 +39,11 @@ pub(super) fn write(
     start_ns: Option<u64>,
     numbers: &[Option<usize>],
 ) {
+    let names_jobs = Place::are_of_several_jobs(findings.iter().map(|finding| &finding.place));
+    let place = |finding: &Finding| match names_jobs {
+        true => format!("{:#}", finding.place),
+        false => finding.place.to_string(),
+    };
     let numbers = numbers.iter().copied().chain(std::iter::repeat(None));
     let mut all: Vec<Numbered<'_>> = findings.iter().zip(numbers).collect();
     all.sort_by_key(|(finding, _)| finding.kind != Kind::FirstCause);
@@ -57,36 +62,46 @@ pub(super) fn write(
             }
             is_shown
         });
-    list(to, &shown, start_ns);
+    list(to, &shown, start_ns, &place);
     if more.is_empty() {
         return;
     }
     to.raw("<details class=\"more\">");
     to.element("summary", &[], format!("{} more, of these kinds or milder", more.len()));
     match more.len() {
-        0..=IN_FULL => list(to, &more, start_ns),
-        _ => lines(to, &more, start_ns),
+        0..=IN_FULL => list(to, &more, start_ns, &place),
+        _ => lines(to, &more, start_ns, &place),
     }
     to.raw("</details>");
 }
 
-fn list(to: &mut Markup, findings: &[Numbered<'_>], start_ns: Option<u64>) {
+fn list(
+    to: &mut Markup,
+    findings: &[Numbered<'_>],
+    start_ns: Option<u64>,
+    place: &dyn Fn(&Finding) -> String,
+) {
     to.open("ol", &[("class", &"findings")]);
     for (finding, number) in findings {
-        one(to, finding, start_ns, *number);
+        one(to, finding, &place(finding), start_ns, *number);
     }
     to.close("ol");
 }
 
 /// A line each, where there are too many to tell all of each.
-fn lines(to: &mut Markup, findings: &[Numbered<'_>], start_ns: Option<u64>) {
+fn lines(
+    to: &mut Markup,
+    findings: &[Numbered<'_>],
+    start_ns: Option<u64>,
+    place: &dyn Fn(&Finding) -> String,
+) {
     let row = |(finding, _): &Numbered<'_>| {
         let since = finding.place.window.zip(start_ns);
         let since = since.map(|(window, start)| window.start_ns.saturating_sub(start));
         vec![
             finding.kind.as_str().replace('_', " "),
             finding.severity.to_string(),
-            finding.place.to_string(),
+            place(finding),
             since.map(axis::elapsed).unwrap_or_default(),
             finding.what.clone(),
         ]
@@ -100,7 +115,13 @@ fn lines(to: &mut Markup, findings: &[Numbered<'_>], start_ns: Option<u64>) {
     }
 }
 
-fn one(to: &mut Markup, finding: &Finding, start_ns: Option<u64>, number: Option<usize>) {
+fn one(
+    to: &mut Markup,
+    finding: &Finding,
+    place: &str,
+    start_ns: Option<u64>,
+    number: Option<usize>,
+) {
     let level = finding.severity.as_str();
     let name = finding.kind.as_str().replace('_', " ");
     to.open("li", &[("class", &level)]);
@@ -112,7 +133,6 @@ fn one(to: &mut Markup, finding: &Finding, start_ns: Option<u64>, number: Option
     to.element("span", &[("class", &format!("level {level}"))], level);
     to.raw(" ");
     to.element("strong", &[], name);
-    let place = finding.place.to_string();
     if !place.is_empty() {
         to.element("span", &[("class", &"quiet")], format!(" · {place}"));
     }

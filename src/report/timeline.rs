@@ -122,6 +122,7 @@ fn is_of(place: &Place, series: &Series) -> bool {
     key(place) == key(&series.place)
         && place.session_id == series.place.session_id
         && place.job_id == series.place.job_id
+        && place.host == series.place.host
 }
 
 /// The panels, and where what is.
@@ -238,6 +239,8 @@ struct Clock {
     start_ns: u64,
     length_ns: u64,
     offsets: BTreeMap<(Option<String>, u64), i64>,
+    /// Whether there are several jobs, which series are then named by.
+    names_jobs: bool,
 }
 
 impl Clock {
@@ -248,7 +251,9 @@ impl Clock {
                 offsets.insert((job.job_id.clone(), rank), offset);
             }
         }
-        let mut clock = Self { start_ns: 0, length_ns: 0, offsets };
+        let places = timelines.series().iter().map(|series| &series.place);
+        let names_jobs = Place::are_of_several_jobs(places);
+        let mut clock = Self { start_ns: 0, length_ns: 0, offsets, names_jobs };
         let windows = timelines.series().iter().filter_map(|series| {
             // What collectors told may come before the first sample and after the last.
             let marks = series.marks.iter().map(|mark| mark.timestamp_ns);
@@ -262,6 +267,11 @@ impl Clock {
         clock.start_ns = start;
         clock.length_ns = end - start;
         clock
+    }
+
+    /// A series in words.
+    fn name(&self, series: &Series) -> String {
+        if self.names_jobs { format!("{:#}", series.place) } else { series.place.to_string() }
     }
 
     fn is_aligned(&self) -> bool {
@@ -295,10 +305,13 @@ impl Clock {
             panel.lines.into_iter().partition(|line| line.name == COUNTERS[0].0);
         // Where nobody counts allocations, what is resident stands for both.
         own.dedup_by(|one, other| one.points == other.points);
-        let of_rank = match series.place.rank {
+        let mut of_rank = match series.place.rank {
             Some(rank) if series.world_size > 1 => format!(", rank {rank}"),
             _ => String::new(),
         };
+        if let Some(job) = series.place.job_id.as_ref().filter(|_| self.names_jobs) {
+            of_rank += &format!(", job {job}");
+        }
         let host = series.place.host.as_deref().unwrap_or_default();
         let total = series.samples.iter().filter_map(|sample| sample.total).max();
         let of = total.map_or_else(String::new, |total| format!(", {} in all", human_bytes(total)));
@@ -334,7 +347,7 @@ impl Clock {
         let of = total.map_or_else(String::new, |total| format!(", {} in all", human_bytes(total)));
         let suspicion = if suspects.includes(series) { BEGAN_HERE } else { "" };
         Panel {
-            title: format!("{}{of}{suspicion}", series.place),
+            title: format!("{}{of}{suspicion}", self.name(series)),
             unit: Unit::Bytes,
             lines,
             // A limit far above would press the curves flat.
@@ -345,7 +358,7 @@ impl Clock {
     /// One counter of all devices.
     fn panel_of_all(&self, all: &[&Series], (name, of): Counter, suspects: &Suspects<'_>) -> Panel {
         let lines = all.iter().filter_map(|series| {
-            let line = self.line(series, series.place.to_string(), of)?;
+            let line = self.line(series, self.name(series), of)?;
             Some(Line { is_suspect: suspects.includes(series), ..line })
         });
         Panel {

@@ -163,8 +163,9 @@ fn write_text(out: &mut dyn Write, report: &EventReport) -> io::Result<()> {
     findings::write(out, &report.findings)?;
     if !report.series.is_empty() {
         writeln!(out)?;
-        let rows: Vec<Vec<Cell>> = report.series.iter().map(row).collect();
-        let headings = [
+        let names_jobs = Place::are_of_several_jobs(report.series.iter().map(|one| &one.place));
+        let mut rows: Vec<Vec<Cell>> = report.series.iter().map(row).collect();
+        let mut headings = vec![
             "RANK",
             "DEVICE",
             "HOST",
@@ -177,6 +178,12 @@ fn write_text(out: &mut dyn Write, report: &EventReport) -> io::Result<()> {
             ">GROWS",
             ">ALERTS",
         ];
+        if names_jobs {
+            headings.insert(0, "JOB");
+            for (row, series) in rows.iter_mut().zip(&report.series) {
+                row.insert(0, Cell::new(series.place.job_id.as_deref().unwrap_or_default()));
+            }
+        }
         table::write(&mut &mut *out, &headings, &rows)?;
     }
     for cross in &report.cross_rank {
