@@ -221,6 +221,56 @@ fn jobs_and_hosts_with_the_same_rank_are_not_mixed() {
     }
 }
 
+/// The samples of a rank of three, of a job that has a sample a second.
+fn rank(rank: u64, values: impl IntoIterator<Item = u64>) -> Vec<TelemetryEvent> {
+    let mut events = allocated(values);
+    for event in &mut events {
+        (event.rank, event.world_size) = (rank, 3);
+    }
+    events
+}
+
+#[test]
+fn the_first_cause_is_where_the_jump_is() {
+    // Rank 0 rises slowly from the start and jumps last, rank 1 jumps first, rank 2 rises and never jumps.
+    let jump = |at: u64, when: u64| if at >= when { 3000 } else { 0 };
+    let events = [
+        rank(0, (0..60).map(|at| 2000 + at * 5 + jump(at, 45))),
+        rank(1, (0..60).map(|at| 2000 + jump(at, 30))),
+        rank(2, (0..60).map(|at| 2000 + at * 10)),
+    ];
+    let report = analyzed(events.concat());
+    let suspects: Vec<(u64, u64, u64)> = report.cross_rank[0]
+        .first_cause_suspects
+        .iter()
+        .map(|it| {
+            let second = it.first_spike_timestamp_ns / SECOND - 1_700_000_000;
+            (it.rank, second, it.peak_delta_bytes / MIB)
+        })
+        .collect();
+    assert_eq!(suspects, [(1, 30, 3000), (0, 45, 3005)]);
+    let found = the(&report, Kind::FirstCause);
+    assert_eq!((found.place.rank, found.severity), (Some(1), Severity::Warning));
+    let window = found.place.window.unwrap();
+    assert_eq!(window.start_ns / SECOND, 1_700_000_030);
+}
+
+#[test]
+fn a_jump_may_take_several_samples() {
+    // Both climb by 1 GiB in three samples, after and before they rise by a little.
+    let climb = |at: u64, when: u64| (at.max(when - 1) - (when - 1)).min(3) * 1000;
+    let events = [
+        rank(0, (0..40).map(|at| 2000 + at + climb(at, 20))),
+        rank(1, (0..40).map(|at| 2000 + at + climb(at, 25))),
+        rank(2, [2000; 40]),
+    ];
+    let report = analyzed(events.concat());
+    let first = &report.cross_rank[0].first_cause_suspects[0];
+    assert_eq!((first.rank, first.spike_window_samples), (0, 3));
+    assert_eq!(first.first_spike_timestamp_ns / SECOND, 1_700_000_020);
+    assert_eq!(first.peak_delta_bytes / MIB, 3003);
+}
+
 #[test]
 fn a_world_of_any_size_is_no_trouble() {
     let mut events = allocated([100; 5]);

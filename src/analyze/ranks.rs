@@ -14,6 +14,10 @@ use super::thresholds::Thresholds;
 /// Up to how many ranks those that are missing are listed: a number in a file may be anything.
 const MOST_RANKS: u64 = 65_536;
 
+/// A jump takes this many samples at most, or one in `JUMP_SHARE` of them where that is more.
+const JUMP_SAMPLES: usize = 3;
+const JUMP_SHARE: usize = 20;
+
 /// The ranks of a job on one clock.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -47,7 +51,7 @@ pub struct Suspect {
     pub rank: u64,
     /// Its device that grew.
     pub device_id: i64,
-    /// When it began to grow, on its own clock.
+    /// When it jumped, on its own clock.
     pub first_spike_timestamp_ns: u64,
     /// The same on the shared clock.
     pub aligned_first_spike_timestamp_ns: u64,
@@ -191,7 +195,7 @@ fn align(ranks: &mut [Rank<'_>], interval: u64, notes: &mut Vec<String>) {
     }
 }
 
-/// A run of samples that grow, by enough to matter.
+/// The first jump of a rank: growth by enough to matter within a few samples that rise without a break.
 fn first_growth(rank: &Rank<'_>, thresholds: &Thresholds) -> Option<Onset> {
     let of_series = |series: &&Series| {
         let told: Vec<(u64, u64)> = series
@@ -207,29 +211,44 @@ fn first_growth(rank: &Rank<'_>, thresholds: &Thresholds) -> Option<Onset> {
             .collect();
         let most = told.iter().map(|(_, used)| *used).max()? as f64;
         let enough = (most * thresholds.onset_ratio).max(thresholds.min_bytes as f64);
-        let mut begin = 0;
-        for at in 1..=told.len() {
-            if at < told.len() && told[at].1 > told[at - 1].1 {
-                continue;
-            }
-            let growth = told[at - 1].1 - told[begin].1;
-            if growth as f64 >= enough && at - 1 > begin {
-                let at_ns = told[begin + 1].0;
-                return Some(Onset {
-                    rank: rank.number,
-                    device: series.place.device_id.unwrap_or_default(),
-                    at_ns,
-                    end_ns: told[at - 1].0,
-                    aligned_ns: at_ns.saturating_add_signed(rank.offset.saturating_neg()),
-                    growth,
-                    samples: at - 1 - begin,
-                });
-            }
-            begin = at;
-        }
-        None
+        let values: Vec<u64> = told.iter().map(|(_, used)| *used).collect();
+        let (first, last) = first_jump(&values, enough)?;
+        let at_ns = told[first].0;
+        Some(Onset {
+            rank: rank.number,
+            device: series.place.device_id.unwrap_or_default(),
+            at_ns,
+            end_ns: told[last].0,
+            aligned_ns: at_ns.saturating_add_signed(rank.offset.saturating_neg()),
+            growth: values[last] - values[first - 1],
+            samples: last + 1 - first,
+        })
     };
     rank.series.iter().filter_map(of_series).min_by_key(|onset| onset.aligned_ns)
+}
+
+/// The first and the last sample of the first jump. A slow rise before or after the jump is not part of it.
+fn first_jump(values: &[u64], enough: f64) -> Option<(usize, usize)> {
+    let most = (values.len() / JUMP_SHARE).max(JUMP_SAMPLES);
+    let step = |at: usize| values[at].saturating_sub(values[at - 1]);
+    // The sample before the rise.
+    let mut begin = 0;
+    for at in 1..values.len() {
+        if step(at) == 0 {
+            begin = at;
+            continue;
+        }
+        let from = begin.max(at.saturating_sub(most));
+        if ((values[at] - values[from]) as f64) < enough {
+            continue;
+        }
+        let largest = (from + 1..=at).map(step).max().unwrap_or(0);
+        let is_part = |at: &usize| step(*at) > largest / 2;
+        let first = (from + 1..=at).find(is_part)?;
+        let last = (at..values.len()).take_while(is_part).last().unwrap_or(at);
+        return Some((first, last));
+    }
+    None
 }
 
 fn suspects(
