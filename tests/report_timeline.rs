@@ -328,3 +328,26 @@ fn marks_are_in_their_panels_and_flags_apart() {
     let heads = told.iter().filter(|line| line.as_str().unwrap().starts_with("rank "));
     assert_eq!(heads.count(), 2, "values are told by panel: {found}");
 }
+
+/// A machine and a process have the same number in all counters; only a machine knows its total.
+#[test]
+fn a_machine_and_a_process_are_drawn_once() {
+    let title = |total: Option<u64>| {
+        let event = |second: u64| TelemetryEvent {
+            timestamp_ns: START + second * 1_000_000_000,
+            host: "node".into(),
+            allocator_allocated_bytes: Some(second << 28),
+            allocator_reserved_bytes: Some(second << 28),
+            device_used_bytes: Some(second << 28),
+            device_total_bytes: total,
+            ..TelemetryEvent::default()
+        };
+        let timelines: Timelines = (0..10).map(event).collect();
+        let picture = Picture::of_events(&timelines, &timelines.analyze(&Thresholds::default()));
+        assert_eq!(picture.panels.len(), 1);
+        assert_eq!(picture.panels[0].lines.len(), 1);
+        picture.panels[0].title.clone()
+    };
+    assert_eq!(title(Some(8 << 30)), "Memory of the machine node, 8 GiB in all");
+    assert_eq!(title(None), "Memory of the program");
+}

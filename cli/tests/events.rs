@@ -119,6 +119,31 @@ fn what_was_tracked_is_written_in_every_schema() {
     }
 }
 
+/// The machine's memory is what is tracked, not that of the program which reads it.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_machine_is_tracked_without_this_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run.json");
+    let mut command = runlore();
+    command.args(["events", "track", "--duration", "0.1", "--interval", "0.02", "--json"]);
+    let statistics: Value =
+        serde_json::from_str(&told_by(command.arg("--output").arg(&run))).unwrap();
+    let events = runlore_events(&run);
+    for event in &events {
+        let used = event.device_used_bytes;
+        assert!(used.is_some(), "{event:?}");
+        assert_eq!(event.allocator_allocated_bytes, used);
+        assert_eq!(event.allocator_reserved_bytes, used);
+        for name in ["rss_bytes", "process_cpu_percent", "read_bytes_per_sec"] {
+            assert!(!event.metadata.contains_key(name), "{event:?}");
+        }
+    }
+    assert_eq!(statistics["peak_memory"], statistics["peak_device_used"]);
+    let most = events.iter().filter_map(|event| event.device_used_bytes).max();
+    assert_eq!(statistics["peak_memory"].as_u64(), most);
+}
+
 #[test]
 fn convert_loses_nothing_unless_told_to() {
     let folder = tempfile::tempdir().unwrap();
@@ -384,6 +409,7 @@ fn what_cannot_be_tracked_is_told_in_one_sentence() {
             vec!["--gpus", "--output", "x.json", "--schema", "3"],
             "schema 3 cannot say what graphics processors do not tell",
         ),
+        (vec!["--resident", "64"], "--resident needs a command or --pid"),
         (vec!["--dumps", file], "cannot write dumps to"),
         (vec!["--push", "nowhere"], "is no URL that events can be sent to"),
         (

@@ -305,6 +305,11 @@ impl Clock {
             panel.lines.into_iter().partition(|line| line.name == COUNTERS[0].0);
         // Where nobody counts allocations, what is resident stands for both.
         own.dedup_by(|one, other| one.points == other.points);
+        let total = series.samples.iter().filter_map(|sample| sample.total).max();
+        // A tracker of the machine has its use in all counters, one of a process alone knows no total.
+        if own.iter().all(|line| used.iter().any(|used| used.points == line.points)) {
+            if total.is_some() { own.clear() } else { used.clear() }
+        }
         let mut of_rank = match series.place.rank {
             Some(rank) if series.world_size > 1 => format!(", rank {rank}"),
             _ => String::new(),
@@ -313,7 +318,6 @@ impl Clock {
             of_rank += &format!(", job {job}");
         }
         let host = series.place.host.as_deref().unwrap_or_default();
-        let total = series.samples.iter().filter_map(|sample| sample.total).max();
         let of = total.map_or_else(String::new, |total| format!(", {} in all", human_bytes(total)));
         for line in used.iter_mut().chain(&mut own) {
             line.name = match &*line.name {

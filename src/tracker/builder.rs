@@ -265,7 +265,11 @@ impl TrackerBuilder {
 
     /// The host, which reads no more than the alerts need.
     fn host(&self) -> Host {
-        Host::new(self.alerts.as_ref().map_or(f64::INFINITY, Alerts::container_from))
+        Host::new(self.cache_from())
+    }
+
+    fn cache_from(&self) -> f64 {
+        self.alerts.as_ref().map_or(f64::INFINITY, Alerts::container_from)
     }
 
     fn check(&self) -> Result<()> {
@@ -299,6 +303,7 @@ impl TrackerBuilder {
         for device in &self.devices {
             match device {
                 Device::Host => found.push(Box::new(self.host())),
+                Device::Machine => found.push(Box::new(Host::machine(self.cache_from()))),
                 Device::Process => found.push(Box::new(Process)),
                 Device::Gpus => {
                     let gpus = gpu::all().map_err(|reason| no_gpus(&reason))?;

@@ -103,10 +103,11 @@ pub(super) fn reading_of(now: &MemoryNow, rss: Option<u64>, allocated: Option<u6
     }
 }
 
-/// This process on its machine.
+/// This process on its machine, or the machine alone.
 #[derive(Debug)]
 pub(super) struct Host {
     meter: Meter,
+    is_machine: bool,
     /// From which part of the container's limit on its cache is read.
     cache_from: f64,
     /// The pressure, and when it was read.
@@ -118,7 +119,13 @@ const PRESSURE_LASTS: Duration = Duration::from_secs(1);
 
 impl Host {
     pub(super) fn new(cache_from: f64) -> Self {
-        Self { meter: Meter::of_this_process(), cache_from, pressure: None }
+        let meter = Meter::of_this_process();
+        Self { meter, is_machine: false, cache_from, pressure: None }
+    }
+
+    /// The machine without this process.
+    pub(super) fn machine(cache_from: f64) -> Self {
+        Self { meter: Meter::of_machine(), is_machine: true, cache_from, pressure: None }
     }
 }
 
@@ -136,7 +143,7 @@ pub(super) fn about(source: &str) -> About {
 
 impl Collector for Host {
     fn about(&self) -> About {
-        counted(about(source()))
+        if self.is_machine { about("machine") } else { counted(about(source())) }
     }
 
     fn collect(&mut self) -> Result<Reading, String> {
@@ -151,10 +158,15 @@ impl Collector for Host {
                 "this system tells neither the memory of the process nor its own".to_owned()
             );
         }
+        let activity = self.meter.read(|| None);
+        if self.is_machine {
+            let mut reading = reading_of(&now, None, None);
+            (reading.allocated, reading.reserved) = (reading.used, reading.used);
+            return Ok(Reading { activity, ..reading });
+        }
         if let Some(rss) = now.rss {
             crate::profile::note_resident(rss);
         }
-        let activity = self.meter.read(|| None);
         let allocated = allocated();
         Ok(Reading { activity, active: allocated, ..reading_of(&now, now.rss, allocated) })
     }

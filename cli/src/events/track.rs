@@ -159,7 +159,7 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         let builder = match args.pid {
             Some(pid) => builder.collector(ProcessTree::of(pid)),
-            None => builder.device(Device::Host),
+            None => builder.device(Device::Machine),
         };
         let tracker = args.with_gpus(builder).start()?;
         tracker.sample_now();
@@ -228,6 +228,11 @@ const STEP: Duration = Duration::from_millis(100);
 impl Args {
     fn builder(&self) -> Result<TrackerBuilder, Failure> {
         let mut alerts = Alerts::default().memory(self.warning, self.critical);
+        if self.resident.is_some() && self.is_machine() {
+            return Err(Failure::new(
+                "--resident needs a command or --pid: the machine has no resident memory; use --warning PERCENT",
+            ));
+        }
         if let Some(mib) = self.resident {
             let warning = mib.saturating_mul(1 << 20);
             alerts = alerts.resident(warning, warning.saturating_add(warning / 4));
@@ -274,6 +279,11 @@ impl Args {
         Ok(builder)
     }
 
+    /// Whether the machine is tracked, and no process.
+    fn is_machine(&self) -> bool {
+        self.command.is_empty() && self.pid.is_none()
+    }
+
     fn with_gpus(&self, builder: TrackerBuilder) -> TrackerBuilder {
         if self.gpus { builder.device(Device::Gpus) } else { builder }
     }
@@ -313,7 +323,7 @@ impl Args {
         if self.json {
             writeln!(out, "{}", serde_json::to_string(statistics).unwrap_or_default())?;
         } else {
-            summary(statistics, out)?;
+            summary(statistics, self.is_machine(), out)?;
         }
         out.flush()?;
         match &stopped.problem {
@@ -323,16 +333,23 @@ impl Args {
     }
 }
 
-fn summary(statistics: &TrackerStatistics, out: &mut dyn Write) -> io::Result<()> {
+fn summary(
+    statistics: &TrackerStatistics,
+    is_machine: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let duration = Duration::from_secs_f64(statistics.tracking_duration_seconds.max(0.0));
     let taken = nanoseconds(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     let samples = counted(statistics.samples, "sample", "samples");
     writeln!(out, "{samples} in {taken}, {}", counted(statistics.total_events, "event", "events"))?;
-    match statistics.peak_memory {
-        0 => writeln!(out, "peak       not known: it ended before a sample saw it")?,
-        peak => writeln!(out, "peak       {}", bytes(peak))?,
+    match (statistics.peak_memory, statistics.device_total) {
+        (0, _) => writeln!(out, "peak       not known: it ended before a sample saw it")?,
+        (peak, Some(total)) if is_machine => {
+            writeln!(out, "peak       {} of {}, of the machine", bytes(peak), bytes(total))?;
+        }
+        (peak, _) => writeln!(out, "peak       {}", bytes(peak))?,
     }
-    if let Some(total) = statistics.device_total {
+    if let Some(total) = statistics.device_total.filter(|_| !is_machine) {
         let used = bytes(statistics.peak_device_used);
         writeln!(out, "device     {used} of {} at the most", bytes(total))?;
     }
