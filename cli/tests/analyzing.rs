@@ -351,6 +351,26 @@ fn the_exit_code_of_a_look_says_whether_there_is_a_risk() {
     );
 }
 
+#[test]
+fn a_look_names_the_ratio_and_the_threshold_that_it_is_below() {
+    let folder = TempDir::new().unwrap();
+    let bundle = folder.path().join("diag");
+    let thresholds = "utilization_ratio=2,available_ratio=1.5,pressure_ratio=2,container_ratio=2";
+    let args = ["events", "diagnose", "--duration", "0", "--threshold", thresholds, "--output"];
+    let told = of(&args, &[&bundle]);
+    let again = of(ANALYZE, &[&bundle]);
+    let summary = fs::read(bundle.join("diagnostic_summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    let [available, total] =
+        ["available_bytes", "total_bytes"].map(|name| summary["host"][name].as_f64().unwrap());
+    let ratio = available / total;
+    let expected = format!("a ratio of {ratio:.3}, below the threshold available_ratio=1.5");
+    for text in [&told, &again] {
+        assert!(text.contains(&expected), "{expected:?} in {text}");
+        assert!(!text.contains("waited"), "that was not the reason: {text}");
+    }
+}
+
 /// Whatever cannot be written leaves nothing that could be taken for a bundle.
 #[test]
 #[cfg(unix)]

@@ -93,7 +93,7 @@ impl Diagnose {
             sleep(self.interval.max(Duration::from_millis(1)).min(left));
         }
         let (device_id, samples) = fullest(&readings, gpu.as_ref().ok());
-        let host = host_memory(&readings);
+        let host = host_memory(&readings, thresholds);
         let summary =
             summed_up(&samples, device_id, gpu.as_ref().ok(), host, &readings, thresholds);
         let name = host::name();
@@ -148,7 +148,7 @@ fn fullest(readings: &[(f64, Telemetry)], gpu: Option<&GpuInfo>) -> (i64, Vec<Lo
     (-1, host.collect())
 }
 
-fn host_memory(readings: &[(f64, Telemetry)]) -> Option<HostMemory> {
+fn host_memory(readings: &[(f64, Telemetry)], thresholds: &Thresholds) -> Option<HostMemory> {
     let all: Vec<_> = readings.iter().filter_map(|(_, reading)| reading.memory.as_ref()).collect();
     let available = all.iter().filter_map(|memory| memory.r#virtual.as_ref());
     let least = available.min_by_key(|memory| memory.available)?;
@@ -170,6 +170,8 @@ fn host_memory(readings: &[(f64, Telemetry)]) -> Option<HostMemory> {
         pressure_percent: memory_now(true, f64::INFINITY).pressure,
         container_limit_bytes: bounded.and_then(|it| it.memory.max),
         container_used_bytes: bounded.and_then(|it| it.memory.current),
+        available_ratio_threshold: Some(thresholds.available_ratio),
+        pressure_ratio_threshold: Some(thresholds.pressure_ratio),
     })
 }
 
@@ -187,11 +189,6 @@ fn summed_up(
     let kills =
         readings.iter().rev().find_map(|(_, reading)| reading.container.as_ref()?.memory.oom_kills);
     let num_ooms = kills.unwrap_or(0);
-    let is_squeezed = |host: &HostMemory| {
-        let least = host.total_bytes as f64 * thresholds.available_ratio;
-        let waits = |percent: f64| percent >= thresholds.pressure_ratio * 100.0;
-        (host.available_bytes as f64) < least || host.pressure_percent.is_some_and(waits)
-    };
     // What a container uses has in it what the kernel would give back at once: only with pressure is it a risk.
     let is_full = |host: &HostMemory| {
         let used = host.container_used_bytes.zip(host.container_limit_bytes);
@@ -203,7 +200,7 @@ fn summed_up(
         oom_occurred: num_ooms > 0,
         high_utilization: ratio(peak) >= thresholds.utilization_ratio,
         fragmentation_warning: false,
-        memory_pressure: host.as_ref().is_some_and(is_squeezed),
+        memory_pressure: host.as_ref().is_some_and(|host| host.is_low() || host.is_waiting()),
         swapping: host.as_ref().is_some_and(|host| {
             host.swapped_in_bytes + host.swapped_out_bytes >= thresholds.min_bytes
         }),

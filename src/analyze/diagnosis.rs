@@ -86,6 +86,53 @@ pub struct HostMemory {
     pub container_limit_bytes: Option<u64>,
     /// What it uses.
     pub container_used_bytes: Option<u64>,
+    /// The threshold `available_ratio` that the memory was judged by; none in older bundles.
+    pub available_ratio_threshold: Option<f64>,
+    /// The threshold `pressure_ratio` that the waiting was judged by; none in older bundles.
+    pub pressure_ratio_threshold: Option<f64>,
+}
+
+impl HostMemory {
+    /// The part of the memory that could be had.
+    pub fn available_ratio(&self) -> f64 {
+        self.available_bytes as f64 / self.total_bytes.max(1) as f64
+    }
+
+    pub(super) fn is_low(&self) -> bool {
+        self.available_ratio_threshold.is_some_and(|least| self.available_ratio() < least)
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        let waited = self.pressure_percent.map(|percent| percent / 100.0);
+        waited.zip(self.pressure_ratio_threshold).is_some_and(|(waited, most)| waited >= most)
+    }
+
+    /// Why memory is short, in a sentence.
+    fn shortage(&self) -> String {
+        let waited = self.pressure_percent.map(|percent| percent / 100.0);
+        let mut low = format!(
+            "{} of the machine's {} could be had",
+            bytes(self.available_bytes as f64),
+            bytes(self.total_bytes as f64)
+        );
+        if let Some(least) = self.available_ratio_threshold.filter(|_| self.is_low()) {
+            let ratio = self.available_ratio();
+            low += &format!(": a ratio of {ratio:.3}, below the threshold available_ratio={least}");
+        }
+        if let (Some(waited), Some(most), true) =
+            (waited, self.pressure_ratio_threshold, self.is_waiting())
+        {
+            let percent = percent(waited);
+            low += &format!(
+                "; something waited for memory for {percent} of the time: a ratio of {waited:.3}, not below the threshold \
+                 pressure_ratio={most}"
+            );
+        } else if let (Some(waited), None) = (waited, self.available_ratio_threshold) {
+            low +=
+                &format!(", and something waited for memory for {} of the time", percent(waited));
+        }
+        low
+    }
 }
 
 impl DiagnosticSummary {
@@ -129,17 +176,7 @@ impl DiagnosticSummary {
         add(flags.fragmentation_warning, Kind::Fragmentation, Severity::Warning, pieces);
         if let Some(host) = &self.host {
             let number = |of: u64| bytes(of as f64);
-            let mut low = format!(
-                "{} of the machine's {} could be had",
-                number(host.available_bytes),
-                number(host.total_bytes)
-            );
-            if let Some(waited) = host.pressure_percent {
-                low += &format!(
-                    ", and something waited for memory for {} of the time",
-                    percent(waited / 100.0)
-                );
-            }
+            let low = host.shortage();
             add(flags.memory_pressure, Kind::MemoryPressure, Severity::Warning, low);
             let swap = format!(
                 "{} went to swap and {} came back meanwhile",
