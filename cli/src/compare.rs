@@ -22,13 +22,14 @@ use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules, nanoseconds};
 use crate::{Done, select};
 
-/// Compare two runs: how long they took and what they used; or the memory in files of events with a stored reference
+/// Compare two runs: how long they took and what they used; or the memory in files of events
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   runlore compare a001 a002
   runlore compare a001 train --fail-on duration:+20%,rss:+10%,errors:+0
   runlore compare a001 a002 --fail-on load.p95:+50%
+  runlore compare --events run.jsonl --baseline good.jsonl
   runlore compare --events good.jsonl --save-baseline memory.json
   runlore compare --events run.jsonl --baseline memory.json --fail-on peak:+20%,slope:+1MiB
 
@@ -46,13 +47,13 @@ pub(crate) struct Args {
     /// The run that is compared
     after: Option<String>,
 
-    /// Files of events, sinks or bundles, to be compared with a stored reference
+    /// Files of events, sinks or bundles, to be compared with a reference
     #[arg(long, value_name = "FILE|DIR", num_args = 1.., conflicts_with = "before")]
     events: Vec<PathBuf>,
 
-    /// The reference to compare events with
-    #[arg(long, value_name = "FILE", requires = "events", conflicts_with = "before")]
-    baseline: Option<PathBuf>,
+    /// What to compare events with: a stored reference, or files of events, sinks or bundles
+    #[arg(long, value_name = "FILE|DIR", num_args = 1.., requires = "events", conflicts_with = "before")]
+    baseline: Vec<PathBuf>,
 
     /// Store what events come to as a reference
     #[arg(long, value_name = "FILE", requires = "events", conflicts_with = "before")]

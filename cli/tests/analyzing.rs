@@ -226,6 +226,33 @@ fn memory_is_compared_with_a_stored_reference() {
 }
 
 #[test]
+fn memory_is_compared_with_files_of_events() {
+    let folder = TempDir::new().unwrap();
+    let good = input("first_cause_rank2");
+    let mut events: Value = serde_json::from_slice(&fs::read(&good).unwrap()).unwrap();
+    for event in events.as_array_mut().unwrap() {
+        event["job_id"] = json!("another");
+        let held = event["allocator_allocated_bytes"].as_u64().unwrap();
+        event["allocator_allocated_bytes"] = json!(held * 2);
+    }
+    let worse = folder.path().join("worse.json");
+    fs::write(&worse, events.to_string()).unwrap();
+    let reference = folder.path().join("memory.json");
+    told_by(
+        runlore().args(["compare", "--events"]).arg(&good).arg("--save-baseline").arg(&reference),
+    );
+    let compare = |baseline: &Path| {
+        let mut command = runlore();
+        command.args(["compare", "--events"]).arg(&worse).arg("--baseline").arg(baseline);
+        told_by(command.args(["--fail-on", "peak:+20%"]))
+    };
+    let told = compare(&good);
+    assert_eq!(told, compare(&reference), "a file of events tells what its reference does");
+    assert!(told.contains("`peak:+20%` is exceeded by rank 0, device 0"), "{told}");
+    assert!(told.contains("exit code Some(2)"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_told_in_one_sentence() {
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name);

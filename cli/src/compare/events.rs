@@ -1,9 +1,13 @@
 //! `runlore compare --events`: how high memory went and how fast it grew, beside a run that was known to be good.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use runlore::analyze::{Reference, ReferenceChange, ReferenceFigure, ReferenceLimit, Thresholds};
+use runlore::analyze::{
+    EventReport, Reference, ReferenceChange, ReferenceFigure, ReferenceLimit, Thresholds,
+};
 use serde_json::{Value, json};
 
 use super::{Args, number, percent};
@@ -17,32 +21,26 @@ use crate::units::{bytes, change};
 pub(super) fn run(args: &Args) -> Done {
     let limits: Vec<ReferenceLimit> =
         args.fail_on.iter().map(|limit| limit.parse()).collect::<Result<_, _>>()?;
-    if args.baseline.is_none() && args.save_baseline.is_none() {
+    if args.baseline.is_empty() && args.save_baseline.is_none() {
         return Err(Failure::new(
             "there is nothing to compare with: name a reference by --baseline FILE, or store one by --save-baseline FILE",
         ));
     }
-    if args.baseline.is_none() && !limits.is_empty() {
+    if args.baseline.is_empty() && !limits.is_empty() {
         return Err(Failure::new("--fail-on needs a reference: name one by --baseline FILE"));
     }
-    let read = crate::events::read(&args.events, None)?;
-    if !read.is_whole {
-        return Err(Failure::new(
-            "what could not be read cannot be compared; name the files that can be",
-        ));
-    }
-    let timelines = read.collector.finish();
-    crate::events::has_samples(&timelines)?;
-    let report = timelines.analyze(&Thresholds::default());
-    let reference = args.baseline.as_ref().map(Reference::read).transpose()?;
-    let changes = reference.map(|reference| reference.changes(&report)).unwrap_or_default();
+    let report = report(&args.events)?;
+    let changes = match &args.baseline[..] {
+        [] => Vec::new(),
+        files => reference(files)?.changes(&report),
+    };
 
     // Checked before anything is written: what cannot be checked is an error.
     let mut exceeded: Vec<(&ReferenceLimit, &ReferenceChange)> = Vec::new();
     for limit in &limits {
         exceeded.extend(limit.check(&changes)?.into_iter().map(|change| (limit, change)));
     }
-    if args.baseline.is_some() {
+    if !args.baseline.is_empty() {
         let mut out = stdout();
         write(&mut out, args, &changes)?;
         out.flush()?;
@@ -61,6 +59,47 @@ pub(super) fn run(args: &Args) -> Done {
         write_file(path, Reference::of(&report).to_json().as_bytes())?;
     }
     Ok(ExitCode::from(if exceeded.is_empty() { 0 } else { 2 }))
+}
+
+/// What all of these files tell.
+fn report(files: &[PathBuf]) -> Result<EventReport, Failure> {
+    let read = crate::events::read(files, None)?;
+    if !read.is_whole {
+        return Err(Failure::new(
+            "what could not be read cannot be compared; name the files that can be",
+        ));
+    }
+    let timelines = read.collector.finish();
+    crate::events::has_samples(&timelines)?;
+    Ok(timelines.analyze(&Thresholds::default()))
+}
+
+/// The reference in a file, or what files of events come to.
+fn reference(files: &[PathBuf]) -> Result<Reference, Failure> {
+    match files {
+        [file] if is_reference(file) || !file.exists() => Ok(Reference::read(file)?),
+        files => match files.iter().find(|file| is_reference(file)) {
+            Some(file) => Err(Failure::new(format!(
+                "{} is a reference, and there can be only one; name that, or files of events",
+                file.display()
+            ))),
+            None => match report(files) {
+                Ok(report) => Ok(Reference::of(&report)),
+                Err(Failure::Message(why)) => {
+                    let hint = "name files of events, or what --save-baseline has written";
+                    Err(Failure::new(format!("--baseline: {why}; {hint}")))
+                }
+                Err(other) => Err(other),
+            },
+        },
+    }
+}
+
+/// Whether a file is a reference, of any version. Its form comes first in it.
+fn is_reference(file: &Path) -> bool {
+    let mut start = Vec::new();
+    let opened = File::open(file).and_then(|file| file.take(4096).read_to_end(&mut start));
+    opened.is_ok() && String::from_utf8_lossy(&start).contains("\"runlore.reference\"")
 }
 
 fn device(change: &ReferenceChange) -> String {
