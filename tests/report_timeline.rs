@@ -351,3 +351,71 @@ fn a_machine_and_a_process_are_drawn_once() {
     assert_eq!(title(Some(8 << 30)), "Memory of the machine node, 8 GiB in all");
     assert_eq!(title(None), "Memory of the program");
 }
+
+#[test]
+fn a_timeline_of_a_tracker_is_drawn() {
+    use runlore::tracker::Timeline;
+    use std::time::Duration;
+
+    let event = |second: u64| TelemetryEvent {
+        timestamp_ns: START + second * 1_000_000_000,
+        allocator_allocated_bytes: Some(second << 28),
+        allocator_reserved_bytes: (second > 2).then_some(second << 29),
+        device_used_bytes: Some(6 << 30),
+        device_total_bytes: Some(8 << 30),
+        ..TelemetryEvent::default()
+    };
+    let events: Vec<TelemetryEvent> = (0..10).map(event).collect();
+    let picture = Picture::of_timeline(&Timeline::of(&events, Duration::from_secs(1)));
+    let drawn: Vec<(&str, usize)> = picture
+        .panels
+        .iter()
+        .flat_map(|panel| &panel.lines)
+        .map(|line| (&*line.name, line.points.len()))
+        .collect();
+    assert_eq!(drawn, [("in use, by anybody", 10), ("reserved", 7), ("allocated", 10)]);
+    assert_eq!(picture.panels[0].limit, Some((8_u64 << 30) as f64));
+    assert_eq!(picture.length_ns, 9_000_000_000);
+    let folder = tempfile::tempdir().unwrap();
+    for (name, start) in [("a/t.png", "\u{89}PNG"), ("a/t.svg", "<svg"), ("a/t.html", "<!doctype")]
+    {
+        let path = folder.path().join(name);
+        picture.save(&path).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let begins: String =
+            bytes.iter().take(start.chars().count()).map(|it| *it as char).collect();
+        assert_eq!(begins.to_lowercase(), start.to_lowercase(), "{name}");
+    }
+    let refused = picture.save(folder.path().join("t.gif")).unwrap_err().to_string();
+    assert!(refused.ends_with("t.gif: end its name with .png, .svg or .html"), "{refused}");
+    assert!(Picture::of_timeline(&Timeline::default()).to_svg().starts_with("<svg"));
+}
+
+#[test]
+fn snapshots_and_scopes_of_a_profiler_are_drawn() {
+    use runlore::profile::Profiler;
+
+    let profiler = Profiler::new();
+    assert!(Picture::of_profiler(&profiler).to_svg().starts_with("<svg"));
+    profiler.snapshot("start");
+    let mut outer = profiler.scope("outer");
+    profiler.scope("inner").run(|| std::hint::black_box(vec![1_u8; 1 << 20]));
+    outer.snapshot("half way");
+    outer.finish();
+    let picture = Picture::of_profiler(&profiler);
+    let names: Vec<&str> =
+        picture.bars.iter().filter_map(|bar| bar.name.split(' ').next()).collect();
+    assert_eq!(names, ["outer", "inner"]);
+    assert_eq!((picture.bars[0].row, picture.bars[1].row), (0, 1), "one is inside the other");
+    let inside = |bar: &runlore::report::Bar| bar.start_ns + bar.length_ns <= picture.length_ns;
+    assert!(picture.bars.iter().all(inside), "{picture:?}");
+    assert_eq!(picture.marks.len(), 2);
+    assert!(picture.marks[1].text.starts_with("half way"), "{:?}", picture.marks);
+    if cfg!(target_os = "linux") {
+        // Two snapshots, and both edges of both scopes.
+        let resident = &picture.panels[0].lines[0];
+        assert_eq!((&*resident.name, resident.points.len()), ("resident", 6));
+        assert!(resident.points.is_sorted_by_key(|point| point.at_ns));
+    }
+    assert!(picture.to_svg().contains("half way"));
+}

@@ -76,7 +76,7 @@ pub fn save<'a>(
 }
 
 /// Replaces the content of a file at once. Writes straight to what is no file, such as `/dev/stdout`.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     // A link stays one.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if fs::metadata(path).is_ok_and(|facts| !facts.is_file() && !facts.is_dir()) {

@@ -29,8 +29,6 @@ mod scope;
 mod summary;
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,6 +39,7 @@ pub(crate) use open::note_resident;
 pub use scope::{Allocated, ProfileResult, Scope};
 pub use summary::{Figures, Summary};
 
+use crate::events::replace;
 use crate::once::{Guarded, Once};
 use crate::{Error, ErrorKind, Result};
 
@@ -140,21 +139,18 @@ impl Profiler {
         })
     }
 
-    /// Writes the report as JSON.
+    /// Writes the report as JSON. The file is complete or as it was; missing folders are created.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn export(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
         };
-        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-        serde_json::to_writer_pretty(&mut file, &self.report())
-            .map_err(|error| failed(error.into()))?;
-        file.into_inner().map_err(|error| failed(error.into_error()))?;
-        Ok(())
+        let json = serde_json::to_vec_pretty(&self.report());
+        replace(path, &json.map_err(|error| failed(error.into()))?).map_err(failed)
     }
 
     /// Forgets everything.

@@ -31,6 +31,7 @@ mod findings;
 mod gauges;
 mod html;
 mod join;
+mod memory;
 mod picture;
 mod png;
 mod run;

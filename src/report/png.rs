@@ -1,11 +1,13 @@
 //! SVG as PNG, with the font that is compiled in: it looks the same everywhere.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
 use super::picture::Picture;
+use crate::events::replace;
 use crate::{Error, ErrorKind, Result};
 
 /// DejaVu Sans; its licence is beside it.
@@ -16,6 +18,26 @@ const FAMILY: &str = "DejaVu Sans";
 const MOST_PIXELS: f32 = 16_000.0;
 
 impl Picture {
+    /// Writes the picture to a file, as PNG, SVG or HTML by its name. Missing folders are created.
+    ///
+    /// # Errors
+    ///
+    /// If the name tells no form, the picture is too large for PNG, or the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let refused = |why: String| {
+            Error::new(ErrorKind::Report, format!("cannot write {}: {why}", path.display()))
+        };
+        let form = path.extension().map(|form| form.to_string_lossy().to_lowercase());
+        let bytes = match form.as_deref() {
+            Some("png") => self.to_png(2.0)?,
+            Some("svg") => self.to_svg().into_bytes(),
+            Some("html" | "htm") => self.to_html().into_bytes(),
+            _ => return Err(refused("end its name with .png, .svg or .html".to_owned())),
+        };
+        replace(path, &bytes).map_err(|error| refused(error.to_string()))
+    }
+
     /// The picture as PNG, `scale` pixels for each unit of the SVG: 2 is sharp on every screen.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ const LINES: usize = 48;
 /// How many devices are drawn at most.
 const DEVICES: usize = 400;
 /// How many times what was used a limit may be to be drawn.
-const NEAR: f64 = 2.5;
+pub(super) const NEAR: f64 = 2.5;
 /// How many marks are worth drawing: the worst ones.
 const MARKS: usize = 40;
 

@@ -15,14 +15,14 @@ const PARTS: usize = 400;
 
 /// What is kept of every task.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) id: Box<str>,
-    pub(super) parent: Option<Box<str>>,
-    pub(super) activity: u32,
+pub(in crate::report) struct Row {
+    pub(in crate::report) id: Box<str>,
+    pub(in crate::report) parent: Option<Box<str>>,
+    pub(in crate::report) activity: u32,
     /// In Unix nanoseconds.
-    pub(super) start_ns: u64,
-    pub(super) length_ns: u64,
-    pub(super) state: State,
+    pub(in crate::report) start_ns: u64,
+    pub(in crate::report) length_ns: u64,
+    pub(in crate::report) state: State,
 }
 
 /// From the first beginning to the last end.
@@ -33,7 +33,7 @@ pub(super) fn window(rows: &[Row]) -> Option<(u64, u64)> {
 }
 
 /// The bars, and how many of the other tasks ran at a time.
-pub(super) fn bars(
+pub(in crate::report) fn bars(
     rows: &[Row],
     names: &[String],
     start_ns: u64,

@@ -4,7 +4,7 @@ mod activities;
 mod calls;
 mod collect;
 mod facts;
-mod gantt;
+pub(super) mod gantt;
 mod lineage;
 mod markdown;
 mod page;
