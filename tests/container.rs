@@ -61,21 +61,23 @@ fn folder_of(controller: &str) -> Option<(u8, PathBuf)> {
     on.split_whitespace().any(|name| name == controller).then_some((2, root))
 }
 
-/// Runs this test again inside of groups, and returns what it says of its container.
-fn inside(test: &str, groups: &[&Group]) -> Container {
+/// Runs this test again inside of groups, and returns what it says of its container. None where it may not join them.
+fn inside(test: &str, groups: &[&Group]) -> Option<Container> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("container.json");
     let mut child = support::child(test);
     let groups: Vec<&str> = groups.iter().map(|group| group.0.to_str().unwrap()).collect();
     child.env("RUNLORE_TEST_GROUPS", groups.join("\n")).env("RUNLORE_TEST_FILE", &file);
     support::expect_success(&support::finished_in_time(child));
-    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+    Some(serde_json::from_str(&fs::read_to_string(file).ok()?).unwrap())
 }
 
 /// What the child does: it joins the groups, works until it is held back, and says what it sees.
 fn join_and_tell() {
     for group in std::env::var("RUNLORE_TEST_GROUPS").unwrap().lines() {
-        fs::write(Path::new(group).join("cgroup.procs"), "0").unwrap();
+        if let Err(error) = fs::write(Path::new(group).join("cgroup.procs"), "0") {
+            return eprintln!("{group} may not be joined: {error}");
+        }
     }
     let reader = ContainerReader::open().unwrap();
     let buffer = &mut Vec::new();
@@ -114,6 +116,9 @@ fn limits_of_a_real_group_are_seen() {
             (inside(TEST, &[&group]), 2)
         }
         _ => return support::skipped(WHAT, "no hierarchy of control groups can be divided here"),
+    };
+    let Some(container) = container else {
+        return support::skipped(WHAT, "control groups may not be joined here");
     };
     assert_eq!(container.version, version);
     assert_eq!(container.cpu.quota_us, Some(20_000));

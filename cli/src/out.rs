@@ -24,11 +24,13 @@ pub(crate) fn stdout() -> BufWriter<AutoStream<StdoutLock<'static>>> {
     BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
 }
 
-/// Creates the folder that a file is to be written into, with those above it.
+/// Creates the folder that a file is to be written into, with those above it, unless something is there.
 pub(crate) fn create_folder_of(path: &Path) -> Result<(), Failure> {
     match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display()))),
+        Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+        }
         _ => Ok(()),
     }
 }

@@ -131,7 +131,7 @@ fn what_cannot_be_analysed_is_told_in_one_sentence() {
         &["events", "analyze", "--threshold", "gap_ratio"],
         &["events", "analyze", "--fail-on", "warnings"],
         &["events", "analyze", "--session", "nobody"],
-        &["events", "analyze", "--output", "/nowhere/at/all"],
+        &["events", "analyze", "--output", "/proc/nowhere/at/all"],
         &["events", "analyze", "--format", "pdf"],
     ] {
         all += &of(args, &[&input("clean")]);

