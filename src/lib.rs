@@ -123,7 +123,7 @@ pub use instrument::{
 };
 pub use pipeline::{
     Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, configure, flush, recover,
-    replay, replay_from, spooled, stats,
+    recover_killed, replay, replay_from, spooled, stats,
 };
 pub use provenance::{AsyncProvenance, Provenance};
 pub use record::Id;

@@ -134,7 +134,7 @@ fn the_records_of_one_workflow_are_joined_across_processes() {
     let loaded = load(folder.path()).unwrap();
     assert_eq!((loaded.workflows.len(), loaded.tasks.len(), loaded.others.len()), (1, 3, 1));
     let expected: Value = serde_json::from_str(
-        r#"{"type":"workflow","workflow_id":"w","name":"train","started_at":1.0,"ended_at":4.0,"status":"FINISHED","used":{"x":1},"pid":10,"totals":{"percent":0.25,"tasks":{"ERROR":1,"FINISHED":1}}}"#,
+        r#"{"type":"workflow","workflow_id":"w","name":"train","started_at":1.0,"ended_at":4.0,"status":"FINISHED","used":{"x":1},"pid":10,"totals":{"failed_processes":1,"percent":0.25,"tasks":{"ERROR":1,"FINISHED":1}}}"#,
     )
     .unwrap();
     assert_eq!(serde_json::to_value(&loaded.workflows[0]).unwrap(), expected);

@@ -326,7 +326,8 @@ fn an_exit_inside_a_task_keeps_the_others_and_tells_what_was_open() {
     assert_eq!(names(&loaded), ["open", "work"]);
     let open = loaded.tasks.iter().find(|task| task.name() == "open").unwrap();
     assert_eq!(open.status, Some(Status::Running));
-    assert_eq!(loaded.workflows[0].status, Some(Status::Finished));
+    assert_eq!(loaded.workflows[0].status, Some(Status::Error));
+    assert_eq!(loaded.workflows[0].exit_code, Some(5));
 }
 
 #[test]
@@ -403,7 +404,10 @@ fn a_handler_of_the_program_still_works() {
         assert_eq!(process.wait().unwrap().code(), Some(9), "{scenario}");
         let loaded = jsonl::load(folder.path()).unwrap();
         assert_eq!(names(&loaded), ["work"; 2], "{scenario}");
-        assert_eq!(loaded.workflows[0].status, Some(Status::Finished), "{scenario}");
+        // The signal was the program's own affair; that it then exited with 9 is what failed the run.
+        let workflow = &loaded.workflows[0];
+        assert_eq!((workflow.status, workflow.exit_code), (Some(Status::Error), Some(9)));
+        assert_eq!(workflow.ended_by, None, "{scenario}");
     }
     tried("other handlers of SIGTERM, installed before and after us", scenarios.len());
 }

@@ -80,6 +80,8 @@ mod report_run;
 mod report_timeline;
 mod resources;
 mod retention;
+#[cfg(unix)]
+mod run_endings;
 mod settings;
 mod settings_in_force;
 mod several_folders;

@@ -49,7 +49,7 @@ fn an_exit_inside_a_task_keeps_the_others_and_tells_what_was_open() {
     assert_eq!(names(&tasks), ["open", "work"]);
     let open = tasks.iter().find(|task| task.name() == "open").unwrap();
     assert_eq!(open.status, Some(Status::Running));
-    assert_eq!(workflows[0].status, Some(Status::Finished));
+    assert_eq!((workflows[0].status, workflows[0].exit_code), (Some(Status::Error), Some(5)));
 }
 
 #[test]

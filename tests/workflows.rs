@@ -52,7 +52,7 @@ fn a_workflow_leaves_a_record_when_it_starts_and_one_when_it_ends() {
 }
 
 #[test]
-fn a_workflow_that_panics_is_an_error_and_one_that_is_dropped_was_left_early() {
+fn a_workflow_that_panics_fails_or_is_dropped_is_an_error() {
     let store = MemoryStore::new();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let _run = runlore::workflow("test").store(store.clone()).start().unwrap();
@@ -66,11 +66,12 @@ fn a_workflow_that_panics_is_an_error_and_one_that_is_dropped_was_left_early() {
     let store = MemoryStore::new();
     drop(runlore::workflow("test").store(store.clone()).start().unwrap());
     let last = store.workflows().pop().unwrap();
-    assert_eq!((last.status, last.ended_early), (Some(Status::Finished), Some(true)));
+    assert_eq!(last.status, Some(Status::Error));
+    assert_eq!(last.error.unwrap().kind.unwrap(), "unfinished");
 
     let store = MemoryStore::new();
     let mut run = runlore::workflow("test").store(store.clone()).start().unwrap();
-    run.fail(&std::io::Error::other("no data"));
+    run.fail(std::io::Error::other("no data"));
     run.finish().unwrap();
     let last = store.workflows().pop().unwrap();
     assert_eq!((last.status, last.stderr.as_deref()), (Some(Status::Error), Some("no data")));
@@ -202,8 +203,8 @@ fn an_exit_without_an_end_keeps_the_records() {
     assert_eq!(output.status.code(), Some(7), "the exit code is the program's own");
     let loaded = runlore::store::jsonl::load(folder.path()).unwrap();
     assert_eq!(loaded.tasks.len(), 1000);
-    assert_eq!(loaded.workflows[0].status, Some(Status::Finished));
-    assert_eq!(loaded.workflows[0].ended_early, Some(true));
+    assert_eq!(loaded.workflows[0].status, Some(Status::Error));
+    assert_eq!(loaded.workflows[0].exit_code, Some(7));
 }
 
 #[test]

@@ -61,9 +61,19 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
             return Ok(ExitCode::from(125));
         }
     };
-    let (code, error) = execute(&args.command, &argv, &program);
-    if let Some(error) = error {
-        recording.fail(&*error);
+    let Outcome { code, error, killed } = execute(&args.command, &argv, &program);
+    match (error, killed) {
+        (Some(error), Some((pid, signal))) => {
+            recording.fail_by_signal(signal, error);
+            // The command may have recorded runs of its own, and nobody else knows what killed it.
+            for folder in store.each().filter_map(|store| store.folder()) {
+                if let Err(error) = runlore::recover_killed(folder, pid, signal) {
+                    say(&error.to_string());
+                }
+            }
+        }
+        (Some(error), None) => recording.fail(error),
+        (None, _) => {}
     }
     let id = recording.id().to_owned();
     // The command has run: its own exit code is what the caller wants, whatever becomes of the record.
@@ -78,18 +88,30 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::from(code))
 }
 
-fn execute(words: &[OsString], argv: &[String], program: &str) -> (u8, Option<Box<dyn Error>>) {
+/// How a command ended.
+struct Outcome {
+    code: u8,
+    error: Option<Box<dyn Error>>,
+    /// The process and the signal, where one ended it.
+    killed: Option<(u32, i32)>,
+}
+
+fn execute(words: &[OsString], argv: &[String], program: &str) -> Outcome {
     let shown: Vec<_> = scrub_arguments(argv).collect();
     let mut task = runlore::task(program).used("argv", &shown).start();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     runlore::current().to_env(&mut command);
+    #[allow(unused_mut, reason = "signals are a matter of Unix")]
+    let mut killed = None;
     let (code, error): (u8, Option<Box<dyn Error>>) = match complete(&mut command) {
-        Ok(Ended { status, used }) => {
+        #[allow(unused_variables, reason = "signals are a matter of Unix")]
+        Ok((pid, Ended { status, used })) => {
             let code = exit_code(status);
             task.generated("exit_code", &code);
             #[cfg(unix)]
             if let Some(signal) = status.signal() {
+                killed = Some((pid, signal));
                 task.generated("exit_signal", &signal);
                 task.generated("core_dumped", &status.core_dumped());
             }
@@ -107,12 +129,13 @@ fn execute(words: &[OsString], argv: &[String], program: &str) -> (u8, Option<Bo
         task.fail(&**error);
     }
     task.finish();
-    (code, error)
+    Outcome { code, error, killed }
 }
 
-/// Runs a command to its end, whatever signals come in between.
-fn complete(command: &mut Command) -> io::Result<Ended> {
-    wait(&mut spawn(command)?)
+/// Runs a command to its end, whatever signals come in between; with the number of its process.
+fn complete(command: &mut Command) -> io::Result<(u32, Ended)> {
+    let mut child = spawn(command)?;
+    Ok((child.id(), wait(&mut child)?))
 }
 
 /// Starts a command, to which signals are left from here on.

@@ -5,8 +5,8 @@ use std::ops::Deref;
 
 use super::error::{push_chain, push_message};
 
-/// What [`try_run`](crate::TaskBuilder::try_run) and [`try_track`](crate::TaskBuilder::try_track) accept as an error, and
-/// record with all its sources: any [`Error`], a boxed one, those of `anyhow` and its like, and plain text.
+/// What `try_run`, `try_track` and `fail` accept as an error, and record with all its sources: any [`Error`], a boxed one,
+/// those of `anyhow` and its like, a reference to one of these, and plain text.
 ///
 /// `Kind` keeps these apart. It is always inferred.
 ///
@@ -32,6 +32,7 @@ pub trait Failure<Kind> {
 pub mod kinds {
     pub struct OfError;
     pub struct OfDeref;
+    pub struct OfRef;
     pub struct OfBox;
     pub struct OfText;
 }
@@ -42,10 +43,23 @@ impl<E: Error> Failure<kinds::OfError> for E {
     }
 }
 
-/// `anyhow::Error`, `eyre::Report`, `Box<dyn Error + Send + Sync>`.
-impl<E: Deref<Target = dyn Error + Send + Sync>> Failure<kinds::OfDeref> for E {
+/// `anyhow::Error`, `eyre::Report`, `Box<dyn Error + Send + Sync>`. By `AsRef` too: a plain reference to such an error is
+/// an [`Error`] itself, and must not be both.
+impl<E> Failure<kinds::OfDeref> for E
+where
+    E: Deref<Target = dyn Error + Send + Sync> + AsRef<dyn Error + Send + Sync>,
+{
     fn describe(&self, items: &mut Vec<u8>) {
         push_chain(items, "", &**self);
+    }
+}
+
+impl<E> Failure<kinds::OfRef> for &E
+where
+    E: Deref<Target = dyn Error + Send + Sync> + AsRef<dyn Error + Send + Sync>,
+{
+    fn describe(&self, items: &mut Vec<u8>) {
+        push_chain(items, "", &***self);
     }
 }
 
@@ -54,6 +68,12 @@ macro_rules! boxes {
         $(impl Failure<kinds::OfBox> for Box<$target> {
             fn describe(&self, items: &mut Vec<u8>) {
                 push_chain(items, "", &**self);
+            }
+        }
+
+        impl Failure<kinds::OfBox> for &Box<$target> {
+            fn describe(&self, items: &mut Vec<u8>) {
+                push_chain(items, "", &***self);
             }
         })*
     };
@@ -71,4 +91,4 @@ macro_rules! texts {
     };
 }
 
-texts!(String, &str);
+texts!(String, &String, &str);

@@ -7,12 +7,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::error::panic_message;
+use super::failure::Failure;
 use super::panics::{self, Since};
-use super::{machine, meter};
+use super::{machine, meter, push_failure};
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::identity::Identity;
 use crate::once::Once;
-use crate::pipeline::{self, RunEnd, RunSpec, Totals};
+use crate::pipeline::event::{ItemKind, Items};
+use crate::pipeline::{self, Ending, RunEnd, RunSpec, Totals};
 use crate::record::{
     Encoder, ErrorObject, Id, Limits, Secrecy, Status, ValueView, WorkflowObject, redact,
 };
@@ -129,27 +131,68 @@ impl WorkflowBuilder {
     /// ```
     pub fn run<R>(self, work: impl FnOnce() -> R) -> Result<R> {
         let mut run = self.start()?;
-        match catch_unwind(AssertUnwindSafe(work)) {
-            Ok(result) => {
-                // What could not be stored was told on standard error; the result is the caller's.
-                _ = run.finish();
-                Ok(result)
-            }
-            Err(panic) => {
-                run.error = Some(panic_object(panic_message(&*panic)));
-                _ = run.finish();
-                resume_unwind(panic)
-            }
+        let result = run.contained(work);
+        // What could not be stored was told on standard error; the result is the caller's.
+        _ = run.finish();
+        Ok(result)
+    }
+
+    /// Runs a closure as the workflow; an `Err` that it returns fails the workflow, and is returned.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// # let shown = store.clone();
+    /// fn main_of_yours() -> Result<u32, Box<dyn std::error::Error>> {
+    ///     Ok("seven".parse()?)
+    /// }
+    ///
+    /// let result = runlore::workflow("parse").store(store).try_run(main_of_yours);
+    /// assert!(result.is_err());
+    /// # assert_eq!(shown.workflows()[1].shown().to_string(), "ERROR");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The closure's own, and where the workflow cannot [start](Self::start): then the closure does not run.
+    pub fn try_run<R, E, K>(self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E>
+    where
+        E: Failure<K> + From<crate::Error>,
+    {
+        let mut run = self.start()?;
+        let result = run.contained(work);
+        if let Err(error) = &result {
+            run.record_failure(error);
         }
+        _ = run.finish();
+        result
     }
 
     /// Runs a future as the workflow: it stays the future's own on whichever thread that is polled, which several
     /// workflows at once on one async runtime need.
     pub async fn track<F: Future>(self, future: F) -> Result<F::Output> {
-        let run = self.open(None)?;
+        let run = self.open(None)?.tracked();
         let result = future.in_context(run.context()).await;
         _ = run.finish();
         Ok(result)
+    }
+
+    /// Runs a future as the workflow; an `Err` that it returns fails the workflow, and is returned.
+    ///
+    /// # Errors
+    ///
+    /// The future's own, and where the workflow cannot [start](Self::start): then the future does not run.
+    pub async fn try_track<F, R, E, K>(self, future: F) -> Result<R, E>
+    where
+        F: Future<Output = Result<R, E>>,
+        E: Failure<K> + From<crate::Error>,
+    {
+        let mut run = self.open(None)?.tracked();
+        let result = future.in_context(run.context()).await;
+        if let Err(error) = &result {
+            run.record_failure(error);
+        }
+        _ = run.finish();
+        result
     }
 
     /// Starts the recording; `joined` is a workflow of another process that this one's tasks belong to.
@@ -252,7 +295,7 @@ impl WorkflowBuilder {
             wall_ns,
         })?;
         context::activate(active);
-        Ok(WorkflowRun { number, id, error: None, before: None, since: Since::now(), ended: false })
+        Ok(WorkflowRun::new(number, id))
     }
 }
 
@@ -267,30 +310,57 @@ fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?S
 
 /// A workflow that is running; made by [`WorkflowBuilder::start`].
 ///
-/// It ends with [`finish`](Self::finish). Dropped without, it was left early; dropped by a panic, it is an
-/// error.
+/// It ends with [`finish`](Self::finish). Dropped without, by `?` or `return` or a panic, it is an error.
 #[derive(Debug)]
 #[must_use = "the workflow ends when this is dropped"]
 pub struct WorkflowRun {
     number: Number,
     id: String,
     error: Option<ErrorObject>,
+    /// The signal that the error tells of.
+    signal: Option<i32>,
     /// The thread's context before the start.
     before: Option<Context>,
     since: Since,
+    /// Whether dropping it means that a future was dropped.
+    is_future: bool,
     ended: bool,
 }
 
 impl WorkflowRun {
     /// A run of which nothing is recorded, because the settings say so.
     fn inert(id: Option<String>) -> Self {
+        Self::new(0, id.unwrap_or_else(|| Id::new().to_string()))
+    }
+
+    fn new(number: Number, id: String) -> Self {
+        let since = Since::now();
         Self {
-            number: 0,
-            id: id.unwrap_or_else(|| Id::new().to_string()),
+            number,
+            id,
             error: None,
+            signal: None,
             before: None,
-            since: Since::now(),
+            since,
+            is_future: false,
             ended: false,
+        }
+    }
+
+    fn tracked(mut self) -> Self {
+        self.is_future = true;
+        self
+    }
+
+    /// Runs the work; a panic ends the workflow and goes on.
+    fn contained<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(result) => result,
+            Err(panic) => {
+                self.error = Some(error_object("panic", panic_message(&*panic)));
+                _ = self.end();
+                resume_unwind(panic)
+            }
         }
     }
 
@@ -304,28 +374,70 @@ impl WorkflowRun {
         Context::new(None, self.number)
     }
 
-    /// Marks the workflow as failed.
-    pub fn fail(&mut self, error: &dyn std::error::Error) {
-        let mut chain = Vec::new();
-        let mut source = error.source();
-        while let Some(error) = source.filter(|_| chain.len() < 32) {
-            chain.push(redact::scrub(&error.to_string()));
-            source = error.source();
+    /// Marks the workflow as failed: with an error and all its sources, or a text. See [`Failure`] for what it accepts.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// let mut run = runlore::workflow("import").store(store.clone()).start()?;
+    /// if let Err(error) = "seven".parse::<u32>() {
+    ///     run.fail(error);
+    /// }
+    /// run.finish()?;
+    /// assert_eq!(store.workflows()[1].stderr.as_deref(), Some("invalid digit found in string"));
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "an error in hand needs no `&`, and a reference is one too"
+    )]
+    pub fn fail<K>(&mut self, error: impl Failure<K>) {
+        self.record_failure(&error);
+    }
+
+    /// Marks the workflow as failed because a signal ended the process that it is about: it is shown as INTERRUPTED.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// let mut run = runlore::workflow("wrapper").store(store.clone()).start()?;
+    /// run.fail_by_signal(9, "the command was killed");
+    /// run.finish()?;
+    /// assert_eq!(store.workflows()[1].ended_by.as_deref(), Some("signal 9"));
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "an error in hand needs no `&`, and a reference is one too"
+    )]
+    pub fn fail_by_signal<K>(&mut self, signal: i32, error: impl Failure<K>) {
+        self.record_failure(&error);
+        self.signal = Some(signal);
+    }
+
+    fn record_failure<E: Failure<K>, K>(&mut self, error: &E) {
+        let mut items = Vec::new();
+        push_failure(&mut items, error);
+        let mut object = error_object("error", "");
+        let mut messages = Vec::new();
+        for item in Items(&items) {
+            match item.kind {
+                ItemKind::ErrorType => {
+                    object.type_name = Some(item.text().trim_start_matches('&').to_owned());
+                }
+                _ => messages.push(item.text().to_owned()),
+            }
         }
-        self.error = Some(ErrorObject {
-            kind: Some("error".to_owned()),
-            message: Some(redact::scrub(&error.to_string())),
-            chain,
-            ..ErrorObject::default()
-        });
+        let mut messages = messages.into_iter();
+        object.message = messages.next();
+        object.chain = messages.collect();
+        self.error = Some(object);
     }
 
     /// Ends the workflow when everything is stored, and says what became of its tasks.
     pub fn finish(mut self) -> Result<Totals> {
-        self.end(false)
+        self.end()
     }
 
-    fn end(&mut self, early: bool) -> Result<Totals> {
+    fn end(&mut self) -> Result<Totals> {
         self.ended = true;
         if self.number == 0 {
             return Ok(Totals::default());
@@ -337,14 +449,14 @@ impl WorkflowRun {
             }
         }
         context::deactivate(self.number);
-        let status = if self.error.is_some() { Status::Error } else { Status::Finished };
-        let end = RunEnd {
-            monotonic_ns: clock::monotonic_ns(),
-            status,
-            error: self.error.take(),
-            ended_early: early,
+        let ending = match (self.error.take(), self.signal) {
+            (None, _) => Ending::Finished,
+            (Some(error), None) => Ending::Failed(error),
+            (Some(error), Some(signal)) => {
+                Ending::Signal(signal, error.message.unwrap_or_default())
+            }
         };
-        pipeline::close_run(self.number, end)
+        pipeline::close_run(self.number, RunEnd { monotonic_ns: clock::monotonic_ns(), ending })
     }
 }
 
@@ -354,12 +466,15 @@ impl Drop for WorkflowRun {
             return;
         }
         let panicked = self.since.is_panicking();
-        if panicked && self.error.is_none() {
-            let message = self.since.message();
-            self.error = Some(panic_object(message.as_deref().unwrap_or("panicked")));
-        }
-        // Nobody is there to hear of an error; the writer told it on standard error.
-        _ = self.end(!panicked);
+        self.error.get_or_insert_with(|| match (panicked, self.is_future) {
+            (true, _) => {
+                error_object("panic", self.since.message().as_deref().unwrap_or("panicked"))
+            }
+            (_, true) => error_object("cancelled", "the future was dropped before it finished"),
+            _ => error_object("unfinished", "the workflow was dropped without finish()"),
+        });
+        // The caller cannot hear of an error; the writer printed it on standard error.
+        _ = self.end();
     }
 }
 
@@ -440,9 +555,9 @@ fn into_fields(object: Value) -> Map<String, Value> {
     }
 }
 
-fn panic_object(message: &str) -> ErrorObject {
+fn error_object(kind: &str, message: &str) -> ErrorObject {
     ErrorObject {
-        kind: Some("panic".to_owned()),
+        kind: Some(kind.to_owned()),
         message: Some(redact::scrub(message)),
         ..ErrorObject::default()
     }
@@ -474,3 +589,8 @@ fn join_inherited() -> Result<()> {
     }
     Ok(())
 }
+
+/// The guide's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/endings.md")]
+struct Guide;

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use super::ending::Ending;
 #[cfg(unix)]
 use super::{config, fork};
 use super::{recorder, signals};
@@ -13,9 +14,11 @@ use crate::once::Once;
 /// How long a normal end of the process may be held up.
 const AT_EXIT: Duration = Duration::from_secs(2);
 
-/// What ends the process: 0 for nothing in particular, a signal, or [`PANIC`].
+/// What ends the process: 0 while nothing does, a signal, [`PANIC`], [`UNKNOWN_EXIT`], or [`EXIT`] plus the exit code.
 static REASON: AtomicI32 = AtomicI32::new(0);
 const PANIC: i32 = -1;
+const UNKNOWN_EXIT: i32 = -2;
+const EXIT: i32 = 1 << 16;
 
 /// Sees to it that the end of the process ends all runs, and that a fork makes no mess.
 pub(super) fn watch() {
@@ -23,8 +26,7 @@ pub(super) fn watch() {
     WATCHED.get_or_init(|| {
         #[cfg(unix)]
         {
-            // SAFETY: `at_exit` is a plain function that neither unwinds nor needs anything that is gone by then.
-            unsafe { libc::atexit(at_exit) };
+            at_exit::register();
             fork::watch();
             if config::settings().instrumentation.signals {
                 signals::watch();
@@ -34,29 +36,68 @@ pub(super) fn watch() {
 }
 
 #[cfg(unix)]
-extern "C" fn at_exit() {
+mod at_exit {
+    /// Registers the exit handler: glibc tells handlers of `on_exit` the exit code.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    pub(super) fn register() {
+        use std::ffi::{c_int, c_void};
+
+        unsafe extern "C" {
+            fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+        }
+
+        extern "C" fn handler(status: c_int, _: *mut c_void) {
+            // Whoever waits for the process sees the low byte only.
+            super::end_by_exit(super::EXIT | (status & 0xff));
+        }
+
+        // SAFETY: the handler neither unwinds nor needs anything that is gone when the process exits.
+        unsafe { on_exit(handler, std::ptr::null_mut()) };
+    }
+
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    pub(super) fn register() {
+        extern "C" fn handler() {
+            super::end_by_exit(super::UNKNOWN_EXIT);
+        }
+
+        // SAFETY: as above.
+        unsafe { libc::atexit(handler) };
+    }
+}
+
+#[cfg(unix)]
+fn end_by_exit(reason: i32) {
     // A panic must not cross into C.
-    _ = std::panic::catch_unwind(|| recorder::end_process(AT_EXIT));
+    _ = std::panic::catch_unwind(|| end(reason, AT_EXIT));
+}
+
+/// Stores everything while there is time. Of several reasons the first counts.
+fn end(reason: i32, patience: Duration) {
+    _ = REASON.compare_exchange(0, reason, Ordering::Relaxed, Ordering::Relaxed);
+    recorder::end_process(patience);
 }
 
 /// A panic that ends the process: stores everything while there is time.
 pub(crate) fn end_by_panic() {
-    REASON.store(PANIC, Ordering::Relaxed);
-    recorder::end_process(AT_EXIT);
+    end(PANIC, AT_EXIT);
 }
 
 /// A signal that ends the process: stores everything while there is time.
 #[cfg(unix)]
 pub(super) fn end_by_signal(signal: i32, patience: Duration) {
-    REASON.store(signal, Ordering::Relaxed);
-    recorder::end_process(patience);
+    end(signal, patience);
 }
 
-/// Why the process ends, as a kind and a sentence for its workflows; none for a normal end.
-pub(super) fn reason() -> Option<(&'static str, String)> {
+/// How the process ends the runs that are open.
+pub(super) fn ending() -> Ending {
     match REASON.load(Ordering::Relaxed) {
-        0 => None,
-        PANIC => Some(("panic", "the process was aborted by a panic".to_owned())),
-        signal => Some(("signal", format!("the process was ended by {}", signals::name(signal)))),
+        PANIC => Ending::Aborted,
+        exit @ EXIT.. => Ending::Exit((exit & 0xff) as u8),
+        signal @ 1..EXIT => {
+            let name = signals::name(signal);
+            Ending::Signal(signal, format!("the process was ended by {name}"))
+        }
+        0 | i32::MIN..=UNKNOWN_EXIT => Ending::UnknownExit,
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::config::settings;
+use super::ending::ended_by;
 use super::recover::Recovered;
 use super::run::Lines;
 use super::session::{RunEntry, StoreOfRun};
@@ -31,6 +32,8 @@ pub(super) struct Left<'a> {
     pub(super) has_ended: bool,
     /// How many of its tasks were dropped, as far as the session knows; none where it does not.
     pub(super) dropped: Option<u64>,
+    /// The signal that killed it, where that is known.
+    pub(super) signal: Option<i32>,
 }
 
 /// Brings a run to its end in its stores. What is counted is what the first of them lacked.
@@ -73,7 +76,7 @@ fn leave_for(
     };
     // What that store has is not known here: nothing can be counted.
     let end = match (left.has_ended, &run.workflow) {
-        (false, Some(workflow)) => Some(lost_workflow(workflow, None)),
+        (false, Some(workflow)) => Some(left.lost_workflow(workflow, None)),
         _ => None,
     };
     let lines = left.lines(&mut tasks, true, end.as_ref());
@@ -197,7 +200,7 @@ impl Left<'_> {
     ) -> Option<WorkflowObject> {
         let totals = stored.map(|stored| self.totals(stored, running, tasks));
         let Some(known) = known else {
-            return Some(lost_workflow(self.run.workflow.as_deref()?, totals));
+            return Some(self.lost_workflow(self.run.workflow.as_deref()?, totals));
         };
         let mut end = known.clone();
         end.totals.get_or_insert_default().extend(totals?);
@@ -237,6 +240,33 @@ impl Left<'_> {
         let counts = counts.into_iter().chain(self.dropped.map(|dropped| ("dropped", dropped)));
         counts.map(|(name, count)| (name.to_owned(), count.into())).collect()
     }
+
+    /// The last record of a workflow whose process died: nobody knows how it would have ended, or when it did.
+    fn lost_workflow(
+        &self,
+        workflow: &WorkflowObject,
+        totals: Option<Map<String, Value>>,
+    ) -> WorkflowObject {
+        let mut lost = workflow.clone();
+        lost.status = Some(Status::Unknown);
+        lost.ended_by = self.signal.map(ended_by);
+        lost.stderr =
+            Some("the process was killed or crashed; its tasks were recovered".to_owned());
+        let lacks = |what: &str| totals.as_ref().is_none_or(|totals| !totals.contains_key(what));
+        let mut unavailable = Map::new();
+        if totals.is_none() {
+            let why = "the process was killed, and the store was out of reach when its tasks were recovered";
+            unavailable.insert("totals".to_owned(), why.into());
+        } else if lacks("dropped") {
+            let why = "the process was killed, and its session lacks the count";
+            unavailable.insert("totals.dropped".to_owned(), why.into());
+        }
+        if !unavailable.is_empty() {
+            lost.extra.insert("unavailable".to_owned(), unavailable.into());
+        }
+        lost.totals = totals;
+        lost
+    }
 }
 
 fn ids(tasks: &[&Task]) -> HashSet<String> {
@@ -261,26 +291,4 @@ fn file_of_run(folder: &Path, logged: &Path) -> Option<PathBuf> {
 
 fn is_empty_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() == 0)
-}
-
-/// The last record of a workflow whose process died: nobody knows how it would have ended, or when it did.
-fn lost_workflow(workflow: &WorkflowObject, totals: Option<Map<String, Value>>) -> WorkflowObject {
-    let mut lost = workflow.clone();
-    lost.status = Some(Status::Unknown);
-    lost.stderr = Some("the process was killed or crashed; its tasks were recovered".to_owned());
-    let lacks = |what: &str| totals.as_ref().is_none_or(|totals| !totals.contains_key(what));
-    let mut unavailable = Map::new();
-    if totals.is_none() {
-        let why =
-            "the process was killed, and the store was out of reach when its tasks were recovered";
-        unavailable.insert("totals".to_owned(), why.into());
-    } else if lacks("dropped") {
-        let why = "the process was killed, and its session lacks the count";
-        unavailable.insert("totals.dropped".to_owned(), why.into());
-    }
-    if !unavailable.is_empty() {
-        lost.extra.insert("unavailable".to_owned(), unavailable.into());
-    }
-    lost.totals = totals;
-    lost
 }

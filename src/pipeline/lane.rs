@@ -391,7 +391,12 @@ impl Lane {
                 spool.folder().display()
             ));
         }
-        let left: u64 = self.backlog.drain(..).map(|lines| lines.ends.len() as u64).sum();
+        let mut left = 0;
+        for lines in self.backlog.drain(..) {
+            left += lines.ends.len() as u64;
+            // The last record may be written again when the process fails: it says what was lost.
+            self.lost.1.add(&lines.tasks);
+        }
         self.backlog_bytes = 0;
         stats::add(&stats::DROPPED, left);
         stats::WAITING.fetch_sub(left, Ordering::Relaxed);

@@ -7,6 +7,7 @@
 
 mod config;
 mod cursor;
+mod ending;
 pub(crate) mod event;
 mod exit;
 mod file_size;
@@ -45,6 +46,7 @@ mod writer;
 
 pub use config::configure;
 pub(crate) use config::settings;
+pub(crate) use ending::Ending;
 pub(crate) use exit::end_by_panic;
 pub(crate) use fork::generation;
 #[cfg(all(unix, feature = "events", feature = "sqlite"))]
@@ -56,7 +58,7 @@ pub(crate) use push::{
 pub use recorder::flush;
 pub(crate) use recorder::{close_run, note_workflow, open_run};
 pub(crate) use recover::recover_quietly;
-pub use recover::{Recovered, recover};
+pub use recover::{Recovered, recover, recover_killed};
 pub(crate) use run::{KnownLater, RunEnd, RunSpec};
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 pub(crate) use site::{CodePlace, Origin, annotated_crates};

@@ -74,16 +74,42 @@ impl Recovered {
 /// # Ok::<(), runlore::Error>(())
 /// ```
 pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
-    recover_with(folder.as_ref(), notice::notice)
+    recover_with(folder.as_ref(), None, notice::notice)
+}
+
+/// As [`recover`], after waiting for a child process that a signal killed: its runs say which in `ended_by`.
+///
+/// ```no_run
+/// use std::os::unix::process::ExitStatusExt as _;
+///
+/// let mut child = std::process::Command::new("train").spawn()?;
+/// if let Some(signal) = child.wait()?.signal() {
+///     runlore::recover_killed("runlore", child.id(), signal)?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn recover_killed(folder: impl AsRef<Path>, pid: u32, signal: i32) -> Result<Recovered> {
+    recover_with(folder.as_ref(), Some(Killed { pid, signal }), |_| ())
+}
+
+/// A process that a signal killed, known by its parent.
+#[derive(Debug, Clone, Copy)]
+struct Killed {
+    pid: u32,
+    signal: i32,
 }
 
 /// As [`recover`], where nobody asked for it: what is left alone is not worth a word.
 pub(crate) fn recover_quietly(folder: &Path) -> Result<Recovered> {
-    recover_with(folder, |_| ())
+    recover_with(folder, None, |_| ())
 }
 
 /// Recovers, and hands on why something was left alone.
-fn recover_with(folder: &Path, left_alone: impl FnMut(&str)) -> Result<Recovered> {
+fn recover_with(
+    folder: &Path,
+    killed: Option<Killed>,
+    left_alone: impl FnMut(&str),
+) -> Result<Recovered> {
     // Record locks hold between processes only.
     static ONE_AT_A_TIME: Lock = Lock::new();
     let all = folder.join(FOLDER);
@@ -99,12 +125,13 @@ fn recover_with(folder: &Path, left_alone: impl FnMut(&str)) -> Result<Recovered
         }
     };
     let _one = ONE_AT_A_TIME.lock();
-    file_size::without_signal(|| recover_all(folder, sessions, left_alone))
+    file_size::without_signal(|| recover_all(folder, sessions, killed, left_alone))
 }
 
 fn recover_all(
     folder: &Path,
     sessions: fs::ReadDir,
+    killed: Option<Killed>,
     mut left_alone: impl FnMut(&str),
 ) -> Result<Recovered> {
     let mut recovered = Recovered::default();
@@ -121,7 +148,7 @@ fn recover_all(
             _ = fs::remove_dir_all(entry.path());
             continue;
         }
-        match recover_session(folder, &entry.path(), &mut recovered) {
+        match recover_session(folder, &entry.path(), killed, &mut recovered) {
             Ok(None) => {}
             Ok(Some(why)) => {
                 left_alone(&format!("{} is left alone: {why}", entry.path().display()));
@@ -151,6 +178,7 @@ fn recover_all(
 fn recover_session(
     folder: &Path,
     session: &Path,
+    killed: Option<Killed>,
     recovered: &mut Recovered,
 ) -> io::Result<Option<String>> {
     let lock = session.join(LOCK);
@@ -194,7 +222,9 @@ fn recover_session(
             continue;
         }
         let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
-        let left = Left { folder, run, files, pid: log.owner.pid, has_ended, dropped };
+        let pid = log.owner.pid;
+        let signal = killed.filter(|killed| killed.pid == pid).map(|killed| killed.signal);
+        let left = Left { folder, run, files, pid, has_ended, dropped, signal };
         finish_run(&left, &own, recovered)?;
     }
     let strangers: usize = by_run.values().map(Vec::len).sum();

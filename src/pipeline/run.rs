@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Map;
 
 use super::config::settings;
+use super::ending::Ending;
 use super::lane::{Lane, Last};
 use super::notice::{self, notice};
 use super::recorder;
@@ -21,7 +22,7 @@ use crate::Result;
 use crate::clock;
 use crate::context::Number;
 use crate::identity::Identity;
-use crate::record::{ErrorObject, Status, WorkflowObject};
+use crate::record::{Id, Status, WorkflowObject};
 use crate::store::{Batch, Captures, RunInfo, Store};
 
 /// Bytes of a batch up to which its room is kept for the next.
@@ -56,9 +57,7 @@ pub(crate) struct RunSpec {
 #[derive(Debug)]
 pub(crate) struct RunEnd {
     pub(crate) monotonic_ns: u64,
-    pub(crate) status: Status,
-    pub(crate) error: Option<ErrorObject>,
-    pub(crate) ended_early: bool,
+    pub(crate) ending: Ending,
 }
 
 pub(super) struct Run {
@@ -66,8 +65,14 @@ pub(super) struct Run {
     name: String,
     lanes: Vec<Lane>,
     common: Common,
+    /// Its record: as it started, and once it has ended as it was stored last. None where another process started the
+    /// workflow and this one has nothing to add.
     workflow: Option<Box<WorkflowObject>>,
+    /// What this process can add: that it failed, or lost tasks.
+    joined: Option<Box<WorkflowObject>>,
     known_later: Option<KnownLater>,
+    /// The task that started the workflow: those that it called are the workflow's roots.
+    around: Option<Id>,
     /// The two clocks, monotonic and wall, when it started.
     started: (u64, u64),
     /// The records of tasks that have ended, until the stores get them.
@@ -79,6 +84,8 @@ pub(super) struct Run {
     readings: Readings,
     /// The workflow has ended; the run is kept for tasks that outlive it.
     pub(super) ended: bool,
+    /// When it ended, by the monotonic clock.
+    pub(super) ended_ns: u64,
     closing: Option<Closing>,
 }
 
@@ -195,17 +202,31 @@ impl Run {
             std::process::id(),
             Identity::of_process(),
         );
+        let joined = spec.workflow.is_none().then(|| {
+            // Without `started_at`: the process that started the workflow speaks for it.
+            Box::new(WorkflowObject {
+                workflow_id: spec.workflow_id.clone(),
+                campaign_id: Some(spec.campaign_id.clone()),
+                hostname: Some(spec.hostname.clone()),
+                pid: Some(u64::from(std::process::id())),
+                ..WorkflowObject::default()
+            })
+        });
         let name = spec.name.clone();
         let info = RunInfo::new(spec.workflow_id, spec.name, std::process::id(), settings());
         let wants_captures = spec.stores.iter().any(|store| store.wants_captures());
         let lanes = spec.stores.into_iter().enumerate();
         let lanes = lanes.map(|(at, store)| Lane::new(spec.number, store, &info, at == 0));
+        let around =
+            spec.workflow.as_ref().and_then(|it| it.parent_task_id.as_deref()?.parse().ok());
         let mut run = Self {
             number: spec.number,
             name,
             lanes: lanes.collect(),
             common,
+            around,
             workflow: spec.workflow,
+            joined,
             known_later: spec.known_later,
             started: (spec.monotonic_ns, spec.wall_ns),
             batch: Lines::default(),
@@ -214,6 +235,7 @@ impl Run {
             totals: Totals::default(),
             readings: Readings::default(),
             ended: false,
+            ended_ns: 0,
             closing: None,
         };
         let mut lines = Lines::default();
@@ -236,6 +258,8 @@ impl Run {
         let status = task.status();
         self.totals.count(status);
         self.totals.overflowed += u64::from(task.overflowed);
+        let is_root = task.start.parent.is_none_or(|parent| Some(parent) == self.around);
+        self.totals.failed_roots += u64::from(is_root && status == Status::Error);
         if let Some(measured) = task.measured() {
             self.totals.capture_ns += measured.start_ns + measured.end_ns;
             self.readings.look_at(task);
@@ -300,7 +324,11 @@ impl Run {
         end: RunEnd,
         answer: Option<SyncSender<Result<Totals>>>,
     ) {
+        if self.ended {
+            return self.close(answer);
+        }
         self.ended = true;
+        self.ended_ns = end.monotonic_ns;
         self.lanes.iter_mut().for_each(Lane::begin_end);
         self.write_batch();
         let mut lines = Lines::default();
@@ -310,19 +338,37 @@ impl Run {
             self.totals.count(task.status());
         }
         self.send(lines);
-        if let Some(mut workflow) = self.workflow.take() {
+        if end.ending.is_failure() || self.totals.dropped > 0 {
+            self.workflow = self.workflow.take().or_else(|| self.joined.take());
+        }
+        if let Some(workflow) = &mut self.workflow {
             let (monotonic, wall) = self.started;
             let duration = end.monotonic_ns.saturating_sub(monotonic);
             workflow.ended_at = Some(clock::seconds(wall + duration));
             workflow.duration_ns = Some(duration);
-            workflow.status = Some(end.status);
-            workflow.ended_early = end.ended_early.then_some(true);
-            workflow.stderr = end.error.as_ref().and_then(|error| error.message.clone());
-            workflow.error = end.error.map(Box::new);
             if let Some(add) = self.known_later.take() {
-                add(&mut workflow);
+                add(workflow);
             }
+        }
+        self.store_last(end.ending, answer);
+    }
+
+    /// The process failed after the run had ended: writes its last record again, as failed.
+    pub(super) fn fail_after_end(&mut self, ending: Ending) {
+        self.store_last(ending, None);
+    }
+
+    /// Whether it writes the workflow's record: where another process started the workflow, that one does.
+    pub(super) fn has_record(&self) -> bool {
+        self.workflow.is_some()
+    }
+
+    /// Writes the workflow's last record.
+    fn store_last(&mut self, ending: Ending, answer: Option<SyncSender<Result<Totals>>>) {
+        if let Some(workflow) = &mut self.workflow {
+            ending.write_to(workflow);
             let totals = self.totals;
+            let duration = workflow.duration_ns.unwrap_or_default();
             let percent = totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
             let rounded = (percent * 1000.0).round() / 1000.0;
             let mut more = Map::from_iter([("capture_percent".to_owned(), rounded.into())]);
@@ -332,6 +378,12 @@ impl Run {
                 lane.end_with(Last { workflow, totals, more });
             }
         }
+        self.close(answer);
+    }
+
+    /// Closes the stores when they have everything, and then answers.
+    fn close(&mut self, answer: Option<SyncSender<Result<Totals>>>) {
+        let answer = answer.or_else(|| self.closing.take()?.answer);
         let now = Instant::now();
         // Nobody waits as long at the end of a process as where the end of a run was asked for.
         let longest = if answer.is_some() { LONGEST_TRY } else { LAST_TRY };

@@ -51,6 +51,9 @@ pub struct Totals {
     pub errors: u64,
     /// Tasks that were still open at the end.
     pub running: u64,
+    /// Tasks among the `errors` that no other task of the workflow called.
+    #[serde(default)]
+    pub failed_roots: u64,
     /// Tasks of which no record was kept.
     pub dropped: u64,
     /// Tasks that the store would not have among the others, and keeps apart: those that were written, were dropped and were refused are all

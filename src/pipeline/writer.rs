@@ -14,10 +14,10 @@ use super::recorder::{self, Command, made_progress};
 use super::run::{Run, RunEnd};
 use super::session::Home;
 use super::task::Task;
-use super::{push, rings, session, signal};
+use super::{exit, push, rings, session, signal};
 use crate::clock;
 use crate::context::Number;
-use crate::record::{ErrorObject, Id, Status};
+use crate::record::Id;
 use crate::telemetry;
 
 /// The writer's shortest and longest sleep between two looks.
@@ -39,6 +39,8 @@ pub(super) struct Writer {
     known_rings: u64,
     /// How full the fullest ring had become since the last turn.
     filled: f64,
+    /// The run that ended last: an exit code other than 0 makes it a failure.
+    last: Option<(Number, Run)>,
     /// The process ends: nothing needs to stay in the rings.
     ending: bool,
     kept: KeptBeginnings,
@@ -56,6 +58,7 @@ impl Writer {
             known_overflows: 0,
             known_rings: 0,
             filled: 0.0,
+            last: None,
             ending: false,
             kept: KeptBeginnings::default(),
             next_look_at_open: now,
@@ -254,18 +257,16 @@ impl Writer {
     }
 
     fn end_all(&mut self) {
-        for number in self.runs_that(|run| !run.ended) {
-            let error = super::exit::reason().map(|(kind, message)| ErrorObject {
-                kind: Some(kind.to_owned()),
-                message: Some(message),
-                ..ErrorObject::default()
-            });
-            let end = RunEnd {
-                monotonic_ns: clock::monotonic_ns(),
-                status: if error.is_some() { Status::Error } else { Status::Finished },
-                ended_early: error.is_none(),
-                error,
-            };
+        let open = self.runs_that(|run| !run.ended);
+        if !self.ending && exit::ending().fails_ended_runs() {
+            self.pairing.runs.extend(self.last.take());
+            let ended = self.pairing.runs.values_mut().filter(|run| run.ended && run.has_record());
+            if let Some(last) = ended.max_by_key(|run| run.ended_ns) {
+                last.fail_after_end(exit::ending());
+            }
+        }
+        for number in open {
+            let end = RunEnd { monotonic_ns: clock::monotonic_ns(), ending: exit::ending() };
             self.pairing.end_run(number, end, None);
         }
     }
@@ -277,8 +278,14 @@ impl Writer {
         if runs.get(&number).is_some_and(is_done)
             && !open.values().any(|open| open.task.start.workflow == number)
         {
-            runs.remove(&number);
             session::forget_run(number);
+            let last = self.last.as_ref().map_or(0, |(_, last)| last.ended_ns);
+            if let Some(run) = runs.remove(&number)
+                && run.has_record()
+                && run.ended_ns >= last
+            {
+                self.last = Some((number, run));
+            }
         }
     }
 

@@ -62,6 +62,8 @@ pub use find::Find;
 pub use pipeline::{Gather, Pipeline};
 pub use render::{Part, Render, Style};
 pub(crate) use runs::CountedRuns;
+#[cfg(feature = "report")]
+pub(crate) use runs::failed_children;
 pub use runs::{RunSummary, Runs};
 pub use source::{Collection, Documents, Records, Source};
 pub(crate) use summary::SUMMARISED;

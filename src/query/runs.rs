@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::record::{Record, Status, TaskObject, WorkflowObject};
+use crate::record::{Record, Shown, Status, TaskObject, WorkflowObject};
 use crate::{Error, Result};
 
 /// A run and how its tasks stand.
@@ -20,6 +20,8 @@ pub struct RunSummary {
     pub running: u64,
     /// The processor time of its tasks that have ended, and of the processes that they ran; none where no task tells.
     pub cpu: Option<Duration>,
+    /// Runs that failed among those that it started, directly or through others.
+    pub failed_children: u64,
 }
 
 /// The runs of a store.
@@ -96,11 +98,42 @@ impl CountedRuns {
                 .total_cmp(&start(other))
                 .then_with(|| one.workflow.workflow_id.cmp(&other.workflow.workflow_id))
         });
+        let failed = failed_children(runs.iter().map(|run| &run.workflow));
+        for (run, failed) in runs.iter_mut().zip(failed) {
+            run.failed_children = failed;
+        }
         Runs { runs, problems: self.problems }
     }
 }
 
+/// For each of these runs, how many failed of those that it started, directly or through others.
+pub(crate) fn failed_children<'a>(
+    runs: impl Iterator<Item = &'a WorkflowObject> + Clone,
+) -> Vec<u64> {
+    let places: HashMap<&str, usize> =
+        runs.clone().enumerate().map(|(at, run)| (&*run.workflow_id, at)).collect();
+    let parents: Vec<Option<usize>> =
+        runs.clone().map(|run| places.get(run.parent_workflow_id.as_deref()?).copied()).collect();
+    let mut failed = vec![0; parents.len()];
+    for (at, _) in runs.enumerate().filter(|(_, run)| run.has_failed()) {
+        let mut above = parents[at];
+        // Records of other programs may go round in a circle.
+        let mut steps = parents.len();
+        while let Some(parent) = above.filter(|parent| *parent != at && steps > 0) {
+            failed[parent] += 1;
+            steps -= 1;
+            above = parents[parent];
+        }
+    }
+    failed
+}
+
 impl RunSummary {
+    /// How the run is shown: see [`WorkflowObject::shown`], with the child runs that failed.
+    pub fn shown(&self) -> Shown {
+        self.workflow.shown().with_failed_children(self.failed_children)
+    }
+
     /// Counts a task of which nothing was known.
     pub(crate) fn count_task(&mut self, task: &TaskObject) {
         self.began(task.started_at);

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::render::Render;
-use crate::record::{Status, TaskObject, WorkflowObject};
+use super::runs::failed_children;
+use crate::record::{Shown, Status, TaskObject, WorkflowObject};
 
 /// Tasks and workflows, each under what started it.
 ///
@@ -32,6 +33,10 @@ pub struct Node {
     pub detached: Option<Detached>,
     /// Whether it is a task that was still open when its workflow ended.
     pub cut_off: bool,
+    /// Whether it is such a task, and its workflow's process was killed or ended by a signal.
+    pub interrupted: bool,
+    /// Of a workflow: how many failed of those that it started, directly or through others.
+    pub failed_children: u64,
     children: Vec<usize>,
 }
 
@@ -97,15 +102,19 @@ impl Tree {
             detached[at] = Some(Detached::Circle);
         }
 
-        let cut_off: Vec<bool> = items.iter().map(|item| links.is_cut_off(item, &items)).collect();
+        let over: Vec<Option<bool>> = items.iter().map(|item| links.over(item, &items)).collect();
+        let workflows = items.iter().filter_map(Item::as_workflow);
+        let mut failed = failed_children(workflows).into_iter();
         let mut nodes: Vec<Node> = items
             .into_iter()
             .zip(detached)
-            .zip(cut_off)
-            .map(|((item, detached), cut_off)| Node {
-                item,
+            .zip(over)
+            .map(|((item, detached), over)| Node {
                 detached,
-                cut_off,
+                cut_off: over.is_some(),
+                interrupted: over == Some(true),
+                failed_children: item.as_workflow().and_then(|_| failed.next()).unwrap_or(0),
+                item,
                 children: Vec::new(),
             })
             .collect();
@@ -193,6 +202,32 @@ impl Node {
             Item::Task(_) => None,
         })
     }
+
+    /// How its status is shown; none where it has none.
+    ///
+    /// ```
+    /// use runlore::query::Tree;
+    /// use runlore::record::{TaskObject, WorkflowObject};
+    /// use serde_json::json;
+    ///
+    /// let run: WorkflowObject = serde_json::from_value(json!({"workflow_id": "w", "status": "UNKNOWN"}))?;
+    /// let task: TaskObject =
+    ///     serde_json::from_value(json!({"task_id": "t", "workflow_id": "w", "status": "RUNNING"}))?;
+    /// let tree = Tree::new([run], [task]);
+    /// let shown: Vec<String> = tree.walk().map(|(_, node)| node.shown().unwrap().to_string()).collect();
+    /// assert_eq!(shown, ["INTERRUPTED", "INTERRUPTED"]);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn shown(&self) -> Option<Shown> {
+        match &self.item {
+            Item::Task(_) if self.interrupted => Some(Shown::interrupted()),
+            Item::Task(task) => task.status.map(Shown::from),
+            Item::Workflow(workflow) => {
+                let shown = workflow.shown().with_failed_children(self.failed_children);
+                shown.tone().map(|_| shown)
+            }
+        }
+    }
 }
 
 impl Item {
@@ -204,13 +239,17 @@ impl Item {
         }
     }
 
-    /// Whether it was left before its end.
-    pub(super) fn ended_early(&self) -> bool {
+    /// The workflow, if it is one.
+    pub fn as_workflow(&self) -> Option<&WorkflowObject> {
         match self {
-            Item::Task(task) => task.ended_early,
-            Item::Workflow(workflow) => workflow.ended_early,
+            Item::Task(_) => None,
+            Item::Workflow(workflow) => Some(workflow),
         }
-        .unwrap_or(false)
+    }
+
+    /// Whether it is a task that was left before its end; of workflows the status tells it.
+    pub(super) fn ended_early(&self) -> bool {
+        matches!(self, Item::Task(task) if task.ended_early == Some(true))
     }
 
     fn parent_task_id(&self) -> Option<&str> {
@@ -301,14 +340,15 @@ impl<'a> Links<'a> {
         (if is_first && is_elsewhere { above } else { Some(parent) }, None)
     }
 
-    fn is_cut_off(&self, item: &Item, items: &[Item]) -> bool {
-        let is_over = |workflow: &WorkflowObject| {
-            matches!(workflow.status, Some(Status::Finished | Status::Error | Status::Unknown))
-        };
-        matches!(item, Item::Task(task) if task.status == Some(Status::Running))
-            && self.workflow_above(item).is_some_and(
-                |at| matches!(&items[at], Item::Workflow(workflow) if is_over(workflow)),
-            )
+    /// Of an open task whose workflow is over: whether that was interrupted.
+    fn over(&self, item: &Item, items: &[Item]) -> Option<bool> {
+        if !matches!(item, Item::Task(task) if task.status == Some(Status::Running)) {
+            return None;
+        }
+        let workflow = items[self.workflow_above(item)?].as_workflow()?;
+        let is_over =
+            matches!(workflow.status, Some(Status::Finished | Status::Error | Status::Unknown));
+        is_over.then(|| workflow.is_interrupted())
     }
 
     /// The workflow that `item` stands under when no task is above it.

@@ -31,6 +31,7 @@ mod id;
 mod joules;
 mod parts;
 pub(crate) mod redact;
+mod shown;
 mod status;
 mod task;
 mod tensor;
@@ -54,6 +55,7 @@ pub(crate) use value::{Absent, Notes, Secrecy, Slot, ValueView, numeric_slice};
 pub use value::{CaptureValue, Encoder, Limits};
 
 pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};
+pub use shown::Shown;
 pub use status::Status;
 pub use task::TaskObject;
 pub use tensor::{Inspect, TensorFacts, TensorStatistics};

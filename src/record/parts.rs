@@ -19,7 +19,8 @@ use serde_json::{Map, Value};
 /// ```
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ErrorObject {
-    /// `error` for a returned error, `panic`, or `cancelled` for a future dropped before its end.
+    /// `error` for a returned error, `panic`, or `cancelled` for a future dropped before its end; of workflows also
+    /// `signal`, `exit` for an exit code other than 0, and `unfinished` for a guard dropped without `finish()`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The Rust type of the error; written as `type`.

@@ -47,8 +47,12 @@ record! {
         duration_ns: u64,
         /// How far it has come.
         status: Status,
-        /// Whether it was left by `?` or `return` before its end.
+        /// Whether its process exited with 0 while it was open.
         ended_early: bool,
+        /// What ended its process, where that is known: `signal 9`.
+        ended_by: String,
+        /// The exit code of its process, unless that is 0.
+        exit_code: u64,
         /// What went in.
         used: Map<String, Value>,
         /// What came out.
@@ -75,6 +79,8 @@ record! {
         catalogue: Value,
         /// Tasks by status, drops, bytes, and what capturing cost.
         totals: Map<String, Value>,
+        /// What could not be recorded, and why.
+        unavailable: Map<String, Value>,
         /// The settings in force, without secrets.
         settings: Map<String, Value>,
         /// Where the settings came from.

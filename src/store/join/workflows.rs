@@ -61,14 +61,21 @@ fn is_one_process(one: &WorkflowObject, other: &WorkflowObject) -> bool {
 }
 
 /// The process that began first speaks for the workflow: how a process it started ended is not how the
-/// workflow did. What adds up over processes is added up.
+/// workflow did. What adds up over processes is added up, and processes that failed are counted.
 pub(crate) fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject> {
     let start = |workflow: &WorkflowObject| workflow.started_at.unwrap_or(f64::INFINITY);
     processes.sort_by(|one, other| start(one).total_cmp(&start(other)));
     let mut processes = processes.into_iter();
     let mut first = processes.next()?;
     let is_finished = first.is_finished();
+    let mut failed: u64 = 0;
     for mut other in processes {
+        failed += u64::from(other.has_failed());
+        (other.error, other.stderr, other.exit_code, other.ended_by) = (None, None, None, None);
+        if let Some(reasons) = &mut other.unavailable {
+            // How much it lost is lost to the workflow; the rest is about the process.
+            reasons.retain(|name, _| name == "totals");
+        }
         if let (Some(totals), Some(more)) = (&mut first.totals, other.totals.take()) {
             add(totals, more);
         }
@@ -82,6 +89,10 @@ pub(crate) fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<Workflo
             (other.ended_at, other.duration_ns, other.ended_early) = (None, None, None);
         }
         first.fill_from(other);
+    }
+    if failed > 0 {
+        let totals = first.totals.get_or_insert_default();
+        totals.insert("failed_processes".to_owned(), failed.into());
     }
     Some(first)
 }
