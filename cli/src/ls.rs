@@ -17,9 +17,13 @@ use crate::table::{self, Cell};
 #[command(after_help = "\
 Examples:
   runlore ls
-  runlore ls --json | jq -r 'select(.status == \"ERROR\") | .workflow_id'")]
+  runlore ls --json | jq -r 'select(.status == \"ERROR\") | .workflow_id'
+
+STATUS is the stored status with the reason to look twice: failed root tasks, an exit code, a run that was left open or
+interrupted, child runs that failed.")]
 pub(crate) struct Args {
-    /// One JSON object a run: its record, with `task_counts` and the `cpu_ns` of its tasks
+    /// One JSON object per run: its record, with `shown` (the status as the table shows it), `task_counts` and the
+    /// `cpu_ns` of its tasks
     #[arg(long)]
     json: bool,
 }
@@ -45,13 +49,11 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 
 fn row(run: &RunSummary, id: &str) -> Vec<Cell> {
     let workflow = &run.workflow;
-    let status = workflow.status.map_or("", |status| status.as_str());
-    let early = if workflow.ended_early == Some(true) { " (early)" } else { "" };
-    let status = format!("{status}{early}");
+    let shown = run.shown();
     vec![
         Cell::new(if id.is_empty() { "(none)" } else { id }),
         Cell::new(workflow.name.as_deref().unwrap_or_default()),
-        Cell::styled(&status, paint(workflow.status)),
+        Cell::styled(&shown.to_string(), paint(shown.tone())),
         Cell::new(&workflow.started_at.map(local_time).unwrap_or_default()),
         Cell::new(&workflow.duration().map(human_duration).unwrap_or_default()),
         Cell::new(&run.cpu.map(human_duration).unwrap_or_default()),
@@ -65,6 +67,7 @@ fn as_json(run: &RunSummary) -> serde_json::Value {
     if let Some(object) = json.as_object_mut() {
         let counts = json!({"all": run.tasks, "ERROR": run.errors, "RUNNING": run.running});
         object.insert("task_counts".into(), counts);
+        object.insert("shown".into(), run.shown().to_string().into());
         if let Some(cpu) = run.cpu {
             let nanos = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
             object.insert("cpu_ns".into(), nanos.into());

@@ -148,7 +148,7 @@ fn write_tasks(records: &Provenance, find: &Find, limit: u64) -> Result<(usize, 
         found.truncate(limit as usize);
     }
     let mut out = stdout();
-    tasks::write_table(&mut out, &found)?;
+    tasks::write_table(&mut out, &found, false)?;
     out.flush()?;
     Ok((found.len(), is_cut))
 }

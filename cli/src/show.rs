@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use runlore::Provenance;
 use runlore::query::field;
 use runlore::query::text::{human_duration, printable};
-use runlore::record::Record;
+use runlore::record::{Record, Shown, Status, TaskObject};
 use runlore::telemetry::MachineInfo;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
-use crate::out::{BOLD, DIM, paint, precise_time, stdout};
+use crate::out::{BOLD, DIM, RED, paint, precise_time, stdout};
 use crate::store::Store;
 use crate::{Done, machine, select};
 
@@ -35,22 +35,39 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    let record = find(&args.id, store)?;
+    let (record, is_interrupted) = find(&args.id, store)?;
     let mut out = stdout();
     if args.json {
         writeln!(out, "{}", record.to_json())?;
     } else {
-        write(&mut out, &record)?;
+        write(&mut out, &record, is_interrupted)?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn find(given: &str, store: &Store) -> Result<Record, Failure> {
+/// The record that is meant, and whether it is an open task of a run that was interrupted.
+fn find(given: &str, store: &Store) -> Result<(Record, bool), Failure> {
     let records = store.open()?;
+    let record = find_in(&records, given, store)?;
+    let is_interrupted = match &record {
+        Record::Task(task) => is_interrupted(&records, task)?,
+        _ => false,
+    };
+    Ok((record, is_interrupted))
+}
+
+fn is_interrupted(records: &Provenance, task: &TaskObject) -> Result<bool, Failure> {
+    let (Some(Status::Running), Some(run)) = (task.status, &task.workflow_id) else {
+        return Ok(false);
+    };
+    Ok(records.workflow(run)?.is_some_and(|run| run.is_interrupted()))
+}
+
+fn find_in(records: &Provenance, given: &str, store: &Store) -> Result<Record, Failure> {
     let tasks = records.tasks().filter(select::by_id("task_id", given)).to_vec()?;
     let runs = records.workflows().filter(select::by_id("workflow_id", given)).to_vec()?;
-    store.tell(&records);
+    store.tell(records);
     let mut found: Vec<(String, String, Record)> = Vec::new();
     for task in tasks {
         found.push((task.task_id.clone(), task.name().to_owned(), task.into()));
@@ -62,7 +79,7 @@ fn find(given: &str, store: &Store) -> Result<Record, Failure> {
         found.retain(|(id, ..)| id == given);
     }
     match found.len() {
-        0 => newest_run(given, &records)?.ok_or_else(|| {
+        0 => newest_run(given, records)?.ok_or_else(|| {
             Failure::new(format!(
                 "no record in {} has the id {given:?}, and no run that name; `runlore ls` lists runs, \
                  `runlore tasks` lists tasks, and at least 4 characters of an id are needed",
@@ -83,7 +100,7 @@ fn newest_run(name: &str, records: &Provenance) -> Result<Option<Record>, Failur
 }
 
 /// Fields that stand at the top of the page, with their headings.
-const FACTS: [(&str, &str); 20] = [
+const FACTS: [(&str, &str); 22] = [
     ("task_id", "task"),
     ("workflow_id", "run"),
     ("campaign_id", "campaign"),
@@ -98,6 +115,8 @@ const FACTS: [(&str, &str); 20] = [
     ("ended_at", "ended"),
     ("duration_ns", "duration"),
     ("ended_early", "ended early"),
+    ("ended_by", "ended by"),
+    ("exit_code", "exit code"),
     ("user", "user"),
     ("hostname", "host"),
     ("pid", "process"),
@@ -123,10 +142,10 @@ const LARGE: [&str; 8] = [
     "extra_metadata",
 ];
 
-fn write(out: &mut impl Write, record: &Record) -> io::Result<()> {
+fn write(out: &mut impl Write, record: &Record, is_interrupted: bool) -> io::Result<()> {
     let (name, status, duration) = match record {
         Record::Task(task) => (task.name(), task.status, task.duration()),
-        Record::Workflow(run) => (run.display_name(), run.status, run.duration()),
+        Record::Workflow(run) => (run.display_name(), run.shown().tone(), run.duration()),
         Record::Other(_) => ("", None, None),
     };
     let json = record.to_json();
@@ -140,9 +159,14 @@ fn write(out: &mut impl Write, record: &Record) -> io::Result<()> {
     write!(out, "{BOLD}{}{BOLD:#}", printable(name))?;
     if let Some(status) = status {
         // The record's own word, which may be none of ours.
-        let word = fields.remove("status").unwrap_or_else(|| status.as_str().into());
-        let paint = paint(Some(status));
-        write!(out, "  {paint}{}{paint:#}", printable(word.as_str().unwrap_or_default()))?;
+        let word = fields.remove("status");
+        let word = word.as_ref().and_then(Value::as_str).unwrap_or(status.as_str());
+        let (word, paint) = match record {
+            Record::Workflow(run) => (run.shown().to_string(), paint(Some(status))),
+            _ if is_interrupted => (Shown::interrupted().to_string(), RED),
+            _ => (word.to_owned(), paint(Some(status))),
+        };
+        write!(out, "  {paint}{}{paint:#}", printable(&word))?;
     }
     if let Some(duration) = duration {
         write!(out, "  {}", human_duration(duration))?;

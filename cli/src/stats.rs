@@ -4,13 +4,14 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use runlore::query::text::human_duration;
-use runlore::query::{Collection, Distribution, Filter, Group, Summary};
+use runlore::query::text::{human_duration, printable};
+use runlore::query::{Collection, Distribution, Filter, Group, RunSummary, Summary};
+use runlore::record::Status;
 use serde_json::{Value, json};
 
 use crate::columns::{Form, Rows};
 use crate::failure::{Failure, say};
-use crate::out::{PLAIN, RED, stdout};
+use crate::out::{PLAIN, RED, paint, stdout};
 use crate::store::Store;
 use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules};
@@ -48,12 +49,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let records = store.open()?;
-    let filter = match args.all {
-        true => Filter::all(),
-        false => {
-            let runs = store.runs(&records)?;
-            select::of_run(&select::run(&runs, args.run.as_deref(), store)?.workflow.workflow_id)
-        }
+    let (runs, filter) = if args.all {
+        (records.list_runs()?, Filter::all())
+    } else {
+        let run = select::run(&store.listed(&records)?, args.run.as_deref(), store)?.clone();
+        let filter = select::of_run(&run.workflow.workflow_id);
+        (vec![run], filter)
     };
     // `activity` is what people call it.
     let by = if args.by == "activity" { "activity_id" } else { &args.by };
@@ -71,6 +72,11 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     }
     let mut out = stdout();
     if args.form.is_table() {
+        if let [run] = &runs[..]
+            && !args.all
+        {
+            write_status(&mut out, run)?;
+        }
         write_table(&mut out, by, &summary)?;
     } else {
         let mut rows = Rows::new(&mut out, args.form, COLUMNS.map(str::to_owned).to_vec())?;
@@ -81,6 +87,17 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How the run ended, unless it went as it should: its figures are read with other eyes then.
+fn write_status(out: &mut impl Write, run: &RunSummary) -> std::io::Result<()> {
+    let shown = run.shown();
+    if shown.tone().is_none() || shown.to_string() == Status::Finished.as_str() {
+        return Ok(());
+    }
+    let paint = paint(shown.tone());
+    let (name, shown) = (run.workflow.display_name(), shown.to_string());
+    writeln!(out, "{}  {paint}{}{paint:#}", printable(name), printable(&shown))
 }
 
 /// Whether there are tasks, and none has a value in the field.

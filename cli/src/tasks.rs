@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use runlore::query::text::human_duration;
-use runlore::record::TaskObject;
+use runlore::record::{Shown, Status, TaskObject};
 
 use crate::out::{RED, local_time, paint, short_ids, stdout};
 use crate::store::Store;
@@ -30,11 +30,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let records = store.open()?;
-    let id = select::run(&store.runs(&records)?, args.run.as_deref(), store)?
-        .workflow
-        .workflow_id
-        .clone();
-    let asked = records.tasks().filter(select::of_run(&id));
+    let run = select::run(&store.runs(&records)?, args.run.as_deref(), store)?.workflow.clone();
+    let asked = records.tasks().filter(select::of_run(&run.workflow_id));
     // The telemetry of a long run does not fit into memory.
     let asked = if args.json { asked } else { asked.only(ROW) };
     let mut tasks = asked.to_vec()?;
@@ -51,7 +48,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
             writeln!(out)?;
         }
     } else {
-        write_table(&mut out, &tasks)?;
+        write_table(&mut out, &tasks, run.is_interrupted())?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -70,19 +67,28 @@ pub(crate) const ROW: [&str; 9] = [
     "error.chain",
 ];
 
-/// Tasks, one a line.
-pub(crate) fn write_table(out: &mut impl Write, tasks: &[TaskObject]) -> std::io::Result<()> {
+/// Tasks, one per line; whether their run was interrupted, and the open ones with it.
+pub(crate) fn write_table(
+    out: &mut impl Write,
+    tasks: &[TaskObject],
+    is_interrupted: bool,
+) -> std::io::Result<()> {
     let ids: Vec<&str> = tasks.iter().map(|task| &*task.task_id).collect();
-    let rows: Vec<_> = tasks.iter().zip(short_ids(&ids)).map(|(task, id)| row(task, id)).collect();
+    let row = |(task, id)| row(task, id, is_interrupted);
+    let rows: Vec<_> = tasks.iter().zip(short_ids(&ids)).map(row).collect();
     table::write(out, &["TASK", "NAME", "STATUS", "STARTED", ">DURATION", "ERROR"], &rows)
 }
 
-fn row(task: &TaskObject, id: &str) -> Vec<Cell> {
+fn row(task: &TaskObject, id: &str, is_interrupted: bool) -> Vec<Cell> {
+    let shown = match task.status {
+        Some(Status::Running) if is_interrupted => Shown::interrupted(),
+        status => status.map(Shown::from).unwrap_or_default(),
+    };
     let error = task.error_message().filter(|_| task.is_error());
     vec![
         Cell::new(id),
         Cell::new(task.activity_id.as_deref().unwrap_or_default()),
-        Cell::styled(task.status.map_or("", |status| status.as_str()), paint(task.status)),
+        Cell::styled(&shown.to_string(), paint(shown.tone())),
         Cell::new(&task.started_at.map(local_time).unwrap_or_default()),
         Cell::new(&task.duration().map(human_duration).unwrap_or_default()),
         Cell::styled(&error.unwrap_or_default(), RED),

@@ -48,7 +48,8 @@ pub(crate) struct Args {
     #[arg(long, short, conflicts_with_all = ["values", "resources"])]
     energy: bool,
 
-    /// One JSON object a line, in the order of the tree: `depth`, `detached` and the `record`
+    /// One JSON object per line, in the order of the tree: `depth`, `shown` (the status as the tree shows it),
+    /// `detached` and the `record`
     #[arg(long)]
     json: bool,
 }
@@ -95,6 +96,9 @@ fn as_json(depth: usize, node: &Node) -> Value {
         Item::Workflow(workflow) => serde_json::to_value(workflow),
     };
     let mut line = json!({"depth": depth, "record": record.unwrap_or_default()});
+    if let Some(shown) = node.shown() {
+        line["shown"] = shown.to_string().into();
+    }
     if let Some(why) = node.detached {
         line["detached"] = match why {
             Detached::ParentMissing => "parent missing".into(),

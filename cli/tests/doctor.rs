@@ -263,5 +263,5 @@ fn what_was_left_for_a_database_that_is_not_there_is_found() {
     _ = fs::remove_file(folder.path().join("data/runs.db"));
     let told = here(&["recover"]);
     assert!(told.starts_with("recovered from 1 process that died"), "{told}");
-    assert!(here(&["ls"]).contains("UNKNOWN"));
+    assert!(here(&["ls"]).contains("INTERRUPTED"));
 }

@@ -4,6 +4,7 @@ mod analyzing;
 mod asking;
 mod doctor;
 mod emit;
+mod endings;
 mod events;
 mod listing;
 mod mongodb;

@@ -129,7 +129,7 @@ fn a_command_is_a_task_and_keeps_its_exit_code() {
     --- exit code Some(3)
     "#);
     insta::assert_snapshot!(run(&["tree", "--values"]), @r#"
-    sh  ERROR  the command ended with exit status: 3
+    sh  ERROR, exit 3  the command ended with exit status: 3
     └─ sh  ERROR  argv=["sh","-c","echo out; echo err >&2; exi… → exit_code=3  the command ended with exit status: 3
     "#);
     insta::assert_snapshot!(run(&["run", "--name", "fine", "--", "true"]), @r"");
@@ -144,7 +144,7 @@ fn a_command_is_a_task_and_keeps_its_exit_code() {
     --- exit code Some(127)
     "#);
     insta::assert_snapshot!(run(&["tree"]), @r#"
-    no-such-command  ERROR  No such file or directory (os error 2)
+    no-such-command  ERROR, exit 127  No such file or directory (os error 2)
     └─ no-such-command  ERROR  No such file or directory (os error 2)
     "#);
     let file = folder.path().join("not-executable");
@@ -230,7 +230,8 @@ fn what_a_killed_program_left_is_recovered() {
     let mut command = runlore();
     command.arg("--store").arg(folder.path()).arg("tree");
     let tree = told_by(&mut command);
-    assert!(tree.starts_with("sh  UNKNOWN") && tree.contains("└─ sh  RUNNING"), "{tree}");
+    let shown = tree.starts_with("sh  INTERRUPTED") && tree.contains("└─ sh  INTERRUPTED");
+    assert!(shown, "{tree}");
 }
 
 /// The task of a command, as it was recorded.

@@ -26,7 +26,7 @@ pub enum Part {
     Task,
     /// The name of a workflow.
     Workflow,
-    /// The status.
+    /// The status, as it is shown; the argument is the status whose colour fits.
     Status(Status),
     /// The duration.
     Duration,
@@ -116,9 +116,11 @@ impl<'a> Render<'a> {
             ),
         };
         self.style.write(f, part, &printable(name))?;
-        if let Some(status) = status {
+        if let Some(shown) = node.shown()
+            && let Some(tone) = shown.tone()
+        {
             f.write_str("  ")?;
-            self.style.write(f, Part::Status(status), &status)?;
+            self.style.write(f, Part::Status(tone), &printable(&shown.to_string()))?;
         }
         if let Some(duration) = duration {
             f.write_str("  ")?;
@@ -146,7 +148,8 @@ impl<'a> Render<'a> {
             f.write_str("  ")?;
             self.style.write(f, Part::Note, &"(ended early)")?;
         }
-        if node.cut_off {
+        // What is shown as interrupted needs no other word.
+        if node.cut_off && !node.interrupted {
             f.write_str("  ")?;
             self.style.write(f, Part::Note, &"(its run ended first)")?;
         }

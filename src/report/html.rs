@@ -37,9 +37,14 @@ pub(super) fn page(title: &str, body: &str) -> String {
 
 /// A few facts at the head of a page, each with its name.
 pub(super) fn facts(to: &mut Markup, facts: &[(&str, String)]) {
+    tiles(to, facts.iter().map(|(name, value)| (*name, value.as_str(), false)));
+}
+
+/// The same, with those in red that are bad news.
+pub(super) fn tiles<'a>(to: &mut Markup, facts: impl Iterator<Item = (&'a str, &'a str, bool)>) {
     to.open("dl", &[("class", &"facts")]);
-    for (name, value) in facts {
-        to.open("div", &[]);
+    for (name, value, is_bad) in facts {
+        to.open("div", if is_bad { &[("class", &"bad")] } else { &[] });
         to.element("dt", &[], name);
         to.element("dd", &[], value);
         to.close("div");

@@ -7,13 +7,13 @@ use runlore::query::text::printable;
 use runlore::record::WorkflowObject;
 use serde_json::Value;
 
-use crate::out::{BOLD, DIM, local_time};
+use crate::out::{BOLD, DIM, local_time, paint};
 
 /// How much of a value is shown.
 const LENGTH: usize = 60;
 
 /// Parts of a run's record of which a difference explains something.
-const EXPLAIN: [&str; 9] = [
+const EXPLAIN: [&str; 10] = [
     "used",
     "custom_metadata",
     "tags",
@@ -22,6 +22,7 @@ const EXPLAIN: [&str; 9] = [
     "environment_id",
     "status",
     "ended_early",
+    "exit_code",
     "settings",
 ];
 
@@ -64,7 +65,12 @@ pub(super) fn write(
         let name = printable(run.display_name());
         let id = printable(&run.workflow_id);
         let time = run.started_at.map(local_time).unwrap_or_default();
-        writeln!(out, "{what:<6}  {BOLD}{name}{BOLD:#}  {DIM}{id}  {time}{DIM:#}")?;
+        let (shown, paint) = (run.shown(), paint(run.shown().tone()));
+        let shown = printable(&shown.to_string()).to_string();
+        writeln!(
+            out,
+            "{what:<6}  {BOLD}{name}{BOLD:#}  {paint}{shown}{paint:#}  {DIM}{id}  {time}{DIM:#}"
+        )?;
     }
     Ok(())
 }

@@ -37,13 +37,14 @@ fn reason_for_all(tree: &Tree) -> Option<&str> {
 }
 
 fn row(name: &str, node: &Node) -> Vec<Cell> {
-    let (status, duration, used) = match &node.item {
-        Item::Task(task) => (task.status, task.duration(), task.joules()),
-        Item::Workflow(run) => (run.status, run.duration(), run.joules()),
+    let shown = node.shown().unwrap_or_default();
+    let (duration, used) = match &node.item {
+        Item::Task(task) => (task.duration(), task.joules()),
+        Item::Workflow(run) => (run.duration(), run.joules()),
     };
     let mut cells = vec![
         Cell::whole(name),
-        Cell::styled(status.map_or("", |status| status.as_str()), paint(status)),
+        Cell::styled(&shown.to_string(), paint(shown.tone())),
         Cell::new(&duration.map(human_duration).unwrap_or_default()),
     ];
     match used {

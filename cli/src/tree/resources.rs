@@ -43,9 +43,10 @@ pub(super) fn write(out: &mut impl Write, tree: &Tree) -> io::Result<()> {
 }
 
 fn row(name: &str, node: &Node, totals: &HashMap<&str, Duration>) -> Vec<Cell> {
-    let (status, duration, error) = match &node.item {
-        Item::Task(task) => (task.status, task.duration(), task.error_message()),
-        Item::Workflow(run) => (run.status, run.duration(), run.error_message()),
+    let shown = node.shown().unwrap_or_default();
+    let (duration, error) = match &node.item {
+        Item::Task(task) => (task.duration(), task.error_message()),
+        Item::Workflow(run) => (run.duration(), run.error_message()),
     };
     let used = match &node.item {
         Item::Task(task) => Used::by(task),
@@ -57,7 +58,7 @@ fn row(name: &str, node: &Node, totals: &HashMap<&str, Duration>) -> Vec<Cell> {
     let cell = |text: Option<String>| Cell::new(&text.unwrap_or_default());
     vec![
         Cell::whole(name),
-        Cell::styled(status.map_or("", |status| status.as_str()), paint(status)),
+        Cell::styled(&shown.to_string(), paint(shown.tone())),
         cell(duration.map(human_duration)),
         cell(time(used.cpu.map(|cpu| cpu.inclusive))),
         cell(time(used.cpu.and_then(|cpu| cpu.own))),

@@ -11,7 +11,7 @@ use super::gantt::{self, Row};
 use super::lineage::Values;
 use super::sensors::Sensors;
 use crate::analyze::{Earlier, Finding, TaskRows, Thresholds, tasks_of};
-use crate::query::{Collection, Find, Summary};
+use crate::query::{Collection, Find, Summary, failed_children};
 use crate::record::WorkflowObject;
 use crate::report::axis;
 use crate::report::picture::{Mark, Picture, State};
@@ -249,13 +249,19 @@ impl Collected {
 
     fn finish(mut self, workflows: &[WorkflowObject], workflow_id: &str) -> RunReport {
         let main = workflows.first();
+        let failed = failed_children(workflows.iter());
         let mut report = RunReport {
-            run: main.map(RunFacts::of).unwrap_or_else(|| RunFacts {
+            run: main.map(|main| RunFacts::of(main, failed[0])).unwrap_or_else(|| RunFacts {
                 workflow_id: workflow_id.to_owned(),
                 name: workflow_id.to_owned(),
                 ..RunFacts::default()
             }),
-            started: workflows.iter().skip(1).map(RunFacts::of).collect(),
+            started: workflows
+                .iter()
+                .zip(&failed)
+                .skip(1)
+                .map(|(run, failed)| RunFacts::of(run, *failed))
+                .collect(),
             tasks: self.counts,
             activities: self.summary.groups().iter().map(Activity::of).collect(),
             slowest: std::mem::take(&mut self.slowest),

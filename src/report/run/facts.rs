@@ -16,6 +16,10 @@ pub struct RunFacts {
     pub description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
+    /// The status as every view shows it: see [`WorkflowObject::shown`].
+    pub shown: String,
+    /// Whether that tells of a failure.
+    pub failed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,18 +33,28 @@ pub struct RunFacts {
 }
 
 impl RunFacts {
-    pub(super) fn of(workflow: &WorkflowObject) -> Self {
+    pub(super) fn of(workflow: &WorkflowObject, failed_children: u64) -> Self {
+        let shown = workflow.shown().with_failed_children(failed_children);
         Self {
             workflow_id: workflow.workflow_id.clone(),
             name: workflow.display_name().to_owned(),
             description: workflow.workflow_description.clone(),
             status: workflow.status,
+            shown: shown.to_string(),
+            failed: shown.is_failure(),
             started_at: workflow.started_at,
             duration_ns: workflow.duration().map(|duration| duration.as_nanos() as u64),
             hostname: workflow.hostname.clone(),
             user: workflow.user.clone(),
             error: workflow.error_message().map(std::borrow::Cow::into_owned),
         }
+    }
+}
+
+impl RunFacts {
+    /// The status for people; a record need not have one.
+    pub(super) fn shown_or_unknown(&self) -> &str {
+        if self.shown.is_empty() { "unknown" } else { &self.shown }
     }
 }
 

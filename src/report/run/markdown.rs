@@ -22,7 +22,7 @@ impl RunReport {
 
     fn write_markdown(&self, to: &mut String) -> std::fmt::Result {
         let run = &self.run;
-        let status = run.status.map_or("unknown", |status| status.as_str());
+        let status = cell(run.shown_or_unknown());
         let took = run.duration_ns.map_or_else(String::new, |ns| format!(" in {}", duration(ns)));
         writeln!(to, "### {}: {status}{took}\n", cell(&run.name))?;
         let tasks = &self.tasks;

@@ -11,10 +11,10 @@ use super::facts::{Crate, Failed, TaskFacts, Unavailable};
 use super::lineage::Flow;
 use crate::analyze::Finding;
 use crate::query::text::{human_bytes, human_duration, printable, rounded, thousands};
-use crate::record::Status;
+use crate::record::Shown;
 use crate::report::axis;
 use crate::report::findings;
-use crate::report::html::{facts, figure, numbers, page, table};
+use crate::report::html::{figure, numbers, page, table, tiles};
 use crate::report::svg::Markup;
 use crate::report::timeline::mark_text;
 
@@ -62,21 +62,24 @@ impl RunReport {
              <a href=\"#machine\">Machine</a><a href=\"#missing\">What is missing</a></nav>",
         );
         let tasks = &self.tasks;
+        let is_interrupted = run.shown == Shown::interrupted().to_string();
+        let not_known = if is_interrupted { "unknown" } else { "not ended" };
         let mut all = vec![
-            ("status", run.status.map_or("unknown", Status::as_str).to_owned()),
-            ("duration", run.duration_ns.map_or_else(|| "not ended".to_owned(), duration)),
-            ("tasks", thousands(tasks.tasks)),
-            ("failed", thousands(tasks.errors)),
+            ("status", run.shown_or_unknown().to_owned(), run.failed),
+            ("duration", run.duration_ns.map_or_else(|| not_known.to_owned(), duration), false),
+            ("tasks", thousands(tasks.tasks), false),
+            ("failed", thousands(tasks.errors), false),
         ];
         if tasks.running > 0 {
-            all.push(("not ended", thousands(tasks.running)));
+            let name = if is_interrupted { "interrupted" } else { "not ended" };
+            all.push((name, thousands(tasks.running), is_interrupted));
         }
         let lost = self.cost.lost().map_or_else(|| "unknown".to_owned(), thousands);
-        all.push(("not recorded", lost));
+        all.push(("not recorded", lost, false));
         if let Some(percent) = self.cost.capture_percent {
-            all.push(("cost of telemetry", format!("{} %", rounded(percent))));
+            all.push(("cost of telemetry", format!("{} %", rounded(percent)), false));
         }
-        facts(to, &all);
+        tiles(to, all.iter().map(|(name, value, is_bad)| (*name, &**value, *is_bad)));
         if let Some(error) = &run.error {
             to.element("pre", &[("class", &"failed-text")], error);
         }
@@ -84,7 +87,10 @@ impl RunReport {
             to.element("p", &[], "It started other runs, whose tasks are here too:");
             to.open("ul", &[]);
             for run in self.started.iter().take(50) {
-                to.element("li", &[], format!("{} ({})", run.name, run.workflow_id));
+                let class = if run.failed { "failed-text" } else { "" };
+                let told =
+                    format!("{} ({}): {}", run.name, run.workflow_id, run.shown_or_unknown());
+                to.element("li", &[("class", &class)], told);
             }
             to.close("ul");
         }
