@@ -138,6 +138,47 @@ fn nothing_is_said_to_wait_where_no_task_has_ended() {
 }
 
 #[test]
+fn a_task_that_died_with_its_process_is_not_judged() {
+    let ends = [
+        ("UNKNOWN", json!(null)),
+        ("ERROR", json!({"kind": "signal"})),
+        ("ERROR", json!({"kind": "exit"})),
+    ];
+    for (status, error) in ends {
+        let mut run = Run::new(10.0);
+        let end = format!("\"status\":\"{status}\",\"error\":{error}");
+        run.lines = run.lines.replace("\"status\":\"FINISHED\"", &end);
+        for at in 0..9 {
+            run.task("step", f64::from(at) * 0.1, 0.1, json!({}));
+        }
+        let open = json!({"duration_ns": null, "ended_at": null, "status": "RUNNING"});
+        run.task("step", 1.0, 0.0, open.clone());
+        run.task("hangs", 1.0, 0.0, open);
+        run.task("late", 9.0, 1.0, json!({}));
+        let report = run.analyzed();
+        let judged = report.findings.iter().filter(|it| it.kind != Kind::LowParallelism);
+        let judged: Vec<String> = judged.map(ToString::to_string).collect();
+        assert_eq!(judged, Vec::<String>::new(), "{status} {error}");
+        assert!(report.critical_path.interrupted_ns > 0);
+        assert!(report.critical_path.steps.iter().all(|step| step.activity_id != "hangs"));
+        let hangs = report.activities.iter().find(|it| it.activity_id == "hangs").unwrap();
+        assert_eq!((hangs.tasks, hangs.own_ns), (1, 0));
+        assert!(report.notes[0].starts_with("2 tasks were open when the process died"));
+    }
+}
+
+#[test]
+fn an_open_task_of_a_run_that_goes_on_is_judged() {
+    let mut run = Run::new(10.0);
+    run.lines = run.lines.replace("\"FINISHED\"", "\"RUNNING\"");
+    run.task("work", 0.0, 0.0, json!({"duration_ns": null, "status": "RUNNING"}));
+    run.task("late", 9.0, 1.0, json!({"parent_task_id": "t1"}));
+    let report = run.analyzed();
+    let slow = of_kind(&report, Kind::SlowActivity);
+    assert_eq!(slow[0].place.activity_id.as_deref(), Some("work"));
+}
+
+#[test]
 fn a_task_stands_out_against_its_own_activity() {
     let mut run = Run::new(100.0);
     for at in 0..20 {

@@ -67,13 +67,14 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 fn write_text(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     let name = report.name.as_deref().unwrap_or(&report.workflow_id);
     let id = printable(&report.workflow_id);
-    writeln!(out, "{BOLD}{}{BOLD:#}  {DIM}{id}{DIM:#}", printable(name))?;
+    let shown = report.shown.as_deref().map_or_else(String::new, |shown| format!("  {shown}"));
+    writeln!(out, "{BOLD}{}{BOLD:#}{}  {DIM}{id}{DIM:#}", printable(name), printable(&shown))?;
     let mut facts = vec![counted(report.tasks, "task", "tasks")];
     if report.errors > 0 {
         facts.push(counted(report.errors, "error", "errors"));
     }
     if report.running > 0 {
-        facts.push(format!("{} running", count(report.running)));
+        facts.push(format!("{} not ended", count(report.running)));
     }
     if let Some(window) = report.window {
         facts.push(nanoseconds(window.length_ns()));
@@ -163,6 +164,10 @@ fn write_path(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     let shown = rows.len() as u64;
     if path.steps_in_all > shown {
         writeln!(out, "{DIM}and {} shorter steps{DIM:#}", count(path.steps_in_all - shown))?;
+    }
+    if path.interrupted_ns > 0 {
+        let open = nanoseconds(path.interrupted_ns);
+        writeln!(out, "{DIM}{open} of the path are in tasks that were interrupted{DIM:#}")?;
     }
     if path.outside_ns > 0 {
         let outside = nanoseconds(path.outside_ns);

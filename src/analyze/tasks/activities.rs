@@ -50,6 +50,9 @@ pub(super) fn times(rows: &Rows, own: &[Vec<Window>], path: &CriticalPath) -> Ve
         let activity = &mut all[row.activity];
         let own: u64 = own.iter().copied().map(Window::length_ns).sum();
         activity.tasks += 1;
+        if row.is_interrupted {
+            continue;
+        }
         activity.window =
             Some(activity.window.map_or(row.window(), |known| known.with(row.window())));
         activity.total_ns = activity.total_ns.saturating_add(row.length_ns());

@@ -35,6 +35,8 @@ pub struct RunReport {
     pub workflow_id: String,
     /// Its name.
     pub name: Option<String>,
+    /// How it ended, as [every view shows it](WorkflowObject::shown).
+    pub shown: Option<String>,
     /// How many tasks it has, with those of the runs that it started.
     pub tasks: u64,
     /// How many of them failed.
@@ -179,7 +181,8 @@ impl TaskRows {
         earlier: Earlier<'_>,
         thresholds: &Thresholds,
     ) -> Result<RunReport> {
-        self.rows.finish();
+        let dead = workflows.iter().filter(|run| run.is_dead());
+        self.rows.finish(&dead.map(|run| &*run.workflow_id).collect());
         let rows = &self.rows;
         let workflow = workflows.iter().find(|one| one.workflow_id == workflow_id);
         if workflow.is_none() && rows.is_empty() {
@@ -189,6 +192,7 @@ impl TaskRows {
         let mut report = RunReport {
             workflow_id: workflow_id.to_owned(),
             name: workflow.and_then(|one| one.name.clone()),
+            shown: workflow.map(|one| one.shown().to_string()).filter(|it| !it.is_empty()),
             tasks: rows.counts.tasks,
             errors: rows.counts.errors,
             running: rows.counts.running,

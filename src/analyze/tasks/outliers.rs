@@ -126,7 +126,7 @@ pub(super) fn find(
         })
         .collect();
     let mut found: Vec<(f64, usize)> = Vec::new();
-    for (at, row) in rows.iter().enumerate() {
+    for (at, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_interrupted) {
         let Some((usual, _)) = &usual[row.activity] else { continue };
         let took = row.length_ns() as f64;
         // Where all take the same time, any other time is far away.

@@ -22,6 +22,8 @@ pub struct CriticalPath {
     pub by_activity: BTreeMap<String, u64>,
     /// The time on the path in which no task was open.
     pub outside_ns: u64,
+    /// The time on the path of tasks that were open when their process died: they are no steps of it.
+    pub interrupted_ns: u64,
     /// The steps in the order of time; of very many, the longest.
     pub steps: Vec<PathStep>,
     /// How many steps there are in all.
@@ -128,6 +130,10 @@ fn collected(rows: &Rows, path: &[(Option<usize>, Window)]) -> CriticalPath {
             continue;
         };
         let row = rows.get(*task);
+        if row.is_interrupted {
+            critical.interrupted_ns += window.length_ns();
+            continue;
+        }
         let activity = rows.activity(row.activity);
         *critical.by_activity.entry(activity.to_owned()).or_default() += window.length_ns();
         steps.push((*task, *window));

@@ -1,6 +1,6 @@
 //! The tasks of a run, each as a few numbers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -48,6 +48,8 @@ pub(super) struct Row {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     pub(super) is_open: bool,
+    /// Whether it was open when its process died: how long it would have taken is not known.
+    pub(super) is_interrupted: bool,
     pub(super) is_iteration: bool,
     /// How long it was ready before it began.
     pub(super) queued_ns: u64,
@@ -57,6 +59,7 @@ pub(super) struct Row {
     /// Resident memory of its process when it ended.
     pub(super) rss: Option<u64>,
     parent: Option<String>,
+    run: usize,
 }
 
 impl Row {
@@ -77,6 +80,7 @@ pub(super) struct Rows {
     pub(super) readings: Readings,
     activities: Names,
     processes: Names,
+    runs: Names,
 }
 
 #[derive(Debug, Default)]
@@ -113,13 +117,14 @@ pub(super) struct Tree {
 }
 
 impl Rows {
-    /// All tasks are there: puts them in order.
-    pub(super) fn finish(&mut self) {
+    /// All tasks are there: puts them in order. The open ones of `dead` runs are interrupted.
+    pub(super) fn finish(&mut self, dead: &HashSet<&str>) {
         self.rows.sort_by_key(|row| (row.start_ns, std::cmp::Reverse(row.end_ns)));
         // What has not ended was at work for as long as anything else.
         let last = self.rows.iter().map(|row| row.end_ns).max().unwrap_or_default();
         for row in self.rows.iter_mut().filter(|row| row.is_open) {
             row.end_ns = last;
+            row.is_interrupted = dead.contains(&*self.runs.texts[row.run]);
         }
     }
 
@@ -154,12 +159,14 @@ impl Rows {
             start_ns,
             end_ns: end_ns.unwrap_or(start_ns),
             is_open: end_ns.is_none(),
+            is_interrupted: false,
             is_iteration: text("subtype") == Some("iteration"),
             queued_ns: time("submitted_at").map_or(0, |since| start_ns.saturating_sub(since)),
             data_wait_ns: at(task, "custom_metadata.wait_ns").and_then(Value::as_u64),
             cpu_ns: cpu.reduce(u64::saturating_add),
             rss: at_end.and_then(|it| at(it, "process.memory.rss")?.as_u64()),
             parent: text("parent_task_id").map(str::to_owned),
+            run: self.runs.number(text("workflow_id").unwrap_or_default()),
         });
     }
 
@@ -244,6 +251,14 @@ impl Rows {
     /// What the records do not tell.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        let interrupted = self.rows.iter().filter(|row| row.is_interrupted).count();
+        if interrupted > 0 {
+            let tasks = if interrupted == 1 { "task was" } else { "tasks were" };
+            notes.push(format!(
+                "{interrupted} {tasks} open when the process died, and not judged: how long they would have taken \
+                 is not known"
+            ));
+        }
         if !self.rows.is_empty() && self.rows.iter().all(|row| row.cpu_ns.is_none()) {
             notes.push("no task tells its processor time, so that waiting is not known".to_owned());
         }
