@@ -179,6 +179,22 @@ fn an_open_task_of_a_run_that_goes_on_is_judged() {
 }
 
 #[test]
+fn tasks_that_were_lost_are_the_first_finding() {
+    let lines = |totals: Value| {
+        let record = json!({
+            "type": "workflow", "workflow_id": "w", "status": "FINISHED", "started_at": 1000.0, "totals": totals,
+        });
+        format!("{record}\n{}", task("w", "t", "work", 1000.0, 1.0, json!({})))
+    };
+    let report = analyzed(&lines(json!({"dropped": 3, "refused": 1})), "w").unwrap();
+    let first = &report.findings[0];
+    assert_eq!((first.kind, first.severity), (Kind::LostTasks, Severity::Critical));
+    assert_eq!(first.evidence["dropped_count"], 3);
+    let report = analyzed(&lines(json!({"dropped": 0})), "w").unwrap();
+    assert_eq!(of_kind(&report, Kind::LostTasks).len(), 0);
+}
+
+#[test]
 fn a_task_stands_out_against_its_own_activity() {
     let mut run = Run::new(100.0);
     for at in 0..20 {

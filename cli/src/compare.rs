@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::Style;
+use runlore::query::text::printable;
 use runlore::query::{Change, Compared, Comparison, Figure, Limit, RunSummary};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,7 @@ use crate::out::{BOLD, DIM, PLAIN, RED, stdout};
 use crate::store::Store;
 use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules, nanoseconds};
-use crate::{Done, select};
+use crate::{Done, lost, select};
 
 /// Compare two runs: how long they took and what they used; or the memory in files of events
 #[derive(Debug, clap::Args)]
@@ -104,7 +105,15 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let values = |run: &RunSummary| Values::of(&records, &run.workflow.workflow_id);
     let of_values = values::differences(&values(before)?, &values(after)?);
     let mut out = stdout();
+    let runs = [("before", &before.workflow), ("after", &after.workflow)];
+    let lost = runs.into_iter().filter_map(|(when, run)| Some((when, lost::told([run])?)));
+    if !args.form.is_table() {
+        lost.clone().for_each(|(when, lost)| say(&format!("{when} is {lost}")));
+    }
     if args.form.is_table() {
+        for (when, lost) in lost {
+            writeln!(out, "{RED}{when} is {}{RED:#}", printable(&lost))?;
+        }
         facts::write(&mut out, &before.workflow, &after.workflow)?;
         for difference in &of_runs {
             difference.write(&mut out)?;

@@ -20,7 +20,7 @@ Examples:
   runlore ls --json | jq -r 'select(.status == \"ERROR\") | .workflow_id'
 
 STATUS is the stored status with the reason to look twice: failed root tasks, an exit code, a run that was left open or
-interrupted, child runs that failed.")]
+interrupted, child runs that failed. `lost` behind the number of tasks counts tasks that have no record.")]
 pub(crate) struct Args {
     /// One JSON object per run: its record, with `shown` (the status as the table shows it), `task_counts` and the
     /// `cpu_ns` of its tasks
@@ -50,6 +50,10 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
 fn row(run: &RunSummary, id: &str) -> Vec<Cell> {
     let workflow = &run.workflow;
     let shown = run.shown();
+    let tasks = match workflow.lost() {
+        Some(lost) => Cell::styled(&format!("{} (+ {} lost)", run.tasks, lost.number()), RED),
+        None => Cell::new(&run.tasks.to_string()),
+    };
     vec![
         Cell::new(if id.is_empty() { "(none)" } else { id }),
         Cell::new(workflow.name.as_deref().unwrap_or_default()),
@@ -57,7 +61,7 @@ fn row(run: &RunSummary, id: &str) -> Vec<Cell> {
         Cell::new(&workflow.started_at.map(local_time).unwrap_or_default()),
         Cell::new(&workflow.duration().map(human_duration).unwrap_or_default()),
         Cell::new(&run.cpu.map(human_duration).unwrap_or_default()),
-        Cell::new(&run.tasks.to_string()),
+        tasks,
         Cell::styled(&run.errors.to_string(), if run.errors > 0 { RED } else { PLAIN }),
     ]
 }

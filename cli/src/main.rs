@@ -16,6 +16,7 @@ mod failure;
 mod findings;
 mod hints;
 mod lineage;
+mod lost;
 mod ls;
 mod machine;
 mod out;

@@ -172,6 +172,11 @@ fn write(out: &mut impl Write, record: &Record, is_interrupted: bool) -> io::Res
         write!(out, "  {}", human_duration(duration))?;
     }
     writeln!(out)?;
+    if let Record::Workflow(run) = record
+        && let Some(lost) = run.lost()
+    {
+        writeln!(out, "  {RED}{}{RED:#}", printable(&lost.to_string()))?;
+    }
     for (field, heading) in FACTS {
         if let Some(value) = fields.remove(field) {
             fact(out, heading, &told(field, &value))?;

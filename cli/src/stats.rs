@@ -15,7 +15,7 @@ use crate::out::{PLAIN, RED, paint, stdout};
 use crate::store::Store;
 use crate::table::{self, Cell};
 use crate::units::{bytes, count, joules};
-use crate::{Done, hints, select};
+use crate::{Done, hints, lost, select};
 
 /// Sum up the tasks of a run: how many, how long, what they used
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,9 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         }
     }
     let mut out = stdout();
+    let workflows = runs.iter().map(|run| &run.workflow);
     if args.form.is_table() {
+        lost::write(&mut out, workflows)?;
         if let [run] = &runs[..]
             && !args.all
         {
@@ -79,6 +81,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         }
         write_table(&mut out, by, &summary)?;
     } else {
+        lost::told(workflows).iter().for_each(|lost| say(lost));
         let mut rows = Rows::new(&mut out, args.form, COLUMNS.map(str::to_owned).to_vec())?;
         for group in summary.groups() {
             rows.add(as_json(&group))?;

@@ -9,7 +9,7 @@ use runlore::record::{Shown, Status, TaskObject};
 use crate::out::{RED, local_time, paint, short_ids, stdout};
 use crate::store::Store;
 use crate::table::{self, Cell};
-use crate::{Done, select};
+use crate::{Done, lost, select};
 
 /// List the tasks of a run in the order they began
 #[derive(Debug, clap::Args)]
@@ -48,6 +48,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
             writeln!(out)?;
         }
     } else {
+        lost::write(&mut out, [&run])?;
         write_table(&mut out, &tasks, run.is_interrupted())?;
     }
     out.flush()?;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::out::{Colours, stdout};
 use crate::store::Store;
-use crate::{Done, select};
+use crate::{Done, lost, select};
 
 /// Show a run as a tree: which task called which, how each ended and how long it took
 #[derive(Debug, clap::Args)]
@@ -62,6 +62,9 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     store.tell(&records);
 
     let mut out = stdout();
+    if !args.json {
+        lost::write(&mut out, tree.walk().filter_map(|(_, node)| node.item.as_workflow()))?;
+    }
     if args.json {
         for (depth, node) in tree.walk() {
             writeln!(out, "{}", as_json(depth, node))?;

@@ -7,6 +7,7 @@ mod emit;
 mod endings;
 mod events;
 mod listing;
+mod lost;
 mod mongodb;
 #[cfg(all(unix, feature = "mongodb"))]
 #[allow(dead_code, reason = "only a server is needed of it here")]

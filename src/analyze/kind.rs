@@ -139,6 +139,11 @@ kinds! {
     IoPressure = "io_pressure", try [
         "read and write less often and more at once, or from a faster disk",
     ];
+    /// Tasks that have no record.
+    LostTasks = "lost_tasks", try [
+        "look at what the run printed on standard error: a full disk, a store that was away, or a queue that was full",
+        "set `recorder.when_full: block`: tasks then wait for room in the queue instead of being dropped",
+    ];
 }
 
 impl fmt::Display for Kind {

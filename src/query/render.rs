@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::text::{human_duration, printable};
 use super::tree::{Detached, Item, Node, Tree};
-use crate::record::Status;
+use crate::record::{Status, WorkflowObject};
 
 /// From this depth on lines are not indented further; they tell their depth instead. A tree of a hundred
 /// thousand levels would otherwise be gigabytes of blanks.
@@ -147,6 +147,10 @@ impl<'a> Render<'a> {
         if node.item.ended_early() {
             f.write_str("  ")?;
             self.style.write(f, Part::Note, &"(ended early)")?;
+        }
+        if let Some(lost) = node.item.as_workflow().and_then(WorkflowObject::lost) {
+            f.write_str("  ")?;
+            self.style.write(f, Part::Error, &format_args!("({} lost)", lost.number()))?;
         }
         // What is shown as interrupted needs no other word.
         if node.cut_off && !node.interrupted {

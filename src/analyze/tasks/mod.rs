@@ -21,10 +21,11 @@ pub use path::{CriticalPath, PathStep};
 
 use self::rows::Rows;
 use super::finding::{self, Finding, Severity, Window};
+use super::kind::Kind;
 use super::thresholds::Thresholds;
 use crate::provenance::Provenance;
 use crate::query::{Filter, RunSummary, field};
-use crate::record::WorkflowObject;
+use crate::record::{Lost, WorkflowObject};
 use crate::{Error, ErrorKind, Result};
 
 /// What was found in the tasks of a run.
@@ -158,6 +159,16 @@ pub(crate) fn tasks_of(workflow_id: &str, workflows: &[WorkflowObject]) -> Filte
     }
 }
 
+/// Tasks without a record: whatever else is found is found in a part of the run.
+fn lost(workflows: &[WorkflowObject]) -> Option<Finding> {
+    let lost = Lost::of(workflows)?;
+    let severity = if lost.tasks() > 0 { Severity::Critical } else { Severity::Warning };
+    let finding = Finding::new(Kind::LostTasks, severity, 1.0, lost.to_string())
+        .with("dropped_count", lost.dropped)
+        .with("refused_count", lost.refused);
+    Some(finding)
+}
+
 /// The tasks of a run that are given one at a time, for an analysis that need not read them itself.
 #[derive(Debug, Default)]
 pub(crate) struct TaskRows {
@@ -199,6 +210,7 @@ impl TaskRows {
             window: rows.window(workflow),
             ..RunReport::default()
         };
+        report.findings.extend(lost(workflows));
         let untimed = rows.counts.tasks - rows.len() as u64;
         if untimed > 0 {
             let note = format!("{untimed} tasks do not tell when they ran, and are left out");

@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::query::Group;
-use crate::record::{Status, WorkflowObject};
+use crate::query::text::thousands;
+use crate::record::{Lost, Status, WorkflowObject};
 
 /// A run by itself.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -221,6 +222,9 @@ pub struct Cost {
     pub refused: Option<u64>,
     /// Records that wait on disk for their store.
     pub spooled: Option<u64>,
+    /// Why it is not known how much was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_unknown: Option<String>,
 }
 
 impl Cost {
@@ -247,6 +251,17 @@ impl Cost {
             dropped: sum("dropped"),
             refused: sum("refused"),
             spooled: sum("spooled"),
+            lost_unknown: Lost::of(runs).and_then(|lost| lost.unknown),
+        }
+    }
+
+    /// How many tasks have no record, and whether that is bad news.
+    pub(super) fn lost_in_words(&self) -> (String, bool) {
+        match (self.lost(), &self.lost_unknown) {
+            (Some(lost @ 1..), Some(_)) => (format!("{} or more", thousands(lost)), true),
+            (_, Some(_)) => ("unknown".to_owned(), true),
+            (Some(lost), None) => (thousands(lost), lost > 0),
+            (None, None) => ("unknown".to_owned(), false),
         }
     }
 

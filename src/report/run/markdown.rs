@@ -30,7 +30,7 @@ impl RunReport {
         if tasks.running > 0 {
             write!(to, ", {} not ended", tasks.running)?;
         }
-        if let Some(lost @ 1..) = self.cost.lost() {
+        if let (lost, true) = self.cost.lost_in_words() {
             write!(to, ", {lost} not recorded")?;
         }
         if let Some(spooled @ 1..) = self.cost.spooled {

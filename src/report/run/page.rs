@@ -74,8 +74,8 @@ impl RunReport {
             let name = if is_interrupted { "interrupted" } else { "not ended" };
             all.push((name, thousands(tasks.running), is_interrupted));
         }
-        let lost = self.cost.lost().map_or_else(|| "unknown".to_owned(), thousands);
-        all.push(("not recorded", lost, false));
+        let (lost, is_bad) = self.cost.lost_in_words();
+        all.push(("not recorded", lost, is_bad));
         if let Some(percent) = self.cost.capture_percent {
             all.push(("cost of telemetry", format!("{} %", rounded(percent)), false));
         }
