@@ -187,9 +187,9 @@ fn a_rank_that_cannot_be_is_reported() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(said.matches(&format!("runlore: {why}\n")).count(), 1, "{said}");
     let loaded = jsonl::load(folder.path().join("runlore")).unwrap();
-    let workflow = &loaded.workflows[0].extra;
-    assert_eq!(workflow["unavailable"]["rank"], why);
-    assert_eq!((workflow.get("rank"), the_task(&loaded).rank), (None, None));
+    let workflow = &loaded.workflows[0];
+    assert_eq!(workflow.unavailable.as_ref().unwrap()["rank"], why);
+    assert_eq!((workflow.extra.get("rank"), the_task(&loaded).rank), (None, None));
 }
 
 #[test]

@@ -374,9 +374,8 @@ fn what_is_asked_for_wrongly_is_told_in_one_sentence() {
 fn a_reference_of_another_kind_is_told_in_one_sentence() {
     let workplace = Workplace::new();
     for (baseline, part) in [
-        ("report.json", "report.json: it is no reference; `--save-baseline` writes one"),
-        ("run.jsonl", "run.jsonl: it is no reference"),
-        ("no.db", "no.db: it is no reference"),
+        ("report.json", "name files of events, or what --save-baseline has written"),
+        ("no.db", "name files of events, or what --save-baseline has written"),
         ("newer.json", "newer.json: it has version 9, of which this program knows nothing"),
         ("missing.json", "missing.json: No such file or directory"),
         ("empty", "empty: "),

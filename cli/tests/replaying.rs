@@ -56,6 +56,7 @@ fn two_stores() -> TempDir {
 fn sizes_hidden(folder: &Path) -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"[\d.]+ (B|KiB|MiB)\b", "[bytes]");
+    settings.add_filter(r"\d+ repeated notices", "[some] repeated notices");
     settings.add_filter(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[id]");
     let real = folder.canonicalize().unwrap();
     settings.add_filter(&real.display().to_string(), "HERE");
@@ -73,6 +74,7 @@ fn what_waits_for_another_store_is_told_and_left_to_it() {
     --- stderr
     runlore: HERE/runlore/runlore.db was made by a newer version of Runlore (tables of version 99, this one knows 1): use that version, or another file; records are kept, and it is tried again
     runlore: 9 records wait in HERE/runlore/.spool for their store: the next run writes them, or `runlore replay`
+    runlore: [some] repeated notices are not shown
     "#);
     fs::remove_file(folder.path().join("runlore/runlore.db")).unwrap();
     insta::assert_snapshot!(here(&["replay", "runlore", "--to", "runlore"]), @r#"

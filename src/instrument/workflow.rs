@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::error::panic_message;
 use super::failure::Failure;
@@ -264,6 +264,7 @@ impl WorkflowBuilder {
                     .sys_name
                     .clone()
                     .or_else(|| Some(std::env::consts::OS.to_owned())),
+                unavailable: missing_rank(),
                 extra: machine_names(settings),
                 machine_info,
                 catalogue: match self.without_catalogue {
@@ -527,7 +528,6 @@ fn extra_metadata(settings: &Settings) -> Option<Map<String, Value>> {
 fn machine_names(settings: &Settings) -> Map<String, Value> {
     let names = &settings.sys_metadata;
     let identity = Identity::of_process();
-    let no_rank = identity.problem.as_ref().filter(|_| identity.rank.is_none());
     [
         ("node_name", &names.node_name),
         ("login_name", &names.login_name),
@@ -537,8 +537,14 @@ fn machine_names(settings: &Settings) -> Map<String, Value> {
     .into_iter()
     .filter_map(|(key, name)| Some((key.to_owned(), Value::String(name.clone()?))))
     .chain(serde_json::to_value(identity).ok().into_iter().flat_map(into_fields))
-    .chain(no_rank.map(|why| ("unavailable".to_owned(), json!({ "rank": why }))))
     .collect()
+}
+
+/// Why the record lacks a rank that the environment names.
+fn missing_rank() -> Option<Map<String, Value>> {
+    let identity = Identity::of_process();
+    let why = identity.problem.clone().filter(|_| identity.rank.is_none())?;
+    Some(Map::from_iter([("rank".to_owned(), why.into())]))
 }
 
 /// Tells the user of a rank that cannot be.

@@ -1,5 +1,6 @@
 //! How a run ends, and what its last record says about it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use crate::record::{ErrorObject, Status, WorkflowObject};
@@ -8,7 +9,8 @@ use crate::record::{ErrorObject, Status, WorkflowObject};
 const NO_EXIT_CODE: &str = "this system does not report the exit code to exit handlers";
 
 /// How a run ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
     /// By `finish()`.
     Finished,

@@ -11,7 +11,7 @@ use super::config::settings;
 use super::ending::ended_by;
 use super::recover::Recovered;
 use super::run::Lines;
-use super::session::{RunEntry, StoreOfRun};
+use super::session::{ProcessEnd, RunEntry, StoreOfRun};
 use super::spool::{Head, Refused, Spool};
 use super::stats::Totals;
 use super::task::Task;
@@ -34,6 +34,8 @@ pub(super) struct Left<'a> {
     pub(super) dropped: Option<u64>,
     /// The signal that killed it, where that is known.
     pub(super) signal: Option<i32>,
+    /// How the process was about to end, if it was: not all of the run's records were stored in time.
+    pub(super) process_end: Option<&'a ProcessEnd>,
 }
 
 /// Brings a run to its end in its stores. What is counted is what the first of them lacked.
@@ -241,19 +243,28 @@ impl Left<'_> {
         counts.map(|(name, count)| (name.to_owned(), count.into())).collect()
     }
 
-    /// The last record of a workflow whose process died: nobody knows how it would have ended, or when it did.
+    /// The last record of a workflow whose process died. Unless the process had begun to end, nobody knows how and when
+    /// it did.
     fn lost_workflow(
         &self,
         workflow: &WorkflowObject,
         totals: Option<Map<String, Value>>,
     ) -> WorkflowObject {
         let mut lost = workflow.clone();
-        lost.status = Some(Status::Unknown);
-        lost.ended_by = self.signal.map(ended_by);
-        lost.stderr =
-            Some("the process was killed or crashed; its tasks were recovered".to_owned());
+        match self.process_end {
+            Some(end) => {
+                lost.ended_at = Some(end.at);
+                end.ending.clone().write_to(&mut lost);
+            }
+            None => {
+                lost.status = Some(Status::Unknown);
+                lost.ended_by = self.signal.map(ended_by);
+                let why = "the process was killed or crashed; its tasks were recovered";
+                lost.stderr = Some(why.to_owned());
+            }
+        }
         let lacks = |what: &str| totals.as_ref().is_none_or(|totals| !totals.contains_key(what));
-        let mut unavailable = Map::new();
+        let mut unavailable = lost.unavailable.take().unwrap_or_default();
         if totals.is_none() {
             let why = "the process was killed, and the store was out of reach when its tasks were recovered";
             unavailable.insert("totals".to_owned(), why.into());
@@ -261,9 +272,7 @@ impl Left<'_> {
             let why = "the process was killed, and its session lacks the count";
             unavailable.insert("totals.dropped".to_owned(), why.into());
         }
-        if !unavailable.is_empty() {
-            lost.extra.insert("unavailable".to_owned(), unavailable.into());
-        }
+        lost.unavailable = Some(unavailable).filter(|reasons| !reasons.is_empty());
         lost.totals = totals;
         lost
     }

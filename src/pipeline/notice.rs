@@ -1,6 +1,6 @@
 //! The few things a user must know of while the program runs, on standard error.
 //!
-//! A notice is printed once. Repetitions are counted, and the counts are printed when a run ends.
+//! A notice is printed once. Repetitions are counted, and their number is printed when a run ends.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -36,18 +36,16 @@ impl Told {
         is_printed
     }
 
-    /// What was not printed since the last call, a line each.
-    fn take_repeated(&mut self) -> Vec<String> {
-        let repeated = self.repeated.iter_mut().filter(|(_, times)| **times > 0);
-        let mut lines: Vec<String> = repeated
-            .map(|(text, times)| format!("{text} ({} more times)", std::mem::take(times)))
-            .collect();
-        lines.sort_unstable();
-        match std::mem::take(&mut self.others) {
-            0 => {}
-            others => lines.push(format!("{others} more notices, each different, are not shown")),
+    /// How many notices were not printed since the last call, in a sentence.
+    fn take_repeated(&mut self) -> Option<String> {
+        let repeated: u64 = self.repeated.values_mut().map(std::mem::take).sum();
+        match (repeated, std::mem::take(&mut self.others)) {
+            (0, 0) => None,
+            (repeated, 0) => Some(format!("{repeated} repeated notices are not shown")),
+            (repeated, others) => {
+                Some(format!("{repeated} repeated and {others} other notices are not shown"))
+            }
         }
-        lines
     }
 }
 
@@ -72,9 +70,9 @@ pub(crate) fn notice(text: &str) {
 /// Tells how often notices were repeated since the last call.
 pub(super) fn report_repeated() {
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    let lines = told.as_mut().map(Told::take_repeated).unwrap_or_default();
+    let line = told.as_mut().and_then(Told::take_repeated);
     drop(told);
-    for line in lines {
+    if let Some(line) = line {
         _ = write(&format!("runlore: {line}\n"));
     }
 }
@@ -102,8 +100,8 @@ mod tests {
         assert!(told.count("full"));
         assert!(!told.count("full") && !told.count("full"));
         assert!(told.count("slow"));
-        assert_eq!(told.take_repeated(), ["full (2 more times)"]);
-        assert!(told.take_repeated().is_empty());
+        assert_eq!(told.take_repeated().as_deref(), Some("2 repeated notices are not shown"));
+        assert_eq!(told.take_repeated(), None);
     }
 
     #[test]
@@ -113,6 +111,7 @@ mod tests {
             assert!(told.count(&number.to_string()));
         }
         assert!(!told.count("another") && !told.count("one more"));
-        assert_eq!(told.take_repeated(), ["2 more notices, each different, are not shown"]);
+        let expected = "0 repeated and 2 other notices are not shown";
+        assert_eq!(told.take_repeated().as_deref(), Some(expected));
     }
 }

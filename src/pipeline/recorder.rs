@@ -7,9 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::run::{RunEnd, RunSpec};
+use super::session::ProcessEnd;
 use super::stats::Totals;
 use super::writer::Writer;
-use super::{file_size, fork, rings, session, signal, spool, threads};
+use super::{exit, file_size, fork, rings, session, signal, spool, threads};
 use crate::clock;
 use crate::context::{self, Number};
 use crate::once::Lock;
@@ -140,6 +141,8 @@ pub fn flush() -> Result<()> {
 /// At the end of the process: stores everything and ends all runs, within a bounded time. Other threads go on recording
 /// until the process is gone: what they do meanwhile stays in the session, to be recovered.
 pub(super) fn end_process(patience: Duration) {
+    let at = clock::seconds(clock::wall_ns(clock::monotonic_ns()));
+    session::note_process_end(ProcessEnd { ending: exit::ending(), at });
     let has_stored = is_running() && signal::END_ALL.ask(patience);
     let is_over = !context::is_any_running() || threads::is_alone();
     if has_stored && is_over && rings::are_drained() {
@@ -178,7 +181,7 @@ fn start() -> Result<()> {
         return Ok(());
     }
     // Before there is a writer: a child that is forked in between must know that it has none.
-    super::exit::watch();
+    exit::watch();
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
         rings::silence_thread();

@@ -12,7 +12,7 @@ use super::finish::{Left, finish_run};
 use super::overflow::{self, DeadOverflow};
 use super::owner::Owner;
 use super::ring::DeadRing;
-use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, RunEntry};
+use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, ProcessEnd, RunEntry};
 use super::site::Site;
 use super::task::Task;
 use super::thread::Thread;
@@ -224,7 +224,8 @@ fn recover_session(
         let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
         let pid = log.owner.pid;
         let signal = killed.filter(|killed| killed.pid == pid).map(|killed| killed.signal);
-        let left = Left { folder, run, files, pid, has_ended, dropped, signal };
+        let process_end = log.process_end.as_ref();
+        let left = Left { folder, run, files, pid, has_ended, dropped, signal, process_end };
         finish_run(&left, &own, recovered)?;
     }
     let strangers: usize = by_run.values().map(Vec::len).sum();
@@ -293,6 +294,7 @@ struct Log {
     runs: HashMap<Number, RunEntry>,
     files: HashMap<Number, Vec<PathBuf>>,
     ended: HashSet<Number>,
+    process_end: Option<ProcessEnd>,
     sites: HashMap<u32, &'static Site>,
     is_empty: bool,
     /// Whether it has a whole line that says nothing.
@@ -318,6 +320,7 @@ impl Log {
                 Ok(Entry::Run(run)) => _ = log.runs.insert(run.number, run),
                 Ok(Entry::Ended { run }) => _ = log.ended.insert(run),
                 Ok(Entry::File { run, path }) => log.files.entry(run).or_default().push(path),
+                Ok(Entry::ProcessEnd(end)) => log.process_end = Some(end),
                 Ok(Entry::Site { number, site }) => _ = log.sites.insert(number, site.into_site()),
                 Err(_) => log.is_damaged |= is_whole,
             }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Number;
 use crate::identity::Identity;
+use crate::pipeline::ending::Ending;
 use crate::pipeline::owner::Owner;
 use crate::pipeline::site::SiteRecord;
 use crate::pipeline::spool;
@@ -41,6 +42,15 @@ pub(in crate::pipeline) enum Entry {
         number: u32,
         site: SiteRecord,
     },
+    ProcessEnd(ProcessEnd),
+}
+
+/// How the process is about to end, which ends the runs that are open.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::pipeline) struct ProcessEnd {
+    pub(in crate::pipeline) ending: Ending,
+    /// In Unix seconds.
+    pub(in crate::pipeline) at: f64,
 }
 
 /// What a line of the log is about.
@@ -52,6 +62,7 @@ pub(super) enum About {
     Ended { run: Number },
     Session(IgnoredAny),
     Site(IgnoredAny),
+    ProcessEnd(IgnoredAny),
 }
 
 impl About {
@@ -61,7 +72,7 @@ impl About {
             Self::Run { number: run } | Self::File { run } | Self::Ended { run } => {
                 runs.contains(run)
             }
-            Self::Session(_) | Self::Site(_) => true,
+            Self::Session(_) | Self::Site(_) | Self::ProcessEnd(_) => true,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) use folder::{DONE, FOLDER, LOCK, LOG, OPEN, Session, discard};
-pub(super) use log::{Entry, FORMAT, RunEntry, StoreOfRun};
+pub(super) use log::{Entry, FORMAT, ProcessEnd, RunEntry, StoreOfRun};
 
 use super::config::settings;
 use super::memory::Memory;
@@ -153,6 +153,17 @@ pub(super) fn note_end(run: Number) {
     if let Some(session) = of_run(&mut sessions(), run) {
         session.write(&Entry::Ended { run });
     }
+}
+
+/// Notes how the process is about to end: it may not live until all of its runs are stored.
+pub(super) fn note_process_end(end: ProcessEnd) {
+    // While the process ends another thread may hold the lock for ever.
+    let Ok(mut sessions) = SESSIONS.try_lock() else { return };
+    let entry = Entry::ProcessEnd(end);
+    file_size::without_signal(|| {
+        let recording = sessions.iter_mut().filter(|session| !session.runs.is_empty());
+        recording.for_each(|session| session.write(&entry));
+    });
 }
 
 /// Nothing of a run is left to be recorded. A session that has been without a run for longest may go.
