@@ -108,6 +108,22 @@ pub fn thread() -> Option<Usage> {
     })
 }
 
+/// How long the calling thread has been on a processor, in nanoseconds; `None` where the system does not count it.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(crate) fn thread_cpu_ns() -> Option<u64> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid place for a timespec.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
+    (failed == 0).then(|| now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
+/// How long the calling thread has been on a processor; `None`, because this system does not count it.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn thread_cpu_ns() -> Option<u64> {
+    None
+}
+
 /// What the calling thread has used so far; none, because this system does not count it.
 #[cfg(not(target_os = "linux"))]
 pub fn thread() -> Option<Usage> {

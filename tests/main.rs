@@ -30,6 +30,7 @@ mod golden_flowcept;
 mod gpu;
 mod gpu_info;
 mod gpu_stub;
+mod hashes;
 mod hostile_recovery;
 mod jsonl_reading;
 mod killed;

@@ -227,8 +227,8 @@ fn values_are_hashed_with_blake3() {
     assert_eq!(hashes["numbers"], numbers);
     let bytes = "blake3:41f27fa4b0ad47675bc00d81795d312523d20ddab8e84cbb3907ea57e3500d44";
     assert_eq!(hashes["bytes"], bytes);
-    let stored = runlore::record::blake3_of(&task.used.as_ref().unwrap()["text"]);
-    assert_eq!(hashes["text"], stored.replace("blake3:", "blake3/prefix:"));
+    let text = runlore::record::blake3_of(&serde_json::json!("long ".repeat(100)));
+    assert_eq!(hashes["text"], text.as_str());
     let whole = runlore::record::blake3_of(&serde_json::json!(vec![true; 100]));
     assert_eq!(hashes["whole"], whole.as_str());
 }

@@ -24,7 +24,8 @@ Examples:
   runlore lineage '[3.5, 4.0, 2.5]'                of a value, as JSON
   runlore lineage xxh3-128:48764c0f                of a value, by its hash
 
-Values are known by the hash of their content, which records have for values of 16 bytes and more. With --json a line has a value: its hash, and
+Values are known by the hash of their content, which records have for values of 16 bytes and more.
+Paths, tensors and values that hold a secret have none. With --json a line has a value: its hash, and
 the tasks by which it was generated and used; with --csv it has one of these tasks.")]
 pub(crate) struct Args {
     /// The id of a task (4 or more characters that it begins or ends with), the hash of a value (8 or more of its digits, with
@@ -51,10 +52,16 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         Subject::Value(_) => format!(
             "no task in {place} made or used this value: it must be as it was recorded, and of 16 bytes or more"
         ),
+        Subject::Hash(hash) if hash.contains("/prefix:") => format!(
+            "{hash} is the hash of a value's beginning, which different values share: it joins no tasks"
+        ),
         Subject::Hash(hash) => {
             format!("no task in {place} made or used a value with the hash {hash}")
         }
-        _ => format!("{place} has no value of 16 bytes or more there"),
+        _ => "this task has no value with a hash: \
+              values under 16 bytes, paths, tensors and values that hold a secret have none, \
+              and `unavailable` in its record says why others have none"
+            .to_owned(),
     };
     let lineage = records.lineage_of(subject)?;
     store.tell(&records);

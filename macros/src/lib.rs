@@ -111,7 +111,7 @@ use site::Location;
 /// | `telemetry(cpu, mem)`, `telemetry = (cpu, mem)` | only these types, out of `cpu`, `per_cpu`, `process_info`, `mem`, `disk`, `network`, `gpu`, `energy` |
 /// | `tensors = runlore_burn` | the crate that knows a framework's tensors: they are recorded by their facts, such as shape and device, and so are tuples, lists and options of them. Types that implement `runlore::ml::Inspect` are so without it. A struct with tensors in it is recorded as any other, by its `Serialize` or `Debug`, which may show data: `skip` it, and name what matters, `used(x = batch.x)` |
 /// | `sync = "task"` | waits for the device of the tensors that the function returns, else of those it gets, before the task ends. Without it the record of an asynchronous device says that work may be outstanding. Not for futures |
-/// | `summarise = "full"` | large values are summarised over all their items instead of within the limits |
+/// | `summarise = "full"` | large values are summarised and hashed over all their items, however long that takes |
 ///
 /// ## Others
 ///

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::inspect::push_outstanding;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::{Site, shed};
-use crate::record::{Absent, Encoder, Limits, Secrecy};
+use crate::record::{Absent, Encoder, Hashing, Limits, Secrecy};
 
 /// Past this size of all its values together, an event holds no more of them.
 const MAX_ITEMS: usize = 48 << 10;
@@ -90,7 +90,7 @@ pub(crate) fn push_value(
     kind: ItemKind,
     key: Key<'_>,
     secrecy: Secrecy<'_>,
-    whole: bool,
+    hashing: Hashing,
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
     if items.len() > MAX_ITEMS && kind == ItemKind::Generated && matches!(key, Key::Name(_)) {
@@ -103,12 +103,16 @@ pub(crate) fn push_value(
         let start = items.len();
         if too_much {
             Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).absent(Absent::RecordFull);
-            return Marks { cut: true, redacted: false };
+            return Marks { cut: true, ..Marks::default() };
         }
-        let mut encoder = Encoder::new(items, Limits::current(), secrecy).summarise_whole(whole);
+        let mut encoder = Encoder::new(items, Limits::current(), secrecy).hashing(hashing);
         if catch_unwind(AssertUnwindSafe(|| encode(&mut encoder))).is_ok() {
             is_outstanding = encoder.is_outstanding();
-            return Marks { cut: encoder.was_cut(), redacted: encoder.has_redacted() };
+            return Marks {
+                cut: encoder.was_cut(),
+                redacted: encoder.has_redacted(),
+                no_hash: encoder.no_hash(),
+            };
         }
         items.truncate(start);
         Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).absent(Absent::Panicked);
@@ -141,7 +145,7 @@ impl<'b> Inputs<'b> {
             ItemKind::Used,
             Key::Index(index),
             secrecy,
-            self.site.spec.summarise_full,
+            hashing(self.site),
             encode,
         );
     }
@@ -156,10 +160,15 @@ impl<'b> Inputs<'b> {
             ItemKind::Metadata,
             Key::Index(index),
             secrecy,
-            self.site.spec.summarise_full,
+            Hashing::Off,
             encode,
         );
     }
+}
+
+#[inline]
+fn hashing(site: &Site) -> Hashing {
+    if site.spec.summarise_full { Hashing::Full } else { Hashing::InTime }
 }
 
 #[inline]
@@ -185,11 +194,11 @@ impl<'b> Outputs<'b> {
     #[inline]
     pub fn generated(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         self.items.fetch();
-        let (names, whole) = self
+        let (names, hashing) = self
             .site
-            .map_or((&[][..], false), |site| (site.spec.generated, site.spec.summarise_full));
+            .map_or((&[][..], Hashing::InTime), |site| (site.spec.generated, hashing(site)));
         let secrecy = secrecy(names, index);
-        push_value(self.items, ItemKind::Generated, Key::Index(index), secrecy, whole, encode);
+        push_value(self.items, ItemKind::Generated, Key::Index(index), secrecy, hashing, encode);
     }
 
     /// Marks the task as failed where the author's condition holds.

@@ -19,7 +19,7 @@ use crate::context::handed::{self, Sums};
 use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::push_add;
-use crate::record::{Encoder, Id, Limits, Secrecy};
+use crate::record::{Encoder, Hashing, Id, Limits, Secrecy};
 use crate::telemetry::TelemetryChoice;
 use crate::telemetry::usage::ChildUsage;
 
@@ -97,7 +97,8 @@ pub(crate) fn push_named(
     name: &str,
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
-    push_value(items, kind, Key::Name(name), Secrecy::Named(name), false, encode);
+    let hashing = if kind == ItemKind::Metadata { Hashing::Off } else { Hashing::InTime };
+    push_value(items, kind, Key::Name(name), Secrecy::Named(name), hashing, encode);
 }
 
 fn push_error(items: &mut Vec<u8>, error: &dyn Error) {

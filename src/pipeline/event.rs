@@ -4,6 +4,7 @@
 //! A call site is known by its number in the table of sites, a workflow by its number in this process.
 
 use crate::record::Id;
+use crate::record::hash::NoHash;
 use crate::usage::Usage;
 
 /// What an event is about.
@@ -324,15 +325,19 @@ pub(crate) struct Marks {
     pub(crate) cut: bool,
     /// A secret was left out.
     pub(crate) redacted: bool,
+    /// Why it has no hash, where that is known.
+    pub(crate) no_hash: Option<NoHash>,
 }
 
 impl Marks {
     fn to_byte(self) -> u8 {
-        u8::from(self.cut) | u8::from(self.redacted) << 1
+        let no_hash = self.no_hash.map_or(0, |why| why as u8);
+        u8::from(self.cut) | u8::from(self.redacted) << 1 | no_hash << 2
     }
 
     fn from_byte(byte: u8) -> Self {
-        Self { cut: byte & 1 != 0, redacted: byte & 2 != 0 }
+        let no_hash = NoHash::from_bits(byte >> 2 & 7);
+        Self { cut: byte & 1 != 0, redacted: byte & 2 != 0, no_hash }
     }
 }
 
@@ -479,7 +484,7 @@ mod tests {
         push_text(&mut bytes, ItemKind::Subtype, "step");
         push_item(&mut bytes, ItemKind::Used, Key::Name("rows"), |items| {
             items.push(1);
-            Marks { cut: true, redacted: false }
+            Marks { cut: true, redacted: false, no_hash: Some(NoHash::Cut) }
         });
         let (read, items) = Start::from_bytes(&bytes).unwrap();
         assert_eq!(read, start);

@@ -216,7 +216,7 @@ impl<'a> TaskView<'a> {
             }
         }
         let inner = inner..record.length();
-        let hashes = Hashes::of(&values);
+        let hashes = Hashes::of(&values, &notes);
         if !hashes.is_empty() {
             record.field(key!("hashes"), &hashes)?;
         }
@@ -366,19 +366,27 @@ struct Hashes<'a> {
 }
 
 impl<'a> Hashes<'a> {
-    fn of(values: &Values<'a>) -> Self {
+    /// Why a value has none goes to `notes`.
+    fn of(values: &Values<'a>, notes: &Notes) -> Self {
         let mut hashes = Self::default();
         let mut form = hash::Form::default();
         for Entry { kind, name, value, marks } in &values.0 {
-            let known = match kind {
-                ItemKind::Used => &mut hashes.used,
-                ItemKind::Generated => &mut hashes.generated,
+            let (side, known) = match kind {
+                ItemKind::Used => ("used", &mut hashes.used),
+                ItemKind::Generated => ("generated", &mut hashes.generated),
                 _ => continue,
             };
-            if !marks.redacted
-                && let Some(hash) = hash::of_captured(*value, marks.cut, &mut form)
-            {
-                known.push((name.text(), hash));
+            if marks.redacted {
+                continue;
+            }
+            match hash::of_captured(*value, marks.cut, marks.no_hash, &mut form) {
+                Ok(Some(hash)) => known.push((name.text(), hash.text())),
+                Ok(None) => {}
+                Err(why) => {
+                    if let Some(reason) = why.reason() {
+                        notes.add(format!("hashes.{side}.{}", name.text()), reason.into());
+                    }
+                }
             }
         }
         hashes

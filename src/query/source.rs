@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::runs::{CountedRuns, Runs};
 use super::{Find, Pipeline, field};
 use crate::record::Record;
+use crate::record::hash::identifies;
 use crate::{Error, ErrorKind, Result};
 
 /// Documents as they are asked for. An error of the kind [`Record`](ErrorKind::Record) costs one document, and others follow;
@@ -177,7 +178,7 @@ pub(crate) fn parent_of(task: &Value) -> Option<String> {
 pub(crate) fn has_hash(task: &Value, hashes: &HashSet<String>) -> bool {
     let side = |side: &str| task.get("hashes")?.get(side)?.as_object();
     let mut values = ["used", "generated"].into_iter().filter_map(side).flat_map(|it| it.values());
-    values.any(|value| value.as_str().is_some_and(|hash| hashes.contains(hash)))
+    values.any(|value| value.as_str().is_some_and(|hash| hashes.contains(hash) && identifies(hash)))
 }
 
 /// Sends documents through what knows nothing of errors. An error is handed on as soon as it is met. What is wrong with one

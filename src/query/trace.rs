@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::record::hash::identifies;
+
 /// A task that used or generated a value.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -26,7 +28,8 @@ pub struct Trace {
 
 impl Trace {
     /// The values of a task, given as the JSON of its record, that have one of these hashes; every value with a hash,
-    /// where none is named. Those that it used come first.
+    /// where none is named. Those that it used come first. Hashes of a value's beginning, which older versions wrote, join
+    /// nothing.
     pub fn in_task(task: &Value, hashes: Option<&HashSet<String>>) -> Vec<Trace> {
         let text = |name: &str| task.get(name).and_then(Value::as_str).map(str::to_owned);
         let mut found = Vec::new();
@@ -34,7 +37,7 @@ impl Trace {
             let values = task.get("hashes").and_then(|hashes| hashes.get(side));
             for (name, hash) in values.and_then(Value::as_object).into_iter().flatten() {
                 let Some(hash) = hash.as_str() else { continue };
-                if hashes.is_some_and(|hashes| !hashes.contains(hash)) {
+                if !identifies(hash) || hashes.is_some_and(|hashes| !hashes.contains(hash)) {
                     continue;
                 }
                 found.push(Trace {

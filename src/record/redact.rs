@@ -166,6 +166,11 @@ fn userinfo(url: &str) -> Option<Range<usize>> {
     }
 }
 
+/// Whether a URL in the text has a secret.
+pub(crate) fn has_url_secret(text: &str) -> bool {
+    text.contains("://") && !url_secrets(text).is_empty()
+}
+
 /// The text with secrets in URLs hidden.
 pub(crate) fn hide_url_secrets(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {

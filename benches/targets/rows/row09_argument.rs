@@ -21,6 +21,8 @@ const NESTED_0: &str = "nested, no elements";
 const NESTED_64: &str = "nested, 64 elements";
 const NESTED_10_K: &str = "nested, 10,000 elements";
 const NESTED_1_M: &str = "nested, 1,000,000 elements";
+const TEXT: &str = "task with the text";
+const LONGEST: &str = "task with the longest slice";
 
 /// The items of one collection that a record holds, unless something else is set.
 const ITEMS: usize = 64;
@@ -53,14 +55,35 @@ pub(crate) static ROW: Row = Row {
             ours: Value::of("ours", NESTED_64).minus("ours", NESTED_0).per(ITEMS as f64),
             theirs: None,
             unit: Unit::Nanoseconds,
-            bound: Bound::Below(5.0),
+            bound: Bound::Below(8.0),
         },
         Line {
-            what: "1,000,000 elements: where the walk stops",
-            ours: Value::of("ours", NESTED_1_M),
-            theirs: Some(("10,000 elements", Value::of("ours", NESTED_10_K))),
+            what: "an element of a nested value of 10,000, all of it hashed",
+            ours: Value::of("ours", NESTED_10_K).minus("ours", NESTED_0).per(10_000.0),
+            theirs: None,
             unit: Unit::Nanoseconds,
-            bound: Bound::AtMost(1.1),
+            bound: Bound::Below(8.0),
+        },
+        Line {
+            what: "a nested value of 1,000,000, with or without its hash",
+            ours: Value::of("ours", NESTED_1_M),
+            theirs: None,
+            unit: Unit::Nanoseconds,
+            bound: Bound::Below(5e6),
+        },
+        Line {
+            what: "a text of 4 KiB, looked through for secrets",
+            ours: Value::of("ours", TEXT).minus("ours", WITHOUT),
+            theirs: None,
+            unit: Unit::Nanoseconds,
+            bound: Bound::Below(3e3),
+        },
+        Line {
+            what: "a slice of 1 GiB, with or without its hash",
+            ours: Value::of("ours", LONGEST),
+            theirs: None,
+            unit: Unit::Nanoseconds,
+            bound: Bound::Below(5e6),
         },
     ],
 };
@@ -88,6 +111,12 @@ fn nested(data: &Holder) {
     black_box(data);
 }
 
+#[telemetry_task(telemetry = "none")]
+#[inline(never)]
+fn with_text(data: &str) {
+    black_box(data);
+}
+
 fn numbers(count: usize) -> Vec<f64> {
     (0..count).map(|n| (n as f64 * 0.37).sin() * 1e3).collect()
 }
@@ -99,14 +128,19 @@ fn ours(report: &mut Report) {
     let data = numbers(1_000);
     let holders = [0, ITEMS, 10_000, 1_000_000].map(|count| Holder { values: numbers(count) });
     let [none, some, many, most] = &holders;
+    let text = "a text of some words, as it may be. ".repeat(120)[..4096].to_owned();
+    // Zeros take no memory before they are written to.
+    let longest = vec![0.0_f64; 1 << 27];
     let run = ours::to_nowhere();
     let calls = Cases::queued()
         .case(WITHOUT, CALLS, || without(black_box(1)))
         .case(WITH, CALLS, || with(black_box(&data)))
         .case(NESTED_0, CALLS, || nested(black_box(none)))
         .case(NESTED_64, CALLS / 2, || nested(black_box(some)))
-        .case(NESTED_10_K, CALLS / 2, || nested(black_box(many)))
-        .case(NESTED_1_M, CALLS / 2, || nested(black_box(most)))
+        .case(NESTED_10_K, CALLS / 20, || nested(black_box(many)))
+        .case(NESTED_1_M, 1, || nested(black_box(most)))
+        .case(TEXT, CALLS, || with_text(black_box(&text)))
+        .case(LONGEST, 1, || with(black_box(&longest)))
         .measure(report);
     ours::finish(run, calls);
 }

@@ -1,12 +1,14 @@
 //! The encoder: where a value is copied to, within its limits.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 
 use super::Limits;
 use super::tag::{self, Absent};
-use crate::record::hash::Hash;
+use crate::record::hash::{self, BLOCK, Budget, Hash, NoHash};
 use crate::record::redact;
 
 /// A type that says itself what a record should hold of it.
@@ -35,6 +37,17 @@ use crate::record::redact;
 pub trait CaptureValue {
     /// Writes one value.
     fn capture(&self, to: &mut Encoder<'_>);
+}
+
+/// How much of a value may be hashed on the caller's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hashing {
+    /// Nothing: the record has no hash of it.
+    Off,
+    /// As much as there is time for.
+    InTime,
+    /// All of it, however long that takes.
+    Full,
 }
 
 /// Whether the strings of a value are secrets.
@@ -66,8 +79,9 @@ pub struct Encoder<'b> {
     pub(super) cut: bool,
     /// Whether a secret was left out somewhere.
     redacted: bool,
-    /// Whether the hash must be that of the whole value, however long that takes.
-    whole: bool,
+    hashing: Hashing,
+    /// Why there is no hash, where that is known.
+    no_hash: Option<NoHash>,
     /// Whether a device may still be computing it.
     outstanding: bool,
 }
@@ -99,15 +113,35 @@ impl<'b> Encoder<'b> {
             secrecy,
             cut: false,
             redacted: false,
-            whole: false,
+            hashing: Hashing::Off,
+            no_hash: None,
             outstanding: false,
         }
     }
 
     /// Asks for the hash of the whole value where a limit stops the copying.
-    pub(crate) fn summarise_whole(mut self, whole: bool) -> Self {
-        self.whole = whole;
+    pub(crate) fn hashing(mut self, hashing: Hashing) -> Self {
+        self.hashing = if hash::is_on() { hashing } else { Hashing::Off };
         self
+    }
+
+    /// Says that the record describes or names the value, so that its hash could join different values.
+    pub(crate) fn withhold_hash(&mut self) {
+        self.no_hash = Some(NoHash::Described);
+    }
+
+    /// Why there is no hash, where that is known.
+    pub(crate) fn no_hash(&self) -> Option<NoHash> {
+        self.no_hash
+    }
+
+    /// Whether this is the value itself, not one inside it, and its whole is to be hashed here.
+    fn hashes_whole(&self) -> bool {
+        self.depth == 0 && self.hashing != Hashing::Off && self.no_hash.is_none() && !self.redacted
+    }
+
+    pub(super) fn budget(&self) -> Budget {
+        if self.hashing == Hashing::Full { Budget::UNLIMITED } else { Budget::default() }
     }
 
     /// Whether strings are secrets here.
@@ -260,12 +294,21 @@ impl<'b> Encoder<'b> {
 
     /// A text. Passwords inside URLs are hidden.
     pub fn str(&mut self, text: &str) {
+        let start = self.buffer.len();
+        self.copy_str(text);
+        if self.cut && self.hashes_whole() {
+            self.add_hash(start, |budget| hash::of_text(text, redact::has_url_secret, budget));
+        }
+    }
+
+    pub(super) fn copy_str(&mut self, text: &str) {
         if self.is_secret() {
             return self.redact();
         }
         // A secret that begins before the limit may end after it.
         let window = &text[..floor_char_boundary(text, self.room() + 1024)];
         let clean = redact::hide_url_secrets(window);
+        self.redacted |= matches!(clean, Cow::Owned(_));
         let kept = floor_char_boundary(&clean, self.room());
         let cut = window.len() < text.len() || kept < clean.len();
         self.text(&clean[..kept], text.len() as u64, cut);
@@ -292,7 +335,14 @@ impl<'b> Encoder<'b> {
         if kept < bytes.len() {
             self.tag(tag::BYTES_CUT);
             self.put(&(bytes.len() as u64).to_le_bytes());
-            self.hash_of_slice(b'b', bytes);
+            if self.depth == 0 {
+                let hash = hash::of_slice(b'b', bytes, self.budget());
+                self.put_hash(hash);
+            } else {
+                // The value around them is hashed as a whole.
+                self.cut = true;
+                self.put(&[0]);
+            }
         } else {
             self.tag(tag::BYTES);
         }
@@ -305,19 +355,36 @@ impl<'b> Encoder<'b> {
         if self.is_secret() {
             return self.redact();
         }
-        // Scrubbed before it is cut: a secret may lie across the limit.
-        let mut text = Bounded { text: String::new(), room: self.room() + 1024, cut: false };
+        let start = self.buffer.len();
+        let window = self.room() + 1024;
+        let budget = self.hashes_whole().then(|| self.budget());
+        let mut text = DebugText::new(window, budget);
         let failed = write!(text, "{value:?}").is_err();
-        if failed && !text.cut {
+        if failed && text.stopped.is_none() {
             return self.absent(Absent::Refused);
         }
-        let clean = redact::scrub(&text.text);
+        // Scrubbed before it is cut: a secret may lie across the limit.
+        let shown = &text.text[..floor_char_boundary(&text.text, window)];
+        let clean = redact::scrub(shown);
         let kept = floor_char_boundary(&clean, self.room());
-        self.text(&clean[..kept], u64::MAX, text.cut || kept < clean.len());
+        let is_cut = text.stopped.is_some() || shown.len() < text.text.len() || kept < clean.len();
+        self.redacted |= clean != shown;
+        self.text(&clean[..kept], u64::MAX, is_cut);
+        if text.has_gap {
+            self.withhold_hash();
+        }
+        if is_cut && self.hashes_whole() {
+            let has_secret = |part: &str| redact::scrub(part) != part;
+            self.add_hash(start, |budget| match text.stopped {
+                Some(why) => Err(why),
+                None => hash::of_text(&text.text, has_secret, text.budget.unwrap_or(budget)),
+            });
+        }
     }
 
     /// The name of a type that offers nothing else.
     pub fn type_name(&mut self, name: &str) {
+        self.withhold_hash();
         self.tag(tag::TYPE_NAME);
         let kept = floor_char_boundary(name, self.room().max(64));
         self.put(&(kept as u32).to_le_bytes());
@@ -327,27 +394,41 @@ impl<'b> Encoder<'b> {
     /// A value by its `Serialize`.
     pub fn serialize<T: Serialize + ?Sized>(&mut self, value: &T) {
         let start = self.buffer.len();
-        super::serialize::serialize(self, value);
-        if self.whole && self.cut && !self.redacted && self.depth == 0 {
-            self.add_hash_of_whole(start, value);
+        let is_copied = super::serialize::serialize(self, value);
+        if is_copied && self.cut && self.hashes_whole() {
+            let is_secret = self.is_secret();
+            self.add_hash(start, |budget| hash::of_value(value, is_secret, budget));
         }
     }
 
+    /// Puts the hash of the whole value in front of what was copied of it. Whatever goes wrong costs the hash only.
     #[cold]
-    fn add_hash_of_whole<T: Serialize + ?Sized>(&mut self, start: usize, value: &T) {
-        let Ok(value) = serde_json::to_value(value) else { return };
-        if let Some(hash) = Hash::of_whole(&value) {
-            let mut mark = vec![tag::WHOLE];
-            hash.put(|bytes| mark.extend_from_slice(bytes));
-            self.buffer.splice(start..start, mark);
+    fn add_hash(
+        &mut self,
+        start: usize,
+        hash: impl FnOnce(Budget) -> Result<Option<Hash>, NoHash>,
+    ) {
+        let budget = self.budget();
+        match catch_unwind(AssertUnwindSafe(|| hash(budget))).unwrap_or(Err(NoHash::Failed)) {
+            Ok(Some(hash)) => {
+                let mut mark = vec![tag::WHOLE];
+                hash.put(|bytes| mark.extend_from_slice(bytes));
+                self.buffer.splice(start..start, mark);
+            }
+            Ok(None) => {}
+            Err(why) => self.no_hash = Some(why),
         }
     }
 
     /// The hash of a long slice, or that there is none.
-    pub(super) fn hash_of_slice(&mut self, kind: u8, bytes: &[u8]) {
-        match Hash::of_slice(kind, bytes) {
-            Some(hash) => hash.put(|bytes| self.put(bytes)),
-            None => self.put(&[0]),
+    pub(super) fn put_hash(&mut self, hash: Result<Option<Hash>, NoHash>) {
+        match hash {
+            Ok(Some(hash)) => hash.put(|bytes| self.put(bytes)),
+            Ok(None) => self.put(&[0]),
+            Err(why) => {
+                self.no_hash = self.no_hash.or(Some(why));
+                self.put(&[0]);
+            }
         }
     }
 
@@ -455,21 +536,78 @@ impl Write for Text<'_> {
     }
 }
 
-/// Text that refuses to grow past its room, which also ends the `Debug` of a cyclic value.
-struct Bounded {
+/// The text that a `Debug` writes, up to the window that is copied or, where all of it is hashed, up to the end.
+struct DebugText {
     text: String,
-    room: usize,
-    cut: bool,
+    window: usize,
+    /// None where only the window is wanted.
+    budget: Option<Budget>,
+    /// How much may be written before the clock is read again.
+    left: usize,
+    /// Where the stack was when it began.
+    stack: usize,
+    /// Why the rest was refused.
+    stopped: Option<NoHash>,
+    /// Whether it says itself that something is left out.
+    has_gap: bool,
 }
 
-impl Write for Bounded {
+/// What one write costs besides its bytes.
+const WRITE_COST: usize = 16;
+
+/// How much stack a `Debug` may take. That of a cyclic value has no other end.
+const MAX_STACK: usize = 256 << 10;
+
+impl DebugText {
+    fn new(window: usize, budget: Option<Budget>) -> Self {
+        let (text, stack) = (String::new(), stack_position());
+        Self { text, window, budget, left: BLOCK, stack, stopped: None, has_gap: false }
+    }
+
+    /// Why the text may not go on after `length` more bytes, if it may not.
+    fn limit(&mut self, length: usize) -> Option<NoHash> {
+        if stack_position().abs_diff(self.stack) > MAX_STACK {
+            return Some(NoHash::Deep);
+        }
+        let Some(budget) = &mut self.budget else {
+            return (self.text.len() > self.window).then_some(NoHash::Cut);
+        };
+        match self.left.checked_sub(length + WRITE_COST) {
+            Some(left) => self.left = left,
+            None if budget.is_spent() => return Some(NoHash::Slow),
+            None => self.left = BLOCK,
+        }
+        None
+    }
+}
+
+#[inline(never)]
+fn stack_position() -> usize {
+    let here = 0_u8;
+    std::ptr::from_ref(std::hint::black_box(&here)).addr()
+}
+
+impl Write for DebugText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let kept = floor_char_boundary(text, self.room - self.text.len());
-        self.text.push_str(&text[..kept]);
-        if kept < text.len() {
-            self.cut = true;
-            return Err(fmt::Error);
+        self.has_gap |= shows_gap(text);
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(floor_char_boundary(rest, BLOCK));
+            self.text.push_str(part);
+            self.stopped = self.limit(part.len());
+            if self.stopped.is_some() {
+                return Err(fmt::Error);
+            }
+            rest = after;
         }
         Ok(())
     }
+}
+
+/// Whether a text written by `Debug` leaves something out: as `finish_non_exhaustive` does (`{ kind: 1, .. }`), long
+/// arrays of `ndarray` (`[0.0, 1.0, ..., 9.0]`) and tensors of candle and tch (`Tensor[[2, 3], Float]`). Ranges
+/// (`0..5`) do not.
+fn shows_gap(text: &str) -> bool {
+    let gaps = ["...", " .. }", " ..}", " ..]", " ..)", "{..}", "[..]", "(..)"];
+    text.contains("..") && gaps.iter().any(|gap| text.contains(gap)) || text.contains("Tensor[")
 }

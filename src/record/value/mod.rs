@@ -14,8 +14,8 @@ mod text;
 mod view;
 
 pub use encode::{CaptureValue, Encoder};
-pub(crate) use encode::{Secrecy, Slot};
+pub(crate) use encode::{Hashing, Secrecy, Slot};
 pub use limits::Limits;
 pub(crate) use slice::numeric_slice;
 pub(crate) use tag::Absent;
-pub(crate) use view::{Notes, ValueView};
+pub(crate) use view::{Notes, ValueView, base64};

@@ -18,15 +18,20 @@ const PASSED_OVER: u64 = 4096;
 /// How many values without a trace in the record may lie in each other.
 const MAX_NESTING: u32 = 128;
 
-pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value: &T) {
+/// Copies a value; returns `false` if its own `Serialize` refused.
+pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value: &T) -> bool {
     let start = encoder.buffer.len();
     match value.serialize(Walk(encoder)) {
-        Ok(()) => {}
+        Ok(()) => true,
         // The bytes end inside a container, which readers know as a walk that was stopped.
-        Err(Stopped::AtLimit) => encoder.cut = true,
+        Err(Stopped::AtLimit) => {
+            encoder.cut = true;
+            true
+        }
         Err(Stopped::Refused) => {
             encoder.buffer.truncate(start);
             encoder.absent(Absent::Refused);
+            false
         }
     }
 }
@@ -92,12 +97,12 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     }
 
     fn serialize_char(self, value: char) -> Done {
-        self.0.str(value.encode_utf8(&mut [0; 4]));
+        self.0.copy_str(value.encode_utf8(&mut [0; 4]));
         Ok(())
     }
 
     fn serialize_str(self, value: &str) -> Done {
-        self.0.str(value);
+        self.0.copy_str(value);
         Ok(())
     }
 
@@ -128,7 +133,7 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Done {
         // A variant is a name from the program, never a secret.
         let secrecy = std::mem::replace(&mut self.0.secrecy, Secrecy::NONE);
-        self.0.str(variant);
+        self.0.copy_str(variant);
         self.0.secrecy = secrecy;
         Ok(())
     }
@@ -227,7 +232,7 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Done {
         // Most displayed values are short; what is not is cut by `str`.
-        self.0.str(&value.to_string());
+        self.0.copy_str(&value.to_string());
         Ok(())
     }
 }

@@ -53,6 +53,7 @@ pub(crate) enum Absent {
     Refused = 6,
     RecordFull = 7,
     TooLarge = 8,
+    Slow = 9,
 }
 
 impl Absent {
@@ -66,6 +67,7 @@ impl Absent {
             5 => Self::Panicked,
             7 => Self::RecordFull,
             8 => Self::TooLarge,
+            9 => Self::Slow,
             _ => Self::Refused,
         }
     }
@@ -82,6 +84,7 @@ impl Absent {
             Self::Refused => "its own Serialize returned an error",
             Self::RecordFull => "the record is full",
             Self::TooLarge => "the record was too large for its queue",
+            Self::Slow => "reading all of the value took too long",
         }
     }
 }

@@ -95,9 +95,19 @@ impl<'a> ValueView<'a> {
         Cursor(hash?).hash()
     }
 
+    /// Whether it is a slice of which a part is here.
+    pub(crate) fn is_long_slice(self) -> bool {
+        matches!(self.bytes.first(), Some(&(tag::SLICE | tag::BYTES_CUT)))
+    }
+
+    /// Whether nothing is missing from it.
+    pub(crate) fn is_whole(self) -> bool {
+        Cursor(self.bytes).is_whole()
+    }
+
     /// The value as the text of a map's key.
-    pub(super) fn key_text(self) -> String {
-        match serde_json::to_value(self.noting(&[], &Notes::default(), true)) {
+    pub(crate) fn key_text(self) -> String {
+        match serde_json::to_value(self.plain(true)) {
             Ok(serde_json::Value::String(text)) => text,
             Ok(value) => value.to_string(),
             Err(_) => String::new(),
@@ -106,7 +116,7 @@ impl<'a> ValueView<'a> {
 
     /// The value as JSON.
     pub(crate) fn to_json(self) -> serde_json::Value {
-        serde_json::to_value(self.noting(&[], &Notes::default(), true)).unwrap_or_default()
+        serde_json::to_value(self.plain(true)).unwrap_or_default()
     }
 
     /// The value for a serializer; what is missing from it goes to `notes` under `path`. `cut` says that a limit may have
@@ -118,7 +128,13 @@ impl<'a> ValueView<'a> {
         cut: bool,
     ) -> Noting<'a, 'n> {
         let path = Path { parent: None, part: Part::Fields(path), depth: 0 };
-        Noting { value: self, path, notes, cut }
+        Noting { value: self, path, notes: Some(notes), cut }
+    }
+
+    /// The value for a serializer that can tell NaN and the infinities apart, or for which null is good enough.
+    pub(crate) fn plain(self, cut: bool) -> Noting<'a, 'static> {
+        let path = Path { parent: None, part: Part::Fields(&[]), depth: 0 };
+        Noting { value: self, path, notes: None, cut }
     }
 
     /// The fields of a map, each with its name.
@@ -140,7 +156,8 @@ impl<'a> ValueView<'a> {
 pub(crate) struct Noting<'a, 'n> {
     value: ValueView<'a>,
     path: Path<'n>,
-    notes: &'n Notes,
+    /// Where it is said what is missing. None where nobody asks.
+    notes: Option<&'n Notes>,
     cut: bool,
 }
 
@@ -184,7 +201,7 @@ struct Walk<'w, 'a> {
     cursor: &'w Cell<Cursor<'a>>,
     cut: bool,
     path: Path<'w>,
-    notes: &'w Notes,
+    notes: Option<&'w Notes>,
 }
 
 #[derive(Clone, Copy)]
@@ -233,9 +250,11 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn absent<S: Serializer>(&self, serializer: S, why: Absent) -> Result<S::Ok, S::Error> {
-        let mut path = String::new();
-        self.path.spell(&mut path);
-        self.notes.add(path, why.reason().into());
+        if let Some(notes) = self.notes {
+            let mut path = String::new();
+            self.path.spell(&mut path);
+            notes.add(path, why.reason().into());
+        }
         serializer.serialize_none()
     }
 
@@ -246,6 +265,7 @@ impl<'a> Walk<'_, 'a> {
         short: Option<f32>,
     ) -> Result<S::Ok, S::Error> {
         match (value.is_nan(), value.is_infinite(), value > 0.0) {
+            _ if self.notes.is_none() && !value.is_finite() => serializer.serialize_f64(value),
             (true, ..) => self.absent(serializer, Absent::NaN),
             (_, true, true) => self.absent(serializer, Absent::Infinity),
             (_, true, false) => self.absent(serializer, Absent::NegativeInfinity),
@@ -520,6 +540,37 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Whether the next value is there as a whole.
+    fn is_whole(mut self) -> bool {
+        let mut open = 0_u32;
+        loop {
+            match self.0.first() {
+                None
+                | Some(
+                    &(tag::STR_CUT
+                    | tag::BYTES_CUT
+                    | tag::END_CUT
+                    | tag::REDACTED
+                    | tag::TYPE_NAME
+                    | tag::ABSENT
+                    | tag::SLICE),
+                ) => return false,
+                Some(&(tag::SEQ | tag::MAP)) => {
+                    self.take(1);
+                    open += 1;
+                }
+                Some(&tag::END) => {
+                    self.take(1);
+                    open = open.saturating_sub(1);
+                }
+                Some(_) => self.skip(),
+            }
+            if open == 0 {
+                return true;
+            }
+        }
+    }
+
     /// For a container whose tag was read: `None` when it is whole, else its true length where that is known.
     fn truncated_length(mut self, tag: u8) -> Option<Option<u64>> {
         loop {
@@ -542,7 +593,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Bytes as base64 with padding.
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::query::text::printable;
+use crate::record::hash::identifies;
 use crate::report::svg::Markup;
 
 /// How many different values are followed.
@@ -54,7 +55,7 @@ impl Values {
         let Some(hashes) = task.get("hashes") else { return };
         for (side, is_made) in [("generated", true), ("used", false)] {
             for (name, hash) in hashes.get(side).and_then(Value::as_object).into_iter().flatten() {
-                let Some(hash) = hash.as_str() else { continue };
+                let Some(hash) = hash.as_str().filter(|hash| identifies(hash)) else { continue };
                 if self.seen.len() >= VALUES && !self.seen.contains_key(hash) {
                     self.left_out += 1;
                     continue;

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::bytes::{Open, Writer, kind};
 use super::capture::Capture;
 use super::scan::Scanner;
+use crate::record::hash::identifies;
 use crate::store::{Captured, CapturedRecord};
 use crate::telemetry::Snapshot;
 use crate::{Error, ErrorKind, Result};
@@ -356,14 +357,16 @@ fn seconds(value: &[u8], kind: u8) -> Option<f64> {
     }
 }
 
-/// The texts in `{"used": {name: hash}, "generated": {name: hash}}`.
+/// The hashes in `{"used": {name: hash}, "generated": {name: hash}}` that stand for a value.
 fn hashes_in(value: &[u8]) -> Option<Vec<String>> {
     let sides = RawDocument::from_bytes(value).ok()?;
     let mut hashes = Vec::new();
     for side in ["used", "generated"] {
         let Ok(Some(RawBsonRef::Document(values))) = sides.get(side) else { continue };
         for element in values.iter_elements().flatten() {
-            if let Ok(RawBsonRef::String(hash)) = element.value() {
+            if let Ok(RawBsonRef::String(hash)) = element.value()
+                && identifies(hash)
+            {
                 hashes.push(hash.to_owned());
             }
         }

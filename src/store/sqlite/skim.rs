@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::record::hash::identifies;
+
 /// The columns of a task.
 #[derive(Debug, Default)]
 pub(super) struct Columns<'a> {
@@ -118,7 +120,7 @@ impl<'a> Columns<'a> {
         Ok(columns)
     }
 
-    /// Each hash with its side and the name of the value.
+    /// Each hash that stands for a value, with its side and the name of the value.
     pub(super) fn hashes(&self) -> Vec<(&'static str, Cow<'a, str>, Cow<'a, str>)> {
         let sides = self.hashes.and_then(|raw| serde_json::from_str::<Sides<'a>>(raw.get()).ok());
         let Sides { used, generated } = sides.unwrap_or_default();
@@ -126,7 +128,9 @@ impl<'a> Columns<'a> {
             // A side of another shape has no hashes, and does not cost the other its own.
             let pairs = raw.and_then(|raw| serde_json::from_str::<Pairs<'a>>(raw.get()).ok());
             let pairs = pairs.unwrap_or_default().0.into_iter();
-            pairs.filter_map(move |(name, hash)| Some((side, name.0?, hash.0?)))
+            pairs.filter_map(move |(name, hash)| {
+                Some((side, name.0?, hash.0.filter(|hash| identifies(hash))?))
+            })
         };
         of("used", used).chain(of("generated", generated)).collect()
     }
