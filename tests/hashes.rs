@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use proptest::prelude::*;
+use runlore::ml::{Inspect, TensorFacts};
 use runlore::provenance::Subject;
-use runlore::record::{TaskObject, hash_of};
+use runlore::record::{CaptureValue, Encoder, TaskObject, hash_of};
 use runlore::store::{MemoryStore, Sink};
 use runlore::{Provenance, task, telemetry_task};
 use serde::ser::{Error as _, SerializeSeq};
@@ -44,6 +46,59 @@ macro_rules! argument {
         fn f(x: $type) {}
         hash_in(&the(&record(|| f($value)), "t"))
     }};
+}
+
+fn traces(store: &MemoryStore, task: &str) -> usize {
+    let id = the(store, task).task_id;
+    Provenance::of(store.clone()).lineage_of(Subject::Task(id)).unwrap().values.len()
+}
+
+// Tensors and others that are known by facts.
+
+#[derive(Clone)]
+struct Tensor {
+    data: Vec<f32>,
+}
+
+impl Inspect for Tensor {
+    fn facts(&self) -> TensorFacts {
+        TensorFacts::new(&[self.data.len()], "f32", 4).on("cpu")
+    }
+}
+
+#[test]
+fn tensors_known_by_their_facts_have_no_hash() {
+    #[telemetry_task(output = "y")]
+    fn act(x: &Tensor) -> Tensor {
+        Tensor { data: x.data.iter().map(|value| value.max(0.0)).collect() }
+    }
+    #[telemetry_task(outputs("a", "b"))]
+    fn split(x: (Tensor, Option<Tensor>), all: &[Tensor]) -> (Tensor, Tensor) {
+        (x.0, all[0].clone())
+    }
+    let x = Tensor { data: vec![-1.0, 1.0, 2.0] };
+    let store = record(|| {
+        let y = act(&x);
+        split((y.clone(), Some(y.clone())), &[x.clone(), y]);
+        task("by hand").used("x", &x.facts()).used("all", &[Some(x.facts())]).run(|| ());
+    });
+    for name in ["act", "split", "by hand"] {
+        assert_eq!(the(&store, name).hashes, None, "{name}");
+        assert_eq!(traces(&store, name), 0, "{name}");
+    }
+}
+
+#[test]
+fn what_a_type_says_of_itself_has_no_hash() {
+    struct Handle(u64);
+    impl CaptureValue for Handle {
+        fn capture(&self, to: &mut Encoder<'_>) {
+            to.map(|facts| facts.field("kind", "a handle of the device, whichever it is"));
+            _ = self.0;
+        }
+    }
+    assert_eq!(argument!(&Handle(1), &Handle), None);
+    assert_eq!(argument!(Arc::new(Handle(2)), Arc<Handle>), None);
 }
 
 // Values beyond the limits.

@@ -63,7 +63,12 @@ where
 
 level!(
     /// Types that say themselves what to record, numbers, text and slices among them.
-    ByFacts, [&&&&&&&], [T: CaptureValue + ?Sized], T, |value, to| value.capture(to)
+    ByFacts, [&&&&&&&], [T: CaptureValue + ?Sized], T, |value, to| {
+        if !value.is_whole() {
+            to.withhold_hash();
+        }
+        value.capture(to);
+    }
 );
 level!(
     /// Locks are looked into without waiting; what is inside, by its `Serialize`.
@@ -225,6 +230,11 @@ macro_rules! numbers {
             fn capture(&self, to: &mut Encoder<'_>) {
                 to.$encode(*self as $cast);
             }
+
+            #[inline]
+            fn is_whole(&self) -> bool {
+                true
+            }
         })*
     };
 }
@@ -240,12 +250,22 @@ impl CaptureValue for () {
     fn capture(&self, to: &mut Encoder<'_>) {
         to.unit();
     }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 impl CaptureValue for str {
     #[inline]
     fn capture(&self, to: &mut Encoder<'_>) {
         to.str(self);
+    }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        true
     }
 }
 
@@ -254,11 +274,21 @@ impl CaptureValue for String {
     fn capture(&self, to: &mut Encoder<'_>) {
         to.str(self);
     }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 impl CaptureValue for [u8] {
     fn capture(&self, to: &mut Encoder<'_>) {
         to.bytes(self);
+    }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        true
     }
 }
 
@@ -267,6 +297,11 @@ macro_rules! slices {
         $(impl CaptureValue for [$type] {
             fn capture(&self, to: &mut Encoder<'_>) {
                 numeric_slice(self, to);
+            }
+
+            #[inline]
+            fn is_whole(&self) -> bool {
+                true
             }
         })*
     };
@@ -281,6 +316,11 @@ where
     fn capture(&self, to: &mut Encoder<'_>) {
         self.as_slice().capture(to);
     }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        self.as_slice().is_whole()
+    }
 }
 
 impl<T, const N: usize> CaptureValue for [T; N]
@@ -290,6 +330,11 @@ where
     fn capture(&self, to: &mut Encoder<'_>) {
         self.as_slice().capture(to);
     }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        self.as_slice().is_whole()
+    }
 }
 
 macro_rules! captured_behind {
@@ -298,6 +343,11 @@ macro_rules! captured_behind {
             #[inline]
             fn capture(&self, to: &mut Encoder<'_>) {
                 (**self).capture(to);
+            }
+
+            #[inline]
+            fn is_whole(&self) -> bool {
+                (**self).is_whole()
             }
         })*
     };

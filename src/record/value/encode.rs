@@ -6,15 +6,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 
-use super::Limits;
 use super::tag::{self, Absent};
+use super::{Limits, describes};
 use crate::record::hash::{self, BLOCK, Budget, Hash, NoHash};
 use crate::record::redact;
 
 /// A type that says itself what a record should hold of it.
 ///
 /// For types whose data is too large or too opaque to store, such as tensors or handles: give facts instead.
-/// An annotated function prefers this over `Serialize` and `Debug`.
+/// An annotated function prefers this over `Serialize` and `Debug`. Records have no hash of such a value, because
+/// different values may have the same facts.
 ///
 /// ```
 /// use runlore::record::{CaptureValue, Encoder};
@@ -37,6 +38,12 @@ use crate::record::redact;
 pub trait CaptureValue {
     /// Writes one value.
     fn capture(&self, to: &mut Encoder<'_>);
+
+    /// Whether what is written is the value itself, so that it may be hashed.
+    #[doc(hidden)]
+    fn is_whole(&self) -> bool {
+        false
+    }
 }
 
 /// How much of a value may be hashed on the caller's side.
@@ -394,6 +401,9 @@ impl<'b> Encoder<'b> {
     /// A value by its `Serialize`.
     pub fn serialize<T: Serialize + ?Sized>(&mut self, value: &T) {
         let start = self.buffer.len();
+        if self.depth == 0 && describes::<T>() {
+            self.withhold_hash();
+        }
         let is_copied = super::serialize::serialize(self, value);
         if is_copied && self.cut && self.hashes_whole() {
             let is_secret = self.is_secret();

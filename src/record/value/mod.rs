@@ -4,6 +4,7 @@
 //! whatever a store wants through serde, and into a hash. Nothing here allocates per value or
 //! formats text on the caller's side, except `Debug` output of types that offer nothing better.
 
+mod describes;
 mod encode;
 mod limits;
 mod serialize;
@@ -13,6 +14,7 @@ mod tag;
 mod text;
 mod view;
 
+use describes::describes;
 pub use encode::{CaptureValue, Encoder};
 pub(crate) use encode::{Hashing, Secrecy, Slot};
 pub use limits::Limits;
