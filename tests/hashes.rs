@@ -1,8 +1,10 @@
 //! Which values have a hash, and that no two different values share one.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use runlore::ml::{Inspect, TensorFacts};
@@ -397,6 +399,77 @@ fn fields_that_are_spread_have_hashes_of_their_own() {
     assert_eq!(hashes["generated"]["short"], hash_of(&json!("a text that is kept as a whole")));
     assert_eq!(hashes["generated"].get("long"), None);
     assert_eq!(task.unavailable.unwrap()["hashes.generated.long"], "only its beginning was kept");
+}
+
+// Paths.
+
+#[test]
+fn paths_have_no_hash() {
+    let path = PathBuf::from("/data/runs/checkpoint.safetensors");
+    let none = [
+        argument!(&path, &Path),
+        argument!(path.clone(), PathBuf),
+        argument!(&mut path.clone(), &mut PathBuf),
+        argument!(Box::from(&*path), Box<Path>),
+        argument!(Arc::from(&*path), Arc<Path>),
+        argument!(Cow::Borrowed(&path), Cow<'_, Path>),
+        argument!(Some(path.clone()), Option<PathBuf>),
+        argument!(vec![path.clone(), path.clone()], Vec<PathBuf>),
+        argument!(&[&path, &path], &[&Path; 2]),
+        argument!((path.clone(), path.clone()), (PathBuf, PathBuf)),
+        argument!(BTreeSet::from([path.clone()]), BTreeSet<PathBuf>),
+        argument!(&Mutex::new(path.clone()), &Mutex<PathBuf>),
+        hash(&path),
+        hash(&[&*path]),
+    ];
+    assert_eq!(none, [const { None }; 14]);
+
+    #[telemetry_task(name = "t")]
+    fn generic<P: AsRef<Path> + Debug>(x: P) {
+        drop(x);
+    }
+    assert_eq!(hash_in(&the(&record(|| generic(&path)), "t")), None);
+    let file = tempfile::tempfile().unwrap();
+    assert_eq!(argument!(&file, &std::fs::File), None);
+}
+
+#[test]
+fn texts_and_values_that_have_paths_among_others_are_still_hashed() {
+    let path = "/data/runs/checkpoint.safetensors";
+    assert_eq!(argument!(path, &str), Some(hash_of(&json!(path))));
+    #[derive(Serialize)]
+    struct Settings {
+        path: PathBuf,
+        rate: f64,
+    }
+    assert_eq!(
+        hash(&Settings { path: path.into(), rate: 0.1 }),
+        Some(hash_of(&json!({"path": path, "rate": 0.1})))
+    );
+    assert!(hash(&(PathBuf::from(path), 5)).is_some());
+}
+
+#[test]
+fn checkpoints_under_one_path_are_not_joined() {
+    #[telemetry_task(output = "checkpoint")]
+    fn save(folder: &Path, _epoch: u32) -> PathBuf {
+        folder.join("model.safetensors")
+    }
+    #[telemetry_task]
+    fn evaluate(checkpoint: &Path) {
+        _ = checkpoint;
+    }
+    let store = record(|| {
+        let folder = Path::new("/data/runs/of/today");
+        (0..3).for_each(|epoch| evaluate(&save(folder, epoch)));
+    });
+    let records = Provenance::of(store);
+    for task in records.tasks().to_vec().unwrap() {
+        let lineage = records.lineage_of(Subject::Task(task.task_id)).unwrap();
+        assert!(lineage.values.is_empty(), "{lineage:?}");
+    }
+    let lineage = records.lineage_of(json!("/data/runs/of/today/model.safetensors")).unwrap();
+    assert!(lineage.values[0].generated_by.is_empty() && lineage.values[0].used_by.is_empty());
 }
 
 // Hashes that older versions wrote.

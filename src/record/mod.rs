@@ -53,7 +53,9 @@ pub use id::Id;
 pub use joules::JoulesObject;
 pub use lost::Lost;
 pub use redact::{is_secret_name, scrub, scrub_arguments};
-pub(crate) use value::{Absent, Hashing, Notes, Secrecy, Slot, ValueView, numeric_slice};
+pub(crate) use value::{
+    Absent, Hashing, Notes, Secrecy, Slot, ValueView, describes, numeric_slice,
+};
 pub use value::{CaptureValue, Encoder, Limits};
 
 pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};

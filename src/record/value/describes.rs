@@ -1,7 +1,13 @@
 //! Types whose values name or describe something that may be another thing next time.
 
-/// Facts are those of any tensor of that shape.
-const DESCRIBING: [&str; 1] = ["runlore::record::tensor::TensorFacts"];
+/// Paths name files, whose bytes change; facts are those of any tensor of that shape.
+const DESCRIBING: [&str; 5] = [
+    "std::path::Path",
+    "std::path::PathBuf",
+    "camino::Utf8Path",
+    "camino::Utf8PathBuf",
+    "runlore::record::tensor::TensorFacts",
+];
 
 /// Types that add nothing of their own to what they hold.
 const HOLDING: [&str; 10] = [
@@ -17,7 +23,9 @@ const HOLDING: [&str; 10] = [
     "::LinkedList",
 ];
 
-/// Whether a type is facts about a tensor, or is put together of nothing else. The type's name says so.
+/// Whether a type is a path or facts about a tensor, or is put together of nothing else.
+///
+/// By the type's name: in generic code, and behind `impl Serialize`, that is all there is to tell a path from a text.
 pub(crate) fn describes<T: ?Sized>() -> bool {
     named(std::any::type_name::<T>())
 }
@@ -44,12 +52,29 @@ fn is_of_nothing_else(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+    use std::collections::{BTreeSet, HashMap, HashSet};
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+
     use super::*;
     use crate::record::TensorFacts;
 
     #[test]
-    fn facts_are_known_by_their_type() {
+    fn paths_and_facts_are_known_by_their_type() {
+        assert!(describes::<Path>() && describes::<PathBuf>() && describes::<&mut &Path>());
+        assert!(describes::<Option<Box<Path>>>() && describes::<Arc<[Cow<'_, Path>]>>());
+        assert!(describes::<(PathBuf, &Path)>() && describes::<[PathBuf; 12]>());
+        assert!(describes::<HashSet<PathBuf>>() && describes::<BTreeSet<PathBuf>>());
         assert!(describes::<TensorFacts>() && describes::<&[Option<TensorFacts>]>());
-        assert!(!describes::<String>() && !describes::<(TensorFacts, u8)>());
+    }
+
+    #[test]
+    fn other_types_are_not() {
+        struct NoPath;
+        assert!(!describes::<String>() && !describes::<NoPath>() && !describes::<()>());
+        assert!(!describes::<(String, PathBuf)>() && !describes::<(PathBuf, u8)>());
+        assert!(!describes::<HashMap<String, PathBuf>>() && !describes::<Vec<(f64, PathBuf)>>());
+        assert!(!named("mine::std::path::PathBuf2") && !named("other::path::Path"));
     }
 }

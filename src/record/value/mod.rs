@@ -14,7 +14,7 @@ mod tag;
 mod text;
 mod view;
 
-use describes::describes;
+pub(crate) use describes::describes;
 pub use encode::{CaptureValue, Encoder};
 pub(crate) use encode::{Hashing, Secrecy, Slot};
 pub use limits::Limits;
