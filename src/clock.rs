@@ -28,6 +28,38 @@ pub(crate) fn monotonic_ns() -> u64 {
     ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
+/// Nanoseconds that the calling thread has spent on a processor; 0 where the system does not count it.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    #[cfg(unix)]
+    return cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+    #[cfg(not(unix))]
+    return 0;
+}
+
+/// Nanoseconds that all threads of the process have spent on processors; 0 where the system does not count it.
+pub(crate) fn process_cpu_ns() -> u64 {
+    #[cfg(unix)]
+    return cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
+    #[cfg(not(unix))]
+    return 0;
+}
+
+/// Nanoseconds that the process's main thread was ready to run and waited for a processor; 0 where the system does not
+/// count it.
+pub(crate) fn run_delay_ns() -> u64 {
+    let counted = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    counted.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn cpu_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid place for a timespec. Where the clock does not exist it stays zero.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Refreshes the offset between the two clocks, which drifts as the system adjusts its wall clock.
 pub(crate) fn anchor() {
     let before = monotonic_ns();

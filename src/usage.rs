@@ -80,17 +80,57 @@ pub const UNAVAILABLE: &str = "this system does not count what a thread uses";
 ///
 /// The time is that of the thread's own clock, which is exact: that of `getrusage` is brought up to date only at a tick
 /// or a switch.
+pub fn thread() -> Option<Usage> {
+    #[cfg(test)]
+    if let Some(scripted) = scripted::next() {
+        return Some(scripted);
+    }
+    read(false)
+}
+
+/// The same for what begins now: the clock is read last, so that the reading is no part of what is measured.
+pub(crate) fn thread_at_begin() -> Option<Usage> {
+    #[cfg(test)]
+    if let Some(scripted) = scripted::next() {
+        return Some(scripted);
+    }
+    read(true)
+}
+
+/// Readings that a test sets, instead of the thread's own.
+#[cfg(test)]
+pub(crate) mod scripted {
+    use std::cell::RefCell;
+
+    use super::Usage;
+
+    thread_local! {
+        static CPU_NS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// The next readings say that so much processor time was used, in this order.
+    pub(crate) fn set(cpu_ns: &[u64]) {
+        CPU_NS.with_borrow_mut(|next| next.extend(cpu_ns.iter().rev()));
+    }
+
+    pub(super) fn next() -> Option<Usage> {
+        let cpu_ns = CPU_NS.with_borrow_mut(Vec::pop)?;
+        Some(Usage { cpu_ns, ..Usage::NONE })
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
-pub fn thread() -> Option<Usage> {
+fn read(is_clock_last: bool) -> Option<Usage> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let mut used = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: both places are valid for what is written there.
-    let failed = unsafe {
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now)
-            | libc::getrusage(libc::RUSAGE_THREAD, used.as_mut_ptr())
-    };
-    if failed != 0 {
+    // SAFETY: the place is valid for what is written there.
+    let mut read_clock =
+        || unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
+    let is_read = is_clock_last || read_clock() == 0;
+    // SAFETY: as above.
+    let is_used_read = unsafe { libc::getrusage(libc::RUSAGE_THREAD, used.as_mut_ptr()) } == 0;
+    if !is_read || !is_used_read || (is_clock_last && read_clock() != 0) {
         return None;
     }
     // SAFETY: zeros are a valid rusage, and it was filled.
@@ -108,25 +148,9 @@ pub fn thread() -> Option<Usage> {
     })
 }
 
-/// How long the calling thread has been on a processor, in nanoseconds; `None` where the system does not count it.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-pub(crate) fn thread_cpu_ns() -> Option<u64> {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid place for a timespec.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
-    (failed == 0).then(|| now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
-}
-
-/// How long the calling thread has been on a processor; `None`, because this system does not count it.
+/// This system does not count it.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn thread_cpu_ns() -> Option<u64> {
-    None
-}
-
-/// What the calling thread has used so far; none, because this system does not count it.
-#[cfg(not(target_os = "linux"))]
-pub fn thread() -> Option<Usage> {
+fn read(_: bool) -> Option<Usage> {
     None
 }
 

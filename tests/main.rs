@@ -60,6 +60,7 @@ mod mongodb_settings;
 mod mongodb_store;
 mod mutations;
 mod overflow;
+mod overhead;
 mod panic_abort;
 mod parent_links;
 mod power_loss;

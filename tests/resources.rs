@@ -318,27 +318,3 @@ fn a_record_says_what_measuring_cost() {
     assert_eq!(totals["capture_ns"].as_u64(), Some(inner + own));
     assert!(totals["capture_percent"].as_f64().unwrap() > 0.0);
 }
-
-const THINNED: &str = "resources::a_bound_on_the_cost_leaves_out_the_dearest_and_says_so";
-
-#[test]
-fn a_bound_on_the_cost_leaves_out_the_dearest_and_says_so() {
-    if !is_child(THINNED) {
-        let mut command = child(THINNED);
-        command.env("RUNLORE_TELEMETRY_CAPTURE__MAX_OVERHEAD_PERCENT", "3");
-        return expect_success(&command.output().unwrap());
-    }
-    let store = record(|| (0..300).for_each(|_| task("step").run(|| burn(1))));
-    let reasons = |task: &TaskObject| task.unavailable.clone().unwrap_or_default();
-    let is_thinned = |task: &TaskObject| {
-        let reason = reasons(task).get("telemetry_at_end.process").cloned();
-        reason.is_some_and(|reason| reason.as_str().unwrap().contains("max_overhead_percent"))
-    };
-    let tasks = store.tasks();
-    let thinned = tasks.iter().filter(|task| is_thinned(task)).count();
-    assert!(thinned > 0 && thinned < tasks.len(), "{thinned} of {}", tasks.len());
-    for task in tasks.iter().filter(|task| is_thinned(task)) {
-        let end = task.telemetry_at_end.clone().unwrap_or_default();
-        assert!(!end.contains_key("process"), "{end:?}");
-    }
-}

@@ -1,118 +1,184 @@
-//! What captures may cost all together, where the settings set a bound.
-//!
-//! Time to spend accrues with the run's own time. Half of it is divided evenly among the types, so that each is read now
-//! and then; of the other half the cheapest are paid first.
+//! What the captures of a task are, where the settings bound what recording costs.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::panic::Location;
+use std::sync::Mutex;
+use std::time::Instant;
 
 use crate::clock;
 use crate::once::Once;
-use crate::pipeline::settings;
-use crate::telemetry::{TelemetryCapture, TelemetryType, Types};
+use crate::pipeline::overhead::{self, CallSite, MOST_LEVELS};
+use crate::pipeline::{Site, settings};
+use crate::telemetry::{Snapshot, TelemetryCapture, TelemetryChoice, TelemetryType, Types};
 
 /// Why a type is missing from a capture.
 pub(super) const LEFT_OUT: &str =
     "left out, because captures would cost more than telemetry_capture.max_overhead_percent";
 
-/// What was spent so far, in nanoseconds.
-#[derive(Debug)]
-struct Accounts {
-    /// By all captures, as the clock says.
-    all: AtomicU64,
-    /// From the half that the cheapest are paid from first.
-    common: AtomicU64,
-    /// By each type from its own part.
-    own: [AtomicU64; 8],
+/// What is to be measured around a task, and where that is called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measuring {
+    pub(crate) choice: TelemetryChoice,
+    pub(crate) site: &'static CallSite,
 }
 
-impl Accounts {
-    const fn new() -> Self {
-        Self {
-            all: AtomicU64::new(0),
-            common: AtomicU64::new(0),
-            own: [const { AtomicU64::new(0) }; 8],
-        }
+impl Measuring {
+    /// What an annotated function says.
+    pub(super) fn of(site: &'static Site) -> Self {
+        Self { choice: site.spec.telemetry, site: &site.captures }
     }
 
-    /// Spends from an account, unless that is more than it may hold.
-    fn pay(account: &AtomicU64, cost: u64, most: u64) -> bool {
-        // Two threads at once may spend a little more than there is; the next captures make up for it.
-        let is_paid = account.load(Ordering::Relaxed) + cost <= most;
-        if is_paid {
-            account.fetch_add(cost, Ordering::Relaxed);
-        }
-        is_paid
+    /// What the task of a site asks for, or that of a place in the code.
+    pub(crate) fn at(
+        choice: TelemetryChoice,
+        site: Option<&'static Site>,
+        code: &Location<'_>,
+    ) -> Self {
+        let site = site.map_or_else(|| CallSite::of_place(code), |site| &site.captures);
+        Self { choice, site }
     }
 }
 
-static ACCOUNTS: Accounts = Accounts::new();
-
-#[derive(Debug)]
-pub(super) struct Budget {
-    /// What captures may cost of a nanosecond.
-    share: f64,
-    began_ns: u64,
-    /// What each type costs, the cheapest first.
-    costs: Vec<(TelemetryType, u64)>,
+/// The captures of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Captures {
+    /// Of its own, of these types.
+    Own(Types),
+    /// The latest of the process, if that is young enough.
+    Shared,
+    None,
 }
 
-impl Budget {
-    /// The bound of this process; none where the settings set none.
-    pub(super) fn of_process() -> Option<&'static Self> {
-        static BUDGET: Once<Option<Budget>> = Once::new();
-        let budget = BUDGET.get_or_init(|| {
-            let mut telemetry = settings().telemetry_capture.clone();
-            let percent = telemetry.max_overhead_percent?;
-            for is_on in [
-                &mut telemetry.cpu,
-                &mut telemetry.per_cpu,
-                &mut telemetry.process_info,
-                &mut telemetry.mem,
-                &mut telemetry.disk,
-                &mut telemetry.network,
-                &mut telemetry.energy,
-            ] {
-                *is_on = true;
-            }
-            let costs = TelemetryCapture::from_settings(&telemetry).costs();
-            let costs = costs.into_iter().map(|(one, cost)| (one, cost.as_nanos() as u64));
-            Some(Self::new(percent, clock::monotonic_ns(), costs.collect()))
+/// The levels of captures that the budget pays for. The first is none, the second is shared.
+#[derive(Debug)]
+struct Levels {
+    all: Vec<Captures>,
+    /// How old a capture may be that is shared.
+    shared_age_ns: u64,
+}
+
+static LEVELS: Once<Levels> = Once::new();
+
+/// What reading the usage of a thread at both ends of a task costs, roughly.
+const USAGE_NS: u64 = 3_000;
+/// The part of the budget that renewing the shared capture may use.
+const RENEWING: f64 = 0.2;
+
+/// Measures what captures cost and sets the bound of the process, where the settings have one.
+pub(super) fn prepare(source: &TelemetryCapture) {
+    let Some(percent) = settings().telemetry_capture.max_overhead_percent else { return };
+    let share = percent / 100.0;
+    overhead::set_budget(|| {
+        let sets = thinned(source);
+        let costs: Vec<Cost> = sets.iter().map(|types| Cost::of(source, *types)).collect();
+        let whole = costs.last().copied().unwrap_or_default();
+        let own = costs.iter().map(|cost| USAGE_NS + 2 * (cost.capture_ns + cost.write_ns));
+        let prices = [0, USAGE_NS + 2 * whole.write_ns].into_iter().chain(own).collect();
+        let own = sets.iter().map(|types| Captures::Own(*types));
+        LEVELS.get_or_init(|| Levels {
+            all: [Captures::None, Captures::Shared].into_iter().chain(own).collect(),
+            shared_age_ns: (whole.capture_ns as f64 / (share * RENEWING)) as u64,
         });
-        budget.as_ref()
-    }
+        overhead::Budget { share, prices }
+    });
+}
 
-    fn new(percent: f64, began_ns: u64, mut costs: Vec<(TelemetryType, u64)>) -> Self {
-        costs.sort_unstable_by_key(|(_, cost)| *cost);
-        Self { share: percent / 100.0, began_ns, costs }
+/// The types that the settings ask for, after fewer and fewer of them: the dearest go first.
+fn thinned(source: &TelemetryCapture) -> Vec<Types> {
+    let mut costs = source.clone().with_types(priced(source.types())).costs();
+    costs.sort_unstable_by_key(|(_, cost)| *cost);
+    let mut types: Types =
+        source.types().iter().filter(|one| costs.iter().all(|(priced, _)| priced != one)).collect();
+    let mut sets: Vec<Types> = Vec::with_capacity(MOST_LEVELS);
+    for (one, _) in costs {
+        types = types.iter().chain([one]).collect();
+        sets.push(types);
     }
+    if sets.is_empty() { vec![types] } else { sets }
+}
 
-    /// Those of these types that there is time for now.
-    pub(super) fn affordable(&self, types: Types) -> Types {
-        self.affordable_at(clock::monotonic_ns(), &ACCOUNTS, types)
-    }
+/// Those that are read on the task's own thread. Drivers of graphics processors answer on another.
+fn priced(types: Types) -> Types {
+    types.iter().filter(|one| *one != TelemetryType::Gpu).collect()
+}
 
-    fn affordable_at(&self, now_ns: u64, accounts: &Accounts, types: Types) -> Types {
-        let accrued = (now_ns.saturating_sub(self.began_ns) as f64 * self.share) as u64;
-        if accounts.all.load(Ordering::Relaxed) > accrued {
-            return Types::NONE;
-        }
-        let common = accrued / 2;
-        let own = common / types.iter().count().max(1) as u64;
-        let is_paid = |one: TelemetryType, cost: u64| {
-            Accounts::pay(&accounts.common, cost, common)
-                || Accounts::pay(&accounts.own[one as usize], cost, own)
+/// What one capture costs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    capture_ns: u64,
+    /// To write it as JSON, which the writer does.
+    write_ns: u64,
+}
+
+impl Cost {
+    /// Medians of a few captures.
+    fn of(source: &TelemetryCapture, types: Types) -> Self {
+        const TRIES: usize = 5;
+        let types = priced(types);
+        let (mut bytes, mut text) = (Vec::new(), Vec::new());
+        let times = [(); TRIES].map(|()| {
+            bytes.clear();
+            text.clear();
+            let began = Instant::now();
+            source.capture_into(types, &mut bytes);
+            let captured = Instant::now();
+            Snapshot(&bytes).write_json(&mut text);
+            ((captured - began).as_nanos() as u64, captured.elapsed().as_nanos() as u64)
+        });
+        let median = |mut times: [u64; TRIES]| {
+            times.sort_unstable();
+            times[TRIES / 2]
         };
-        let costs = self.costs.iter().filter(|(one, _)| types.contains(*one));
-        let paid = costs.filter(|(one, cost)| is_paid(*one, *cost)).map(|(one, _)| *one);
-        // What has no price is read elsewhere than on the task's own thread.
-        let free = types.iter().filter(|one| self.costs.iter().all(|(priced, _)| priced != one));
-        paid.chain(free).collect()
+        Self {
+            capture_ns: median(times.map(|time| time.0)),
+            write_ns: median(times.map(|time| time.1)),
+        }
     }
 }
 
-/// Notes what a capture has cost.
-pub(super) fn spend(capture_ns: u64) {
-    ACCOUNTS.all.fetch_add(capture_ns, Ordering::Relaxed);
+/// What the next call of a site captures, of the types that the settings ask for.
+#[inline]
+pub(super) fn captures(measuring: &Measuring, types: Types) -> Captures {
+    match (measuring.choice, overhead::budget(), LEVELS.get()) {
+        (TelemetryChoice::Default, Some(budget), Some(levels)) => {
+            levels.all[measuring.site.next_level(budget)]
+        }
+        // An explicit choice is honoured whatever it costs.
+        _ => Captures::Own(types),
+    }
+}
+
+/// The latest capture of the process.
+#[derive(Debug)]
+struct Latest {
+    at_ns: u64,
+    bytes: Vec<u8>,
+}
+
+static LATEST: Mutex<Latest> = Mutex::new(Latest { at_ns: 0, bytes: Vec::new() });
+
+/// Appends the latest capture of the process, or a new one where that is too old; how old it is.
+pub(super) fn shared_into(source: &TelemetryCapture, items: &mut Vec<u8>) -> u64 {
+    let most = LEVELS.get().map_or(0, |levels| levels.shared_age_ns);
+    young_into(source, most, items)
+}
+
+fn young_into(source: &TelemetryCapture, most_age_ns: u64, items: &mut Vec<u8>) -> u64 {
+    let now = clock::monotonic_ns();
+    // While another thread holds it, and in a forked child whose parent did, this task has its own.
+    let Ok(mut latest) = LATEST.try_lock() else {
+        source.capture_into(source.types(), items);
+        return 0;
+    };
+    let age = now.saturating_sub(latest.at_ns);
+    if !latest.bytes.is_empty() && age <= most_age_ns {
+        items.extend_from_slice(&latest.bytes);
+        return age;
+    }
+    latest.at_ns = now;
+    latest.bytes.clear();
+    source.capture_into(source.types(), &mut latest.bytes);
+    items.extend_from_slice(&latest.bytes);
+    0
 }
 
 #[cfg(test)]
@@ -120,36 +186,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dearest_are_read_the_less_often_and_all_stays_within_the_bound() {
-        const CAPTURES: u64 = 10_000;
-        const TASK_NS: u64 = 100_000;
-        let dear = TelemetryType::Network;
-        let costs = vec![(dear, 30_000), (TelemetryType::Mem, 500), (TelemetryType::Cpu, 2_000)];
-        let cost_of = costs.clone();
-        let budget = Budget::new(5.0, 0, costs);
-        let all: Types = cost_of.iter().map(|(one, _)| *one).collect();
-        let (accounts, mut taken) = (Accounts::new(), [0; 3]);
-        for capture in 1..=CAPTURES {
-            let affordable = budget.affordable_at(capture * TASK_NS, &accounts, all);
-            for (place, (one, cost)) in cost_of.iter().enumerate() {
-                if affordable.contains(*one) {
-                    taken[place] += 1;
-                    accounts.all.fetch_add(*cost, Ordering::Relaxed);
-                }
-            }
+    fn the_dearest_types_go_first() {
+        let source = TelemetryCapture::new(Types::host());
+        let sets = thinned(&source);
+        assert_eq!(sets.last(), Some(&Types::host()));
+        for (fewer, more) in sets.iter().zip(&sets[1..]) {
+            assert_eq!(fewer.iter().count() + 1, more.iter().count());
+            assert!(fewer.iter().all(|one| more.contains(one)));
         }
-        let spent = accounts.all.into_inner();
-        assert!(spent as f64 <= 0.05 * (CAPTURES * TASK_NS) as f64, "{spent}");
-        assert!(spent as f64 > 0.03 * (CAPTURES * TASK_NS) as f64, "it is made use of: {spent}");
-        let [network, memory, cpu] = taken;
-        assert!(network > 0 && network < cpu && cpu <= memory, "{taken:?}");
     }
 
     #[test]
-    fn without_time_nothing_is_taken() {
-        let budget = Budget::new(1.0, 0, vec![(TelemetryType::Mem, 500)]);
-        let memory = Types::from([TelemetryType::Mem]);
-        assert!(budget.affordable_at(10_000, &Accounts::new(), memory).is_empty());
-        assert_eq!(budget.affordable_at(1_000_000, &Accounts::new(), memory), memory);
+    fn a_capture_is_shared_until_it_is_too_old() {
+        let source = TelemetryCapture::new(Types::from([TelemetryType::ProcessInfo]));
+        let take = |most_age_ns| {
+            let mut bytes = Vec::new();
+            (young_into(&source, most_age_ns, &mut bytes), bytes)
+        };
+        assert_eq!(take(0).0, 0, "a new one");
+        let (age, first) = take(u64::MAX);
+        let (later, second) = take(u64::MAX);
+        assert!(age <= later);
+        assert_eq!(first, second);
+        assert_eq!(take(0).0, 0, "a new one again");
+    }
+
+    #[test]
+    fn an_explicit_choice_is_not_bounded() {
+        static SITE: CallSite = CallSite::new();
+        let disk = Types::from([TelemetryType::Disk]);
+        let choice = TelemetryChoice::Types(&[TelemetryType::Disk]);
+        for _ in 0..200 {
+            let chosen = captures(&Measuring { choice, site: &SITE }, disk);
+            assert_eq!(chosen, Captures::Own(disk));
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context as Waker, Poll};
 
+use super::budget::Measuring;
 use super::inputs::{Inputs, Outputs, Scratch};
 use super::meter::Meter;
 use super::{Begun, Metered, context_of_new_task, error};
@@ -12,7 +13,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::pipeline::Site;
 use crate::pipeline::event::Ending;
-use crate::telemetry::TelemetryChoice;
+use crate::pipeline::overhead::CallerStep;
 
 /// A task in a future. Dropped before its body has ended, it was cancelled.
 #[derive(Debug)]
@@ -53,11 +54,12 @@ impl AsyncTask {
     #[inline(never)]
     pub fn begin(&mut self, site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) {
         let Some(context) = context_of_new_task() else { return };
+        let _step = CallerStep::begin();
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         self.site = Some(site);
         let number = site.number();
-        *self.meter = Meter::begin(&site.spec.telemetry, context, &mut scratch);
+        *self.meter = Meter::begin(&Measuring::of(site), context, &mut scratch);
         self.begun = Begun::start(context, number, &scratch, &mut self.meter, false);
     }
 
@@ -66,18 +68,20 @@ impl AsyncTask {
     pub fn begin_captured(&mut self, captured: Option<Captured>) {
         let Some(captured) = captured else { return };
         let Some(context) = context_of_new_task() else { return };
+        let _step = CallerStep::begin();
         self.site = Some(captured.site);
         let mut items = Scratch::holding(captured.items);
         let site = captured.site.number();
-        *self.meter = Meter::begin(&captured.site.spec.telemetry, context, &mut items);
+        *self.meter = Meter::begin(&Measuring::of(captured.site), context, &mut items);
         self.begun = Begun::start(context, site, &items, &mut self.meter, false);
     }
 
     /// Begins a task of the builder.
-    pub(super) fn begin_with(&mut self, items: Vec<u8>, telemetry: TelemetryChoice) {
+    pub(super) fn begin_with(&mut self, items: Vec<u8>, measuring: &Measuring) {
         if let Some(context) = context_of_new_task() {
+            let _step = CallerStep::begin();
             let mut items = Scratch::holding(items);
-            *self.meter = Meter::begin(&telemetry, context, &mut items);
+            *self.meter = Meter::begin(measuring, context, &mut items);
             self.begun = Begun::start(context, 0, &items, &mut self.meter, false);
         }
     }
@@ -143,6 +147,7 @@ impl<'a, B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>)> Tasked<'a, B, O> {
             return Poll::Pending;
         }
         let ended = clock::monotonic_ns();
+        let _step = CallerStep::since(ended);
         before.restore();
         self.task.begun = None;
         let mut scratch = Scratch::empty();

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::budget::{self, Budget};
+use super::budget::{self, Captures, Measuring};
 use super::inputs::Scratch;
 use crate::alloc::PeakScope;
 use crate::clock;
@@ -17,7 +17,7 @@ use crate::context::handed::{self, Sums};
 use crate::once::Once;
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
 use crate::pipeline::queue;
-use crate::pipeline::{generation, settings};
+use crate::pipeline::{generation, overhead, settings};
 use crate::record::Id;
 use crate::telemetry::{GpuInfo, TelemetryCapture, TelemetryChoice, TelemetryType, Types, part_of};
 use crate::usage::{self, Usage};
@@ -77,9 +77,15 @@ fn forget_after_fork() {
 /// The measurement of one task.
 #[derive(Debug)]
 pub(crate) struct Meter {
+    captures: Captures,
+    /// The types that were asked for.
     types: Types,
+    /// How old the older of the captures is; none where they are the task's own.
+    shared_age_ns: Option<u64>,
     task: Option<Id>,
     parent: Option<Id>,
+    /// What the thread had used before the first capture, where a task around this one needs to know.
+    before: Option<Usage>,
     /// What the thread had used when the task went on.
     since: Usage,
     own: Usage,
@@ -108,8 +114,7 @@ fn source() -> &'static TelemetryCapture {
 /// Takes the first readings, which percentages are counted from, before the first task needs them.
 pub(super) fn prepare() {
     if !Types::from_settings(&settings().telemetry_capture).is_empty() {
-        source();
-        Budget::of_process();
+        budget::prepare(source());
     }
 }
 
@@ -125,23 +130,29 @@ impl Meter {
     /// from here on is counted as the task's: its call site has its number by now.
     #[inline]
     pub(super) fn begin(
-        choice: &TelemetryChoice,
+        measuring: &Measuring,
         context: Context,
         items: &mut Scratch,
     ) -> Option<Box<Self>> {
-        match choice {
+        match measuring.choice {
             TelemetryChoice::None => None,
-            _ => Self::begin_chosen(*choice, context, items),
+            _ => Self::begin_chosen(measuring, context, items),
         }
     }
 
     fn begin_chosen(
-        choice: TelemetryChoice,
+        measuring: &Measuring,
         context: Context,
         items: &mut Scratch,
     ) -> Option<Box<Self>> {
-        let types = source().types().chosen(choice);
-        if types.is_empty() && choice != TelemetryChoice::Light {
+        let types = source().types().chosen(measuring.choice);
+        if types.is_empty() && measuring.choice != TelemetryChoice::Light {
+            return None;
+        }
+        let captures = budget::captures(measuring, types);
+        if captures == Captures::None {
+            items.fetch();
+            push_item(items, ItemKind::NoCaptures, Key::Index(0), |_| Marks::default());
             return None;
         }
         forget_after_fork();
@@ -149,20 +160,21 @@ impl Meter {
         _ = queue(context.workflow());
         items.fetch();
         let before = used_within_another();
-        let start_ns = capture(types, ItemKind::TelemetryAtStart, items);
-        let used = usage::thread();
-        if let Some((before, used)) = before.zip(used) {
-            leave_out(used.since(before), start_ns);
-        }
+        let mut shared_age_ns = None;
+        let start_ns =
+            capture(captures, types, ItemKind::TelemetryAtStart, items, &mut shared_age_ns);
         // A task in between that is not measured is passed over.
         let around = || running(|running| running.last().map(|around| around.task));
         let parent = context.measured_task().or_else(|| context.task.and_then(|_| around()));
         Some(Box::new(Self {
+            captures,
             types,
+            shared_age_ns,
             task: None,
             parent,
-            since: used.unwrap_or_default(),
-            is_counted: used.is_some(),
+            before,
+            since: Usage::NONE,
+            is_counted: false,
             own: Usage::NONE,
             peak_bytes: 0,
             peak: None,
@@ -175,7 +187,7 @@ impl Meter {
         }))
     }
 
-    /// The task has begun.
+    /// The task has begun, and its beginning is recorded: nothing that this used is the task's, or that of one around it.
     pub(super) fn enter(&mut self, task: Id) {
         self.task = Some(task);
         let open = OPEN.fetch_add(1, Ordering::Relaxed);
@@ -183,13 +195,19 @@ impl Meter {
         self.is_alone = running(|running| {
             running.len() as u64 == open && running.last().map(|around| around.task) == self.parent
         });
+        let used = usage::thread_at_begin();
+        self.is_counted = used.is_some();
+        self.since = used.unwrap_or_default();
+        if let Some((before, used)) = self.before.zip(used) {
+            leave_out(used.since(before), self.start_ns);
+        }
         self.run();
     }
 
     /// The task goes on, on this thread.
     pub(super) fn resume(&mut self) {
         if !self.is_running {
-            self.since = usage::thread().unwrap_or_default();
+            self.since = usage::thread_at_begin().unwrap_or_default();
             self.run();
         }
     }
@@ -241,7 +259,8 @@ impl Meter {
         items.fetch();
         OPEN.fetch_sub(1, Ordering::Relaxed);
         let before = used_within_another();
-        let end_ns = capture(self.types, ItemKind::TelemetryAtEnd, items);
+        let (kind, age) = (ItemKind::TelemetryAtEnd, &mut self.shared_age_ns);
+        let end_ns = capture(self.captures, self.types, kind, items, age);
         if let Some((before, used)) = before.zip(used_within_another()) {
             leave_out(used.since(before), end_ns);
         }
@@ -262,6 +281,8 @@ impl Meter {
             is_counted: self.is_counted,
             is_shared,
             children_are_shared: self.children.is_shared,
+            is_thinned: matches!(self.captures, Captures::Own(types) if types != self.types),
+            shared_age_ns: self.shared_age_ns,
         };
         push_item(items, ItemKind::Measured, Key::Index(0), |items| {
             measured.write(items);
@@ -281,35 +302,43 @@ impl Meter {
     }
 }
 
-/// Reads the sensors into an item; how long that took.
-fn capture(types: Types, kind: ItemKind, items: &mut Vec<u8>) -> u64 {
-    if types.is_empty() {
+/// Reads the sensors into an item, or copies what they said a moment ago; how long that took. The types that were asked
+/// for and are left out say so.
+fn capture(
+    captures: Captures,
+    asked: Types,
+    kind: ItemKind,
+    items: &mut Vec<u8>,
+    shared_age_ns: &mut Option<u64>,
+) -> u64 {
+    if asked.is_empty() {
         return 0;
     }
     let before = clock::monotonic_ns();
-    let affordable = match Budget::of_process() {
-        Some(budget) => thin(budget, types, kind, items),
-        None => types,
-    };
-    if !affordable.is_empty() {
-        push_item(items, kind, Key::Index(0), |items| {
-            source().capture_into(affordable, items);
-            Marks::default()
-        });
+    if let Captures::Own(types) = captures {
+        note_left_out(asked, types, kind, items);
     }
+    push_item(items, kind, Key::Index(0), |items| {
+        match captures {
+            Captures::Own(types) => source().capture_into(types, items),
+            _ => {
+                let age = budget::shared_into(source(), items);
+                *shared_age_ns = (*shared_age_ns).max(Some(age));
+            }
+        }
+        Marks::default()
+    });
     let cost = clock::monotonic_ns() - before;
-    budget::spend(cost);
+    overhead::spend_on_capture(cost);
     cost
 }
 
-/// Leaves out what there is no time for, and says so.
-fn thin(budget: &Budget, types: Types, kind: ItemKind, items: &mut Vec<u8>) -> Types {
-    let affordable = budget.affordable(types);
+fn note_left_out(asked: Types, types: Types, kind: ItemKind, items: &mut Vec<u8>) {
     let field = match kind {
         ItemKind::TelemetryAtStart => "telemetry_at_start",
         _ => "telemetry_at_end",
     };
-    for one in types.iter().filter(|one| !affordable.contains(*one)) {
+    for one in asked.iter().filter(|one| !types.contains(*one)) {
         let part = match one {
             TelemetryType::PerCpu => "cpu.times_per_cpu",
             other => part_of(other),
@@ -320,5 +349,40 @@ fn thin(budget: &Budget, types: Types, kind: ItemKind, items: &mut Vec<u8>) -> T
             Marks::default()
         });
     }
-    affordable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::overhead::CallSite;
+    use crate::usage::scripted;
+
+    fn light() -> Measuring {
+        static SITE: CallSite = CallSite::new();
+        Measuring { choice: TelemetryChoice::Light, site: &SITE }
+    }
+
+    fn begin(items: &mut Scratch) -> Box<Meter> {
+        Meter::begin(&light(), Context::NONE, items).unwrap()
+    }
+
+    #[test]
+    fn what_captures_use_is_nobodys() {
+        let mut items = Scratch::take();
+        let mut outer = begin(&mut items);
+        scripted::set(&[1_000]);
+        outer.enter(Id::new());
+        // The inner one's first capture begins at 1,100, and its body at 1,150.
+        scripted::set(&[1_100, 1_150]);
+        let mut inner = begin(&mut items);
+        inner.enter(Id::new());
+        // Its body ends at 1,170; its second capture lasts from 1,175 to 1,220.
+        scripted::set(&[1_170, 1_175, 1_220]);
+        inner.end(&mut items);
+        scripted::set(&[1_300]);
+        outer.pause();
+        assert_eq!(inner.own.cpu_ns, 20);
+        // Up to the first capture, from the end of the body to the second capture, and from there on.
+        assert_eq!(outer.own.cpu_ns, 100 + 5 + 80);
+    }
 }

@@ -31,6 +31,7 @@ mod scope;
 mod slot;
 mod workflow;
 
+pub(crate) use budget::Measuring;
 pub use dispatch::levels as value_levels;
 pub use failure::Failure;
 pub use future::{AsyncTask, Captured, Tasked};

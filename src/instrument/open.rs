@@ -1,6 +1,7 @@
 //! A task that is left before it is known how it ended: an iteration of a loop, of which only the next one tells that it was
 //! not the last.
 
+use super::budget::Measuring;
 use super::inputs::Scratch;
 use super::meter::Meter;
 use super::panics::Since;
@@ -8,6 +9,7 @@ use super::{Begun, error};
 use crate::clock;
 use crate::context::Context;
 use crate::pipeline::event::Ending;
+use crate::pipeline::overhead::CallerStep;
 use crate::pipeline::{Origin, queue};
 use crate::record::{Id, Slot};
 use crate::telemetry::TelemetryChoice;
@@ -49,19 +51,20 @@ impl OpenTask {
     pub(crate) fn begin(
         context: Context,
         origin: Origin,
-        telemetry: TelemetryChoice,
+        measuring: &Measuring,
         items: &mut Scratch,
         waited: Option<Waited>,
         is_attached: bool,
     ) -> Option<Self> {
+        let _step = CallerStep::begin();
         // Sensors come between the wait and the task. Without them, one reading of the clock tells the end of the one and
         // the beginning of the other.
-        let shares_clock = matches!(telemetry, TelemetryChoice::None);
+        let shares_clock = matches!(measuring.choice, TelemetryChoice::None);
         if let Some(waited) = waited.filter(|_| !shares_clock) {
             waited.tell(items, clock::monotonic_ns());
         }
         let queue = queue(context.workflow());
-        let mut meter = Meter::begin(&telemetry, context, items);
+        let mut meter = Meter::begin(measuring, context, items);
         let now = clock::monotonic_ns();
         if let Some(waited) = waited.filter(|_| shares_clock) {
             waited.tell(items, now);
@@ -100,6 +103,7 @@ impl OpenTask {
     /// Leaves the task, once; `items` is what was added to it, and gets what there is to add.
     pub(crate) fn leave(&mut self, items: &mut Scratch) -> LeftTask {
         let ended_ns = clock::monotonic_ns();
+        let _step = CallerStep::since(ended_ns);
         if let Some(before) = self.before {
             before.restore_after(self.begun.id);
         }

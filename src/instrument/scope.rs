@@ -8,6 +8,7 @@ use std::pin::pin;
 
 use serde::Serialize;
 
+use super::budget::Measuring;
 use super::failure::Failure;
 use super::future::{AsyncTask, Tasked};
 use super::inputs::{Outputs, Scratch, push_value};
@@ -18,6 +19,7 @@ use crate::clock;
 use crate::context::handed::{self, Sums};
 use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
+use crate::pipeline::overhead::CallerStep;
 use crate::pipeline::push_add;
 use crate::record::{Encoder, Hashing, Id, Limits, Secrecy};
 use crate::telemetry::TelemetryChoice;
@@ -44,11 +46,13 @@ use crate::telemetry::usage::ChildUsage;
 /// ```
 #[track_caller]
 pub fn task(name: &str) -> TaskBuilder {
-    let mut builder = TaskBuilder { items: None, telemetry: TelemetryChoice::Default };
+    let code = Location::caller();
+    let measuring = Measuring::at(TelemetryChoice::Default, None, code);
+    let mut builder = TaskBuilder { items: None, measuring };
     if context::enabled() {
         let mut items = Vec::with_capacity(128);
         push_text(&mut items, ItemKind::Activity, name);
-        push_code(&mut items, Location::caller());
+        push_code(&mut items, code);
         builder.items = Some(items);
     }
     builder
@@ -125,7 +129,7 @@ fn push_contained(items: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
 pub struct TaskBuilder {
     /// None when nothing is recorded.
     items: Option<Vec<u8>>,
-    telemetry: TelemetryChoice,
+    measuring: Measuring,
 }
 
 impl TaskBuilder {
@@ -176,7 +180,7 @@ impl TaskBuilder {
     /// runlore::task("dump").telemetry(types).run(|| { /* … */ });
     /// ```
     pub fn telemetry(mut self, choice: TelemetryChoice) -> Self {
-        self.telemetry = choice;
+        self.measuring.choice = choice;
         self
     }
 
@@ -188,8 +192,9 @@ impl TaskBuilder {
         let mut meter = None;
         let begun = self.items.and_then(|items| {
             let context = context_of_new_task()?;
+            let _step = CallerStep::begin();
             let mut items = Scratch::holding(items);
-            meter = Meter::begin(&self.telemetry, context, &mut items);
+            meter = Meter::begin(&self.measuring, context, &mut items);
             let begun = Begun::start(context, 0, &items, &mut meter, true)?;
             Some((begun, begun.inside().replace()))
         });
@@ -263,7 +268,7 @@ impl TaskBuilder {
     ) -> F::Output {
         let mut task = AsyncTask::new();
         if let Some(items) = self.items {
-            task.begin_with(items, self.telemetry);
+            task.begin_with(items, &self.measuring);
         }
         let body = pin!(future);
         Tasked::new(&mut task, body, look).await
@@ -345,6 +350,7 @@ impl TaskGuard {
 
     fn end(&mut self, monotonic_ns: u64, ending: Ending) {
         let Some((begun, before)) = self.begun.take() else { return };
+        let _step = CallerStep::since(monotonic_ns);
         before.restore_after(begun.id);
         let mut items = Scratch::holding(std::mem::take(&mut self.items));
         begun.measure(&mut self.meter, &mut items);

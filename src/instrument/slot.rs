@@ -3,6 +3,7 @@
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use super::budget::Measuring;
 use super::inputs::{Inputs, Outputs, Scratch};
 use super::meter::Meter;
 use super::{Begun, Metered, context_of_new_task, error};
@@ -10,6 +11,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::pipeline::Site;
 use crate::pipeline::event::Ending;
+use crate::pipeline::overhead::CallerStep;
 
 /// The place for a task on the stack of an annotated function.
 ///
@@ -35,10 +37,11 @@ impl TaskSlot {
     #[inline(never)]
     pub fn begin(&mut self, site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) {
         let Some(context) = context_of_new_task() else { return };
+        let _step = CallerStep::begin();
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
         let number = site.number();
-        let mut meter = Meter::begin(&site.spec.telemetry, context, &mut scratch);
+        let mut meter = Meter::begin(&Measuring::of(site), context, &mut scratch);
         if let Some(begun) = Begun::start(context, number, &scratch, &mut meter, true) {
             self.begun.write((begun, begun.inside().replace(), site));
             self.meter.write(ManuallyDrop::new(meter));
@@ -61,6 +64,7 @@ impl TaskSlot {
         let ((begun, before, site), mut meter) = self.begun();
         let result = catch_unwind(AssertUnwindSafe(body));
         let ended = clock::monotonic_ns();
+        let _step = CallerStep::since(ended);
         before.restore();
         let mut scratch = Scratch::empty();
         begun.measure(&mut meter, &mut scratch);

@@ -14,7 +14,7 @@ use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::identity::Identity;
 use crate::once::Once;
 use crate::pipeline::event::{ItemKind, Items};
-use crate::pipeline::{self, Ending, RunEnd, RunSpec, Totals};
+use crate::pipeline::{self, Ending, RunEnd, RunSpec, Totals, overhead};
 use crate::record::{
     Encoder, ErrorObject, Id, Limits, Secrecy, Status, ValueView, WorkflowObject, redact,
 };
@@ -202,6 +202,7 @@ impl WorkflowBuilder {
         if !settings.instrumentation.enabled {
             return Ok(WorkflowRun::inert(self.id));
         }
+        let (cost_before, cpu_before) = (overhead::Reading::now(), clock::thread_cpu_ns());
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         clock::anchor();
         let monotonic_ns = clock::monotonic_ns();
@@ -294,7 +295,9 @@ impl WorkflowBuilder {
             known_later,
             monotonic_ns,
             wall_ns,
+            cost_before,
         })?;
+        overhead::spend(clock::thread_cpu_ns().saturating_sub(cpu_before));
         context::activate(active);
         Ok(WorkflowRun::new(number, id))
     }

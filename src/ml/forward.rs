@@ -11,8 +11,8 @@ use super::mode;
 use super::profile::Attributes;
 use crate::context;
 use crate::instrument::{
-    Failure, OpenTask, Outputs, Scratch, Wait, context_of_new_task, inspect, is_asynchronous,
-    push_code, push_failure, push_named, push_outstanding,
+    Failure, Measuring, OpenTask, Outputs, Scratch, Wait, context_of_new_task, inspect,
+    is_asynchronous, push_code, push_failure, push_named, push_outstanding,
 };
 use crate::pipeline::event::{Ending, ItemKind, push_text};
 use crate::pipeline::{Origin, Site, settings};
@@ -87,6 +87,7 @@ struct Wanted {
     items: Vec<u8>,
     inputs: Vec<(String, TensorFacts)>,
     how: ChildrenMode,
+    measuring: Measuring,
     device: Device,
 }
 
@@ -291,7 +292,9 @@ fn wanted<'n>(
         push_named(&mut items, ItemKind::Used, "training", |to| to.bool(training));
     }
     let how = instrumentation.ml.children_mode;
-    Some(Box::new(Wanted { site, items, inputs: Vec::new(), how, device: Device::default() }))
+    let measuring = Measuring::at(how.telemetry(), site, code);
+    let (inputs, device) = (Vec::new(), Device::default());
+    Some(Box::new(Wanted { site, items, inputs, how, measuring, device }))
 }
 
 /// A layer's attributes; those of one that panics are left out.
@@ -342,11 +345,11 @@ impl ForwardPass {
         let Forward { of, before, training, wanted } = pass;
         let running = wanted.and_then(|wanted| {
             let context = context_of_new_task()?;
-            let Wanted { site, mut items, inputs, how, device } = *wanted;
+            let Wanted { site, mut items, inputs, how, measuring, device } = *wanted;
             push_inputs(&mut items, &inputs);
             let mut items = Scratch::holding(items);
-            let (origin, telemetry) = (Origin::of(site), how.telemetry());
-            let task = OpenTask::begin(context, origin, telemetry, &mut items, None, true)?;
+            let origin = Origin::of(site);
+            let task = OpenTask::begin(context, origin, &measuring, &mut items, None, true)?;
             items.clear();
             let (inspects, outputs) = (how.inspects(), Vec::new());
             Some(Box::new(Running { task, items, inspects, outputs, device }))

@@ -11,7 +11,7 @@ use super::shared::{LoopEnd, Shared};
 use super::step::{Attached, Detached, Inner, Place, Step};
 use crate::clock;
 use crate::context::Context;
-use crate::instrument::{OpenTask, Scratch, Waited, context_of_new_task, push_code};
+use crate::instrument::{Measuring, OpenTask, Scratch, Waited, context_of_new_task, push_code};
 use crate::pipeline::event::{ItemKind, Key, Marks, push_id, push_item, push_text};
 use crate::pipeline::{CodePlace, Origin, Site, queue};
 use crate::record::{Encoder, Id, Limits, Secrecy, Slot};
@@ -91,7 +91,7 @@ const METADATA: &[&str] = &["wait_ns", "items"];
 /// How a loop is recorded.
 struct Recorder {
     kind: Kind,
-    telemetry: TelemetryChoice,
+    measuring: Measuring,
     /// Its site is what the loop has in common with others of its name and place; none where there are too many.
     origin: Origin,
     /// What all of its records begin with, but for the numbers in it.
@@ -150,7 +150,8 @@ impl Recorder {
         let numbers = Numbers { index, batch, wait_ns };
         let shared = EndsWithLoop(Arc::new(Shared::new(key(METADATA, 1))));
         let origin = Origin::of(site);
-        Some(Self { kind, telemetry, origin, prefix, numbers, shared, room: None })
+        let measuring = Measuring::at(telemetry, site, code);
+        Some(Self { kind, measuring, origin, prefix, numbers, shared, room: None })
     }
 
     /// The loop is asked for an item.
@@ -162,7 +163,7 @@ impl Recorder {
 
     /// Of a lightweight loop only the first iteration says where it is.
     fn origin(&self, index: u64) -> Origin {
-        let is_brief = index > 0 && matches!(self.telemetry, TelemetryChoice::None);
+        let is_brief = index > 0 && matches!(self.measuring.choice, TelemetryChoice::None);
         Origin { is_brief, ..self.origin }
     }
 
@@ -188,8 +189,8 @@ impl Recorder {
         }
         name(&mut items);
         let waited = self.numbers.wait_ns.map(|at| Waited { at, since_ns: asked_ns });
-        let (origin, telemetry) = (self.origin(index), self.telemetry);
-        let begun = OpenTask::begin(around, origin, telemetry, &mut items, waited, P::IS_ATTACHED);
+        let (origin, measuring) = (self.origin(index), &self.measuring);
+        let begun = OpenTask::begin(around, origin, measuring, &mut items, waited, P::IS_ATTACHED);
         let Some(task) = begun else { return Inner::unrecorded::<P>(around) };
         items.clear();
         Some(match room {
@@ -239,7 +240,7 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
     /// Says how the iterations are recorded, instead of what the settings say; a loop that they turn off stays off.
     pub fn mode(mut self, mode: LoopMode) -> Self {
         if let Some(recorder) = self.live.as_mut().and_then(|live| live.recorder.as_mut()) {
-            recorder.telemetry = mode::telemetry_of(mode);
+            recorder.measuring.choice = mode::telemetry_of(mode);
         }
         self
     }

@@ -201,11 +201,13 @@ pub(crate) enum ItemKind {
     Forgotten = 17,
     /// A group that is an id, as most are.
     GroupId = 18,
+    /// The budget left no captures for the task.
+    NoCaptures = 19,
 }
 
 impl ItemKind {
     /// All of them, in the order of their numbers, which begin with 1.
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Used,
         Self::Generated,
         Self::Metadata,
@@ -224,6 +226,7 @@ impl ItemKind {
         Self::ChildUsage,
         Self::Forgotten,
         Self::GroupId,
+        Self::NoCaptures,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -252,6 +255,10 @@ pub(crate) struct Measured {
     pub(crate) is_shared: bool,
     /// Whether that is so of one of its children.
     pub(crate) children_are_shared: bool,
+    /// Whether the budget left types out of its captures.
+    pub(crate) is_thinned: bool,
+    /// How old the older of its captures was; none where both are its own.
+    pub(crate) shared_age_ns: Option<u64>,
 }
 
 impl Measured {
@@ -276,8 +283,17 @@ impl Measured {
         for number in [self.start_ns, self.end_ns, self.nested_ns, self.peak_bytes] {
             to.extend_from_slice(&number.to_le_bytes());
         }
-        let flags = [self.is_shared, self.children_are_shared, self.is_counted];
+        let flags = [
+            self.is_shared,
+            self.children_are_shared,
+            self.is_counted,
+            self.is_thinned,
+            self.shared_age_ns.is_some(),
+        ];
         to.push(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag)));
+        if let Some(age) = self.shared_age_ns {
+            to.extend_from_slice(&age.to_le_bytes());
+        }
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
@@ -305,6 +321,8 @@ impl Measured {
             is_shared: flags.first()? & 1 != 0,
             children_are_shared: flags.first()? & 2 != 0,
             is_counted: flags.first()? & 4 != 0,
+            is_thinned: flags.first()? & 8 != 0,
+            shared_age_ns: (flags.first()? & 16 != 0).then(|| u64_at(flags, 1)),
         })
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::run::RunSpec;
-use super::{config, recorder};
+use super::{config, overhead, recorder};
 use crate::context;
 use crate::store::{RunInfo, StoreChoice};
 use crate::{clock, host};
@@ -50,6 +50,7 @@ pub(super) fn rearm_if_marked() {
             known_later: None,
             monotonic_ns,
             wall_ns: clock::wall_ns(monotonic_ns),
+            cost_before: overhead::Reading::now(),
         });
     }
 }

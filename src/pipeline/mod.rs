@@ -19,6 +19,7 @@ mod lock;
 mod memory;
 mod notice;
 mod overflow;
+pub(crate) mod overhead;
 mod owner;
 mod pairing;
 mod push;

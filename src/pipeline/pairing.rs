@@ -374,9 +374,9 @@ impl Pairing {
             return;
         };
         let used = match task.measured() {
-            Some(_) => task.process_use(),
-            // What a task does that is not measured is its parent's own, but for what was measured inside it.
-            None => task.by_children,
+            Some(measured) if measured.shared_age_ns.is_none() => task.process_use(),
+            // What a task does without captures of its own is its parent's own, but for what was measured inside it.
+            _ => task.by_children,
         };
         match (&mut parent.task.by_children, used) {
             (Some(sum), Some(used)) => sum.add(used),

@@ -10,7 +10,7 @@ use super::run::{RunEnd, RunSpec};
 use super::session::ProcessEnd;
 use super::stats::Totals;
 use super::writer::Writer;
-use super::{exit, file_size, fork, rings, session, signal, spool, threads};
+use super::{exit, file_size, fork, overhead, rings, session, signal, spool, threads};
 use crate::clock;
 use crate::context::{self, Number};
 use crate::once::Lock;
@@ -182,6 +182,7 @@ fn start() -> Result<()> {
     }
     // Before there is a writer: a child that is forked in between must know that it has none.
     exit::watch();
+    overhead::begin();
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
         rings::silence_thread();

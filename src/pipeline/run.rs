@@ -10,8 +10,10 @@ use serde_json::Map;
 
 use super::config::settings;
 use super::ending::Ending;
+use super::event::ItemKind;
 use super::lane::{Lane, Last};
 use super::notice::{self, notice};
+use super::overhead::{self, Reading};
 use super::recorder;
 use super::resources::Readings;
 use super::session;
@@ -51,6 +53,8 @@ pub(crate) struct RunSpec {
     /// The two clocks when it started.
     pub(crate) monotonic_ns: u64,
     pub(crate) wall_ns: u64,
+    /// What recording had cost before it started.
+    pub(crate) cost_before: Reading,
 }
 
 /// How a run ended.
@@ -75,6 +79,9 @@ pub(super) struct Run {
     around: Option<Id>,
     /// The two clocks, monotonic and wall, when it started.
     started: (u64, u64),
+    cost_before: Reading,
+    /// The same in percent of the process's time, once the run has ended.
+    overhead_percent: f64,
     /// The records of tasks that have ended, until the stores get them.
     batch: Lines,
     batch_since: Option<Instant>,
@@ -193,6 +200,11 @@ impl Lines {
     }
 }
 
+/// In percent, to a thousandth.
+fn rounded_percent(part: u64, of: u64) -> f64 {
+    (part as f64 / of.max(1) as f64 * 100_000.0).round() / 1000.0
+}
+
 impl Run {
     pub(super) fn new(spec: RunSpec) -> Self {
         let common = Common::new(
@@ -229,6 +241,8 @@ impl Run {
             joined,
             known_later: spec.known_later,
             started: (spec.monotonic_ns, spec.wall_ns),
+            cost_before: spec.cost_before,
+            overhead_percent: 0.0,
             batch: Lines::default(),
             batch_since: None,
             wants_captures,
@@ -243,6 +257,7 @@ impl Run {
             lines.push_workflow(workflow);
         }
         run.send(lines);
+        run.totals.start_up_ns = clock::monotonic_ns().saturating_sub(spec.monotonic_ns);
         run
     }
 
@@ -262,8 +277,11 @@ impl Run {
         self.totals.failed_roots += u64::from(is_root && status == Status::Error);
         if let Some(measured) = task.measured() {
             self.totals.capture_ns += measured.start_ns + measured.end_ns;
+            let is_held_back = measured.is_thinned || measured.shared_age_ns.is_some();
+            self.totals.held_back += u64::from(is_held_back);
             self.readings.look_at(task);
         }
+        self.totals.held_back += u64::from(task.has(ItemKind::NoCaptures));
         if self.wants_captures {
             self.batch.captures.get_or_insert_default();
         }
@@ -338,6 +356,7 @@ impl Run {
             self.totals.count(task.status());
         }
         self.send(lines);
+        self.overhead_percent = self.count_overhead();
         if end.ending.is_failure() || self.totals.dropped > 0 {
             self.workflow = self.workflow.take().or_else(|| self.joined.take());
         }
@@ -369,9 +388,11 @@ impl Run {
             ending.write_to(workflow);
             let totals = self.totals;
             let duration = workflow.duration_ns.unwrap_or_default();
-            let percent = totals.capture_ns as f64 / duration.max(1) as f64 * 100.0;
-            let rounded = (percent * 1000.0).round() / 1000.0;
-            let mut more = Map::from_iter([("capture_percent".to_owned(), rounded.into())]);
+            let capture_percent = rounded_percent(totals.capture_ns, duration);
+            let mut more = Map::from_iter([
+                ("capture_percent".to_owned(), capture_percent.into()),
+                ("overhead_percent".to_owned(), self.overhead_percent.into()),
+            ]);
             more.extend(self.readings.joules());
             for lane in &mut self.lanes {
                 let (workflow, more) = (workflow.clone(), more.clone());
@@ -390,6 +411,23 @@ impl Run {
         let (until, at_latest) = (now + LAST_TRY, now + longest);
         self.closing = Some(Closing { until, at_latest, written: 0, answer });
         self.try_to_close();
+    }
+
+    /// Adds what recording has cost since the run started to its totals, and says so where the budget held telemetry
+    /// back; the cost in percent of the process's time.
+    fn count_overhead(&mut self) -> f64 {
+        overhead::count_this_thread();
+        let now = Reading::now();
+        self.totals.overhead_cpu_ns = now.cost_since(&self.cost_before);
+        let Totals { tasks, held_back, overhead_cpu_ns, .. } = self.totals;
+        let bound = settings().telemetry_capture.max_overhead_percent;
+        if let Some(bound) = bound.filter(|_| held_back > 0) {
+            notice(&format!(
+                "{held_back} of {tasks} tasks have fewer captures, shared ones or none, to keep the overhead below \
+                 {bound} %: telemetry_capture.max_overhead_percent changes that (~ captures everything)"
+            ));
+        }
+        rounded_percent(overhead_cpu_ns, now.time_since(&self.cost_before))
     }
 
     /// Whether the end of the run is still to be stored.

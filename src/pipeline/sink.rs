@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::config::settings;
 use super::notice::notice;
 use super::run::Lines;
-use super::{file_size, recorder, rings, session, stats};
+use super::{file_size, overhead, recorder, rings, session, stats};
 use crate::context::Number;
 use crate::settings::Durability;
 use crate::store::{Refused, Store, take_refused};
@@ -191,6 +191,7 @@ fn serve(
                 Ok(())
             }
         };
+        overhead::count_this_thread();
         if answered.is_err() {
             return;
         }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::ItemKind;
 use super::json::KnownName;
+use super::overhead::CallSite;
 use super::session;
 use crate::once::Once;
 use crate::telemetry::TelemetryChoice;
@@ -49,6 +50,8 @@ pub struct Site {
     pub(crate) spec: SiteSpec,
     /// 0 until the site's first task.
     number: AtomicU32,
+    /// How much its tasks capture.
+    pub(crate) captures: CallSite,
     /// Its path, where that says more than its module and its name.
     function: Once<Option<String>>,
     /// How records say its name, of what kind it is, and where.
@@ -127,6 +130,7 @@ impl Site {
         Self {
             spec,
             number: AtomicU32::new(0),
+            captures: CallSite::new(),
             function: Once::new(),
             name: Once::new(),
             classes: Once::new(),

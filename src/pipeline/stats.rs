@@ -71,6 +71,16 @@ pub struct Totals {
     /// Nanoseconds that reading telemetry took, on all threads together.
     #[serde(default)]
     pub capture_ns: u64,
+    /// Processor time that recording cost while the workflow ran, in nanoseconds: captures, records and the writer's
+    /// work, for all workflows of the process.
+    #[serde(default)]
+    pub overhead_cpu_ns: u64,
+    /// Tasks whose telemetry `telemetry_capture.max_overhead_percent` thinned, shared or left out.
+    #[serde(default)]
+    pub held_back: u64,
+    /// How long the recorder took to start, in nanoseconds of the run's duration.
+    #[serde(default)]
+    pub start_up_ns: u64,
 }
 
 impl Totals {

@@ -191,7 +191,21 @@ impl Task {
         *self.process.get_or_init(|| self.process_use_now())
     }
 
+    /// Whether its captures are not its own. They do not tell what changed while it ran.
+    pub(super) fn has_shared_captures(&self) -> bool {
+        self.measured().is_some_and(|measured| measured.shared_age_ns.is_some())
+    }
+
+    /// Whether its captures hold counters of the process.
+    pub(super) fn counts_process(&self) -> bool {
+        let first = self.all(ItemKind::TelemetryAtStart).next();
+        first.is_some_and(|item| Snapshot(item.payload).process_usage().is_some())
+    }
+
     fn process_use_now(&self) -> Option<ProcessUse> {
+        if self.has_shared_captures() {
+            return None;
+        }
         let counters = |kind| {
             let item = self.all(kind).next()?;
             Some(Snapshot(item.payload).process_usage().unwrap_or_default())
@@ -214,7 +228,7 @@ impl Task {
     pub(super) fn energy_use(&self) -> Option<Result<EnergyUsed, String>> {
         let before = self.energy_at(ItemKind::TelemetryAtStart);
         let after = self.energy_at(ItemKind::TelemetryAtEnd);
-        if before.is_none() && after.is_none() {
+        if (before.is_none() && after.is_none()) || self.has_shared_captures() {
             return None;
         }
         Some(after.unwrap_or_default().since(&before.unwrap_or_default()))

@@ -21,6 +21,12 @@ use crate::usage;
 /// Bytes of items beyond which the outputs of a task are not looked for one by one.
 const MANY_ITEMS: usize = 4 << 10;
 
+/// Why a task without captures has no `resources`.
+const NO_BUDGET: &str = "held back by telemetry_capture.max_overhead_percent";
+
+/// Why a task with a shared capture does not say what the process did meanwhile.
+const SHARED: &str = "the captures are shared with other tasks";
+
 /// As many values as most tasks have.
 const FEW_VALUES: usize = 8;
 
@@ -176,11 +182,12 @@ impl<'a> TaskView<'a> {
         let captures = inner..record.length();
         let measured = task.measured();
         if let Some(measured) = measured {
-            let Measured { start_ns, end_ns, nested_ns, is_counted, .. } = measured;
-            record.field(key!("capture"), &Capture { start_ns, end_ns, nested_ns })?;
-            if !is_counted {
+            record.field(key!("capture"), &Capture::of(&measured))?;
+            if !measured.is_counted {
                 notes.add("resources".to_owned(), usage::UNAVAILABLE.into());
             }
+        } else if task.has(ItemKind::NoCaptures) {
+            record.ready(r#""capture":{"mode":"none","reason":"budget"}"#);
         }
         let child = task
             .all(ItemKind::ChildUsage)
@@ -196,6 +203,11 @@ impl<'a> TaskView<'a> {
                 }
                 None => None,
             };
+            if task.has_shared_captures() && task.counts_process() {
+                for name in ["read_bytes", "write_bytes", "rss_bytes"] {
+                    notes.add(format!("resources.{name}"), SHARED.into());
+                }
+            }
             let used = Resources { measured, process, by_children, energy, child };
             record.field(key!("resources"), &used)?;
         }
@@ -239,7 +251,10 @@ impl<'a> TaskView<'a> {
         if let Some(reason) = too_many(messages) {
             notes.add("error".to_owned(), reason.into());
         }
-        let notes = notes.take();
+        let mut notes = notes.take();
+        if task.has(ItemKind::NoCaptures) {
+            notes.push(("resources".to_owned(), NO_BUDGET.into()));
+        }
         if !notes.is_empty() {
             record.field(key!("unavailable"), &Pairs(&notes))?;
         }
@@ -266,12 +281,23 @@ fn too_many(forgotten: u64) -> Option<String> {
     (forgotten > 0).then(|| format!("{forgotten} more were told than a record holds"))
 }
 
-/// What measuring a task cost.
+/// How a task was measured, and what that cost.
 #[derive(serde::Serialize)]
 struct Capture {
+    mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_ns: Option<u64>,
     start_ns: u64,
     end_ns: u64,
     nested_ns: u64,
+}
+
+impl Capture {
+    fn of(measured: &Measured) -> Self {
+        let Measured { start_ns, end_ns, nested_ns, shared_age_ns, .. } = *measured;
+        let mode = if shared_age_ns.is_some() { "shared" } else { "own" };
+        Self { mode, age_ns: shared_age_ns, start_ns, end_ns, nested_ns }
+    }
 }
 
 /// A value under its name.
@@ -505,5 +531,84 @@ impl Serialize for Place<'_> {
             map.serialize_entry("column", &u32_at(place, 4))?;
         }
         map.end()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::rc::Rc;
+
+    use serde_json::{Value, json};
+
+    use super::super::event::{End, Start, push_item};
+    use super::super::thread::Thread;
+    use super::*;
+    use crate::record::Id;
+    use crate::telemetry::{TelemetryCapture, TelemetryType, Types};
+    use crate::usage::Usage;
+
+    /// The record of a task with two captures of the process, which are this old or its own.
+    fn recorded(shared_age_ns: Option<u64>) -> Value {
+        let types = Types::from([TelemetryType::ProcessInfo]);
+        let capture = TelemetryCapture::new(types);
+        let mut items = Vec::new();
+        for kind in [ItemKind::TelemetryAtStart, ItemKind::TelemetryAtEnd] {
+            push_item(&mut items, kind, Key::Index(0), |items| {
+                capture.capture_into(types, items);
+                Marks::default()
+            });
+        }
+        let measured = Measured {
+            own: Usage { cpu_ns: 7, ..Usage::NONE },
+            inclusive: Usage { cpu_ns: 7, ..Usage::NONE },
+            peak_bytes: 0,
+            start_ns: 1,
+            end_ns: 2,
+            nested_ns: 3,
+            is_counted: true,
+            is_shared: false,
+            children_are_shared: false,
+            is_thinned: false,
+            shared_age_ns,
+        };
+        push_item(&mut items, ItemKind::Measured, Key::Index(0), |items| {
+            measured.write(items);
+            Marks::default()
+        });
+        let start = Start {
+            id: Id::new(),
+            parent: None,
+            site: 0,
+            workflow: 1,
+            monotonic_ns: 0,
+            wall_ns: 0,
+            lost_items: false,
+            is_brief: false,
+        };
+        let mut task = Task::begun(start, items, Rc::new(Thread::new(1, b"main")), None);
+        let (id, ending) = (start.id, Ending::Finished);
+        task.end(End { id, monotonic_ns: 5, ending, lost_items: false }, &[]);
+        let common = Common::new("w", "c", "node1", 7, &Identity::default());
+        let mut line = Vec::new();
+        TaskView { task: &task, common: &common }.write(&mut line).unwrap();
+        serde_json::from_slice(&line).unwrap()
+    }
+
+    #[test]
+    fn a_shared_capture_says_its_age_and_nothing_of_the_process_meanwhile() {
+        let own = recorded(None);
+        let cost = json!({"mode": "own", "start_ns": 1, "end_ns": 2, "nested_ns": 3});
+        assert_eq!(own["capture"], cost);
+        assert!(own["resources"].get("rss_bytes").is_some(), "{own}");
+        let shared = recorded(Some(2_000));
+        assert_eq!(shared["capture"]["mode"], "shared");
+        assert_eq!(shared["capture"]["age_ns"], 2_000);
+        assert!(shared.get("telemetry_at_end").is_some());
+        assert_eq!(shared["resources"]["cpu_ns"]["self"], 7);
+        for name in ["read_bytes", "write_bytes", "rss_bytes"] {
+            assert!(shared["resources"].get(name).is_none(), "{shared}");
+            let reason = &shared["unavailable"][format!("resources.{name}")];
+            assert_eq!(reason, SHARED, "{shared}");
+        }
     }
 }

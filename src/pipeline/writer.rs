@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::cursor::{Cursor, OverflowCursor};
+use super::overhead::Planner;
 use super::pairing::{ById, OpenTask, Pairing};
 use super::recorder::{self, Command, made_progress};
 use super::run::{Run, RunEnd};
@@ -46,6 +47,7 @@ pub(super) struct Writer {
     kept: KeptBeginnings,
     next_look_at_open: Instant,
     next_anchor: Instant,
+    planner: Planner,
 }
 
 impl Writer {
@@ -63,6 +65,7 @@ impl Writer {
             kept: KeptBeginnings::default(),
             next_look_at_open: now,
             next_anchor: now,
+            planner: Planner::new(),
         }
     }
 
@@ -138,6 +141,7 @@ impl Writer {
                 self.forget_if_done(number);
             }
         }
+        self.planner.tick();
         if now >= self.next_look_at_open {
             self.show_open(now);
         }

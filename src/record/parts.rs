@@ -86,9 +86,18 @@ pub struct ThreadObject {
     pub extra: Map<String, Value>,
 }
 
-/// What capturing telemetry for a task cost.
+/// How telemetry was captured for a task, and what that cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CaptureObject {
+    /// `own`, `shared` with other tasks, or `none`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Why there is none: `budget`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How old the older capture was when it was shared, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_ns: Option<u64>,
     /// Nanoseconds before the body began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<u64>,

@@ -57,7 +57,8 @@ fn the_defaults_are_those_of_the_design() {
     assert!(
         !telemetry.per_cpu && !telemetry.disk && !telemetry.network && telemetry.gpu.is_empty()
     );
-    assert!(telemetry.max_age.is_zero() && telemetry.max_overhead_percent.is_none());
+    assert!(telemetry.max_age.is_zero());
+    assert_eq!(telemetry.max_overhead_percent, Some(5.0));
     let instrumentation = &settings.instrumentation;
     assert!(instrumentation.enabled && instrumentation.signals);
     assert!(!instrumentation.implicit_workflow && !instrumentation.backtrace);

@@ -64,7 +64,8 @@ section! {
         pub backend: Backend,
         /// How old a reading may be to serve another task too.
         pub max_age: Duration,
-        /// Above this share of the run time the dearest types are read less often; none sets no bound.
+        /// What recording may cost, as a share of the larger of the process's processor time and the time elapsed. Captures
+        /// beyond it are thinned, shared or left out; none sets no bound.
         pub max_overhead_percent: Option<f64>,
         /// Environment variables to record: names, or patterns such as `SLURM_*`.
         pub environment: Vec<String>,

@@ -79,9 +79,10 @@ const PROCESSES: usize = 40;
 const ONE_PROCESS: &str = "RUNLORE_BENCH_ONE_PROCESS";
 const PROCESSOR: &str = "RUNLORE_BENCH_PROCESSOR";
 
-/// Settings of this process; no forward passes, for the loops are what is measured.
+/// Settings of this process; no forward passes, for the loops are what is measured. Nothing is held back.
 fn configure(change: impl FnOnce(&mut Settings)) {
     let mut settings = Settings::default();
+    settings.telemetry_capture.max_overhead_percent = None;
     settings.instrumentation.ml.what = None;
     change(&mut settings);
     runlore::configure(settings).expect("the first settings of the process");

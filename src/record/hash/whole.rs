@@ -7,7 +7,7 @@ use twox_hash::XxHash3_128;
 
 use super::{Form, Hash, MIN_HASHED_BYTES, NoHash, chosen};
 use crate::settings::HashKind;
-use crate::{clock, usage};
+use crate::clock;
 
 /// How many bytes are hashed between two looks at the clock.
 pub(crate) const BLOCK: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub(crate) struct Budget {
     /// None where the author asked for the hash, however long it takes.
     limit_ns: Option<u64>,
     /// The first look: the time, and how long the thread had been on a processor.
-    start: Option<(u64, Option<u64>)>,
+    start: Option<(u64, u64)>,
 }
 
 impl Default for Budget {
@@ -48,7 +48,7 @@ impl Budget {
         let Some(limit) = self.limit_ns else { return false };
         let now = clock::monotonic_ns();
         let Some((start, start_cpu)) = self.start else {
-            self.start = Some((now, usage::thread_cpu_ns()));
+            self.start = Some((now, clock::thread_cpu_ns()));
             return limit == 0;
         };
         let passed = now.saturating_sub(start);
@@ -56,10 +56,7 @@ impl Budget {
             return passed > limit;
         }
         // A thread that had to wait for a processor has not spent that time.
-        match (start_cpu, usage::thread_cpu_ns()) {
-            (Some(start), Some(now)) => now.saturating_sub(start) > limit,
-            _ => true,
-        }
+        clock::thread_cpu_ns().saturating_sub(start_cpu) > limit
     }
 }
 
