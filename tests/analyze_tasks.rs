@@ -441,3 +441,67 @@ proptest! {
         prop_assert!((parts - mean).abs() < 1e-6, "{parts} {mean}");
     }
 }
+
+/// A run of so many seconds whose record says what recording cost.
+fn run_with_totals(seconds: f64, totals: Value, bound: &Value) -> Run {
+    let mut run = Run::new(seconds);
+    let mut record: Value = serde_json::from_str(&run.lines).unwrap();
+    record["totals"] = totals;
+    record["settings"] = json!({"telemetry_capture": {"max_overhead_percent": bound}});
+    run.lines = format!("{record}\n");
+    run
+}
+
+#[test]
+fn the_start_of_the_recorder_is_not_the_runs_waiting() {
+    let totals = json!({"start_up_ns": 600_000_000_u64});
+    let mut run = run_with_totals(1.0, totals, &json!(5));
+    // Captures of 0.1 s before it and after it.
+    let cost = json!({"start_ns": 100_000_000, "end_ns": 100_000_000, "nested_ns": 0});
+    run.task("only", 0.7, 0.2, json!({"capture": cost}));
+    assert_eq!(of_kind(&run.analyzed(), Kind::Waiting), Vec::<&Finding>::new());
+    let mut run = Run::new(1.0);
+    run.task("only", 0.7, 0.2, json!({}));
+    assert_eq!(of_kind(&run.analyzed(), Kind::Waiting).len(), 1, "without a word of the start");
+}
+
+#[test]
+fn captures_of_tasks_inside_are_not_their_callers_waiting() {
+    let told = |nested_ns: u64| {
+        let mut run = Run::new(1.0);
+        let used = json!({"cpu_ns": {"self": 100_000_000, "inclusive": 200_000_000}});
+        let capture = json!({"start_ns": 0, "end_ns": 0, "nested_ns": nested_ns});
+        let more = json!({"resources": used, "capture": capture});
+        let main = run.task("main", 0.0, 1.0, more);
+        run.task("inner", 0.4, 0.1, json!({"parent_task_id": main}));
+        of_kind(&run.analyzed(), Kind::Waiting).len()
+    };
+    assert_eq!(told(0), 1, "0.8 of its own 0.9 s were not at work");
+    assert_eq!(told(800_000_000), 0, "they were captures");
+}
+
+#[test]
+fn a_short_wait_is_not_told() {
+    let mut run = Run::new(0.009);
+    run.task("only", 0.008, 0.001, json!({}));
+    assert_eq!(of_kind(&run.analyzed(), Kind::Waiting), Vec::<&Finding>::new());
+}
+
+#[test]
+fn recording_above_its_bound_is_told_with_the_setting() {
+    let found = |cost: u64, percent: f64, bound: &Value| {
+        let totals = json!({"overhead_cpu_ns": cost, "overhead_percent": percent});
+        let mut run = run_with_totals(10.0, totals, bound);
+        run.task("all", 0.0, 10.0, json!({}));
+        of_kind(&run.analyzed(), Kind::Overhead).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let told = found(1_200_000_000, 12.0, &json!(5));
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("12 % of the run"), "{told:?}");
+    assert!(told[0].contains("5 % of telemetry_capture.max_overhead_percent"), "{told:?}");
+    assert_eq!(found(490_000_000, 4.9, &json!(5)).len(), 0, "within the bound");
+    assert_eq!(found(1_200_000_000, 12.0, &json!(20)).len(), 0, "within another bound");
+    assert_eq!(found(50_000_000, 80.0, &json!(5)).len(), 0, "a run that is mostly its start");
+    let unbounded = found(1_200_000_000, 12.0, &Value::Null);
+    assert!(unbounded[0].contains("max_overhead_percent sets no bound"), "{unbounded:?}");
+}

@@ -104,6 +104,12 @@ kinds! {
     Waiting = "waiting", try [
         "find out what it waits for: locks, disks, network, a queue that is too short, other processes on the machine",
     ];
+    /// Recording that cost more than the settings allow.
+    Overhead = "overhead", try [
+        "set telemetry_capture.max_overhead_percent: captures beyond it are thinned, shared or left out",
+        "a record alone costs about a microsecond: leave functions that are shorter than some ten without the attribute",
+        "an explicit telemetry(…) on a function captures whatever that costs: say it for functions that run long",
+    ];
     /// Time in which one task ran while others could have.
     LowParallelism = "low_parallelism", try [
         "split the longest task on the critical path, or start it earlier",

@@ -154,6 +154,10 @@ thresholds! {
     outlier_min_seconds: f64 = 0.01;
     /// The share of a run that is lost by waiting.
     waiting_ratio: f64 = 0.2;
+    /// The least waiting that is worth telling, in seconds.
+    waiting_min_seconds: f64 = 0.01;
+    /// The least cost of recording that is worth telling, in seconds of processor time.
+    overhead_min_seconds: f64 = 0.1;
     /// The share of a run with a single task at work that is too much where others ran side by side.
     alone_ratio: f64 = 0.5;
     /// The share of the time of iterations that is lost by waiting for data.

@@ -38,7 +38,13 @@ pub struct ActivityTime {
     pub window: Option<Window>,
 }
 
-pub(super) fn times(rows: &Rows, own: &[Vec<Window>], path: &CriticalPath) -> Vec<ActivityTime> {
+/// `captures` is how long captures took within each task's own time: that is not the program's waiting.
+pub(super) fn times(
+    rows: &Rows,
+    own: &[Vec<Window>],
+    captures: &[u64],
+    path: &CriticalPath,
+) -> Vec<ActivityTime> {
     let mut all: Vec<ActivityTime> = (0..rows.activities())
         .map(|number| ActivityTime {
             activity_id: rows.activity(number).to_owned(),
@@ -46,7 +52,7 @@ pub(super) fn times(rows: &Rows, own: &[Vec<Window>], path: &CriticalPath) -> Ve
             ..ActivityTime::default()
         })
         .collect();
-    for (row, own) in rows.iter().zip(own) {
+    for ((row, own), captures) in rows.iter().zip(own).zip(captures) {
         let activity = &mut all[row.activity];
         let own: u64 = own.iter().copied().map(Window::length_ns).sum();
         activity.tasks += 1;
@@ -65,7 +71,7 @@ pub(super) fn times(rows: &Rows, own: &[Vec<Window>], path: &CriticalPath) -> Ve
             let (cpu_sum, off) =
                 (activity.cpu_ns.get_or_insert(0), activity.off_cpu_ns.get_or_insert(0));
             *cpu_sum = cpu_sum.saturating_add(cpu);
-            *off = off.saturating_add(own.saturating_sub(cpu));
+            *off = off.saturating_add(own.saturating_sub(*captures).saturating_sub(cpu));
         }
     }
     all.sort_by(|one, other| {
@@ -103,7 +109,8 @@ pub(super) fn find(
             found.push(finding.at(&place, when));
         }
         let off = activity.off_cpu_ns.unwrap_or(0);
-        let is_waiting = off as f64 >= 0.5 * activity.own_ns as f64
+        let is_waiting = off as f64 >= thresholds.waiting_min_seconds * 1e9
+            && off as f64 >= 0.5 * activity.own_ns as f64
             && (off.min(activity.on_path_ns)) as f64 >= thresholds.waiting_ratio * length;
         if is_waiting {
             let what = format!(

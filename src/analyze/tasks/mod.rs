@@ -4,6 +4,7 @@
 mod activities;
 mod growth;
 mod outliers;
+mod overhead;
 mod parallel;
 mod path;
 mod pressure;
@@ -177,7 +178,7 @@ pub(crate) struct TaskRows {
 
 impl TaskRows {
     /// What is looked at of each task.
-    pub(crate) const FIELDS: [&str; 27] = rows::FIELDS;
+    pub(crate) const FIELDS: [&str; 30] = rows::FIELDS;
 
     pub(crate) fn add(&mut self, task: &Value) {
         self.rows.add(task);
@@ -223,7 +224,8 @@ impl TaskRows {
         let tree = rows.tree();
         let own = rows.own_times(&tree);
         report.critical_path = path::find(rows, &tree, window);
-        report.activities = activities::times(rows, &own, &report.critical_path);
+        let captures = rows.own_captures(&tree);
+        report.activities = activities::times(rows, &own, &captures, &report.critical_path);
         report.findings.extend(activities::find(&report.activities, window, thresholds));
         let history = outliers::History::read(records, workflow, earlier, rows)?;
         report.findings.extend(outliers::find(rows, &history, window, thresholds));
@@ -232,9 +234,11 @@ impl TaskRows {
             report.notes.push(note.to_owned());
         } else {
             let parallelism = parallel::measure(&own, window);
-            report.findings.extend(parallel::find(&parallelism, thresholds));
+            let recording_ns = rows.recording_ns(&tree, window, workflow);
+            report.findings.extend(parallel::find(&parallelism, recording_ns, thresholds));
             report.parallelism = Some(parallelism);
         }
+        report.findings.extend(overhead::find(workflow, thresholds));
         report.findings.extend(growth::find(rows, thresholds));
         report.findings.extend(pressure::find(rows, window, thresholds));
         report.notes.extend(rows.notes());

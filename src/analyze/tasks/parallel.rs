@@ -89,7 +89,12 @@ fn add(parts: &mut [f64], from: f64, to: f64, level: f64) {
     }
 }
 
-pub(super) fn find(measured: &Parallelism, thresholds: &Thresholds) -> Vec<Finding> {
+/// `recording_ns` is how long the recorder was at work while no task was: that is not the program's waiting.
+pub(super) fn find(
+    measured: &Parallelism,
+    recording_ns: u64,
+    thresholds: &Thresholds,
+) -> Vec<Finding> {
     let mut found = Vec::new();
     let place = Place::default();
     // Tasks that overlap by a little do not run side by side.
@@ -106,13 +111,16 @@ pub(super) fn find(measured: &Parallelism, thresholds: &Thresholds) -> Vec<Findi
             .with("max_count", measured.max);
         found.push(finding.at(&place, measured.window));
     }
-    if measured.idle_ratio >= thresholds.waiting_ratio {
+    let length = measured.window.map_or(0, Window::length_ns) as f64;
+    let idle_ns = (measured.idle_ratio * length - recording_ns as f64).max(0.0);
+    let idle_ratio = idle_ns / length.max(1.0);
+    if idle_ratio >= thresholds.waiting_ratio && idle_ns >= thresholds.waiting_min_seconds * 1e9 {
         let what = format!(
             "for {} of the run no task was at work: what happened then is not recorded",
-            percent(measured.idle_ratio)
+            percent(idle_ratio)
         );
-        let finding = Finding::new(Kind::Waiting, Severity::Info, 0.7, what)
-            .with("idle_ratio", measured.idle_ratio);
+        let finding =
+            Finding::new(Kind::Waiting, Severity::Info, 0.7, what).with("idle_ratio", idle_ratio);
         found.push(finding.at(&place, measured.window));
     }
     found

@@ -9,7 +9,7 @@ use crate::analyze::finding::Window;
 use crate::record::WorkflowObject;
 
 /// What is looked at of each task.
-pub(super) const FIELDS: [&str; 27] = [
+pub(super) const FIELDS: [&str; 30] = [
     "task_id",
     "parent_task_id",
     "activity_id",
@@ -22,6 +22,9 @@ pub(super) const FIELDS: [&str; 27] = [
     "ended_at",
     "duration_ns",
     "custom_metadata.wait_ns",
+    "capture.start_ns",
+    "capture.end_ns",
+    "capture.nested_ns",
     "resources.cpu_ns.self",
     "resources.child.user_ns",
     "resources.child.system_ns",
@@ -56,6 +59,10 @@ pub(super) struct Row {
     /// How long it waited for its data before it began.
     pub(super) data_wait_ns: Option<u64>,
     pub(super) cpu_ns: Option<u64>,
+    /// How long its captures took, before it began and after it ended.
+    pub(super) capture_ns: u64,
+    /// How long the captures of tasks inside it took.
+    pub(super) nested_capture_ns: u64,
     /// Resident memory of its process when it ended.
     pub(super) rss: Option<u64>,
     parent: Option<String>,
@@ -149,6 +156,7 @@ impl Rows {
             None => ended.map(|end| end.max(start_ns)),
         };
         let process = format!("{host}\n{}", number("pid").unwrap_or_default());
+        let capture = |path: &str| at(task, path).and_then(Value::as_u64).unwrap_or(0);
         let resources = task.get("resources");
         let cpu = ["cpu_ns.self", "child.user_ns", "child.system_ns"];
         let cpu = cpu.into_iter().filter_map(|path| at(resources?, path)?.as_u64());
@@ -164,6 +172,8 @@ impl Rows {
             queued_ns: time("submitted_at").map_or(0, |since| start_ns.saturating_sub(since)),
             data_wait_ns: at(task, "custom_metadata.wait_ns").and_then(Value::as_u64),
             cpu_ns: cpu.reduce(u64::saturating_add),
+            capture_ns: capture("capture.start_ns").saturating_add(capture("capture.end_ns")),
+            nested_capture_ns: capture("capture.nested_ns"),
             rss: at_end.and_then(|it| at(it, "process.memory.rss")?.as_u64()),
             parent: text("parent_task_id").map(str::to_owned),
             run: self.runs.number(text("workflow_id").unwrap_or_default()),
@@ -246,6 +256,31 @@ impl Rows {
             own
         };
         self.rows.iter().enumerate().map(of).collect()
+    }
+
+    /// How long captures took within each task's own time.
+    pub(super) fn own_captures(&self, tree: &Tree) -> Vec<u64> {
+        let of = |(at, row): (usize, &Row)| {
+            let deeper = tree.children[at].iter().map(|child| self.rows[*child].nested_capture_ns);
+            row.nested_capture_ns.saturating_sub(deeper.fold(0, u64::saturating_add))
+        };
+        self.rows.iter().enumerate().map(of).collect()
+    }
+
+    /// How long the recorder itself was at work outside of any task: to start, and for captures of tasks that no other
+    /// task called.
+    pub(super) fn recording_ns(
+        &self,
+        tree: &Tree,
+        window: Window,
+        workflow: Option<&WorkflowObject>,
+    ) -> u64 {
+        let totals = workflow.and_then(|run| run.totals.as_ref());
+        let start_up = totals.and_then(|totals| totals.get("start_up_ns")?.as_u64()).unwrap_or(0);
+        let first = self.rows.first().map_or(window.end_ns, |row| row.start_ns);
+        let start_up = start_up.min(first.saturating_sub(window.start_ns));
+        let captures = tree.roots.iter().map(|root| self.rows[*root].capture_ns);
+        captures.fold(start_up, u64::saturating_add)
     }
 
     /// What the records do not tell.
