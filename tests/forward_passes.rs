@@ -171,7 +171,8 @@ fn a_pass_has_its_layers_below_it() {
             "first_level_child": true})
     );
     assert_eq!(object(&fc1.generated), json!({"tensor": facts([3, 8])}));
-    assert!(fc1.telemetry_at_start.is_none() && net.telemetry_at_end.is_none());
+    assert!(fc1.telemetry_at_start.is_none() && fc1.resources.is_none());
+    assert!(net.telemetry_at_start.is_some() && net.telemetry_at_end.is_some());
     let code = fc1.code.unwrap();
     assert!(code.file.unwrap().ends_with("forward_passes.rs"));
     assert!(code.line > net.code.unwrap().line);
@@ -630,7 +631,7 @@ fn what_and_children_mode_decide_what_is_recorded() {
         ("tensor_inspection", false, true),
         ("telemetry_and_tensor_inspection", true, true),
     ] {
-        let loaded = trained(&[("CHILDREN_MODE", mode)]);
+        let loaded = trained(&[("CHILDREN_MODE", mode), ("PARENT_MODE", "lightweight")]);
         let passes = of_subtype(&loaded, "child_forward");
         assert_eq!(passes.len(), 12);
         for pass in passes.into_iter().chain(of_subtype(&loaded, "parent_forward")) {
@@ -638,6 +639,27 @@ fn what_and_children_mode_decide_what_is_recorded() {
             let used = object(&pass.used);
             assert_eq!(used.get("tensor").is_some(), is_inspected, "{mode}");
             assert_eq!(pass.generated.is_some(), is_inspected, "{mode}");
+        }
+    }
+}
+
+#[test]
+fn epochs_and_parents_have_telemetry_whatever_their_children_have() {
+    for mode in ["lightweight", "tensor_inspection"] {
+        let loaded = trained(&[("CHILDREN_MODE", mode), ("EPOCH_LOOP", "lightweight")]);
+        let epochs = loaded
+            .tasks
+            .iter()
+            .filter(|task| task.activity_id.as_deref() == Some("epochs_loop_iteration"));
+        let parents: Vec<_> =
+            of_subtype(&loaded, "parent_forward").into_iter().chain(epochs).collect();
+        assert!(parents.len() > 4);
+        for parent in parents {
+            assert!(parent.telemetry_at_start.is_some(), "{mode}: {parent:?}");
+            assert!(parent.telemetry_at_end.is_some(), "{mode}: {parent:?}");
+        }
+        for child in of_subtype(&loaded, "child_forward") {
+            assert!(child.telemetry_at_start.is_none(), "{mode}: {child:?}");
         }
     }
 }

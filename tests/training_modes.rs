@@ -50,12 +50,15 @@ fn is_measured(task: &TaskObject) -> bool {
 }
 
 #[test]
-fn loops_are_lightweight_unless_told_otherwise() {
+fn epochs_have_telemetry_and_batches_are_lightweight_unless_told_otherwise() {
     let loaded = recorded(&[]);
     let (epochs, batches) =
         (named(&loaded, "epochs_loop_iteration"), named(&loaded, "train_batch_iteration"));
     assert_eq!((epochs.len(), batches.len()), (5, 10));
-    for task in epochs.into_iter().chain(batches).chain(named(&loaded, "fold_iteration")) {
+    for epoch in epochs {
+        assert!(is_measured(epoch) && epoch.resources.is_some() && epoch.capture.is_some());
+    }
+    for task in batches.into_iter().chain(named(&loaded, "fold_iteration")) {
         assert!(!is_measured(task) && task.resources.is_none() && task.capture.is_none());
         assert!(task.duration_ns.is_some() && task.ended_at.is_some());
     }
@@ -63,12 +66,13 @@ fn loops_are_lightweight_unless_told_otherwise() {
 
 #[test]
 fn default_measures_an_iteration_as_any_task() {
-    let loaded = recorded(&[("ML__BATCH_LOOP", "default")]);
+    let lightweight = ("ML__PARENT_MODE", "lightweight");
+    let loaded = recorded(&[("ML__BATCH_LOOP", "default"), lightweight]);
     assert!(named(&loaded, "epochs_loop_iteration").iter().all(|task| !is_measured(task)));
     for batch in named(&loaded, "train_batch_iteration") {
         assert!(is_measured(batch) && batch.resources.is_some() && batch.capture.is_some());
     }
-    let loaded = recorded(&[("ML__EPOCH_LOOP", "default")]);
+    let loaded = recorded(&[("ML__EPOCH_LOOP", "default"), lightweight]);
     assert!(named(&loaded, "train_batch_iteration").iter().all(|task| !is_measured(task)));
     let epochs = named(&loaded, "epochs_loop_iteration");
     assert_eq!(epochs.len(), 5);

@@ -292,7 +292,9 @@ fn wanted<'n>(
         push_named(&mut items, ItemKind::Used, "training", |to| to.bool(training));
     }
     let how = instrumentation.ml.children_mode;
-    let measuring = Measuring::at(how.telemetry(), site, code);
+    let is_measured_parent = !is_child && mode::parents_are_measured();
+    let choice = if is_measured_parent { TelemetryChoice::Default } else { how.telemetry() };
+    let measuring = Measuring::at(choice, site, code);
     let (inputs, device) = (Vec::new(), Device::default());
     Some(Box::new(Wanted { site, items, inputs, how, measuring, device }))
 }

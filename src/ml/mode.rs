@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use crate::pipeline::settings;
-use crate::settings::LoopMode;
+use crate::settings::{LoopMode, ParentMode};
 use crate::telemetry::TelemetryChoice;
 
 /// What kind of loop it is.
@@ -24,7 +24,8 @@ impl Kind {
             Self::Batches => instrumentation.ml.batch_loop,
             Self::Other => Some(LoopMode::Default),
         };
-        mode.map(telemetry_of)
+        let is_parent = self == Self::Epochs && parents_are_measured();
+        mode.map(|mode| if is_parent { TelemetryChoice::Default } else { telemetry_of(mode) })
     }
 
     /// What the names of its tasks end with.
@@ -42,6 +43,11 @@ impl Kind {
             _ => 1,
         }
     }
+}
+
+/// Whether epochs and passes of whole models are measured, whatever else the settings say.
+pub(super) fn parents_are_measured() -> bool {
+    settings().instrumentation.ml.parent_mode == ParentMode::Telemetry
 }
 
 pub(super) fn telemetry_of(mode: LoopMode) -> TelemetryChoice {

@@ -151,6 +151,8 @@ section! {
         pub what: Option<ModelScope>,
         /// What is recorded of a forward pass and of the modules in it.
         pub children_mode: ChildrenMode,
+        /// What is measured around epochs and around the pass of a whole model.
+        pub parent_mode: ParentMode,
         /// How epochs are recorded; none for not at all.
         pub epoch_loop: Option<LoopMode>,
         /// How batches are recorded; none for not at all.
@@ -185,6 +187,16 @@ choice! {
         /// Facts about tensors.
         TensorInspection = "tensor_inspection",
         /// That they ran.
+        Lightweight = "lightweight",
+    }
+}
+
+choice! {
+    /// What is measured around epochs and around the pass of a whole model.
+    pub enum ParentMode {
+        /// Telemetry at the beginning and at the end, whatever `children_mode` and `epoch_loop` say.
+        Telemetry = "telemetry",
+        /// What `children_mode` and `epoch_loop` say.
         Lightweight = "lightweight",
     }
 }

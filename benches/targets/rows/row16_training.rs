@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _, stdin};
 use std::iter::repeat;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use runlore::settings::{LoopMode, Settings};
+use runlore::settings::{LoopMode, ParentMode, Settings};
 
 use crate::clock::process_cpu_ns;
 use crate::measure::{Cases, Report, median};
@@ -79,11 +79,13 @@ const PROCESSES: usize = 40;
 const ONE_PROCESS: &str = "RUNLORE_BENCH_ONE_PROCESS";
 const PROCESSOR: &str = "RUNLORE_BENCH_PROCESSOR";
 
-/// Settings of this process; no forward passes, for the loops are what is measured. Nothing is held back.
+/// Settings of this process; no forward passes, for the loops are what is measured. Nothing is held back, and epochs are
+/// as lightweight as batches.
 fn configure(change: impl FnOnce(&mut Settings)) {
     let mut settings = Settings::default();
     settings.telemetry_capture.max_overhead_percent = None;
     settings.instrumentation.ml.what = None;
+    settings.instrumentation.ml.parent_mode = ParentMode::Lightweight;
     change(&mut settings);
     runlore::configure(settings).expect("the first settings of the process");
 }
