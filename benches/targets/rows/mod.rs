@@ -18,6 +18,7 @@ mod row15_gpu;
 mod row16_training;
 mod row17_tracker;
 mod row18_report;
+mod row19_whole_program;
 
 use crate::row::Row;
 
@@ -41,4 +42,5 @@ pub(crate) const ALL: &[&Row] = &[
     &row16_training::ROW,
     &row17_tracker::ROW,
     &row18_report::ROW,
+    &row19_whole_program::ROW,
 ];
