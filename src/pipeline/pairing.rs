@@ -400,6 +400,7 @@ mod tests {
     use crate::pipeline::event::{Ending, ItemKind, Key, bytes_of, push_item};
     use crate::pipeline::memory::Memory;
     use crate::pipeline::overflow::Overflow;
+    use crate::pipeline::overhead::Reading;
     use crate::pipeline::ring::Ring;
     use crate::pipeline::run::RunSpec;
     use crate::record::{Encoder, Limits, Secrecy};
@@ -434,6 +435,7 @@ mod tests {
                 hostname: "host".to_owned(),
                 workflow: None,
                 known_later: None,
+                cost_before: Reading::now(),
                 monotonic_ns: 0,
                 wall_ns: 0,
             };

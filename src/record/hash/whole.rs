@@ -6,8 +6,8 @@ use serde::Serialize;
 use twox_hash::XxHash3_128;
 
 use super::{Form, Hash, MIN_HASHED_BYTES, NoHash, chosen};
-use crate::settings::HashKind;
 use crate::clock;
+use crate::settings::HashKind;
 
 /// How many bytes are hashed between two looks at the clock.
 pub(crate) const BLOCK: usize = 64 << 10;
@@ -62,7 +62,7 @@ impl Budget {
 
 /// Hashes bytes that come in parts.
 pub(crate) enum Hasher {
-    Xxh3(XxHash3_128),
+    Xxh3(Box<XxHash3_128>),
     #[cfg(feature = "blake3")]
     Blake3(Box<blake3::Hasher>),
 }
@@ -71,7 +71,7 @@ impl Hasher {
     /// For the canonical form of a value; `None` where values are not hashed.
     fn new() -> Option<Self> {
         match chosen() {
-            HashKind::Xxh3 => Some(Self::Xxh3(XxHash3_128::new())),
+            HashKind::Xxh3 => Some(Self::Xxh3(Box::new(XxHash3_128::new()))),
             #[cfg(feature = "blake3")]
             HashKind::Blake3 => Some(Self::Blake3(Box::default())),
             _ => None,
@@ -83,7 +83,7 @@ impl Hasher {
     /// that the hash is that of a file of them.
     pub(crate) fn of_slice(kind: u8) -> Option<Self> {
         match chosen() {
-            HashKind::Xxh3 => Some(Self::Xxh3(XxHash3_128::with_seed(u64::from(kind)))),
+            HashKind::Xxh3 => Some(Self::Xxh3(Box::new(XxHash3_128::with_seed(u64::from(kind))))),
             #[cfg(feature = "blake3")]
             HashKind::Blake3 => {
                 let mut hasher = Box::<blake3::Hasher>::default();
