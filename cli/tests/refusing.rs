@@ -378,7 +378,7 @@ fn a_reference_of_another_kind_is_told_in_one_sentence() {
         ("no.db", "name files of events, or what --save-baseline has written"),
         ("newer.json", "newer.json: it has version 9, of which this program knows nothing"),
         ("missing.json", "missing.json: No such file or directory"),
-        ("empty", "empty: "),
+        ("empty", "empty has no files of events"),
     ] {
         let compare = ["compare", "--events", "run.jsonl", "--baseline", baseline];
         workplace.refused_with(&compare, part);

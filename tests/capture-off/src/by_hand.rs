@@ -80,7 +80,7 @@ fn a_workflow_may_be_a_closure_or_a_future_and_may_fail() {
     let future = runlore::workflow("future").store(store.clone()).track(async { 2 });
     assert_eq!(block_on(future).unwrap(), 2);
     let mut run = runlore::workflow("fails").store(store.clone()).start().unwrap();
-    run.fail(&io::Error::other("as a whole"));
+    run.fail(io::Error::other("as a whole"));
     run.finish().unwrap();
     let last = store.workflows().pop().unwrap();
     assert_eq!(last.status, Some(Status::Error));
