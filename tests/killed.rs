@@ -20,6 +20,11 @@ fn returns(thread: usize, number: u64) -> u64 {
 }
 
 #[telemetry_task]
+fn fails() -> Result<(), String> {
+    Err("as it should".to_owned())
+}
+
+#[telemetry_task]
 fn outer(thread: usize) {
     let _open = runlore::task("open").used("thread", &thread).start();
     // The test's own ledger: one byte for every call that has returned, written by the kernel at once.
@@ -42,6 +47,7 @@ fn outer(thread: usize) {
 fn record_until_killed() {
     let run = runlore::workflow("killed").store(std::env::var("FOLDER").unwrap().as_str());
     std::mem::forget(run.start().unwrap());
+    assert!(fails().is_err());
     let how = std::env::var("HOW").unwrap();
     let begin = Arc::new(Barrier::new(5));
     let thread = |thread| {
@@ -343,6 +349,7 @@ fn die_and_recover(death: Death, place: Place) -> u64 {
     assert_eq!(total("tasks"), loaded.tasks.len() as u64, "{context}: {totals:?}");
     assert_eq!(total("finished"), count(Status::Finished) as u64, "{context}: {totals:?}");
     assert_eq!(total("running"), count(Status::Running) as u64, "{context}: {totals:?}");
+    assert_eq!((total("errors"), total("failed_roots")), (1, 1), "{context}: {totals:?}");
     // A thread may have dropped one more before it could note that.
     assert!((dropped..=dropped + 4).contains(&total("dropped")), "{context}: {totals:?}");
 

@@ -134,7 +134,7 @@ fn finish_in_files(
     // A run may have had several files; it goes on in the last.
     let mut last = None;
     for file in &files {
-        let mended = Mended::open(file, &ids)?;
+        let mended = Mended::open(file, &ids, left.around())?;
         retain_unknown(&mut tasks, &mended.ended, &mended.running);
         known.end = mended.end.clone().or(known.end);
         known.running.extend(mended.running.iter().cloned());
@@ -162,6 +162,11 @@ fn finish_in_files(
 }
 
 impl Left<'_> {
+    /// The task that started the workflow.
+    fn around(&self) -> Option<&str> {
+        self.run.workflow.as_ref()?.parent_task_id.as_deref()
+    }
+
     fn info(&self) -> RunInfo {
         let run = self.run;
         RunInfo::new(run.workflow_id.clone(), run.name.clone(), self.pid, settings())
@@ -221,6 +226,7 @@ impl Left<'_> {
             finished: stored.finished,
             errors: stored.errors,
             running: stored.running,
+            failed_roots: stored.failed_roots,
             ..Totals::default()
         };
         let mut capture_ns = stored.capture_ns;
@@ -230,6 +236,9 @@ impl Left<'_> {
                 totals.running -= 1;
             }
             totals.count(task.status());
+            let parent = task.start.parent.map(|parent| parent.to_string());
+            let is_root = parent.is_none_or(|parent| Some(&*parent) == self.around());
+            totals.failed_roots += u64::from(is_root && task.status() == Status::Error);
             capture_ns += task.measured().map_or(0, |measured| measured.start_ns + measured.end_ns);
         }
         let counts = [
@@ -237,6 +246,7 @@ impl Left<'_> {
             ("finished", totals.finished),
             ("errors", totals.errors),
             ("running", totals.running),
+            ("failed_roots", totals.failed_roots),
             ("capture_ns", capture_ns),
         ];
         let counts = counts.into_iter().chain(self.dropped.map(|dropped| ("dropped", dropped)));

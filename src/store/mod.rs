@@ -191,6 +191,8 @@ pub struct StoredTasks {
     pub errors: u64,
     /// Those that have only begun.
     pub running: u64,
+    /// Those that ended in an error and were called by no other task of the run.
+    pub failed_roots: u64,
     /// Nanoseconds that reading telemetry took.
     pub capture_ns: u64,
 }
@@ -201,6 +203,7 @@ impl StoredTasks {
         self.finished += more.finished;
         self.errors += more.errors;
         self.running += more.running;
+        self.failed_roots += more.failed_roots;
         self.capture_ns += more.capture_ns;
     }
 }

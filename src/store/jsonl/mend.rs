@@ -33,6 +33,7 @@ struct Known {
     r#type: Option<String>,
     task_id: Option<String>,
     status: Option<String>,
+    parent_task_id: Option<String>,
     #[serde(default)]
     capture: Capture,
 }
@@ -45,8 +46,13 @@ struct Capture {
 }
 
 impl Mended {
-    /// Cuts off half a line, and looks which of these tasks are in the file.
-    pub(crate) fn open(path: &Path, tasks: &HashSet<String>) -> io::Result<Self> {
+    /// Cuts off half a line, and looks which of these tasks are in the file. `around` is the task that started the
+    /// workflow: those that it called are the workflow's roots.
+    pub(crate) fn open(
+        path: &Path,
+        tasks: &HashSet<String>,
+        around: Option<&str>,
+    ) -> io::Result<Self> {
         let file = open_plain(path, true)?;
         if !in_use::hold(&file) {
             return Err(io::ErrorKind::NotFound.into());
@@ -73,7 +79,7 @@ impl Mended {
                 torn = is_last;
                 continue;
             };
-            let Known { r#type, task_id, status, capture } = known;
+            let Known { r#type, task_id, status, parent_task_id, capture } = known;
             if r#type.as_deref() == Some("workflow") && status.as_deref() != Some("RUNNING") {
                 mended.end = serde_json::from_slice(text).ok();
             }
@@ -86,7 +92,11 @@ impl Mended {
             mended.tasks.capture_ns += capture.start_ns + capture.end_ns;
             match status.as_deref() {
                 Some("FINISHED") => mended.tasks.finished += 1,
-                Some("ERROR") => mended.tasks.errors += 1,
+                Some("ERROR") => {
+                    let is_root = parent_task_id.as_deref().is_none_or(|it| Some(it) == around);
+                    mended.tasks.errors += 1;
+                    mended.tasks.failed_roots += u64::from(is_root);
+                }
                 _ => _ = running.insert(id.clone()),
             }
             if has_ended {
@@ -137,7 +147,7 @@ mod tests {
         std::fs::write(&path, format!("{whole}{{\"type\":\"task\",\"task_id\":\"c\",\"sta"))
             .unwrap();
         let wanted = ["a", "b", "c"].map(str::to_owned).into();
-        let mut mended = Mended::open(&path, &wanted).unwrap();
+        let mut mended = Mended::open(&path, &wanted, None).unwrap();
         assert_eq!(mended.ended, ["a".to_owned()].into());
         assert_eq!(mended.running, ["b".to_owned()].into());
         assert!(mended.end.is_none());
@@ -151,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         std::fs::write(&path, "{\"task_id\":\"a\",\"status\":\"FINISHED\"}").unwrap();
-        let mut mended = Mended::open(&path, &["a".to_owned()].into()).unwrap();
+        let mut mended = Mended::open(&path, &["a".to_owned()].into(), None).unwrap();
         assert_eq!(mended.ended, ["a".to_owned()].into());
         mended.append(b"{}\n").unwrap();
         mended.append(b"{}\n").unwrap();

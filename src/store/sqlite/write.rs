@@ -231,32 +231,43 @@ fn known(
             None => false,
         };
     }
+    let mut around = None;
     for (_, doc) in put::processes_of(connection, &run.workflow_id)? {
         let workflow: WorkflowObject = serde_json::from_str(&doc).unwrap_or_default();
+        around = around.or_else(|| workflow.parent_task_id.clone());
         let is_it = workflow.pid.is_none_or(|pid| pid == u64::from(run.pid));
         if is_it && workflow.status != Some(Status::Running) {
             known.has_end = true;
             known.end = Some(Box::new(workflow));
         }
     }
-    known.tasks = Some(count_tasks(connection, run)?);
+    known.tasks = Some(count_tasks(connection, run, around.as_deref())?);
     Ok(known)
 }
 
-/// How many tasks of a process there are.
-fn count_tasks(connection: &Connection, run: &RunInfo) -> rusqlite::Result<StoredTasks> {
+/// How many tasks of a process there are. `around` is the task that started the workflow.
+fn count_tasks(
+    connection: &Connection,
+    run: &RunInfo,
+    around: Option<&str>,
+) -> rusqlite::Result<StoredTasks> {
     let sql = "SELECT status, count(*), total(json_extract(doc, '$.capture.start_ns')),
-            total(json_extract(doc, '$.capture.end_ns'))
+            total(json_extract(doc, '$.capture.end_ns')),
+            total(ifnull(json_extract(doc, '$.parent_task_id') = ?3, 1))
         FROM task WHERE workflow_id = ?1 AND ifnull(json_extract(doc, '$.pid'), ?2) = ?2 GROUP BY status";
+    let around = around.unwrap_or_default();
     let mut tasks = StoredTasks::default();
     let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query((&run.workflow_id, run.pid))?;
+    let mut rows = statement.query((&run.workflow_id, run.pid, around))?;
     while let Some(row) = rows.next()? {
         let status: Option<String> = row.get(0)?;
         let count = row.get::<_, i64>(1)? as u64;
         match status.and_then(|word| word.parse().ok()) {
             Some(Status::Finished) => tasks.finished += count,
-            Some(Status::Error) => tasks.errors += count,
+            Some(Status::Error) => {
+                tasks.errors += count;
+                tasks.failed_roots += row.get::<_, f64>(4)? as u64;
+            }
             _ => tasks.running += count,
         }
         tasks.capture_ns += (row.get::<_, f64>(2)? + row.get::<_, f64>(3)?) as u64;
