@@ -18,7 +18,7 @@ const FILES_A_BATCH: usize = 50;
 #[derive(Debug, Clone, Serialize)]
 struct Reading {
     station: String,
-    hour: u32,
+    minute: u32,
     temperature: f64,
 }
 
@@ -32,11 +32,11 @@ fn clean(text: &str) -> Result<Vec<Reading>, String> {
     let reading = |line: &str| {
         let mut fields = line.split(',');
         let mut next = || fields.next().ok_or_else(|| format!("a field is missing in `{line}`"));
-        let (station, hour, temperature) = (next()?, next()?, next()?);
+        let (station, minute, temperature) = (next()?, next()?, next()?);
         let wrong = |field: &str| format!("`{field}` is not a number");
         Ok(Reading {
             station: station.to_owned(),
-            hour: hour.parse().map_err(|_| wrong(hour))?,
+            minute: minute.parse().map_err(|_| wrong(minute))?,
             temperature: temperature.parse().map_err(|_| wrong(temperature))?,
         })
     };
@@ -97,16 +97,16 @@ fn file(folder: &Path, number: usize) -> PathBuf {
     folder.join(format!("station-{number:04}.csv"))
 }
 
+/// A day of readings, one a minute, in each file.
 fn make_files(folder: &Path) -> std::io::Result<()> {
+    let line = |minute: usize| {
+        let temperature = minute * 3 % 400;
+        format!("north,{minute},{}.{}\n", temperature / 10, temperature % 10)
+    };
+    let day: String = (0..1_440).map(line).collect();
     for number in 0..FILES {
-        let mut text = String::new();
-        for hour in 0..40 {
-            let temperature = (number * 7 + hour * 3) % 400;
-            text += &format!("station-{number},{hour},{}.{}\n", temperature / 10, temperature % 10);
-        }
-        if number % 21 == 7 {
-            text += "station,late,cold\n";
-        }
+        let is_broken = number % 21 == 7;
+        let text = if is_broken { day.clone() + "north,late,cold\n" } else { day.clone() };
         std::fs::write(file(folder, number), text)?;
     }
     Ok(())
