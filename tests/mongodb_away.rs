@@ -107,7 +107,8 @@ fn assert_each_once(uri: &str) {
     assert_eq!((ids.len() as u64, different.len() as u64), (tasks(), tasks()));
     let workflows = stored(uri, "workflows");
     assert_eq!(workflows.len(), 1);
-    assert_eq!(workflows[0].get_str("status").unwrap(), "FINISHED");
+    // The process exits with 7, which fails the run that ended last: its final record is written once more.
+    assert_eq!(workflows[0].get_str("status").unwrap(), "ERROR");
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn from_the_start() {
     let spool = queues(&folder).join(".spool");
     runlore::replay(&spool, &uri, |_| ()).expect_err("the server is away");
     server.restart(&[Want::Durability]);
-    assert_eq!(runlore::replay(&spool, &uri, |_| ()).unwrap().records, tasks() + 2);
+    assert_eq!(runlore::replay(&spool, &uri, |_| ()).unwrap().records, tasks() + 3);
     assert_each_once(&uri);
     assert!(!spool.exists());
     tried(
@@ -208,7 +209,9 @@ fn with_a_spool_that_is_full() {
         assert!(dropped > 0, "{policy}");
         server.restart(&[Want::Durability]);
         let replayed = runlore::replay(queues(&folder), &uri, |_| ()).unwrap();
-        assert_eq!(replayed.records + dropped, tasks() + 2, "{policy}");
+        // The final record that the exit code adds may find the spool full, after the program has said what it dropped.
+        let known = replayed.records + dropped;
+        assert!((tasks() + 2..=tasks() + 3).contains(&known), "{policy}: {known}");
         let stored = stored(&uri, "tasks");
         let ids: HashSet<_> = stored.iter().map(|task| task.get_str("task_id").unwrap()).collect();
         assert!(!ids.is_empty() && ids.len() == stored.len(), "{policy}");

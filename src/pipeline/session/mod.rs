@@ -12,6 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub(super) use folder::{DONE, FOLDER, LOCK, LOG, OPEN, Session, discard};
 pub(super) use log::{Entry, FORMAT, ProcessEnd, RunEntry, StoreOfRun};
@@ -157,8 +158,7 @@ pub(super) fn note_end(run: Number) {
 
 /// Notes how the process is about to end: it may not live until all of its runs are stored.
 pub(super) fn note_process_end(end: ProcessEnd) {
-    // While the process ends another thread may hold the lock for ever.
-    let Ok(mut sessions) = SESSIONS.try_lock() else { return };
+    let Some(mut sessions) = sessions_at_end() else { return };
     let entry = Entry::ProcessEnd(end);
     file_size::without_signal(|| {
         let recording = sessions.iter_mut().filter(|session| !session.runs.is_empty());
@@ -251,10 +251,21 @@ pub(super) fn forget_open() {
     sessions().iter_mut().for_each(Session::forget_open);
 }
 
+/// The sessions while the process ends. The ending thread may be inside the lock itself, after a panic: it waits for a
+/// moment only.
+fn sessions_at_end() -> Option<MutexGuard<'static, Vec<Session>>> {
+    for _ in 0..100 {
+        if let Ok(sessions) = SESSIONS.try_lock() {
+            return Some(sessions);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    None
+}
+
 /// The process ends well, and nothing is left to be recovered.
 pub(super) fn remove_all() {
-    // While the process ends another thread may hold the lock for ever.
-    let Ok(mut sessions) = SESSIONS.try_lock() else { return };
+    let Some(mut sessions) = sessions_at_end() else { return };
     sessions.drain(..).for_each(Session::remove);
 }
 
