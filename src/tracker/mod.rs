@@ -158,7 +158,7 @@ impl Stopped {
         self.shared.timeline(interval)
     }
 
-    /// Writes the last events to a file, as [`events::save`](crate::events::save) does.
+    /// Writes the last events to a file, as [`events::save`] does.
     ///
     /// ```
     /// use runlore::events::Schema;
@@ -352,7 +352,7 @@ impl Tracker {
         session.unwrap_or_else(|| self.shared.begun.session.clone())
     }
 
-    /// Writes the last events to a file, as [`events::save`](crate::events::save) does. [`Stopped::export`] has the end too.
+    /// Writes the last events to a file, as [`events::save`] does. [`Stopped::export`] has the end too.
     ///
     /// # Errors
     ///
