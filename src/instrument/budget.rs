@@ -48,7 +48,7 @@ pub(super) enum Captures {
     None,
 }
 
-/// The levels of captures that the budget pays for. The first is none, the second is shared.
+/// The levels of captures that the budget pays for. The first level captures nothing, the second shares a capture.
 #[derive(Debug)]
 struct Levels {
     all: Vec<Captures>,

@@ -47,7 +47,7 @@ mod at_exit {
         }
 
         extern "C" fn handler(status: c_int, _: *mut c_void) {
-            // Whoever waits for the process sees the low byte only.
+            // `wait` reports only the low byte of the exit code.
             super::end_by_exit(super::EXIT | (status & 0xff));
         }
 

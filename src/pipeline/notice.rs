@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-/// Notices that are told apart: one that changes with every record must fill neither memory nor the terminal.
+/// Different notices that are printed. A notice whose text changes with every record must not flood the terminal.
 const MOST: usize = 100;
 
 static TOLD: Mutex<Option<Told>> = Mutex::new(None);

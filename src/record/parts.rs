@@ -92,7 +92,7 @@ pub struct CaptureObject {
     /// `own`, `shared` with other tasks, or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Why there is none: `budget`.
+    /// Why the task has no capture: `budget`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How old the older capture was when it was shared, in nanoseconds.

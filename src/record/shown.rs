@@ -90,7 +90,7 @@ impl WorkflowObject {
     /// | a process failed that had joined it | as above, and `, 1 process failed` |
     pub fn shown(&self) -> Shown {
         let Some(status) = self.status else { return Shown::default() };
-        // The record's own word, where that is none of ours.
+        // A status that Runlore does not know is shown as it was stored.
         if let Some(word) = self.extra.get("status").and_then(Value::as_str) {
             return Shown { text: word.to_owned(), tone: Some(status) };
         }

@@ -175,7 +175,7 @@ pub struct Known {
     pub running: HashSet<String>,
     /// Whether it says how the workflow ended.
     pub has_end: bool,
-    /// The record that says so, for whoever adds to what that record counts.
+    /// The record that says so. Recovery updates its totals when it adds tasks.
     pub end: Option<Box<WorkflowObject>>,
     /// How many tasks of the run's process there are; none where the store cannot count them.
     pub tasks: Option<StoredTasks>,

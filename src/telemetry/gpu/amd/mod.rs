@@ -109,7 +109,7 @@ fn same(library: &Library, handles: &[Handle], processor: &Processor) -> Result<
 struct Chosen {
     /// Their places in the list of all.
     visible: Vec<usize>,
-    /// Why there are none.
+    /// Why no device is visible.
     nothing: Option<String>,
     /// Why they may be others.
     doubt: Option<String>,
