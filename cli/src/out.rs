@@ -35,8 +35,8 @@ pub(crate) fn create_folder_of(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes a whole file, or nothing: whoever looks at it meanwhile sees the one before. Creates its folder. What is no file,
-/// such as `/dev/stdout`, is written to as it is.
+/// Writes a whole file or nothing: readers see the old content until the new one is complete. Creates the folder. Writes
+/// straight to what is not a regular file, such as `/dev/stdout`.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
     create_folder_of(path)?;
     // A link stays one.

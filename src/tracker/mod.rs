@@ -100,8 +100,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Device {
     /// This process on its machine, inside its container.
     Host,
-    /// The machine, whoever uses its memory, and nothing of this process: for programs that watch from outside. All of
-    /// `allocated`, `reserved` and `used` are what is in use.
+    /// The memory of the whole machine, without this process's own counters: for programs that watch from outside.
+    /// `allocated`, `reserved` and `used` are all the memory in use.
     Machine,
     /// This process alone: what is resident, and what the [counting allocator](crate::alloc) counts. It costs less, and gives no alerts
     /// about the machine.

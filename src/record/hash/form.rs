@@ -586,7 +586,7 @@ impl ser::SerializeMap for Open<'_> {
     }
 }
 
-/// The text that records use for a map key that is null.
+/// The text that records use for a map key that is not a string.
 fn key_text<T: Serialize + ?Sized>(key: &T) -> Result<String, NoHash> {
     let mut bytes = Vec::new();
     let limits = Limits { bytes: BLOCK as u32, items: BLOCK as u32, depth: MAX_DEPTH };
