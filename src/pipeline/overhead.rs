@@ -174,8 +174,24 @@ pub(crate) struct CallSite {
     level: AtomicU8,
 }
 
-/// Sites of tasks that have no [`Site`](super::Site), by where they are. Two may share a place: they share its plan.
-static PLACES: [CallSite; 256] = [const { CallSite::new() }; 256];
+/// Sites of tasks that have no [`Site`](super::Site), by where they are.
+static PLACES: [Place; 256] =
+    [const { Place { key: AtomicU64::new(0), site: CallSite::new() } }; 256];
+
+#[derive(Debug)]
+struct Place {
+    /// A hash of the place in the code; 0 while it is free.
+    key: AtomicU64,
+    site: CallSite,
+}
+
+impl Place {
+    /// Takes a free place for a key. Returns whether the place is of that key.
+    fn is_of(&self, key: u64) -> bool {
+        let taken = self.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
+        taken.is_ok() || taken == Err(key)
+    }
+}
 
 impl CallSite {
     pub(crate) const fn new() -> Self {
@@ -187,7 +203,14 @@ impl CallSite {
         let text = code.file().as_ptr() as u64;
         let mixed = (text ^ u64::from(code.line()) << 32 ^ u64::from(code.column()))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &PLACES[(mixed >> 56) as usize]
+        Self::of_key(&PLACES, mixed | 1)
+    }
+
+    fn of_key(places: &[Place], key: u64) -> &Self {
+        let first = (key >> 32) as usize;
+        let mut tried = (first..first + places.len()).map(|at| &places[at % places.len()]);
+        // Where there is no place left, sites share one, and so its plan.
+        &tried.find(|place| place.is_of(key)).unwrap_or(&places[0]).site
     }
 
     /// Counts a call; the level of its captures.
@@ -280,7 +303,10 @@ impl Planner {
         count_this_thread();
         if let Some(budget) = budget() {
             site::with_registered(|sites| {
-                let sites = sites.iter().map(|site| &site.captures).chain(&PLACES);
+                let sites = sites
+                    .iter()
+                    .map(|site| &site.captures)
+                    .chain(PLACES.iter().map(|place| &place.site));
                 self.plan(budget, &sites.collect::<Vec<_>>());
             });
         }
@@ -317,6 +343,19 @@ impl Planner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_share_a_site_only_when_all_are_taken() {
+        let places = [(); 4].map(|()| Place { key: AtomicU64::new(0), site: CallSite::new() });
+        let keys = [1_u64, 1 | 4 << 32, 3 | 8 << 32, 1 | 7 << 32];
+        let site = |key| std::ptr::from_ref(CallSite::of_key(&places, key));
+        let sites = keys.map(site);
+        for (at, one) in sites.iter().enumerate() {
+            assert!(sites[at + 1..].iter().all(|other| other != one), "{sites:?}");
+        }
+        assert_eq!(keys.map(site), sites, "they are found again");
+        assert_eq!(site(9), std::ptr::from_ref(&places[0].site));
+    }
 
     /// None, shared, own captures of the cheapest type, and of all.
     const PRICES: [u64; 4] = [0, 15_000, 30_000, 60_000];
