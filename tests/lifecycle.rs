@@ -183,8 +183,8 @@ fn child_process() {
             run.finish().unwrap();
             std::process::exit(9);
         }
-        "forks" => fork_and_record(&start()),
-        "forks many times" => fork_many_times(&start()),
+        "forks" => fork_and_record(&start(), &folder),
+        "forks many times" => fork_many_times(&start(), &folder),
         other => panic!("no scenario {other}"),
     }
 }
@@ -266,15 +266,18 @@ fn wait_for(pid: libc::pid_t) -> i32 {
     status
 }
 
-fn fork_and_record(_run: &runlore::WorkflowRun) {
+fn fork_and_record(_run: &runlore::WorkflowRun, store: &str) {
     let around = task("around").start();
     work(1);
     let pid = fork();
     if pid == 0 {
         work(2);
+        let run = runlore::workflow("of the child").store(store).start().unwrap();
         task("in the child").run(|| work(3));
         // The guard is the parent's: dropping it here must not end its task.
         drop(around);
+        work(5);
+        run.finish().unwrap();
         std::process::exit(0);
     }
     assert_eq!(wait_for(pid), 0);
@@ -282,7 +285,7 @@ fn fork_and_record(_run: &runlore::WorkflowRun) {
     around.finish();
 }
 
-fn fork_many_times(_run: &runlore::WorkflowRun) {
+fn fork_many_times(_run: &runlore::WorkflowRun, store: &str) {
     let stop = AtomicBool::new(false);
     let busy = carry(|| {
         while !stop.load(Ordering::Relaxed) {
@@ -295,13 +298,25 @@ fn fork_many_times(_run: &runlore::WorkflowRun) {
         for round in 0..20 {
             let pid = fork();
             if pid == 0 {
+                work(100);
+                let run = runlore::workflow("of a child")
+                    .without_catalogue()
+                    .store(store)
+                    .start()
+                    .unwrap();
                 work(round);
+                run.finish().unwrap();
                 std::process::exit(0);
             }
             assert_eq!(wait_for(pid), 0);
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// The argument of `work`.
+fn argument(task: &TaskObject) -> Option<u64> {
+    task.used.as_ref()?["n"].as_u64()
 }
 
 fn names(loaded: &Loaded) -> Vec<&str> {
@@ -420,7 +435,7 @@ fn a_signal_that_is_ignored_stays_ignored() {
 }
 
 #[test]
-fn a_forked_child_records_for_itself() {
+fn a_forked_child_records_nothing_before_a_workflow_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let output = finished_in_time(scenario("forks", folder.path()));
     assert!(output.status.success(), "{output:?}");
@@ -430,11 +445,21 @@ fn a_forked_child_records_for_itself() {
     let pids: HashSet<_> = loaded.tasks.iter().map(|task| task.pid.unwrap()).collect();
     assert_eq!(pids.len(), 2, "{pids:?}");
     assert_eq!(names(&loaded), ["around", "in the child", "work", "work", "work", "work"]);
+    let arguments: HashSet<_> = loaded.tasks.iter().filter_map(|task| argument(task)).collect();
+    assert_eq!(arguments, HashSet::from([1, 3, 4, 5]), "work(2) is outside of a workflow");
+    let own = loaded.workflows.iter().find(|run| run.name.as_deref() == Some("of the child"));
+    let by_child: Vec<_> = loaded
+        .tasks
+        .iter()
+        .filter(|task| task.workflow_id.as_ref() == own.map(|own| &own.workflow_id))
+        .collect();
+    assert_eq!(by_child.len(), 3);
+    assert!(by_child.iter().all(|task| task.pid == own.and_then(|own| own.pid)));
     let around = loaded.tasks.iter().find(|task| task.name() == "around").unwrap();
     assert_eq!((around.status, around.ended_early), (Some(Status::Finished), None));
     let children =
         loaded.tasks.iter().filter(|task| task.parent_task_id.as_ref() == Some(&around.task_id));
-    assert_eq!(children.count(), 4, "the child's tasks have the parent's task around them");
+    assert_eq!(children.count(), 2, "the child's tasks are not the parent's");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "a file for each process");
 }
 
@@ -446,11 +471,12 @@ fn many_forks_while_threads_record_hang_nothing() {
     no_id_twice(folder.path());
     let loaded = jsonl::load(folder.path()).unwrap();
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    let parent = loaded.workflows.iter().find(|run| run.name.as_deref() != Some("of a child"));
     let by_children: HashSet<u64> = loaded
         .tasks
         .iter()
-        .filter(|task| task.used.as_ref().unwrap()["n"] != 7 || task.pid != loaded.workflows[0].pid)
-        .map(|task| task.used.as_ref().unwrap()["n"].as_u64().unwrap())
+        .filter(|task| task.pid != parent.unwrap().pid)
+        .filter_map(argument)
         .collect();
     assert_eq!(by_children, (0..20).collect());
     tried("forks while threads record", "20 children");

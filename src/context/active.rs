@@ -99,18 +99,21 @@ pub(crate) fn deactivate(number: Number) {
 }
 
 /// The workflow of this number, if it still runs.
-pub(super) fn get(number: Number) -> Option<Active> {
+pub(crate) fn get(number: Number) -> Option<Active> {
     lock().iter().find(|run| run.number == number).cloned()
-}
-
-/// All that run.
-pub(crate) fn running() -> Vec<Active> {
-    lock().clone()
 }
 
 /// At the end of the process: whether a workflow runs, as far as can be seen without waiting for another thread.
 pub(crate) fn is_any_running() -> bool {
     ACTIVE.try_lock().map_or(true, |active| !active.is_empty())
+}
+
+/// In a forked child: the workflows are the parent's, and so is the task around the fork.
+#[cfg(unix)]
+pub(crate) fn forget_runs() {
+    std::mem::forget(std::mem::take(&mut *lock()));
+    Context::NONE.replace();
+    STATE.store(OFF, Ordering::Relaxed);
 }
 
 /// The list, locked while the process forks.

@@ -33,9 +33,11 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::process::Command;
 
+#[cfg(unix)]
+pub(crate) use active::forget_runs;
+pub(crate) use active::get as active;
 pub(crate) use active::{
-    Active, Number, activate, deactivate, decided, enabled, is_any_running, is_undecided, running,
-    stop,
+    Active, Number, activate, deactivate, decided, enabled, is_any_running, is_undecided, stop,
 };
 pub(crate) use env::{Inherited, STORE};
 pub use future::{FutureExt, InContext};

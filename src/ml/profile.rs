@@ -299,7 +299,7 @@ impl WorkflowRun {
             return Ok(());
         }
         let now = clock::wall_ns(clock::monotonic_ns());
-        let running = context::running().into_iter().find(|run| run.number == number);
+        let running = context::active(number);
         let mut metadata = model.metadata.clone();
         metadata.insert("workflow_type".to_owned(), "Model".into());
         metadata.insert("model_id".to_owned(), model.id().into());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ending::Ending;
 #[cfg(unix)]
-use super::{config, fork};
+use super::fork;
 use super::{recorder, signals};
 #[cfg(unix)]
 use crate::once::Once;
@@ -28,9 +28,6 @@ pub(super) fn watch() {
         {
             at_exit::register();
             fork::watch();
-            if config::settings().instrumentation.signals {
-                signals::watch();
-            }
         }
     });
 }

@@ -1,58 +1,21 @@
 //! Processes that fork: the child has a copy of everything but the threads.
 //!
-//! What the parent's threads hold is taken before the fork and given back after it on both sides, so that no lock stays
-//! closed in the child. The child's own handler only marks: rings, sessions and writer are the parent's and are
-//! forgotten, never freed. Its first task makes new ones, with files of their own.
+//! A forked child records nothing until it starts a workflow of its own. The runs, rings, sessions and the writer that it
+//! inherits are the parent's: it forgets them, and neither frees, writes nor sends anything of them.
+//!
+//! The locks that threads of the parent may hold are taken before the fork and released after it on both sides, so that
+//! none stays locked in the child.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-use super::run::RunSpec;
-use super::{config, overhead, recorder};
-use crate::context;
-use crate::store::{RunInfo, StoreChoice};
-use crate::{clock, host};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How many forks lie between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-static MARKED: AtomicBool = AtomicBool::new(false);
 
-/// Differs between a process and its forked children: a task that began in one does not end in the other.
+/// Differs between a process and its forked children: a task or a run that began in one does not end in the other.
 #[inline]
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
-}
-
-/// In a forked child, once: goes on recording for the workflows that were running, into files of its own.
-pub(super) fn rearm_if_marked() {
-    if !MARKED.load(Ordering::Relaxed) || !MARKED.swap(false, Ordering::Relaxed) {
-        return;
-    }
-    for run in context::running() {
-        // A store in memory went with the parent.
-        let pid = std::process::id();
-        let info = RunInfo::new(run.id.clone(), run.name.clone(), pid, config::settings());
-        let open = |uri| StoreChoice::from(uri).open(&info).ok();
-        let stores: Vec<_> = run.stores.into_iter().filter_map(open).collect();
-        if stores.is_empty() {
-            continue;
-        }
-        let monotonic_ns = clock::monotonic_ns();
-        _ = recorder::open_run(RunSpec {
-            number: run.number,
-            stores,
-            name: run.name,
-            workflow_id: run.id,
-            campaign_id: run.campaign,
-            hostname: host::name(),
-            // The parent tells how its workflow ends.
-            workflow: None,
-            known_later: None,
-            monotonic_ns,
-            wall_ns: clock::wall_ns(monotonic_ns),
-            cost_before: overhead::Reading::now(),
-        });
-    }
 }
 
 #[cfg(unix)]
@@ -63,7 +26,7 @@ mod unix {
     use std::cell::UnsafeCell;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::{GENERATION, MARKED};
+    use super::GENERATION;
     use crate::context;
     use crate::pipeline::{notice, push, recorder, rings, session, signal, site};
     use crate::record::Id;
@@ -117,7 +80,7 @@ mod unix {
         signal::END_ALL.reset();
         Id::reseed_thread();
         telemetry::forget_after_fork();
+        context::forget_runs();
         GENERATION.fetch_add(1, Ordering::Relaxed);
-        MARKED.store(true, Ordering::Relaxed);
     }
 }

@@ -9,7 +9,7 @@ use super::memory::Memory;
 use super::overflow::{self, Overflow};
 use super::ring::Ring;
 use super::session::{self, Home, NO_HOME};
-use super::{fork, recorder, thread};
+use super::{recorder, thread};
 use crate::clock;
 use crate::context::Number;
 
@@ -109,7 +109,6 @@ fn acquire(run: Number) -> Option<&'static Ring> {
     if SILENT.get() {
         return None;
     }
-    fork::rearm_if_marked();
     let ring = ring_in(session::home_of(run))?;
     LAST.set((run, Some(ring)));
     Some(ring)
