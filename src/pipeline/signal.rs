@@ -87,13 +87,13 @@ impl Taken {
 /// Waiting for a number to change, without anything that a process may have taken down already when it ends.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
-mod change {
+pub(super) mod change {
     use std::ptr;
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
 
     /// Waits as long as the number is this one; may come back earlier for no reason.
-    pub(super) fn wait(number: &AtomicU32, seen: u32, at_most: Duration) {
+    pub(in crate::pipeline) fn wait(number: &AtomicU32, seen: u32, at_most: Duration) {
         let timeout = libc::timespec {
             tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: at_most.subsec_nanos().into(),
@@ -104,7 +104,7 @@ mod change {
     }
 
     /// Lets go on whoever waits for it.
-    pub(super) fn tell(number: &AtomicU32) {
+    pub(in crate::pipeline) fn tell(number: &AtomicU32) {
         let how = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         let nothing = ptr::null::<libc::timespec>();
         // SAFETY: the kernel only looks for who waits at this address.
@@ -113,13 +113,22 @@ mod change {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod change {
-    use std::sync::atomic::AtomicU32;
-    use std::time::Duration;
+pub(super) mod change {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::{Duration, Instant};
 
-    pub(super) fn wait(_: &AtomicU32, _: u32, at_most: Duration) {
-        std::thread::sleep(at_most.min(Duration::from_micros(100)));
+    /// Between two looks at the number: first, and at the most.
+    const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
+
+    /// Waits as long as the number is this one.
+    pub(in crate::pipeline) fn wait(number: &AtomicU32, seen: u32, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        let mut pause = PAUSE.0;
+        while number.load(Ordering::Acquire) == seen && Instant::now() < until {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE.1);
+        }
     }
 
-    pub(super) fn tell(_: &AtomicU32) {}
+    pub(in crate::pipeline) fn tell(_: &AtomicU32) {}
 }

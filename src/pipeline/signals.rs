@@ -1,8 +1,12 @@
 //! Signals that would end the process: the records are stored first.
 //!
-//! Only where nobody else has a handler. The handler does no more than write to a pipe; a thread on its other end stores
-//! what there is, puts the default back, and sends the signal again, so that the process ends as it would have.
+//! Only where nobody else has a handler. The handler notes the signal and wakes a thread, which stores what there is,
+//! restores the default and sends the signal again, so that the process ends as it would have. No descriptor is
+//! involved: the program may close any.
 #![allow(unsafe_code)]
+
+#[cfg(unix)]
+use super::config;
 
 /// The name of a signal.
 pub(super) fn name(signal: i32) -> String {
@@ -13,24 +17,32 @@ pub(super) fn name(signal: i32) -> String {
     }
 }
 
-#[cfg(unix)]
-pub(super) use unix::watch;
+/// Takes over signals that would end the process, unless the settings forbid it. Called when the writer starts, which
+/// in a forked child is anew.
+pub(super) fn watch_where_asked() {
+    #[cfg(unix)]
+    if config::settings().instrumentation.signals {
+        unix::watch();
+    }
+}
 
 #[cfg(unix)]
 mod unix {
-    use std::fs::File;
-    use std::io::Read;
-    use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
-    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
     use std::thread;
     use std::time::Duration;
 
+    use crate::pipeline::signal::change;
     use crate::pipeline::{exit, recorder, rings};
 
     /// How long the end of the process may be held up.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    static PIPE: AtomicI32 = AtomicI32::new(-1);
+    /// How long the thread waits before it looks again. A signal wakes it at once.
+    const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+    /// The signals that have come, a bit each.
+    static PENDING: AtomicU32 = AtomicU32::new(0);
     /// The process that the thread belongs to: a forked child has the handler but not the thread.
     static OWNER: AtomicI32 = AtomicI32::new(0);
 
@@ -38,20 +50,18 @@ mod unix {
     pub(in crate::pipeline) fn watch() {
         let ours: Vec<i32> = [libc::SIGINT, libc::SIGTERM]
             .into_iter()
-            .filter(|signal| is_default(*signal))
+            .filter(|signal| is_default(*signal) || is_ours(*signal))
             .collect();
         if ours.is_empty() {
             return;
         }
-        let Some((out, into)) = pipe() else { return };
         let spawned = thread::Builder::new().name("runlore-signals".to_owned()).spawn(move || {
             rings::silence_thread();
-            wait(File::from(out));
+            wait();
         });
         if spawned.is_err() {
             return;
         }
-        PIPE.store(into.into_raw_fd(), Ordering::Relaxed);
         // SAFETY: getpid has no preconditions.
         OWNER.store(unsafe { libc::getpid() }, Ordering::Relaxed);
         for signal in ours {
@@ -64,12 +74,12 @@ mod unix {
     }
 
     extern "C" fn on_signal(signal: libc::c_int) {
-        // SAFETY: only functions that a signal handler may call, on a descriptor that is never closed.
+        // SAFETY: only functions that a signal handler may call: atomics, getpid, a wake-up by the kernel, signal, raise.
         unsafe {
             let error = *errno();
             if libc::getpid() == OWNER.load(Ordering::Relaxed) {
-                let byte = signal as u8;
-                libc::write(PIPE.load(Ordering::Relaxed), (&raw const byte).cast(), 1);
+                PENDING.fetch_or(1 << signal, Ordering::Release);
+                change::tell(&PENDING);
             } else {
                 libc::signal(signal, libc::SIG_DFL);
                 libc::raise(signal);
@@ -94,36 +104,23 @@ mod unix {
         }
     }
 
-    fn wait(mut pipe: File) {
-        let mut byte = [0];
-        while let Ok(1) = pipe.read(&mut byte) {
-            let signal = i32::from(byte[0]);
-            if !is_ours(signal) {
-                // Whoever took the signal over called our handler too, and decides what it means.
-                _ = recorder::flush();
-                continue;
+    fn wait() {
+        loop {
+            change::wait(&PENDING, 0, LOOK_AGAIN);
+            let pending = PENDING.swap(0, Ordering::Acquire);
+            let signals = [libc::SIGINT, libc::SIGTERM].into_iter();
+            for signal in signals.filter(|signal| pending & 1 << signal != 0) {
+                if !is_ours(signal) {
+                    // Whoever took the signal over called our handler too, and decides what it means.
+                    _ = recorder::flush();
+                    continue;
+                }
+                exit::end_by_signal(signal, PATIENCE);
+                set(signal, libc::SIG_DFL);
+                // SAFETY: a signal to ourselves.
+                unsafe { libc::kill(libc::getpid(), signal) };
             }
-            exit::end_by_signal(signal, PATIENCE);
-            set(signal, libc::SIG_DFL);
-            // SAFETY: a signal to ourselves.
-            unsafe { libc::kill(libc::getpid(), signal) };
         }
-    }
-
-    fn pipe() -> Option<(OwnedFd, OwnedFd)> {
-        let mut ends = [-1; 2];
-        // SAFETY: room for two descriptors.
-        if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
-            return None;
-        }
-        for end in ends {
-            // SAFETY: just opened, and ours.
-            unsafe { libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC) };
-        }
-        // SAFETY: as above. A handler must not wait for a pipe that is full.
-        unsafe { libc::fcntl(ends[1], libc::F_SETFL, libc::O_NONBLOCK) };
-        // SAFETY: both are open and nobody else's.
-        unsafe { Some((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))) }
     }
 
     fn disposition(signal: i32) -> Option<libc::sighandler_t> {
