@@ -92,6 +92,7 @@ pub mod emit;
 mod error;
 #[cfg(feature = "events")]
 pub mod events;
+mod file_size;
 mod file_system;
 mod host;
 mod identity;

@@ -10,6 +10,7 @@ mod analyze_tasks;
 mod browser;
 #[cfg(feature = "events")]
 mod bundles;
+mod closed_descriptors;
 #[cfg(feature = "events")]
 mod cloudmesh_reads_us;
 mod container;
@@ -59,6 +60,7 @@ mod mongodb_settings;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_store;
 mod mutations;
+mod no_harm;
 mod overflow;
 mod overhead;
 mod panic_abort;

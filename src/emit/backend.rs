@@ -1,11 +1,12 @@
 //! Where emitted records go.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::record::Emitted;
 use crate::events::python;
+use crate::store::OwnFile;
 use crate::{Error, ErrorKind, Result};
 
 /// A place for emitted records.
@@ -39,20 +40,21 @@ fn cannot_write(path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Store, format!("cannot write {}", path.display())).with_source(error)
 }
 
-fn append(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().append(true).read(true).create(true).open(path);
-    file.map_err(|error| cannot_write(path, error))
+fn append(path: &Path) -> Result<OwnFile> {
+    let open = |path: &Path| OpenOptions::new().append(true).read(true).create(true).open(path);
+    OwnFile::open(path, open).map_err(|error| cannot_write(path, error))
 }
 
 /// A record a line.
 struct Lines {
-    file: File,
+    file: OwnFile,
     path: PathBuf,
 }
 
 impl Lines {
     fn open(path: &Path) -> Result<Self> {
-        let mut file = append(path)?;
+        let mut own = append(path)?;
+        let (file, _) = own.check().map_err(|error| cannot_write(path, error))?;
         // A line that somebody could not write to its end must not take ours with it.
         let mut last = [b'\n'];
         let is_torn = file.seek(SeekFrom::End(-1)).is_ok()
@@ -61,7 +63,7 @@ impl Lines {
         if is_torn {
             file.write_all(b"\n").map_err(|error| cannot_write(path, error))?;
         }
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { file: own, path: path.to_owned() })
     }
 }
 

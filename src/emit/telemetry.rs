@@ -14,7 +14,7 @@ use super::track::Track;
 use crate::once::Guarded;
 use crate::pipeline::notice;
 use crate::record::scrub;
-use crate::{Error, ErrorKind, Result, host};
+use crate::{Error, ErrorKind, Result, file_size, host};
 
 /// Emits metrics and milestones. Cheap to copy; all copies write to the same place. A copy that is then given another backend, path
 /// or command leaves the others as they are.
@@ -154,6 +154,10 @@ impl Telemetry {
 
     /// Writes to all backends; the first error counts, but hinders none of the others.
     pub(super) fn write(&self, record: &Emitted) -> Result<()> {
+        file_size::without_signal(|| self.write_to_all(record))
+    }
+
+    fn write_to_all(&self, record: &Emitted) -> Result<()> {
         let mut result = self.0.named.with_or_new(|named| self.write_named(named, record));
         for own in &self.0.own {
             let written = own.with(|backend| caught(|| backend.write(record)));

@@ -112,8 +112,9 @@ impl WorkflowBuilder {
     /// Starts the workflow. It is the calling thread's until it ends, and that of every thread without one while it
     /// is the longest running.
     ///
-    /// Fails where the program must be changed: a store that does not exist. A folder that cannot be
-    /// written, a full disk or a server that is away are told on standard error, and are tried again.
+    /// Fails where the program must be changed: a store that does not exist. A folder that cannot be written, a full disk
+    /// or a server that is away cause a notice on standard error, and are tried again. Where the system refuses the
+    /// recorder's thread, a notice says so, and the program runs unrecorded.
     pub fn start(self) -> Result<WorkflowRun> {
         let mut run = self.open(None)?;
         let context = run.context().loosely();
@@ -284,7 +285,7 @@ impl WorkflowBuilder {
             stores: stores.iter().filter_map(|store| store.uri()).collect(),
         };
         panics::watch();
-        pipeline::open_run(RunSpec {
+        let opened = pipeline::open_run(RunSpec {
             number,
             stores,
             name: info.name,
@@ -296,7 +297,11 @@ impl WorkflowBuilder {
             monotonic_ns,
             wall_ns,
             cost_before,
-        })?;
+        });
+        if let Err(error) = opened {
+            pipeline::notice(&format!("{error}; nothing of \"{}\" is recorded", active.name));
+            return Ok(WorkflowRun::inert(Some(id)));
+        }
         overhead::spend(clock::thread_cpu_ns().saturating_sub(cpu_before));
         context::activate(active);
         Ok(WorkflowRun::new(number, id))
@@ -320,6 +325,8 @@ fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?S
 pub struct WorkflowRun {
     number: Number,
     id: String,
+    /// The process that started it: in a forked child it is the parent's.
+    generation: u32,
     error: Option<ErrorObject>,
     /// The signal that the error tells of.
     signal: Option<i32>,
@@ -332,7 +339,7 @@ pub struct WorkflowRun {
 }
 
 impl WorkflowRun {
-    /// A run of which nothing is recorded, because the settings say so.
+    /// A run of which nothing is recorded.
     fn inert(id: Option<String>) -> Self {
         Self::new(0, id.unwrap_or_else(|| Id::new().to_string()))
     }
@@ -342,6 +349,7 @@ impl WorkflowRun {
         Self {
             number,
             id,
+            generation: pipeline::generation(),
             error: None,
             signal: None,
             before: None,
@@ -443,7 +451,7 @@ impl WorkflowRun {
 
     fn end(&mut self) -> Result<Totals> {
         self.ended = true;
-        if self.number == 0 {
+        if self.number == 0 || self.generation != pipeline::generation() {
             return Ok(Totals::default());
         }
         if let Some(before) = self.before.take() {

@@ -10,7 +10,6 @@ mod cursor;
 mod ending;
 pub(crate) mod event;
 mod exit;
-mod file_size;
 mod finish;
 mod fork;
 mod json;

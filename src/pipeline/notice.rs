@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
+use crate::file_size;
+
 /// Different notices that are printed. A notice whose text changes with every record must not flood the terminal.
 const MOST: usize = 100;
 
@@ -82,7 +84,8 @@ pub(super) fn report_repeated() {
 fn write(text: &str) -> std::io::Result<()> {
     use std::os::fd::AsFd as _;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
-    std::fs::File::from(stderr).write_all(text.as_bytes())
+    // Standard error may be a file at its limit.
+    file_size::without_signal(|| std::fs::File::from(stderr).write_all(text.as_bytes()))
 }
 
 #[cfg(not(unix))]

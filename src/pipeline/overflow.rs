@@ -17,11 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::config::settings;
 use super::event::{Kind, u32_at, u64_at};
-use super::file_size;
 use super::session::Home;
 use crate::context::Number;
+use crate::file_size;
 use crate::record::Id;
-use crate::store::create_private;
+use crate::store::{OwnFile, create_private};
 
 /// Bytes before the first frame.
 const DATA: u64 = 4096;
@@ -55,7 +55,7 @@ pub(super) struct Overflow {
 #[derive(Debug)]
 struct OverflowFile {
     /// None for runs without a folder, until the first event is appended.
-    file: Option<File>,
+    file: Option<OwnFile>,
     /// The position of the byte that lies at [`DATA`] in the file.
     base: u64,
     /// Up to here the disk space was given back.
@@ -71,7 +71,8 @@ pub(super) struct Refused;
 impl Overflow {
     /// The overflow of a session, in its folder.
     pub(super) fn create(home: Home, path: &Path) -> io::Result<Self> {
-        Ok(Self::new(home, Some(prepared(create_private(path)?)?)))
+        let file = prepared(create_private(path)?)?;
+        Ok(Self::new(home, Some(OwnFile::new(file, path)?)))
     }
 
     /// The overflow of runs that have no session: a temporary file without a name, made when it is needed.
@@ -79,7 +80,7 @@ impl Overflow {
         Self::new(home, None)
     }
 
-    fn new(home: Home, file: Option<File>) -> Self {
+    fn new(home: Home, file: Option<OwnFile>) -> Self {
         let file = OverflowFile { file, base: 0, given_back: 0, counts: Vec::new() };
         Self {
             home,
@@ -167,9 +168,9 @@ impl Overflow {
 
     fn read_at<'b>(&self, at: u64, length: u64, bytes: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
         bytes.resize(length as usize, 0);
-        let file = self.file();
-        let open = file.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        positioned::read(open, DATA + (at - file.base), bytes)?;
+        let mut file = self.file();
+        let at = at.checked_sub(file.base).ok_or(io::ErrorKind::NotFound)?;
+        positioned::read(file.open()?, DATA + at, bytes)?;
         Ok(bytes)
     }
 
@@ -220,12 +221,20 @@ impl Drop for Overflow {
 }
 
 impl OverflowFile {
+    /// The file, if it is still ours.
+    fn open(&mut self) -> io::Result<&File> {
+        let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        Ok(file.check()?.0)
+    }
+
     fn append(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
-        if self.file.is_none() {
-            self.file = Some(prepared(nameless_file()?)?);
+        if self.open().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            // A session's own file may be gone, too: what comes now at least outlives a full ring.
+            self.file = Some(OwnFile::nameless(prepared(nameless_file()?)?)?);
+            self.base = position;
         }
-        let Some(file) = &self.file else { return Ok(()) };
         let at = DATA + (position - self.base);
+        let file = self.open()?;
         positioned::write(file, at, bytes).inspect_err(|_| {
             // Recovery must not take the rest of a frame for one.
             _ = file.set_len(at);
@@ -234,8 +243,10 @@ impl OverflowFile {
 
     /// Returns the disk space of what lies before a position.
     fn give_back(&mut self, done: u64, written: u64) {
-        let Some(file) = &self.file else { return };
-        let at = |position: u64| DATA + (position - self.base);
+        let (base, given_back) = (self.base, self.given_back);
+        let at = |position: u64| DATA + position.saturating_sub(base);
+        self.given_back = done;
+        let Ok(file) = self.open() else { return };
         let given_back = if done == written {
             // Empty: it begins anew, so that a limit on the size of files is not reached by what is long gone.
             let emptied = file
@@ -246,13 +257,12 @@ impl OverflowFile {
             }
             emptied
         } else {
-            let (from, to) = (at(self.given_back), at(done));
+            let (from, to) = (at(given_back), at(done));
             positioned::write(file, START, &to.to_le_bytes())
                 .and_then(|()| punch_hole(file, from, to - from))
         };
         // Where the system refuses, the space is taken until the overflow is empty.
         _ = given_back;
-        self.given_back = done;
     }
 
     fn count_dropped(&mut self, run: Number, count: u64) {
@@ -278,12 +288,12 @@ impl OverflowFile {
         }
     }
 
-    fn write_count(&self, at: usize) {
+    fn write_count(&mut self, at: usize) {
         let (run, count) = self.counts[at];
         let mut entry = [0; 16];
         entry[..8].copy_from_slice(&u64::from(run).to_le_bytes());
         entry[8..].copy_from_slice(&count.to_le_bytes());
-        if let Some(file) = &self.file {
+        if let Ok(file) = self.open() {
             _ = positioned::write(file, COUNTS + at as u64 * 16, &entry);
         }
     }

@@ -10,12 +10,12 @@ use super::run::{RunEnd, RunSpec};
 use super::session::ProcessEnd;
 use super::stats::Totals;
 use super::writer::Writer;
-use super::{exit, file_size, fork, overhead, rings, session, signal, spool, threads};
-use crate::clock;
+use super::{exit, overhead, rings, session, signal, signals, spool, threads};
 use crate::context::{self, Number};
 use crate::once::Lock;
 use crate::record::WorkflowObject;
 use crate::{Error, ErrorKind, Result};
+use crate::{clock, file_size};
 
 /// How long a caller waits for the writer's answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -111,9 +111,8 @@ pub(super) fn note_waking() {
 /// Starts to record for a run.
 pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
     clock::anchor();
-    fork::rearm_if_marked();
-    session::admit(&spec);
     start()?;
+    session::admit(&spec);
     send(Command::Open(spec))
 }
 
@@ -182,6 +181,7 @@ fn start() -> Result<()> {
     }
     // Before there is a writer: a child that is forked in between must know that it has none.
     exit::watch();
+    signals::watch_where_asked();
     overhead::begin();
     let (commands, received) = channel();
     let spawned = thread::Builder::new().name("runlore-writer".to_owned()).spawn(move || {
@@ -190,8 +190,7 @@ fn start() -> Result<()> {
         Writer::new(received).run();
     });
     let thread = spawned.map_err(|error| {
-        Error::new(ErrorKind::Pipeline, "the recorder's thread cannot be started")
-            .with_source(error)
+        Error::new(ErrorKind::Pipeline, format!("the recorder's thread cannot be started: {error}"))
     })?;
     let handle = Handle { commands: Mutex::new(commands), thread: thread.thread().clone() };
     WRITER.store(Box::leak(Box::new(handle)), Ordering::Release);

@@ -16,8 +16,9 @@ use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, Process
 use super::site::Site;
 use super::task::Task;
 use super::thread::Thread;
-use super::{file_size, lock, notice};
+use super::{lock, notice};
 use crate::context::Number;
+use crate::file_size;
 use crate::file_system;
 use crate::once::Lock;
 use crate::record::Id;

@@ -15,7 +15,7 @@ use crate::events::TelemetryEvent;
 use crate::pipeline::notice;
 use crate::record::scrub;
 use crate::tracker::Outlet;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, file_size};
 
 /// Events that may wait to be put into a batch.
 const QUEUE: usize = 10_000;
@@ -92,7 +92,10 @@ impl Live {
         };
         let keeper = Keeper::new(pusher, spool, Arc::clone(&state), parcels);
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
-        let keeper = spawn("runlore-push").spawn(move || keeper.run(&messages));
+        let keeper = spawn("runlore-push").spawn(move || {
+            file_size::never_signal_thread();
+            keeper.run(&messages)
+        });
         let sender = spawn("runlore-send").spawn(send);
         if let Some(error) = keeper.as_ref().err().or(sender.as_ref().err()) {
             let why = format!("its thread could not be started: {error}");

@@ -20,6 +20,7 @@ pub mod jsonl;
 mod memory;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
+mod own_file;
 mod plain;
 mod private;
 mod reading;
@@ -37,6 +38,7 @@ pub(crate) use batch::Captures;
 #[cfg(feature = "mongodb")]
 pub(crate) use batch::{Captured, CapturedRecord};
 pub use memory::MemoryStore;
+pub(crate) use own_file::OwnFile;
 pub(crate) use plain::{is_plain_folder, open_plain};
 pub(crate) use private::{create_private, private_folder, private_folders};
 #[cfg(feature = "push")]

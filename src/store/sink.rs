@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Batch, Refused, RunInfo, Store, StoreChoice, take_refused};
-use crate::Result;
 use crate::once::Once;
 use crate::record::{Id, Record};
 use crate::settings::Settings;
+use crate::{Result, file_size};
 
 /// Records that are written at once.
 const BATCH: usize = 1000;
@@ -189,7 +189,7 @@ impl Sink {
         }
         let batch = Batch::new(&self.lines, &self.ends);
         self.store.prepare(self.lines.len() as u64)?;
-        self.store.write(&batch)?;
+        file_size::without_signal(|| self.store.write(&batch))?;
         self.kinds.drain(..).for_each(|kind| self.tally.count(kind));
         for refused in take_refused(&mut *self.store) {
             self.tally.refuse(&refused);

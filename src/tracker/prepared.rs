@@ -14,7 +14,7 @@ use super::shared::{PATIENCE, Shared};
 use super::thread::{Cleanup, OnAlert, Sampler};
 use crate::context::Watch;
 use crate::events::SessionStatus;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, file_size};
 
 /// A tracker that is ready to begin, made by [`TrackerBuilder::prepare`](super::TrackerBuilder::prepare). What is in the files that it
 /// is to write stays there until it does. One that is dropped leaves a session without events in its sink, and no new file.
@@ -98,7 +98,11 @@ impl Parts {
         };
         let (ended, has_ended) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("runlore-tracker".to_owned());
-        thread.spawn(move || _ = ended.send(sampler.run())).map_err(|error| {
+        let work = move || {
+            file_size::never_signal_thread();
+            _ = ended.send(sampler.run());
+        };
+        thread.spawn(work).map_err(|error| {
             Error::new(ErrorKind::Pipeline, "cannot start the tracker's thread").with_source(error)
         })?;
         // A collector that hangs must not hold up the program: `start` then has no counters.

@@ -5,24 +5,38 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::store::open_plain;
+use crate::store::{OwnFile, open_plain};
 
 const NAME: &str = "writer.lock";
 /// Readers look at the lock for a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Takes the lock of a folder; none where somebody else has it.
-pub(super) fn take(folder: &Path) -> io::Result<Option<File>> {
-    let file = open(&folder.join(NAME))?;
+pub(super) fn take(folder: &Path) -> io::Result<Option<OwnFile>> {
+    let path = folder.join(NAME);
+    let mut own = OwnFile::new(open(&path)?, &path)?;
+    Ok(lock(own.check()?.0)?.then_some(own))
+}
+
+/// Takes the lock again if the program closed its descriptor, which gave it up.
+pub(super) fn keep(own: &mut OwnFile) -> io::Result<()> {
+    match own.check()? {
+        (file, true) if !lock(file)? => Err(io::Error::other("another tracker has it now")),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the lock; `false` where somebody else has it.
+fn lock(file: &File) -> io::Result<bool> {
     let until = Instant::now() + PATIENCE;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
+            Ok(()) => return Ok(true),
             Err(TryLockError::WouldBlock) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) if is_unsupported(&error) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) if is_unsupported(&error) => return Ok(true),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }

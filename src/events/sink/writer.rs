@@ -1,8 +1,8 @@
 //! Writing a sink, so that whatever happens it can be read.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use super::rollups::{self, Facts, Kept};
 use super::{lock, recover};
 use crate::events::write::put_line;
 use crate::events::{Schema, SessionStatus, SessionSummary, TelemetryEvent};
-use crate::{Error, ErrorKind, Result};
+use crate::store::OwnFile;
+use crate::{Error, ErrorKind, Result, file_size};
 
 /// How long a sink that cannot be written is left alone: the first time, and at the most.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -43,15 +44,13 @@ pub struct SinkWriter {
     folder: PathBuf,
     options: SinkOptions,
     /// Held as long as this lives.
-    lock: File,
+    lock: OwnFile,
     session: SessionSummary,
     /// Those before.
     others: Vec<SessionSummary>,
     /// All segments; the last is the one that is written, while it is open.
     segments: Vec<Segment>,
-    open: Option<File>,
-    /// What tells the open one from a file that took its place.
-    identity: Option<Identity>,
+    open: Option<OwnFile>,
     last_number: u64,
     /// Lines that wait to be written, and the length of each.
     buffer: Vec<u8>,
@@ -120,7 +119,6 @@ impl SinkWriter {
             others,
             segments: left.segments,
             open: None,
-            identity: None,
             last_number: left.last_number,
             buffer: Vec::new(),
             lengths: VecDeque::new(),
@@ -222,7 +220,7 @@ impl SinkWriter {
         self.last_flush = Instant::now();
         // What happens during this flush is told until the next one.
         self.totals.last_error = None;
-        match self.try_flush() {
+        match file_size::without_signal(|| self.try_flush()) {
             Ok(()) => {
                 self.retry = None;
                 Ok(())
@@ -282,7 +280,8 @@ impl SinkWriter {
 
     /// Appends the beginning of the buffer. What was half written is cut off again.
     fn write(&mut self, bytes: usize) -> io::Result<()> {
-        let Some(file) = &mut self.open else { return Ok(()) };
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let (file, _) = open.check()?;
         let written =
             file.write_all(&self.buffer[..bytes]).and_then(|()| match self.options.sync {
                 true => file.sync_data(),
@@ -290,7 +289,7 @@ impl SinkWriter {
             });
         if let Err(error) = written {
             let whole = self.segments.last().map_or(0, |segment| segment.size_bytes);
-            if file.set_len(whole).is_err() {
+            if file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole))).is_err() {
                 // The next one begins in a file of its own, and whoever reads this one leaves out half a line.
                 self.close_segment();
             }
@@ -303,9 +302,8 @@ impl SinkWriter {
         let number = self.last_number + 1;
         let filename = format!("segment-{number:06}.jsonl");
         let path = self.folder.join(&filename);
-        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        self.identity = file.metadata().ok().map(|facts| identity(&facts));
-        self.open = Some(file);
+        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        self.open = Some(OwnFile::new(file, &path)?);
         self.last_number = number;
         let session_id = Some(self.session.session_id.clone());
         let segment =
@@ -325,15 +323,12 @@ impl SinkWriter {
 
     /// Files that are written to after somebody has removed them are lost: then the folder is made anew.
     fn look_for_folder(&mut self) -> io::Result<()> {
-        let is_there = match (&self.open, self.segments.last()) {
-            (Some(_), Some(current)) => {
-                let there = fs::symlink_metadata(self.folder.join(&current.filename));
-                self.identity.is_some() && there.ok().map(|facts| identity(&facts)) == self.identity
-            }
-            _ => self.folder.is_dir(),
+        let is_there = match &self.open {
+            Some(open) => open.has_its_name(),
+            None => self.folder.is_dir(),
         };
         if is_there {
-            return Ok(());
+            return lock::keep(&mut self.lock);
         }
         fs::create_dir_all(&self.folder)?;
         self.lock = lock::take(&self.folder)?
@@ -438,7 +433,7 @@ impl SinkWriter {
 
     /// The same for who wants the totals in any case. Nothing comes after it.
     pub(crate) fn end(&mut self, status: SessionStatus, ended_at_ns: i64) -> Result<()> {
-        let ended = self.try_end(status, ended_at_ns);
+        let ended = file_size::without_signal(|| self.try_end(status, ended_at_ns));
         if let Err(error) = &ended {
             self.totals.last_error = Some(error.to_string());
         }
@@ -490,7 +485,7 @@ impl Drop for SinkWriter {
     }
 }
 
-fn locked(folder: &Path) -> Result<File> {
+fn locked(folder: &Path) -> Result<OwnFile> {
     let taken = lock::take(folder).map_err(|error| cannot_write(folder, &error))?;
     taken.ok_or_else(|| {
         let folder = folder.display();
@@ -502,20 +497,3 @@ fn locked(folder: &Path) -> Result<File> {
 fn cannot_write(folder: &Path, error: &io::Error) -> Error {
     Error::new(ErrorKind::Store, format!("cannot write to the sink {}: {error}", folder.display()))
 }
-
-/// Device and inode, which no other file has as long as this one is open.
-#[cfg(unix)]
-type Identity = (u64, u64);
-
-#[cfg(unix)]
-fn identity(facts: &fs::Metadata) -> Identity {
-    use std::os::unix::fs::MetadataExt;
-    (facts.dev(), facts.ino())
-}
-
-/// An open file cannot be removed here.
-#[cfg(not(unix))]
-type Identity = ();
-
-#[cfg(not(unix))]
-fn identity(_: &fs::Metadata) -> Identity {}

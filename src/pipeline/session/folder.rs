@@ -1,7 +1,7 @@
 //! The folder of one session, and the files in it.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use std::time::Duration;
 use super::log::{About, Entry, FORMAT};
 use super::{Home, NO_HOME};
 use crate::context::Number;
+use crate::file_size;
 use crate::file_system::{self, Treatment};
+use crate::pipeline::lock;
 use crate::pipeline::memory::Memory;
 use crate::pipeline::notice::notice;
 use crate::pipeline::overflow::{self, Overflow};
 use crate::pipeline::owner::Owner;
 use crate::pipeline::site::{Site, SiteRecord};
 use crate::pipeline::task::Task;
-use crate::pipeline::{file_size, lock};
 use crate::record::Id;
 use crate::store::jsonl::{LIMIT, Line, Lines};
-use crate::store::{create_private, open_plain, private_folder};
+use crate::store::{OwnFile, create_private, open_plain, private_folder};
 
 /// The folder of all sessions, inside the folder of a store.
 pub(in crate::pipeline) const FOLDER: &str = ".rings";
@@ -44,16 +45,16 @@ pub(in crate::pipeline) struct Session {
     pub(super) runs: HashSet<Number>,
     /// How many others its log speaks of.
     past_runs: usize,
-    log: File,
+    log: OwnFile,
     /// What the log would not take yet.
     unlogged: Vec<u8>,
-    pub(super) open: Option<File>,
+    pub(super) open: Option<OwnFile>,
     rings: u32,
     pub(super) overflow: Arc<Overflow>,
     /// What a file needs before it can be a ring.
     treatment: Treatment,
     /// Held as long as the process lives.
-    _lock: File,
+    lock: OwnFile,
 }
 
 impl Session {
@@ -74,10 +75,10 @@ impl Session {
             }
         }
         made?;
-        let lock = create_private(&folder.join(LOCK))?;
+        let mut lock = own_file(&folder.join(LOCK))?;
         // Whoever looks for dead processes may have it for a moment, until it sees that there is no log yet.
         let mut tries = 0;
-        while !lock::try_lock(&lock)? {
+        while !lock::try_lock(lock.check()?.0)? {
             if tries == 100 {
                 return Err(io::Error::other("its lock is taken"));
             }
@@ -86,7 +87,7 @@ impl Session {
         }
         let home = HOME.fetch_add(1, Ordering::Relaxed) + 1;
         let overflow = Arc::new(Overflow::create(home, &overflow::path_in(&folder))?);
-        let log = create_private(&folder.join(LOG))?;
+        let log = own_file(&folder.join(LOG))?;
         let mut session = Self {
             home,
             id,
@@ -100,7 +101,7 @@ impl Session {
             rings: 0,
             overflow,
             treatment,
-            _lock: lock,
+            lock,
         };
         session.write(&Entry::Session { format: FORMAT, owner: Owner::this_process() });
         Ok(session)
@@ -137,8 +138,8 @@ impl Session {
             }
         }
         let log = to.into_inner()?;
-        fs::rename(new, old)?;
-        self.log = log;
+        fs::rename(new, &old)?;
+        self.log = OwnFile::new(log, &old)?;
         Ok(())
     }
 
@@ -172,9 +173,9 @@ impl Session {
     pub(super) fn keep_open<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) -> usize {
         let bytes = spilled(tasks);
         if self.open.is_none() {
-            self.open = create_private(&self.folder.join(OPEN)).ok();
+            self.open = own_file(&self.folder.join(OPEN)).ok();
         }
-        if let Some(file) = &mut self.open {
+        if let Some(Ok((file, _))) = self.open.as_mut().map(OwnFile::check) {
             let length = file.stream_position();
             if file.write_all(&bytes).is_err()
                 && let Ok(length) = length
@@ -191,7 +192,7 @@ impl Session {
         let replaced = create_private(&new).and_then(|mut file| {
             file.write_all(bytes)?;
             fs::rename(&new, &old)?;
-            Ok(file)
+            OwnFile::new(file, &old)
         });
         if let Ok(file) = replaced {
             self.open = Some(file);
@@ -213,9 +214,14 @@ impl Session {
             self.unlogged.extend_from_slice(&line);
             self.unlogged.push(b'\n');
         }
+        let Ok((log, is_reopened)) = self.log.check() else { return };
+        if is_reopened && let Ok((lock, true)) = self.lock.check() {
+            // Whoever closed the log closed the lock too, and with that gave it up.
+            _ = lock::try_lock(lock);
+        }
         // What is not in the log cannot be recovered after a crash: where the disk is full, the next entry tries again.
         while !self.unlogged.is_empty() {
-            match self.log.write(&self.unlogged) {
+            match log.write(&self.unlogged) {
                 Ok(0) => break,
                 Ok(written) => _ = self.unlogged.drain(..written),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -223,6 +229,10 @@ impl Session {
             }
         }
     }
+}
+
+fn own_file(path: &Path) -> io::Result<OwnFile> {
+    OwnFile::new(create_private(path)?, path)
 }
 
 pub(super) fn spilled<'t>(tasks: impl Iterator<Item = &'t Task>) -> Vec<u8> {

@@ -28,7 +28,7 @@ use frame::{Form, Next};
 use super::run::Lines;
 use crate::record::Id;
 use crate::settings::{Durability, RecorderSettings};
-use crate::store::{RunInfo, Store, create_private, private_folders};
+use crate::store::{OwnFile, RunInfo, Store, create_private, private_folders};
 
 /// The folder of all spools, inside the folder of a store.
 pub(super) const FOLDER: &str = ".spool";
@@ -74,7 +74,7 @@ pub(super) struct Spool {
     head: Head,
     id: Id,
     /// Held as long as there is anything in it.
-    lock: Option<File>,
+    lock: Option<OwnFile>,
     files: VecDeque<Part>,
     /// How many files there were so far.
     made: u64,
@@ -89,7 +89,7 @@ pub(super) struct Spool {
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
-    file: File,
+    file: OwnFile,
     length: u64,
     /// Up to here everything is stored.
     stored: u64,
@@ -164,6 +164,7 @@ impl Spool {
     }
 
     fn append_frame(&mut self, frame: &[u8], records: u64) -> io::Result<()> {
+        self.keep_lock()?;
         if self.files.back().is_none_or(|part| part.length >= FILE_BYTES) {
             let part = self.new_part()?;
             self.bytes += part.length;
@@ -171,9 +172,9 @@ impl Spool {
         }
         let syncs = self.syncs;
         let Some(part) = self.files.back_mut() else { return Ok(()) };
-        let written = part.file.write_all(frame).and_then(|()| match syncs {
-            true => part.file.sync_data(),
-            false => Ok(()),
+        let written = part.file.check().and_then(|(file, _)| {
+            file.write_all(frame)?;
+            if syncs { file.sync_data() } else { Ok(()) }
         });
         match written {
             Ok(()) => {
@@ -183,8 +184,10 @@ impl Spool {
             // Half a frame would hide those after it.
             Err(_) => {
                 let whole = part.length;
-                let back = part.file.set_len(whole);
-                let back = back.and_then(|()| part.file.seek(SeekFrom::Start(whole)));
+                let back = part.file.check().and_then(|(file, _)| {
+                    file.set_len(whole)?;
+                    file.seek(SeekFrom::Start(whole))
+                });
                 self.remove_stored();
                 back?;
             }
@@ -195,10 +198,10 @@ impl Spool {
     fn new_part(&mut self) -> io::Result<Part> {
         private_folders(&self.folder)?;
         if self.lock.is_none() {
-            let lock = create_private(&left::lock_path(&self.folder, &self.id.to_string()))?;
+            let path = left::lock_path(&self.folder, &self.id.to_string());
+            let lock = self.lock.insert(OwnFile::new(create_private(&path)?, &path)?);
             // Where the file system has no locks, nobody else will take it for one of the past either.
-            _ = lock.try_lock();
-            self.lock = Some(lock);
+            _ = lock.check()?.0.try_lock();
         }
         self.made += 1;
         let path = left::part_path(&self.folder, &self.id.to_string(), self.made);
@@ -211,7 +214,18 @@ impl Spool {
         }
         let length = head.len() as u64;
         let (waiting, is_damaged) = (VecDeque::new(), false);
+        let file = OwnFile::new(file, &path)?;
         Ok(Part { path, file, length, stored: length, waiting, is_damaged })
+    }
+
+    /// Takes the lock again if the program closed its descriptor: others would replay what this process still holds.
+    fn keep_lock(&mut self) -> io::Result<()> {
+        if let Some(lock) = &mut self.lock
+            && let (file, true) = lock.check()?
+        {
+            _ = file.try_lock();
+        }
+        Ok(())
     }
 
     /// The oldest batch that is not stored.

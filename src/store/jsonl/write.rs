@@ -9,7 +9,7 @@ use super::in_use;
 use super::known::Known;
 use super::retain::retain;
 use crate::settings::{Bytes, JsonlSettings};
-use crate::store::{Batch, RunInfo, Store, StoreEntry};
+use crate::store::{Batch, OwnFile, RunInfo, Store, StoreEntry};
 use crate::{Error, ErrorKind, Result};
 
 inventory::submit! {
@@ -59,7 +59,7 @@ impl JsonlStore {
 
 impl Store for JsonlStore {
     fn prepare(&mut self, bytes: u64) -> Result<Option<PathBuf>> {
-        if let Some(file) = self.file.take_if(|file| in_use::is_deleted(&file.file)) {
+        if let Some(file) = self.file.take_if(|file| !file.is_there()) {
             // What is written to it now nobody would ever see. The next try makes a new one.
             self.open = None;
             let text = format!("{} was deleted while it was written to", file.path.display());
@@ -145,7 +145,7 @@ impl Store for JsonlStore {
 #[derive(Debug)]
 struct LineFile {
     path: PathBuf,
-    file: File,
+    file: OwnFile,
     length: u64,
     made: Instant,
     /// Whether its name would survive the machine, too.
@@ -183,10 +183,14 @@ impl LineFile {
     fn open(path: PathBuf) -> Result<Self> {
         // Some file systems share a lock only on what is open for reading too.
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let held = file.and_then(|file| match in_use::hold(&file) {
-            true => Ok(file),
-            // Somebody took it for an old one, for it was not held yet.
-            false => Err(io::ErrorKind::AlreadyExists.into()),
+        let held = file.and_then(|file| {
+            let mut file = OwnFile::new(file, &path)?;
+            if in_use::hold(file.check()?.0) {
+                Ok(file)
+            } else {
+                // Somebody took it for an old one, for it was not held yet.
+                Err(io::ErrorKind::AlreadyExists.into())
+            }
         });
         match held {
             Ok(file) => Ok(Self {
@@ -204,18 +208,33 @@ impl LineFile {
         }
     }
 
+    /// The file, held against deletion. An error where it was deleted.
+    fn file(&mut self) -> io::Result<&mut File> {
+        let (file, is_reopened) = self.file.check()?;
+        if is_reopened && !in_use::hold(file) || in_use::is_deleted(file) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(file)
+    }
+
+    /// Whether what is written to it can be read by others.
+    fn is_there(&mut self) -> bool {
+        self.file().is_ok()
+    }
+
     fn append(&mut self, lines: &[u8]) -> Result<()> {
-        match self.file.write_all(lines) {
+        match self.file().and_then(|file| file.write_all(lines)) {
             Ok(()) => {
                 self.length += lines.len() as u64;
                 Ok(())
             }
             Err(error) => {
                 // A full disk leaves half a line: take it back, so that the next try can write it whole.
-                let taken_back = self
-                    .file
-                    .set_len(self.length)
-                    .and_then(|()| self.file.seek(SeekFrom::Start(self.length)));
+                let length = self.length;
+                let taken_back = self.file().and_then(|file| {
+                    file.set_len(length)?;
+                    file.seek(SeekFrom::Start(length))
+                });
                 self.is_torn = taken_back.is_err();
                 Err(self.problem("write to", error))
             }
@@ -234,7 +253,7 @@ impl LineFile {
 
     /// Sees to it that the lines, and the file's own name, survive the machine.
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()?;
+        self.file()?.sync_data()?;
         #[cfg(unix)]
         if !self.is_name_synced {
             let mut folders = self.path.ancestors().skip(1);

@@ -14,6 +14,7 @@ use std::sync::{
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::descriptors::Descriptors;
 use super::matching;
 use super::problem::{Problem, explain, is_busy, is_unopenable};
 use super::schema;
@@ -34,6 +35,8 @@ struct Table {
     process: u32,
     /// How many stores write to a file, and the connection they share while there is one.
     writers: HashMap<PathBuf, (usize, Option<Open>)>,
+    /// Files whose descriptors the program closed. SQLite would still use their numbers, so that nobody may open them again.
+    lost: Vec<PathBuf>,
     /// The process and the file of each connection that reads.
     readers: Vec<(u32, PathBuf)>,
 }
@@ -42,6 +45,7 @@ struct Open {
     connection: Connection,
     /// Which file it is, so that one that was deleted is noticed.
     file: Option<(u64, u64)>,
+    descriptors: Descriptors,
 }
 
 fn table() -> MutexGuard<'static, Table> {
@@ -55,6 +59,27 @@ fn table() -> MutexGuard<'static, Table> {
     table
 }
 
+impl Table {
+    /// An error if the program closed the descriptors of a file. The connection is not closed: SQLite would close what
+    /// has their numbers now.
+    fn leave_lost(&mut self, path: &Path) -> Result<()> {
+        if let Some((_, open)) = self.writers.get_mut(path)
+            && let Some(lost) = open.take_if(|open| !open.descriptors.are_ours())
+        {
+            std::mem::forget(lost.connection);
+            self.lost.push(path.to_owned());
+        }
+        if !self.lost.iter().any(|lost| lost == path) {
+            return Ok(());
+        }
+        let text = format!(
+            "{} cannot be used by this process any more: the program closed its descriptors",
+            path.display()
+        );
+        Err(Error::new(ErrorKind::Store, text))
+    }
+}
+
 /// Everything of SQLite that is ours, held while the process forks.
 pub(crate) struct Held {
     _reading: RwLockWriteGuard<'static, ()>,
@@ -65,6 +90,8 @@ pub(crate) struct Held {
 pub(crate) fn hold() -> Held {
     let reading = READING.write().unwrap_or_else(PoisonError::into_inner);
     let mut table = table();
+    let paths: Vec<_> = table.writers.keys().cloned().collect();
+    paths.iter().for_each(|path| _ = table.leave_lost(path));
     for (_, open) in table.writers.values_mut() {
         if let Some(open) = open.take() {
             // To bring the file up to date would take too long here.
@@ -105,6 +132,7 @@ impl Writer {
             );
             return Err(Error::new(ErrorKind::Store, text));
         }
+        table.leave_lost(&self.path)?;
         let open = &mut table.writers.entry(self.path.clone()).or_insert((1, None)).1;
         if open.as_ref().is_some_and(|open| open.file != file_at(&self.path)) {
             *open = None;
@@ -124,7 +152,10 @@ impl Writer {
 
     /// Closes the connection for now, unless others use it: the file is then brought up to date, and is all there is.
     pub(super) fn rest(&self) {
-        if let Some((1, open)) = table().writers.get_mut(&self.path) {
+        let mut table = table();
+        if table.leave_lost(&self.path).is_ok()
+            && let Some((1, open)) = table.writers.get_mut(&self.path)
+        {
             *open = None;
         }
     }
@@ -156,13 +187,14 @@ impl Writer {
         let synchronous = if self.syncs { "FULL" } else { "NORMAL" };
         connection.pragma_update(None, "synchronous", synchronous).map_err(problem)?;
         schema::prepare(&mut connection, path)?;
-        Ok(Open { connection, file: file_at(path) })
+        Ok(Open { connection, file: file_at(path), descriptors: Descriptors::of(path) })
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut table = table();
+        _ = table.leave_lost(&self.path);
         if let Some((stores, _)) = table.writers.get_mut(&self.path) {
             *stores -= 1;
             if *stores == 0 {
@@ -196,6 +228,7 @@ pub(super) struct Reader {
 impl Reader {
     /// Opens a file of this version, and writes nothing to it.
     pub(super) fn open(path: &Path) -> Result<Self> {
+        table().leave_lost(path)?;
         let _inside = inside();
         let (connection, is_current) = Self::look(path)?;
         if !is_current {

@@ -23,6 +23,7 @@
 mod ask;
 mod condition;
 mod connections;
+mod descriptors;
 mod matching;
 mod needed;
 mod problem;

@@ -11,27 +11,18 @@ use std::time::{Duration, Instant};
 /// Between two tries.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
-/// The place where turns are taken, of one file system folder.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
-    folder: Option<File>,
-}
-
 /// A turn, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a>(&'a File);
+pub(super) struct Turn(File);
 
-impl Turns {
-    /// Waits for a turn, but no longer than this.
-    pub(super) fn take(&mut self, folder: &Path, until: Instant) -> Option<Turn<'_>> {
+impl Turn {
+    /// Waits for a turn in a folder, but no longer than this.
+    pub(super) fn take(folder: &Path, until: Instant) -> Option<Self> {
         // The database itself must not be opened for this: to close it would give up SQLite's own locks on it.
-        if self.folder.is_none() {
-            self.folder = File::open(folder).ok();
-        }
-        let folder = self.folder.as_ref()?;
+        let folder = File::open(folder).ok()?;
         loop {
             match folder.try_lock() {
-                Ok(()) => return Some(Turn(folder)),
+                Ok(()) => return Some(Self(folder)),
                 Err(std::fs::TryLockError::WouldBlock) if Instant::now() < until => {
                     std::thread::sleep(PAUSE);
                 }
@@ -41,9 +32,9 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
-        // Not by closing it: a forked child may have it open too.
+        // Closing it is not enough: a forked child may have it open too.
         _ = self.0.unlock();
     }
 }
@@ -55,12 +46,11 @@ mod tests {
     #[test]
     fn one_at_a_time_and_nobody_for_ever() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut one, mut other) = (Turns::default(), Turns::default());
         let now = Instant::now();
-        let turn = one.take(folder.path(), now).unwrap();
-        assert!(other.take(folder.path(), now).is_none());
+        let turn = Turn::take(folder.path(), now).unwrap();
+        assert!(Turn::take(folder.path(), now).is_none());
         drop(turn);
-        assert!(other.take(folder.path(), now).is_some());
-        assert!(Turns::default().take(Path::new("/no/such/folder"), now).is_none());
+        assert!(Turn::take(folder.path(), now).is_some());
+        assert!(Turn::take(Path::new("/no/such/folder"), now).is_none());
     }
 }

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::connections::Writer;
 use super::problem::{Problem, explain, is_busy};
 use super::put::{self, Failed};
-use super::turn::{PAUSE, Turns};
+use super::turn::{PAUSE, Turn};
 use crate::record::{Status, WorkflowObject};
 use crate::settings::Durability;
 use crate::store::{Batch, Known, RunInfo, Store, StoreEntry, StoredTasks};
@@ -73,7 +73,6 @@ fn left_in(uri: &str, folder: &Path) -> Result<String> {
 pub struct SqliteStore {
     writer: Writer,
     folder: PathBuf,
-    turns: Turns,
     /// How long to wait for other processes: so much shorter than tasks wait for room in their queue that none is dropped
     /// because of it. Afterwards records wait in memory.
     wait: Duration,
@@ -96,7 +95,7 @@ impl SqliteStore {
         let recorder = &run.settings.recorder;
         let wait = (recorder.max_wait_ms / 2).min(LONGEST_WAIT);
         let syncs = recorder.durability == Durability::System;
-        Ok(Self { writer: Writer::new(path, syncs), folder, turns: Turns::default(), wait })
+        Ok(Self { writer: Writer::new(path, syncs), folder, wait })
     }
 
     /// The file.
@@ -122,7 +121,7 @@ fn patiently<R>(
 impl Store for SqliteStore {
     fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
         let until = Instant::now() + self.wait;
-        let mut turn = self.turns.take(&self.folder, until);
+        let mut turn = Turn::take(&self.folder, until);
         patiently(&self.writer, until, |connection| {
             write(connection, batch, self.writer.path(), || turn = None)
         })

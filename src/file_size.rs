@@ -5,13 +5,13 @@
 #![allow(unsafe_code)]
 
 /// For a thread of the recorder's own: from here on such writes only fail.
-pub(super) fn never_signal_thread() {
+pub(crate) fn never_signal_thread() {
     #[cfg(target_os = "linux")]
     block();
 }
 
 /// Runs work that writes files on the program's own thread.
-pub(super) fn without_signal<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn without_signal<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_os = "linux")]
     let _unblock = Unblock { before: block(), was_pending: is_pending() };
     work()
