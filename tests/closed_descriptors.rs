@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use runlore::store::jsonl;
 use runlore::telemetry_task;
@@ -40,15 +40,7 @@ fn child_process() {
     let open = runlore::task("open").start();
     runlore::flush().unwrap();
 
-    // SAFETY: this test wants to be a program that closes what it does not know.
-    (3..1024).for_each(|number| _ = unsafe { libc::close(number) });
-    let own = (0..FILES).map(|number| {
-        let mut file = File::create(Path::new(&folder).join(number.to_string())).unwrap();
-        file.write_all(CONTENT.as_bytes()).unwrap();
-        file
-    });
-    let own: Vec<File> = own.collect();
-
+    let own = take_all_descriptors(Path::new(&folder));
     for n in BEFORE..BEFORE + AFTER {
         work(n);
         if n % 500 == 0 {
@@ -64,7 +56,23 @@ fn child_process() {
     open.finish();
     // Not all may be stored; how much is not is told.
     _ = run.finish();
-    for file in &own {
+    are_still_open(&own);
+}
+
+/// Closes every descriptor, and opens files that get their numbers.
+fn take_all_descriptors(folder: &Path) -> Vec<File> {
+    // SAFETY: this test wants to be a program that closes what it does not know.
+    (3..1024).for_each(|number| _ = unsafe { libc::close(number) });
+    let own = (0..FILES).map(|number| {
+        let mut file = File::create(folder.join(number.to_string())).unwrap();
+        file.write_all(CONTENT.as_bytes()).unwrap();
+        file
+    });
+    own.collect()
+}
+
+fn are_still_open(own: &[File]) {
+    for file in own {
         // SAFETY: the call only asks.
         assert!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) } >= 0, "it was closed");
     }
@@ -72,9 +80,14 @@ fn child_process() {
 
 /// Runs the program, and checks that its own files are as it left them.
 fn run(store: &str, ending: &str) -> Output {
-    let folder = TempDir::new().unwrap();
     let mut command = child(CHILD);
-    command.env("FOLDER", folder.path()).env("STORE", store).env("ENDING", ending);
+    command.env("STORE", store).env("ENDING", ending);
+    checked(command)
+}
+
+fn checked(mut command: Command) -> Output {
+    let folder = TempDir::new().unwrap();
+    command.env("FOLDER", folder.path());
     let output = finished_in_time(command);
     for number in 0..FILES {
         let path = folder.path().join(number.to_string());
@@ -127,4 +140,45 @@ fn records_for_sqlite_wait_in_the_spool() {
         .copy_to(copy.path().to_str().unwrap(), |_| ())
         .unwrap();
     assert_eq!(arguments(copy.path()), (0..BEFORE + AFTER).collect::<Vec<_>>());
+}
+
+#[cfg(feature = "events")]
+const EVENTS: &str = "closed_descriptors::events_and_metrics_go_on_into_their_own_files";
+
+#[cfg(feature = "events")]
+#[test]
+fn events_and_metrics_go_on_into_their_own_files() {
+    use runlore::emit::Telemetry;
+    use runlore::events::{
+        self, SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent,
+    };
+
+    if is_child(EVENTS) {
+        let folder = std::env::var("STORE").unwrap();
+        let (sink, metrics) = (Path::new(&folder).join("sink"), Path::new(&folder).join("m.jsonl"));
+        let event =
+            |at| TelemetryEvent { session_id: "s".into(), timestamp_ns: at, ..Default::default() };
+        let session = SessionSummary::of(&event(1));
+        let mut sink = SinkWriter::open(sink, SinkOptions::default(), session).unwrap();
+        sink.append(&event(1)).unwrap();
+        sink.flush().unwrap();
+        let telemetry = Telemetry::new().backend("jsonl").path(metrics);
+        telemetry.emit().metric("loss", 1).send().unwrap();
+
+        let own = take_all_descriptors(Path::new(&std::env::var("FOLDER").unwrap()));
+        sink.append(&event(2)).unwrap();
+        sink.flush().unwrap();
+        sink.close(SessionStatus::Completed, 3).unwrap();
+        telemetry.emit().metric("loss", 2).send().unwrap();
+        drop(telemetry);
+        return are_still_open(&own);
+    }
+    let folder = TempDir::new().unwrap();
+    let mut command = child(EVENTS);
+    command.env("STORE", folder.path());
+    expect_success(&checked(command));
+    let loaded = events::load(folder.path().join("sink")).unwrap();
+    assert_eq!(loaded.sessions[0].events.len(), 2);
+    let metrics = fs::read_to_string(folder.path().join("m.jsonl")).unwrap();
+    assert_eq!(metrics.lines().count(), 2, "{metrics}");
 }
