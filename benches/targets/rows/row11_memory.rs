@@ -10,7 +10,11 @@ const AT_1_M: &str = "after 1,000,000";
 pub(crate) static ROW: Row = Row {
     number: 11,
     rounds: 3,
-    contenders: &[Contender { name: "ours", run: ours }, Contender { name: "plain", run: plain }],
+    contenders: &[
+        Contender { name: "ours", run: ours },
+        Contender { name: "spilling", run: spilling },
+        Contender { name: "plain", run: plain },
+    ],
     lines: &[
         Line {
             what: "peak memory of 1,000,000 tasks, above a twin without",
@@ -27,6 +31,20 @@ pub(crate) static ROW: Row = Row {
             // The allocator's own ups and downs; a byte a task would show as 0.86.
             bound: Bound::Below(0.5),
         },
+        Line {
+            what: "peak memory while threads spill, above a twin without",
+            ours: Value::of("spilling", AT_1_M).minus("plain", AT_1_M),
+            theirs: None,
+            unit: Unit::Mebibytes,
+            bound: Bound::Below(64.0),
+        },
+        Line {
+            what: "its growth between 100,000 and 1,000,000 tasks",
+            ours: Value::of("spilling", AT_1_M).minus("spilling", AT_100_K),
+            theirs: None,
+            unit: Unit::Mebibytes,
+            bound: Bound::Below(0.5),
+        },
     ],
 };
 
@@ -34,6 +52,16 @@ fn ours(report: &mut Report) {
     let run = ours::to_jsonl();
     tasks(report, ours::leaf);
     ours::finish(run, 1_000_000);
+}
+
+/// With a queue so small that the writer cannot keep up.
+fn spilling(report: &mut Report) {
+    std::fs::write("settings.yaml", "recorder:\n  ring_bytes: 16KiB\n").expect("settings");
+    let run = ours::to_jsonl();
+    tasks(report, ours::leaf);
+    let totals = run.finish().expect("everything is stored");
+    assert_eq!((totals.tasks, totals.dropped), (1_000_000, 0), "tasks stored and dropped");
+    assert!(totals.overflowed > 0, "nothing was spilled");
 }
 
 fn plain(report: &mut Report) {
