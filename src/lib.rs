@@ -86,6 +86,7 @@
 pub mod alloc;
 pub mod analyze;
 mod clock;
+mod contain;
 mod context;
 #[cfg(feature = "events")]
 pub mod emit;

@@ -13,6 +13,7 @@ mod bundles;
 mod closed_descriptors;
 #[cfg(feature = "events")]
 mod cloudmesh_reads_us;
+mod contained_panics;
 mod container;
 mod dead_process;
 mod drop_order;

@@ -1,7 +1,6 @@
 //! Where emissions begin.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +10,7 @@ use super::backend::{self, Backend};
 use super::emission::Emission;
 use super::record::Emitted;
 use super::track::Track;
+use crate::contain::contain;
 use crate::once::Guarded;
 use crate::pipeline::notice;
 use crate::record::scrub;
@@ -192,6 +192,5 @@ impl Telemetry {
 }
 
 fn caught(write: impl FnOnce() -> Result<()>) -> Result<()> {
-    catch_unwind(AssertUnwindSafe(write))
-        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Store, "a backend panicked")))
+    contain(write).unwrap_or_else(|| Err(Error::new(ErrorKind::Store, "a backend panicked")))
 }

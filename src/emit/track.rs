@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::emission::Metric;
 use super::telemetry::Telemetry;
+use crate::contain::contain;
 
 /// Work to be tracked; made by [`Telemetry::track`]. It has a record `started`, and one `completed` or `failed` with
 /// `duration_sec`.
@@ -58,7 +59,9 @@ impl Track {
         let result = catch_unwind(AssertUnwindSafe(work));
         let seconds = began.elapsed().as_secs_f64();
         let failed = match &result {
-            Ok(value) => error(value),
+            // An error's own `Display` may panic.
+            Ok(value) => contain(|| error(value))
+                .unwrap_or_else(|| Some("an error whose own Display panicked".to_owned())),
             Err(panic) => Some(panic_message(&**panic)),
         };
         let end = match failed {

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::inspect::push_outstanding;
+use crate::contain::contain;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::{Site, shed};
 use crate::record::{Absent, Encoder, Hashing, Limits, Secrecy};
@@ -106,7 +106,7 @@ pub(crate) fn push_value(
             return Marks { cut: true, ..Marks::default() };
         }
         let mut encoder = Encoder::new(items, Limits::current(), secrecy).hashing(hashing);
-        if catch_unwind(AssertUnwindSafe(|| encode(&mut encoder))).is_ok() {
+        if contain(|| encode(&mut encoder)).is_some() {
             is_outstanding = encoder.is_outstanding();
             return Marks {
                 cut: encoder.was_cut(),
@@ -213,7 +213,7 @@ impl<'b> Outputs<'b> {
     pub(crate) fn fail(&mut self, describe: impl FnOnce(&mut Vec<u8>)) {
         self.failed = true;
         let start = self.items.len();
-        if catch_unwind(AssertUnwindSafe(|| describe(self.items))).is_err() {
+        if contain(|| describe(self.items)).is_none() {
             self.items.truncate(start);
             push_text(
                 self.items,
@@ -225,7 +225,7 @@ impl<'b> Outputs<'b> {
 
     /// Lets the macro's code look at what was returned; a panic there costs the outputs, not the program.
     pub(crate) fn contained(&mut self, outcome: impl FnOnce(&mut Self)) -> Ending {
-        if catch_unwind(AssertUnwindSafe(|| outcome(self))).is_err() {
+        if contain(|| outcome(self)).is_none() {
             push_item(self.items, ItemKind::Unavailable, Key::Name("generated"), |items| {
                 items.extend_from_slice(b"an expression of the attribute panicked");
                 Marks::default()

@@ -1,8 +1,8 @@
 //! Tensors in records, and the devices that compute them.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::contain::contain;
 use crate::pipeline::event::{ItemKind, Key, Marks, push_item};
 use crate::pipeline::settings;
 use crate::record::{Encoder, Inspect, TensorFacts};
@@ -31,7 +31,7 @@ pub(crate) fn asynchronous_so_far() -> u64 {
 
 /// Whether the device may still be computing it.
 pub(crate) fn is_asynchronous(tensor: &(impl Inspect + ?Sized)) -> bool {
-    let is_asynchronous = contained(|| tensor.is_asynchronous()).unwrap_or(false);
+    let is_asynchronous = contain(|| tensor.is_asynchronous()).unwrap_or(false);
     if is_asynchronous {
         ASYNCHRONOUS.set(ASYNCHRONOUS.get() + 1);
     }
@@ -40,18 +40,13 @@ pub(crate) fn is_asynchronous(tensor: &(impl Inspect + ?Sized)) -> bool {
 
 /// What is recorded of a tensor; none where its own code panics.
 pub(crate) fn inspect(tensor: &(impl Inspect + ?Sized)) -> Option<TensorFacts> {
-    contained(|| {
+    contain(|| {
         let mut facts = tensor.facts();
         if settings().instrumentation.ml.tensor_statistics {
             facts.statistics = tensor.statistics();
         }
         facts
     })
-}
-
-/// A tensor's own code may panic, which is no part of the program.
-fn contained<R>(work: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
 /// Writes what is recorded of the tensors that `look` shows: of one its facts, of several a list; says whether there was any.
@@ -84,7 +79,7 @@ impl Wait {
     /// A tensor goes in, and may be gone when it is waited for.
     pub fn input(&mut self, tensor: &dyn Inspect) {
         if self.later.is_none() {
-            self.later = contained(|| tensor.wait_later()).flatten();
+            self.later = contain(|| tensor.wait_later()).flatten();
         }
     }
 
@@ -93,10 +88,10 @@ impl Wait {
         let mut is_any = false;
         look(&mut |tensor| {
             is_any = true;
-            _ = contained(|| tensor.wait());
+            _ = contain(|| tensor.wait());
         });
         if let Some(later) = self.later.filter(|_| !is_any) {
-            _ = contained(later);
+            _ = contain(later);
         }
     }
 }

@@ -16,6 +16,7 @@ use super::meter::Meter;
 use super::panics::Since;
 use super::{Begun, context_of_new_task, error};
 use crate::clock;
+use crate::contain::contain;
 use crate::context::handed::{self, Sums};
 use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
@@ -117,7 +118,7 @@ pub(crate) fn push_failure<E: Failure<K>, K>(items: &mut Vec<u8>, error: &E) {
 /// An error's own `Display` may panic.
 fn push_contained(items: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
     let start = items.len();
-    if catch_unwind(AssertUnwindSafe(|| push(items))).is_err() {
+    if contain(|| push(items)).is_none() {
         items.truncate(start);
         push_text(items, ItemKind::ErrorMessage, "an error whose own Display panicked");
     }

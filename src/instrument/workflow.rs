@@ -10,6 +10,7 @@ use super::error::panic_message;
 use super::failure::Failure;
 use super::panics::{self, Since};
 use super::{machine, meter, push_failure};
+use crate::contain::contain;
 use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
 use crate::identity::Identity;
 use crate::once::Once;
@@ -312,7 +313,7 @@ impl WorkflowBuilder {
 fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?Sized)) {
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, Limits::current(), Secrecy::Named(name));
-    let copied = catch_unwind(AssertUnwindSafe(|| encoder.serialize(value))).is_ok();
+    let copied = contain(|| encoder.serialize(value)).is_some();
     let value = if copied { ValueView::new(&bytes).to_json() } else { Value::Null };
     map.insert(name.to_owned(), value);
 }

@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 
 use serde::Serialize;
 
 use super::mode;
 use super::profile::Attributes;
+use crate::contain::contain;
 use crate::context;
 use crate::instrument::{
     Failure, Measuring, OpenTask, Outputs, Scratch, Wait, context_of_new_task, inspect,
@@ -302,10 +303,8 @@ fn wanted<'n>(
 /// A layer's attributes; those of one that panics are left out.
 fn push_attributes(items: &mut Vec<u8>, look: impl FnOnce(&mut dyn FnMut(&dyn Attributes))) {
     let mut attributes = Vec::new();
-    let told = catch_unwind(AssertUnwindSafe(|| {
-        look(&mut |module| attributes.extend(module.attributes()));
-    }));
-    for (name, value) in attributes.into_iter().filter(|_| told.is_ok()) {
+    let told = contain(|| look(&mut |module| attributes.extend(module.attributes())));
+    for (name, value) in attributes.into_iter().filter(|_| told.is_some()) {
         push_named(items, ItemKind::Used, name, |to| to.serialize(&value));
     }
 }

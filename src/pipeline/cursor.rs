@@ -1,7 +1,6 @@
 //! How far the writer has come in one ring.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use super::notice::notice;
 use super::overflow::Overflow;
 use super::ring::Ring;
 use super::thread::Thread;
+use crate::contain::contain;
 use crate::record::Id;
 
 /// Bytes of a ring that are read in one go.
@@ -93,15 +93,15 @@ impl Cursor {
         let enough = before.saturating_add(PART).min(*until);
         while self.read < enough {
             let mut last = self.read;
-            let reading = AssertUnwindSafe(|| {
+            let reading = || {
                 ring.read(self.read, *until, enough - self.read, |at, kind, bytes| {
                     last = at;
                     beginnings.extend(events.take(kind, bytes, thread).map(|id| (at, id)));
                 })
-            });
-            self.read = match catch_unwind(reading) {
-                Ok(read) => read,
-                Err(_) => ring.read(last, *until, 1, |_, kind, bytes| events.give_up(kind, bytes)),
+            };
+            self.read = match contain(reading) {
+                Some(read) => read,
+                None => ring.read(last, *until, 1, |_, kind, bytes| events.give_up(kind, bytes)),
             };
         }
         self.read != before
@@ -148,10 +148,9 @@ impl OverflowCursor {
                 *thread = Rc::new(Thread::new(frame.thread_id, frame.thread_name));
             }
             let [event, _] = frame.event;
-            let taking = AssertUnwindSafe(|| events.take_overflowed(frame.kind, event, thread));
-            match catch_unwind(taking) {
-                Ok(needed) => beginnings.extend(needed.map(|id| (at, id))),
-                Err(_) => events.give_up(frame.kind, event),
+            match contain(|| events.take_overflowed(frame.kind, event, thread)) {
+                Some(needed) => beginnings.extend(needed.map(|id| (at, id))),
+                None => events.give_up(frame.kind, event),
             }
         });
         self.read = read.unwrap_or_else(|error| {

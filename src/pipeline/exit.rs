@@ -9,6 +9,7 @@ use super::ending::Ending;
 use super::fork;
 use super::{recorder, signals};
 #[cfg(unix)]
+use crate::contain::contain;
 use crate::once::Once;
 
 /// How long a normal end of the process may be held up.
@@ -66,7 +67,7 @@ mod at_exit {
 #[cfg(unix)]
 fn end_by_exit(reason: i32) {
     // A panic must not cross into C.
-    _ = std::panic::catch_unwind(|| end(reason, AT_EXIT));
+    _ = contain(|| end(reason, AT_EXIT));
 }
 
 /// Stores everything while there is time. Of several reasons the first counts.

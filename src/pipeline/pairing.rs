@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
@@ -19,6 +18,7 @@ use super::stats::{self, Totals};
 use super::task::Task;
 use super::thread::Thread;
 use crate::Result;
+use crate::contain::contain;
 use crate::context::Number;
 use crate::record::{Id, WorkflowObject};
 
@@ -278,7 +278,7 @@ impl Pairing {
 
     /// Tries an END that was held back; one that panics is done with.
     fn try_to_end(&mut self, early: &EarlyEnd, work: impl FnOnce(&mut Self) -> bool) -> bool {
-        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
+        contain(|| work(self)).unwrap_or_else(|| {
             self.give_up(Kind::End, &early.bytes);
             true
         })

@@ -1,7 +1,6 @@
 //! The writer's side of one workflow: its batch, and a lane to each of its stores.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -22,6 +21,7 @@ use super::task::Task;
 use super::view::{Common, Layout, TaskView};
 use crate::Result;
 use crate::clock;
+use crate::contain::contain;
 use crate::context::Number;
 use crate::identity::Identity;
 use crate::record::{Id, Status, WorkflowObject};
@@ -145,8 +145,8 @@ impl Lines {
     #[inline]
     fn push<'t>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<Layout<'t>>) {
         let start = self.bytes.len();
-        let problem = match catch_unwind(AssertUnwindSafe(|| write(&mut self.bytes))) {
-            Ok(Ok(layout)) => {
+        let problem = match contain(|| write(&mut self.bytes)) {
+            Some(Ok(layout)) => {
                 self.bytes.push(b'\n');
                 self.ends.push(self.bytes.len());
                 self.inner.push(layout.inner);
@@ -155,8 +155,8 @@ impl Lines {
                 }
                 return;
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "writing it panicked".to_owned(),
+            Some(Err(error)) => error.to_string(),
+            None => "writing it panicked".to_owned(),
         };
         self.bytes.truncate(start);
         stats::add(&stats::DROPPED, 1);

@@ -1,6 +1,5 @@
 //! A store as a run calls it: on the writer's own thread, or on a thread of its own where that would hold the writer up.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
@@ -10,6 +9,7 @@ use super::config::settings;
 use super::notice::notice;
 use super::run::Lines;
 use super::{overhead, recorder, rings, session, stats};
+use crate::contain::contain;
 use crate::context::Number;
 use crate::file_size;
 use crate::settings::Durability;
@@ -233,6 +233,5 @@ fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<Vec<Refuse
 
 /// A store that panics has failed; its thread goes on.
 fn guarded(call: impl FnOnce() -> Result<()>) -> Result<()> {
-    catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Store, "the store panicked")))
+    contain(call).unwrap_or_else(|| Err(Error::new(ErrorKind::Store, "the store panicked")))
 }

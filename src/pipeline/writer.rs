@@ -2,7 +2,6 @@
 //! events; how others reach the thread is in `recorder`.
 
 use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -17,6 +16,7 @@ use super::session::Home;
 use super::task::Task;
 use super::{exit, push, rings, session, signal};
 use crate::clock;
+use crate::contain::contain;
 use crate::context::Number;
 use crate::record::Id;
 use crate::telemetry;
@@ -74,7 +74,7 @@ impl Writer {
         loop {
             recorder::note_waking();
             // Nothing of ours panics; should it, the process must not end for it.
-            _ = catch_unwind(AssertUnwindSafe(|| self.turn()));
+            _ = contain(|| self.turn());
             if signal::END_ALL.was_answered() {
                 // The process is ending: a write that the end cuts in two would tear a line.
                 loop {

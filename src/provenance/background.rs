@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::contain::contain;
 use crate::{Error, ErrorKind, Result};
 
 /// How many answers wait to be taken: the thread pauses then, so that a slow reader does not fill the memory.
@@ -43,7 +44,7 @@ pub(super) fn stream<T: Send + 'static>(
     let sender = Sender(Arc::clone(&shared));
     std::thread::Builder::new()
         .name("runlore-query".to_owned())
-        .spawn(move || work(&sender))
+        .spawn(move || _ = contain(|| work(&sender)))
         .map_err(|error| {
             Error::new(ErrorKind::Store, "cannot start a thread to ask").with_source(error)
         })?;

@@ -6,9 +6,10 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::contain::contain;
 
 /// More nodes than any settings need: a few lines of aliases can stand for billions.
 const MAX_NODES: u32 = 20_000;
@@ -131,8 +132,8 @@ fn walk(text: &str, stop_at: Option<u32>) -> Result<Node, serde_yaml::Error> {
         let count = Cell::new(0);
         Walker { count: &count, stop_at }.deserialize(serde_yaml::Deserializer::from_str(text))
     };
-    catch_unwind(AssertUnwindSafe(walk))
-        .unwrap_or_else(|_| Err(de::Error::custom("the YAML reader cannot make sense of it")))
+    contain(walk)
+        .unwrap_or_else(|| Err(de::Error::custom("the YAML reader cannot make sense of it")))
 }
 
 fn explain(error: &serde_yaml::Error, text: &str) -> NotYaml {

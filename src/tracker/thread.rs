@@ -1,6 +1,5 @@
 //! The thread that samples: it reads, writes and calls back, so that nobody else waits for that.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +17,7 @@ use super::shared::{Shared, Wish};
 use crate::Result;
 use crate::alloc::{self, Failed};
 use crate::clock;
+use crate::contain::contain;
 use crate::context::Watch;
 use crate::events::SessionStatus;
 use crate::pipeline::notice;
@@ -136,8 +136,8 @@ impl Sampler {
                 core.sample(device, read);
             };
             // Without the lock: it may take long. What was read stays where it is, for a copy costs more than most of what follows.
-            let caught = catch_unwind(AssertUnwindSafe(|| take_in(&collector.collect())));
-            if caught.is_err() {
+            let caught = contain(|| take_in(&collector.collect()));
+            if caught.is_none() {
                 take_in(&Err("the collector panicked".to_owned()));
             }
         }
@@ -156,7 +156,7 @@ impl Sampler {
         for alert in alerts {
             for tell in &self.on_alert {
                 // A callback that panics is the program's own affair, and costs nothing but itself.
-                _ = catch_unwind(AssertUnwindSafe(|| tell(alert)));
+                _ = contain(|| tell(alert));
             }
             if alert.level == Level::Critical {
                 self.clean_up(alert);
@@ -176,7 +176,7 @@ impl Sampler {
     fn clean_up(&mut self, alert: &Alert) {
         let Some(cleanup) = self.cleanup.as_mut().filter(|_| is_due(self.cleaned)) else { return };
         self.cleaned = Some(Instant::now());
-        let went_well = catch_unwind(AssertUnwindSafe(cleanup)).is_ok();
+        let went_well = contain(cleanup).is_some();
         let mut metadata = Map::new();
         metadata.insert("alert".to_owned(), alert.kind.as_str().into());
         metadata.insert("succeeded".to_owned(), went_well.into());

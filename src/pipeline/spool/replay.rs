@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::folder_of;
 use super::label::{is_same, label};
 use super::left::{Found, Left};
+use crate::contain::contain;
 use crate::file_size;
 use crate::once::Lock;
 use crate::pipeline::config::settings;
@@ -216,9 +217,16 @@ fn replay_in_background(folder: PathBuf, mut uris: Vec<String>) {
         let mut backoff = Backoff::default();
         loop {
             // All of them in each round: one that is away keeps no other back.
-            uris.retain(|uri| match replay(&folder, uri, |_| ()) {
-                Ok(_) => false,
-                Err(error) => {
+            uris.retain(|uri| match contain(|| replay(&folder, uri, |_| ())) {
+                Some(Ok(_)) => false,
+                None => {
+                    notice(&format!(
+                        "the store panicked; what waits in {} stays",
+                        folder.display()
+                    ));
+                    false
+                }
+                Some(Err(error)) => {
                     let folder = folder.display();
                     notice(&format!("{error}; what earlier runs left in {folder} is tried again"));
                     true

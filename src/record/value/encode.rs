@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 
 use super::tag::{self, Absent};
 use super::{Limits, describes};
+use crate::contain::contain;
 use crate::record::hash::{self, BLOCK, Budget, Hash, NoHash};
 use crate::record::redact;
 
@@ -419,7 +419,7 @@ impl<'b> Encoder<'b> {
         hash: impl FnOnce(Budget) -> Result<Option<Hash>, NoHash>,
     ) {
         let budget = self.budget();
-        match catch_unwind(AssertUnwindSafe(|| hash(budget))).unwrap_or(Err(NoHash::Failed)) {
+        match contain(|| hash(budget)).unwrap_or(Err(NoHash::Failed)) {
             Ok(Some(hash)) => {
                 let mut mark = vec![tag::WHOLE];
                 hash.put(|bytes| mark.extend_from_slice(bytes));

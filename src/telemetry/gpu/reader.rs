@@ -7,7 +7,6 @@
 //! The thread belongs to the process that started it. A forked child does not have it, and starts one of its own when it
 //! first asks; what the parent left locked is not touched.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use super::ending::{self, Inside};
 use super::info::GpuInfo;
 use super::open::{Asked, Opened};
 use super::reading::{Reading, Wanted};
+use crate::contain::contain;
 use crate::settings::GpuVendor;
 use crate::telemetry::per_process::PerProcess;
 
@@ -271,11 +271,11 @@ fn start(desk: &Arc<Desk>, state: &mut State, asked: Arc<Asked>) {
 /// Reads whenever somebody asks, until nobody can any more.
 fn read_on(desk: &Desk, asked: &Asked) {
     // A panic in a vendor's crate must not leave others waiting for a thread that is gone.
-    let result = catch_unwind(AssertUnwindSafe(|| serve(desk, asked)));
+    let result = contain(|| serve(desk, asked));
     let reason = match result {
-        Ok(Ok(())) => "nobody reads them any more".to_owned(),
-        Ok(Err(reason)) => reason,
-        Err(_) => "reading them panicked, and was given up".to_owned(),
+        Some(Ok(())) => "nobody reads them any more".to_owned(),
+        Some(Err(reason)) => reason,
+        None => "reading them panicked, and was given up".to_owned(),
     };
     desk.lock().failure = Some(reason);
     desk.done.notify_all();
