@@ -128,7 +128,7 @@ pub use pipeline::{
     recover_killed, replay, replay_from, spooled, stats,
 };
 pub use provenance::{AsyncProvenance, Provenance};
-pub use record::Id;
+pub use record::{Id, TryLock, try_lock};
 pub use runlore_macros::{telemetry_forward, telemetry_task};
 
 #[doc(hidden)]

@@ -34,6 +34,7 @@ mod gpu_info;
 mod gpu_stub;
 mod hashes;
 mod hostile_recovery;
+mod hostile_values;
 mod jsonl_reading;
 mod killed;
 mod lifecycle;

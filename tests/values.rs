@@ -92,7 +92,7 @@ fn locks_are_looked_into_without_waiting() {
     let held = lock.lock().unwrap();
     let task = recorded!(&lock, &Mutex<Point>);
     assert_eq!(*used(&task), Value::Null);
-    assert_eq!(task.unavailable.unwrap()["used.x"], "locked by another thread");
+    assert_eq!(task.unavailable.unwrap()["used.x"], "it was locked");
     drop(held);
 
     let shared = Arc::new(RwLock::new(3));

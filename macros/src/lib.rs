@@ -129,6 +129,9 @@ use site::Location;
 ///
 /// # Limits
 ///
+/// * Arguments and results are recorded by their own `Serialize` or `Debug`, on the calling thread. One that takes a lock
+///   waits for it, and for ever if the caller holds it. A `Mutex`, `RwLock` or `RefCell` that is itself the argument is
+///   looked into without waiting; for a field of your own type, use `#[serde(serialize_with = "runlore::try_lock")]`.
 /// * The body runs in a closure or an `async` block: inside a `#[track_caller]` function, `Location::caller()` is the
 ///   attribute's line.
 /// * Arguments are dropped when and in the order they would be without the attribute, with three exceptions, which go last, after the

@@ -4,15 +4,18 @@
 //! implementation that fits while it strips one reference after the other, so the number of references in front
 //! of `Wrap` in an implementation is its rank.
 
-use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::inspect::encode_tensors;
-use crate::record::{Absent, CaptureValue, Encoder, Probe, Tensors, describes, numeric_slice};
+use crate::record::{
+    Absent, CaptureValue, Encoder, Lock, Probe, Tensors, describes, numeric_slice,
+};
 
 /// A reference to a value that is to be recorded.
 #[derive(Debug)]
@@ -146,59 +149,6 @@ fn locked<T: Lock + ?Sized>(
     }
 }
 
-/// Something that may be locked by somebody else: waiting for it could wait for ever.
-pub trait Lock {
-    /// What the lock guards.
-    type Inner: ?Sized;
-    /// Shows what is inside if nobody holds the lock; says whether that was so.
-    fn look(&self, see: &mut dyn FnMut(&Self::Inner)) -> bool;
-}
-
-impl<T: ?Sized> Lock for Mutex<T> {
-    type Inner = T;
-    fn look(&self, see: &mut dyn FnMut(&T)) -> bool {
-        // A poisoned lock still holds a value worth a record.
-        match self.try_lock() {
-            Ok(inner) => see(&inner),
-            Err(std::sync::TryLockError::Poisoned(inner)) => see(&inner.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => return false,
-        }
-        true
-    }
-}
-
-impl<T: ?Sized> Lock for RwLock<T> {
-    type Inner = T;
-    fn look(&self, see: &mut dyn FnMut(&T)) -> bool {
-        match self.try_read() {
-            Ok(inner) => see(&inner),
-            Err(std::sync::TryLockError::Poisoned(inner)) => see(&inner.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => return false,
-        }
-        true
-    }
-}
-
-impl<T: ?Sized> Lock for RefCell<T> {
-    type Inner = T;
-    fn look(&self, see: &mut dyn FnMut(&T)) -> bool {
-        self.try_borrow().map(|inner| see(&inner)).is_ok()
-    }
-}
-
-macro_rules! lock_behind {
-    ($($pointer:ty),*) => {
-        $(impl<T: Lock + ?Sized> Lock for $pointer {
-            type Inner = T::Inner;
-            fn look(&self, see: &mut dyn FnMut(&T::Inner)) -> bool {
-                (**self).look(see)
-            }
-        })*
-    };
-}
-
-lock_behind!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
-
 /// A pointer whose `Serialize` depends on a feature that somebody else may or may not have turned on.
 pub trait Shared {
     /// What is pointed at.
@@ -278,6 +228,41 @@ impl CaptureValue for String {
     #[inline]
     fn capture(&self, to: &mut Encoder<'_>) {
         to.str(self);
+    }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        true
+    }
+}
+
+/// A path has no hash: it names a file, whose bytes change.
+impl CaptureValue for Path {
+    fn capture(&self, to: &mut Encoder<'_>) {
+        to.os_str(self.as_os_str());
+    }
+}
+
+impl CaptureValue for PathBuf {
+    fn capture(&self, to: &mut Encoder<'_>) {
+        self.as_path().capture(to);
+    }
+}
+
+impl CaptureValue for OsStr {
+    fn capture(&self, to: &mut Encoder<'_>) {
+        to.os_str(self);
+    }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        true
+    }
+}
+
+impl CaptureValue for OsString {
+    fn capture(&self, to: &mut Encoder<'_>) {
+        self.as_os_str().capture(to);
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::backtrace;
 use crate::pipeline::event::{ItemKind, push_text};
-use crate::record::redact;
+use crate::record::{BoundedText, redact};
 
 /// The longest message that is kept.
 const MAX_MESSAGE: usize = 4096;
@@ -19,11 +19,11 @@ pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Erro
     if !type_name.is_empty() {
         push_text(items, ItemKind::ErrorType, type_name);
     }
-    push_message(items, &error.to_string());
+    push_message(items, &shown(error));
     let mut source = error.source();
     for _ in 0..MAX_CHAIN {
         let Some(error) = source else { break };
-        push_message(items, &error.to_string());
+        push_message(items, &shown(error));
         source = error.source();
     }
 }
@@ -31,7 +31,12 @@ pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Erro
 /// An error that is known by its text only.
 pub(super) fn push_text_error(items: &mut Vec<u8>, type_name: &str, message: impl fmt::Display) {
     push_text(items, ItemKind::ErrorType, type_name);
-    push_message(items, &message.to_string());
+    push_message(items, &shown(&message));
+}
+
+/// What an error displays, which may be of any length.
+fn shown(error: &(impl fmt::Display + ?Sized)) -> String {
+    BoundedText::of(error, 2 * MAX_MESSAGE).text
 }
 
 /// A panic, by its payload.

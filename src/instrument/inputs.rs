@@ -7,7 +7,7 @@ use super::inspect::push_outstanding;
 use crate::contain::contain;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::{Site, shed};
-use crate::record::{Absent, Encoder, Hashing, Limits, Secrecy};
+use crate::record::{Absent, Budget, Encoder, Hashing, Limits, Secrecy};
 
 /// Past this size of all its values together, an event holds no more of them.
 const MAX_ITEMS: usize = 48 << 10;
@@ -91,6 +91,7 @@ pub(crate) fn push_value(
     key: Key<'_>,
     secrecy: Secrecy<'_>,
     hashing: Hashing,
+    budget: &mut Budget,
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
     if items.len() > MAX_ITEMS && kind == ItemKind::Generated && matches!(key, Key::Name(_)) {
@@ -105,8 +106,12 @@ pub(crate) fn push_value(
             Encoder::new(items, Limits::DEFAULT, Secrecy::NONE).absent(Absent::RecordFull);
             return Marks { cut: true, ..Marks::default() };
         }
-        let mut encoder = Encoder::new(items, Limits::current(), secrecy).hashing(hashing);
-        if contain(|| encode(&mut encoder)).is_some() {
+        let mut encoder = Encoder::new(items, Limits::current(), secrecy).hashing(hashing, *budget);
+        let is_copied = contain(|| encode(&mut encoder)).is_some();
+        if hashing != Hashing::Full {
+            *budget = encoder.left();
+        }
+        if is_copied {
             is_outstanding = encoder.is_outstanding();
             return Marks {
                 cut: encoder.was_cut(),
@@ -128,11 +133,13 @@ pub(crate) fn push_value(
 pub struct Inputs<'b> {
     items: &'b mut Scratch,
     site: &'static Site,
+    /// The time for all of it together.
+    budget: Budget,
 }
 
 impl<'b> Inputs<'b> {
     pub(crate) fn new(items: &'b mut Scratch, site: &'static Site) -> Self {
-        Self { items, site }
+        Self { items, site, budget: Budget::default() }
     }
 
     /// Copies the argument of this number.
@@ -146,6 +153,7 @@ impl<'b> Inputs<'b> {
             Key::Index(index),
             secrecy,
             hashing(self.site),
+            &mut self.budget,
             encode,
         );
     }
@@ -161,6 +169,7 @@ impl<'b> Inputs<'b> {
             Key::Index(index),
             secrecy,
             Hashing::Off,
+            &mut self.budget,
             encode,
         );
     }
@@ -183,11 +192,13 @@ pub struct Outputs<'b> {
     /// None for a task without the macro.
     site: Option<&'static Site>,
     failed: bool,
+    /// The time for all of it together.
+    budget: Budget,
 }
 
 impl<'b> Outputs<'b> {
     pub(crate) fn new(items: &'b mut Scratch, site: Option<&'static Site>) -> Self {
-        Self { items, site, failed: false }
+        Self { items, site, failed: false, budget: Budget::default() }
     }
 
     /// Copies the output of this number.
@@ -198,7 +209,8 @@ impl<'b> Outputs<'b> {
             .site
             .map_or((&[][..], Hashing::InTime), |site| (site.spec.generated, hashing(site)));
         let secrecy = secrecy(names, index);
-        push_value(self.items, ItemKind::Generated, Key::Index(index), secrecy, hashing, encode);
+        let (items, budget) = (&mut *self.items, &mut self.budget);
+        push_value(items, ItemKind::Generated, Key::Index(index), secrecy, hashing, budget, encode);
     }
 
     /// Marks the task as failed where the author's condition holds.

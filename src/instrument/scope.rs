@@ -22,7 +22,7 @@ use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::overhead::CallerStep;
 use crate::pipeline::push_add;
-use crate::record::{Encoder, Hashing, Id, Limits, Secrecy};
+use crate::record::{Budget, Encoder, Hashing, Id, Limits, Secrecy};
 use crate::telemetry::TelemetryChoice;
 use crate::telemetry::usage::ChildUsage;
 
@@ -103,7 +103,8 @@ pub(crate) fn push_named(
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
     let hashing = if kind == ItemKind::Metadata { Hashing::Off } else { Hashing::InTime };
-    push_value(items, kind, Key::Name(name), Secrecy::Named(name), hashing, encode);
+    let (secrecy, budget) = (Secrecy::Named(name), &mut Budget::default());
+    push_value(items, kind, Key::Name(name), secrecy, hashing, budget, encode);
 }
 
 fn push_error(items: &mut Vec<u8>, error: &dyn Error) {

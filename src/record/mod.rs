@@ -46,6 +46,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+pub(crate) use hash::Budget;
 #[cfg(feature = "blake3")]
 pub use hash::blake3_of;
 pub use hash::hash_of;
@@ -54,9 +55,9 @@ pub use joules::JoulesObject;
 pub use lost::Lost;
 pub use redact::{is_secret_name, scrub, scrub_arguments};
 pub(crate) use value::{
-    Absent, Hashing, Notes, Secrecy, Slot, ValueView, describes, numeric_slice,
+    Absent, BoundedText, Hashing, Notes, Secrecy, Slot, ValueView, describes, numeric_slice,
 };
-pub use value::{CaptureValue, Encoder, Limits};
+pub use value::{CaptureValue, Encoder, Limits, Lock, TryLock, try_lock};
 
 pub use parts::{CaptureObject, CodeObject, ErrorObject, ThreadObject};
 pub use shown::Shown;

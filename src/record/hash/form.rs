@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::NoHash;
 use super::whole::{BLOCK, Budget, parts};
 use crate::record::redact;
-use crate::record::value::{Encoder, Limits, Secrecy, ValueView, base64};
+use crate::record::value::{
+    BoundedText, Encoder, LOCKED, Limits, Secrecy, ValueView, base64, is_os_text, os_text,
+};
 
 /// The canonical encoding of a value, and what is needed to make it.
 #[derive(Debug, Default)]
@@ -88,16 +90,17 @@ impl Form {
         value.serialize(Canonical(self))
     }
 
-    /// Takes the form of a value of the program's own, which may be of any size; returns what is left of the budget.
+    /// Takes the form of a value of the program's own, which may be of any size.
     pub(super) fn fill_within<T: Serialize + ?Sized>(
         &mut self,
         value: &T,
         is_secret: bool,
-        budget: Budget,
-    ) -> Result<Budget, NoHash> {
-        self.guard = Some(Guard { budget, left: BLOCK, depth: 0, is_secret });
-        self.fill(value)?;
-        Ok(self.guard.take().map(|guard| guard.budget).unwrap_or_default())
+        budget: &mut Budget,
+    ) -> Done {
+        self.guard = Some(Guard { budget: *budget, left: BLOCK, depth: 0, is_secret });
+        let done = self.fill(value);
+        *budget = self.guard.take().map_or(*budget, |guard| guard.budget);
+        done
     }
 
     #[inline]
@@ -322,6 +325,18 @@ impl<'f> ser::Serializer for Canonical<'f> {
         self.0.text(value)
     }
 
+    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Done {
+        let Some(guard) = &mut self.0.guard else { return self.serialize_str(&value.to_string()) };
+        let mut text = BoundedText::new(0, Some(guard.budget));
+        let failed = write!(text, "{value}").is_err();
+        guard.budget = text.budget.unwrap_or(guard.budget);
+        match text.stopped {
+            Some(why) => Err(why),
+            None if failed => Err(NoHash::Failed),
+            None => self.serialize_str(&text.text),
+        }
+    }
+
     fn serialize_bytes(self, value: &[u8]) -> Done {
         if self.0.is_secret() {
             return Err(NoHash::Secret);
@@ -359,17 +374,30 @@ impl<'f> ser::Serializer for Canonical<'f> {
         Ok(())
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Done {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        value: &T,
+    ) -> Done {
+        if name == LOCKED {
+            return Err(NoHash::Failed);
+        }
         self.serialize_some(value)
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
-        _: &'static str,
+        name: &'static str,
         _: u32,
         variant: &'static str,
         value: &T,
     ) -> Done {
+        if is_os_text(name)
+            && let Some(text) = os_text(value)
+        {
+            // Different ones show the same text where they are not UTF-8.
+            return self.serialize_str(text.to_str().ok_or(NoHash::Failed)?);
+        }
         let mut map = Open::new(self.0, b'o')?;
         map.field(variant, value)?;
         map.close()

@@ -12,15 +12,16 @@ use crate::settings::HashKind;
 /// How many bytes are hashed between two looks at the clock.
 pub(crate) const BLOCK: usize = 64 << 10;
 
-/// How long one value may take. Less than the 5 ms that are promised, because the clock is read only now and then.
+/// How long the values of a task may take together. Less than the 5 ms that are promised, because the clock is read only now and then.
 const LIMIT_NS: u64 = 4_000_000;
 
 /// How much longer it may take on a busy machine, or while pages are read from a disk, when the thread itself worked
 /// less.
 const WAITING: u64 = 10;
 
-/// The time that hashing one value may take. It starts with the first look at the clock.
-#[derive(Debug)]
+/// The time that the values of a task may take: what it gets, or what it gives. It starts with the first look at the
+/// clock, for which a value must be long.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     /// None where the author asked for the hash, however long it takes.
     limit_ns: Option<u64>,
@@ -36,11 +37,15 @@ impl Default for Budget {
 
 impl Budget {
     /// As much time as it takes.
-    pub(crate) const UNLIMITED: Self = Self { limit_ns: None, start: None };
+    pub(crate) const fn unlimited() -> Self {
+        Self { limit_ns: None, start: None }
+    }
 
     /// Nothing, after the first block.
     #[cfg(test)]
-    pub(crate) const NONE: Self = Self { limit_ns: Some(0), start: None };
+    pub(crate) const fn none() -> Self {
+        Self { limit_ns: Some(0), start: None }
+    }
 
     /// Reads the clock, and returns whether the time is used up.
     #[cold]
@@ -125,14 +130,18 @@ impl Hasher {
 }
 
 /// The hash of a slice by its bytes; see [`Hasher::of_slice`]. `Ok(None)` where values are not hashed.
-pub(crate) fn of_slice(kind: u8, bytes: &[u8], mut budget: Budget) -> Result<Option<Hash>, NoHash> {
+pub(crate) fn of_slice(
+    kind: u8,
+    bytes: &[u8],
+    budget: &mut Budget,
+) -> Result<Option<Hash>, NoHash> {
     if bytes.len() <= BLOCK && chosen() == HashKind::Xxh3 {
         // The usual case, for which XXH3 has a faster way.
         let hash = XxHash3_128::oneshot_with_seed(u64::from(kind), bytes);
         return Ok(Some(Hash::Xxh3(hash)));
     }
     let Some(mut hasher) = Hasher::of_slice(kind) else { return Ok(None) };
-    hasher.write_within(bytes, &mut budget)?;
+    hasher.write_within(bytes, budget)?;
     Ok(Some(hasher.finish()))
 }
 
@@ -141,15 +150,15 @@ pub(crate) fn of_slice(kind: u8, bytes: &[u8], mut budget: Budget) -> Result<Opt
 pub(crate) fn of_value<T: Serialize + ?Sized>(
     value: &T,
     is_secret: bool,
-    budget: Budget,
+    budget: &mut Budget,
 ) -> Result<Option<Hash>, NoHash> {
     let Some(mut hasher) = Hasher::new() else { return Ok(None) };
     let mut form = Form::default();
-    let mut budget = form.fill_within(value, is_secret, budget)?;
+    form.fill_within(value, is_secret, budget)?;
     if form.bytes.len() < MIN_HASHED_BYTES {
         return Ok(None);
     }
-    hasher.write_within(&form.bytes, &mut budget)?;
+    hasher.write_within(&form.bytes, budget)?;
     Ok(Some(hasher.finish()))
 }
 
@@ -157,7 +166,7 @@ pub(crate) fn of_value<T: Serialize + ?Sized>(
 pub(crate) fn of_text(
     text: &str,
     has_secret: impl Fn(&str) -> bool,
-    mut budget: Budget,
+    budget: &mut Budget,
 ) -> Result<Option<Hash>, NoHash> {
     let Some(mut hasher) = Hasher::new() else { return Ok(None) };
     for (at, part) in parts(text).enumerate() {
@@ -170,7 +179,7 @@ pub(crate) fn of_text(
     }
     hasher.write(b"s");
     hasher.write(&(text.len() as u64).to_le_bytes());
-    hasher.write_within(text.as_bytes(), &mut budget)?;
+    hasher.write_within(text.as_bytes(), budget)?;
     Ok(Some(hasher.finish()))
 }
 
@@ -219,9 +228,9 @@ mod tests {
         for length in [5000, 3 * BLOCK, 3 * BLOCK + 1] {
             let text = "x".repeat(length);
             let wanted = hash_of(&json!(text));
-            let hash = of_text(&text, never, Budget::default()).unwrap().unwrap();
+            let hash = of_text(&text, never, &mut Budget::default()).unwrap().unwrap();
             assert_eq!(hash.text(), wanted);
-            let hash = of_value(&text, false, Budget::UNLIMITED).unwrap().unwrap();
+            let hash = of_value(&text, false, &mut Budget::unlimited()).unwrap().unwrap();
             assert_eq!(hash.text(), wanted);
         }
     }
@@ -231,7 +240,7 @@ mod tests {
         let bytes: Vec<u8> = (0..3 * BLOCK + 5).map(|n| n as u8).collect();
         for length in [0, 1, 1000, BLOCK, BLOCK + 1, bytes.len()] {
             let bytes = &bytes[..length];
-            let hash = of_slice(b'b', bytes, Budget::UNLIMITED).unwrap();
+            let hash = of_slice(b'b', bytes, &mut Budget::unlimited()).unwrap();
             let wanted = XxHash3_128::oneshot_with_seed(u64::from(b'b'), bytes);
             assert_eq!(hash, Some(Hash::Xxh3(wanted)), "{length}");
         }
@@ -241,12 +250,12 @@ mod tests {
     fn when_the_time_is_used_up_there_is_no_hash() {
         let long = vec![1_u8; 3 * BLOCK];
         let text = "x".repeat(3 * BLOCK);
-        assert_eq!(of_slice(b'b', &long, Budget::NONE), Err(NoHash::Slow));
-        assert_eq!(of_text(&text, never, Budget::NONE), Err(NoHash::Slow));
-        assert_eq!(of_value(&text, false, Budget::NONE), Err(NoHash::Slow));
-        assert_eq!(of_value(&long, false, Budget::NONE), Err(NoHash::Slow));
+        assert_eq!(of_slice(b'b', &long, &mut Budget::none()), Err(NoHash::Slow));
+        assert_eq!(of_text(&text, never, &mut Budget::none()), Err(NoHash::Slow));
+        assert_eq!(of_value(&text, false, &mut Budget::none()), Err(NoHash::Slow));
+        assert_eq!(of_value(&long, false, &mut Budget::none()), Err(NoHash::Slow));
         // A value of the usual size is hashed before anybody looks at the clock.
-        assert!(of_slice(b'b', &long[..BLOCK], Budget::NONE).unwrap().is_some());
-        assert!(of_value(&long[..500], false, Budget::NONE).unwrap().is_some());
+        assert!(of_slice(b'b', &long[..BLOCK], &mut Budget::none()).unwrap().is_some());
+        assert!(of_value(&long[..500], false, &mut Budget::none()).unwrap().is_some());
     }
 }

@@ -1,14 +1,16 @@
 //! The encoder: where a value is copied to, within its limits.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt::{self, Write};
 
 use serde::Serialize;
 
+use super::bounded::BoundedText;
 use super::tag::{self, Absent};
 use super::{Limits, describes};
 use crate::contain::contain;
-use crate::record::hash::{self, BLOCK, Budget, Hash, NoHash};
+use crate::record::hash::{self, Budget, Hash, NoHash};
 use crate::record::redact;
 
 /// A type that says itself what a record should hold of it.
@@ -87,6 +89,8 @@ pub struct Encoder<'b> {
     /// Whether a secret was left out somewhere.
     redacted: bool,
     hashing: Hashing,
+    /// What is left of the time for the value.
+    pub(super) budget: Budget,
     /// Why there is no hash, where that is known.
     no_hash: Option<NoHash>,
     /// Whether a device may still be computing it.
@@ -121,15 +125,22 @@ impl<'b> Encoder<'b> {
             cut: false,
             redacted: false,
             hashing: Hashing::Off,
+            budget: Budget::default(),
             no_hash: None,
             outstanding: false,
         }
     }
 
-    /// Asks for the hash of the whole value where a limit stops the copying.
-    pub(crate) fn hashing(mut self, hashing: Hashing) -> Self {
+    /// Asks for the hash of the whole value where a limit stops the copying. `budget` is what the values before it left.
+    pub(crate) fn hashing(mut self, hashing: Hashing, budget: Budget) -> Self {
+        self.budget = if hashing == Hashing::Full { Budget::unlimited() } else { budget };
         self.hashing = if hash::is_on() { hashing } else { Hashing::Off };
         self
+    }
+
+    /// What is left of the time for this value and those after it.
+    pub(crate) fn left(&self) -> Budget {
+        self.budget
     }
 
     /// Says that the record describes or names the value, so that its hash could join different values.
@@ -145,10 +156,6 @@ impl<'b> Encoder<'b> {
     /// Whether this is the value itself, not one inside it, and its whole is to be hashed here.
     fn hashes_whole(&self) -> bool {
         self.depth == 0 && self.hashing != Hashing::Off && self.no_hash.is_none() && !self.redacted
-    }
-
-    pub(super) fn budget(&self) -> Budget {
-        if self.hashing == Hashing::Full { Budget::UNLIMITED } else { Budget::default() }
     }
 
     /// Whether strings are secrets here.
@@ -321,6 +328,48 @@ impl<'b> Encoder<'b> {
         self.text(&clean[..kept], text.len() as u64, cut);
     }
 
+    /// A text of the system, such as a path. What is not UTF-8 is replaced and noted; such a text has no hash, because
+    /// others may show the same.
+    pub(crate) fn os_str(&mut self, text: &OsStr) {
+        match text.to_str() {
+            Some(text) => self.str(text),
+            None => self.lossy(&text.to_string_lossy()),
+        }
+    }
+
+    /// The same inside a value, which is hashed as a whole.
+    pub(super) fn copy_os_str(&mut self, text: &OsStr) {
+        match text.to_str() {
+            Some(text) => self.copy_str(text),
+            None => self.lossy(&text.to_string_lossy()),
+        }
+    }
+
+    /// A text that is not UTF-8, by what of it is.
+    pub(super) fn lossy(&mut self, text: &str) {
+        self.withhold_hash();
+        if self.is_secret() {
+            return self.redact();
+        }
+        self.tag(tag::LOSSY);
+        self.copy_str(text);
+    }
+
+    /// What a value displays.
+    pub(super) fn display(&mut self, value: &(impl fmt::Display + ?Sized)) {
+        if self.is_secret() {
+            return self.redact();
+        }
+        let text = BoundedText::of(value, self.room() + 1024);
+        if text.stopped.is_none() {
+            return self.copy_str(&text.text);
+        }
+        let clean = redact::hide_url_secrets(&text.text);
+        self.redacted |= matches!(clean, Cow::Owned(_));
+        let kept = floor_char_boundary(&clean, self.room());
+        self.text(&clean[..kept], u64::MAX, true);
+    }
+
     fn text(&mut self, shown: &str, true_length: u64, cut: bool) {
         if cut {
             self.cut = true;
@@ -343,7 +392,7 @@ impl<'b> Encoder<'b> {
             self.tag(tag::BYTES_CUT);
             self.put(&(bytes.len() as u64).to_le_bytes());
             if self.depth == 0 {
-                let hash = hash::of_slice(b'b', bytes, self.budget());
+                let hash = hash::of_slice(b'b', bytes, &mut self.budget);
                 self.put_hash(hash);
             } else {
                 // The value around them is hashed as a whole.
@@ -364,9 +413,10 @@ impl<'b> Encoder<'b> {
         }
         let start = self.buffer.len();
         let window = self.room() + 1024;
-        let budget = self.hashes_whole().then(|| self.budget());
-        let mut text = DebugText::new(window, budget);
+        let budget = self.hashes_whole().then_some(self.budget);
+        let mut text = BoundedText::new(window, budget);
         let failed = write!(text, "{value:?}").is_err();
+        self.budget = text.budget.unwrap_or(self.budget);
         if failed && text.stopped.is_none() {
             return self.absent(Absent::Refused);
         }
@@ -384,7 +434,7 @@ impl<'b> Encoder<'b> {
             let has_secret = |part: &str| redact::scrub(part) != part;
             self.add_hash(start, |budget| match text.stopped {
                 Some(why) => Err(why),
-                None => hash::of_text(&text.text, has_secret, text.budget.unwrap_or(budget)),
+                None => hash::of_text(&text.text, has_secret, budget),
             });
         }
     }
@@ -416,9 +466,9 @@ impl<'b> Encoder<'b> {
     fn add_hash(
         &mut self,
         start: usize,
-        hash: impl FnOnce(Budget) -> Result<Option<Hash>, NoHash>,
+        hash: impl FnOnce(&mut Budget) -> Result<Option<Hash>, NoHash>,
     ) {
-        let budget = self.budget();
+        let budget = &mut self.budget;
         match contain(|| hash(budget)).unwrap_or(Err(NoHash::Failed)) {
             Ok(Some(hash)) => {
                 let mut mark = vec![tag::WHOLE];
@@ -544,80 +594,4 @@ impl Write for Text<'_> {
         self.0.extend_from_slice(text.as_bytes());
         Ok(())
     }
-}
-
-/// The text that a `Debug` writes, up to the window that is copied or, where all of it is hashed, up to the end.
-struct DebugText {
-    text: String,
-    window: usize,
-    /// None where only the window is wanted.
-    budget: Option<Budget>,
-    /// How much may be written before the clock is read again.
-    left: usize,
-    /// Where the stack was when it began.
-    stack: usize,
-    /// Why the rest was refused.
-    stopped: Option<NoHash>,
-    /// Whether it says itself that something is left out.
-    has_gap: bool,
-}
-
-/// What one write costs besides its bytes.
-const WRITE_COST: usize = 16;
-
-/// How much stack a `Debug` may take. That of a cyclic value has no other end.
-const MAX_STACK: usize = 256 << 10;
-
-impl DebugText {
-    fn new(window: usize, budget: Option<Budget>) -> Self {
-        let (text, stack) = (String::new(), stack_position());
-        Self { text, window, budget, left: BLOCK, stack, stopped: None, has_gap: false }
-    }
-
-    /// Why the text may not go on after `length` more bytes, if it may not.
-    fn limit(&mut self, length: usize) -> Option<NoHash> {
-        if stack_position().abs_diff(self.stack) > MAX_STACK {
-            return Some(NoHash::Deep);
-        }
-        let Some(budget) = &mut self.budget else {
-            return (self.text.len() > self.window).then_some(NoHash::Cut);
-        };
-        match self.left.checked_sub(length + WRITE_COST) {
-            Some(left) => self.left = left,
-            None if budget.is_spent() => return Some(NoHash::Slow),
-            None => self.left = BLOCK,
-        }
-        None
-    }
-}
-
-#[inline(never)]
-fn stack_position() -> usize {
-    let here = 0_u8;
-    std::ptr::from_ref(std::hint::black_box(&here)).addr()
-}
-
-impl Write for DebugText {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.has_gap |= shows_gap(text);
-        let mut rest = text;
-        while !rest.is_empty() {
-            let (part, after) = rest.split_at(floor_char_boundary(rest, BLOCK));
-            self.text.push_str(part);
-            self.stopped = self.limit(part.len());
-            if self.stopped.is_some() {
-                return Err(fmt::Error);
-            }
-            rest = after;
-        }
-        Ok(())
-    }
-}
-
-/// Whether a text written by `Debug` leaves something out: as `finish_non_exhaustive` does (`{ kind: 1, .. }`), long
-/// arrays of `ndarray` (`[0.0, 1.0, ..., 9.0]`) and tensors of candle and tch (`Tensor[[2, 3], Float]`). Ranges
-/// (`0..5`) do not.
-fn shows_gap(text: &str) -> bool {
-    let gaps = ["...", " .. }", " ..}", " ..]", " ..)", "{..}", "[..]", "(..)"];
-    text.contains("..") && gaps.iter().any(|gap| text.contains(gap)) || text.contains("Tensor[")
 }

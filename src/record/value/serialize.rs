@@ -9,7 +9,7 @@ use std::fmt;
 use serde::ser::{self, Serialize};
 
 use super::tag::{self, Absent};
-use super::{Encoder, Secrecy, ValueView};
+use super::{Encoder, LOCKED, Secrecy, ValueView, is_os_text, lossy, os_text};
 use crate::record::redact;
 
 /// How many items past the limit are passed over, for the sake of the fields that follow them.
@@ -21,7 +21,7 @@ const MAX_NESTING: u32 = 128;
 /// Copies a value; returns `false` if its own `Serialize` refused.
 pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value: &T) -> bool {
     let start = encoder.buffer.len();
-    match value.serialize(Walk(encoder)) {
+    match copy(value, encoder) {
         Ok(()) => true,
         // The bytes end inside a container, which readers know as a walk that was stopped.
         Err(Stopped::AtLimit) => {
@@ -34,6 +34,24 @@ pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value:
             false
         }
     }
+}
+
+/// Copies a value that may lie in others. A path that is not UTF-8 refuses to be serialized, and is copied lossily.
+#[inline]
+fn copy<T: Serialize + ?Sized>(value: &T, encoder: &mut Encoder<'_>) -> Done {
+    let start = encoder.buffer.len();
+    match value.serialize(Walk(encoder)) {
+        Err(Stopped::Refused) => copy_path(value, encoder, start),
+        done => done,
+    }
+}
+
+#[cold]
+fn copy_path<T: ?Sized>(value: &T, encoder: &mut Encoder<'_>, start: usize) -> Done {
+    let text = lossy::path_text(value).ok_or(Stopped::Refused)?;
+    encoder.buffer.truncate(start);
+    encoder.lossy(&text);
+    Ok(())
 }
 
 /// Why a walk ended before the value did.
@@ -138,17 +156,32 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
         Ok(())
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Done {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        value: &T,
+    ) -> Done {
+        if name == LOCKED {
+            self.0.withhold_hash();
+            self.0.absent(Absent::Locked);
+            return Ok(());
+        }
         self.nested(value)
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
-        _: &'static str,
+        name: &'static str,
         _: u32,
         variant: &'static str,
         value: &T,
     ) -> Done {
+        if is_os_text(name)
+            && let Some(text) = os_text(value)
+        {
+            self.0.copy_os_str(&text);
+            return Ok(());
+        }
         let mut map = Container::open(self.0, tag::MAP, Some(1));
         map.field(variant, value)?;
         map.close()
@@ -231,8 +264,7 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Done {
-        // Most displayed values are short; what is not is cut by `str`.
-        self.0.copy_str(&value.to_string());
+        self.0.display(value);
         Ok(())
     }
 }
@@ -254,7 +286,7 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         encoder.nesting += 1;
-        let done = value.serialize(Walk(&mut *encoder));
+        let done = copy(value, encoder);
         encoder.nesting -= 1;
         done
     }
@@ -324,7 +356,9 @@ impl<'e, 'b> Container<'e, 'b> {
     }
 
     fn pass_over(&mut self) -> Result<bool, Stopped> {
-        if self.seen > u64::from(self.encoder.limits.items) + PASSED_OVER {
+        // Many lists in each other may each pass over as many.
+        let is_slow = self.seen.is_multiple_of(1024) && self.encoder.budget.is_spent();
+        if is_slow || self.seen > u64::from(self.encoder.limits.items) + PASSED_OVER {
             if !self.silent {
                 self.end();
             }
@@ -335,7 +369,7 @@ impl<'e, 'b> Container<'e, 'b> {
 
     #[inline]
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
-        if self.admits()? { value.serialize(Walk(self.encoder)) } else { Ok(()) }
+        if self.admits()? { copy(value, self.encoder) } else { Ok(()) }
     }
 
     /// Encodes items up to the limit. A function of its own for each type of item: inside the walk of the value around it, the
@@ -344,7 +378,7 @@ impl<'e, 'b> Container<'e, 'b> {
     fn fill<I: Iterator<Item: Serialize>>(&mut self, items: I) -> Done {
         for item in items {
             if self.admits()? {
-                item.serialize(Walk(self.encoder))?;
+                copy(&item, self.encoder)?;
             } else if self.length.is_some() {
                 break;
             }
@@ -357,7 +391,7 @@ impl<'e, 'b> Container<'e, 'b> {
             return Ok(());
         }
         let outer = self.encoder.name(name);
-        let done = value.serialize(Walk(self.encoder));
+        let done = copy(value, self.encoder);
         self.encoder.secrecy = outer;
         done
     }
@@ -366,7 +400,7 @@ impl<'e, 'b> Container<'e, 'b> {
     fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
         let start = self.encoder.buffer.len();
         self.encoder.secrecy = Secrecy::NONE;
-        let done = key.serialize(Walk(self.encoder));
+        let done = copy(key, self.encoder);
         self.encoder.secrecy = Secrecy::Known(self.outer_secret);
         done?;
         if self.encoder.buffer[start] != tag::STR {
@@ -445,7 +479,7 @@ impl ser::SerializeMap for Container<'_, '_> {
         if !self.admitted {
             return Ok(());
         }
-        let done = value.serialize(Walk(self.encoder));
+        let done = copy(value, self.encoder);
         self.encoder.secrecy = Secrecy::Known(self.outer_secret);
         done
     }

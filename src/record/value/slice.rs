@@ -59,7 +59,7 @@ pub(crate) fn numeric_slice<T: Number>(items: &[T], to: &mut Encoder<'_>) {
         to.tag(tag::END);
         return;
     }
-    let budget = to.budget();
+    let budget = &mut to.budget;
     let (summary, hash) = if size_of_val(items) <= BLOCK {
         (Some(T::summary(items)), hash::of_slice(T::KIND, T::bytes(items), budget))
     } else {
@@ -98,7 +98,7 @@ fn write<T: Number>(
 #[inline(never)]
 fn by_blocks<T: Number>(
     items: &[T],
-    mut budget: Budget,
+    budget: &mut Budget,
 ) -> (Option<Summary<T>>, Result<Option<Hash>, NoHash>) {
     let mut hasher = Hasher::of_slice(T::KIND);
     let mut all: Option<Summary<T>> = None;
@@ -201,22 +201,22 @@ mod tests {
         items[70_000] = f64::NAN;
         items[50_000] = -5.0;
         items[..9000].fill(f64::NAN);
-        let (summary, hash) = by_blocks(&items, Budget::UNLIMITED);
+        let (summary, hash) = by_blocks(&items, &mut Budget::unlimited());
         let (summary, wanted) = (summary.unwrap(), f64::summary(&items));
         assert_eq!((summary.min, summary.max), (wanted.min, wanted.max));
         assert_eq!(summary.not_numbers, wanted.not_numbers);
         assert!((summary.mean / wanted.mean - 1.0).abs() < 1e-12, "{summary:?} {wanted:?}");
         let bytes = <f64 as Number>::bytes(&items);
-        assert_eq!(hash, hash::of_slice(f64::KIND, bytes, Budget::UNLIMITED));
-        let (summary, _) = by_blocks(&[f32::NAN; 50_000], Budget::UNLIMITED);
+        assert_eq!(hash, hash::of_slice(f64::KIND, bytes, &mut Budget::unlimited()));
+        let (summary, _) = by_blocks(&[f32::NAN; 50_000], &mut Budget::unlimited());
         assert!(summary.is_some_and(|it| it.mean.is_nan() && it.not_numbers == 50_000));
     }
 
     #[test]
     fn a_slice_that_takes_too_long_has_neither_summary_nor_hash() {
         let items = [1_u16; 100_000];
-        assert_eq!(by_blocks(&items, Budget::NONE), (None, Err(NoHash::Slow)));
-        assert!(by_blocks(&items[..100], Budget::NONE).0.is_some());
+        assert_eq!(by_blocks(&items, &mut Budget::none()), (None, Err(NoHash::Slow)));
+        assert!(by_blocks(&items[..100], &mut Budget::none()).0.is_some());
         let mut bytes = Vec::new();
         let mut encoder = Encoder::new(&mut bytes, Limits::DEFAULT, Secrecy::NONE);
         write(&items, None, Err(NoHash::Slow), &mut encoder);

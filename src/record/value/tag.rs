@@ -39,6 +39,8 @@ pub(super) const UNIT: u8 = 20;
 /// `u8` length, bytes: the hash of the whole of the value that follows, which is kept in part only. Stands in front of a
 /// value, never inside one.
 pub(super) const WHOLE: u8 = 21;
+/// In front of a text: it is not UTF-8, and what is not is replaced in it.
+pub(super) const LOSSY: u8 = 22;
 
 /// Why there is no value where one was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +80,7 @@ impl Absent {
             Self::NaN => "not a number",
             Self::Infinity => "infinite",
             Self::NegativeInfinity => "minus infinity",
-            Self::Locked => "locked by another thread",
+            Self::Locked => "it was locked",
             Self::TooDeep => "nested deeper than the limit",
             Self::Panicked => "its own Serialize or Debug panicked",
             Self::Refused => "its own Serialize returned an error",

@@ -250,12 +250,16 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn absent<S: Serializer>(&self, serializer: S, why: Absent) -> Result<S::Ok, S::Error> {
+        self.note(why.reason());
+        serializer.serialize_none()
+    }
+
+    fn note(&self, reason: &'static str) {
         if let Some(notes) = self.notes {
             let mut path = String::new();
             self.path.spell(&mut path);
-            notes.add(path, why.reason().into());
+            notes.add(path, reason.into());
         }
-        serializer.serialize_none()
     }
 
     fn float<S: Serializer>(
@@ -389,6 +393,12 @@ impl Serialize for Walk<'_, '_> {
             tag::ABSENT => {
                 let why = Absent::from_byte(self.read(Cursor::byte));
                 self.absent(serializer, why)
+            }
+            tag::LOSSY => {
+                self.note("not UTF-8: shown lossily");
+                // Bytes of a dead process may say so without end.
+                let path = Path { depth: self.path.depth + 1, ..self.path };
+                Walk { path, ..*self }.serialize(serializer)
             }
             tag::SLICE => self.slice(serializer),
             _ => serializer.serialize_none(),
@@ -524,6 +534,8 @@ impl<'a> Cursor<'a> {
                     open = open.saturating_sub(1);
                 }
                 tag::ABSENT => _ = self.take(1),
+                // The text follows.
+                tag::LOSSY if !self.0.is_empty() => continue,
                 tag::SLICE => {
                     self.take(9);
                     self.hash();
@@ -553,6 +565,7 @@ impl<'a> Cursor<'a> {
                     | tag::REDACTED
                     | tag::TYPE_NAME
                     | tag::ABSENT
+                    | tag::LOSSY
                     | tag::SLICE),
                 ) => return false,
                 Some(&(tag::SEQ | tag::MAP)) => {
