@@ -197,7 +197,8 @@ fn links_out_of_the_folder_and_things_that_are_not_files_are_not_opened() {
     let loaded = load(inside.path()).unwrap();
     assert_eq!(ids(&loaded), ["a"]);
     insta::assert_snapshot!(problems(inside.path(), &loaded).join("\n"), @r#"
-    cannot read dangling.jsonl: No such file or directory (os error 2)
+    cannot read dangling.jsonl, which is left out: No such file or directory (os error 2)
+    folder.jsonl is a folder; it is left out
     out.jsonl is a link out of its folder and is not followed; copy the file there, or read it by its own path
     "#);
 }

@@ -119,6 +119,7 @@ mod tracker;
 mod training_example;
 mod training_loops;
 mod training_modes;
+mod unreadable;
 mod unwritable;
 mod values;
 mod workflows;

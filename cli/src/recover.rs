@@ -28,6 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let mut folders = BTreeSet::new();
     for store in store.each() {
+        store.refuse_special()?;
         let Some(folder) = store.folder() else {
             return Err(Failure::new(format!(
                 "{} is no folder of this machine: recover where the programs ran",

@@ -182,6 +182,11 @@ impl Store {
         }
     }
 
+    /// Refuses a pipe or a device.
+    pub(crate) fn refuse_special(&self) -> Result<(), Failure> {
+        Ok(runlore::store::StoreChoice::from(self.place.as_os_str()).refuse_special()?)
+    }
+
     /// Tells of a file that will never take a record.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.is_database()

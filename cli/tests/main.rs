@@ -6,6 +6,8 @@ mod doctor;
 mod emit;
 mod endings;
 mod events;
+#[cfg(unix)]
+mod hostile;
 mod listing;
 mod lost;
 mod mongodb;

@@ -23,7 +23,7 @@ use crate::file_system;
 use crate::once::Lock;
 use crate::record::Id;
 use crate::store::jsonl::{LIMIT, Line, Lines as FileLines};
-use crate::store::{BeforeReading, is_plain_folder, open_plain};
+use crate::store::{BeforeReading, is_plain_folder, open_plain, refuse_special};
 use crate::{Error, ErrorKind, Result};
 
 inventory::submit! {
@@ -113,6 +113,7 @@ fn recover_with(
 ) -> Result<Recovered> {
     // Record locks hold between processes only.
     static ONE_AT_A_TIME: Lock = Lock::new();
+    refuse_special(folder)?;
     let all = folder.join(FOLDER);
     if !is_plain_folder(&all) {
         return Ok(Recovered::default());

@@ -118,6 +118,7 @@ enum Place {
 
 impl Destination {
     fn new(from: &Provenance, to: StoreChoice) -> Result<Self> {
+        to.refuse_special()?;
         let mut aside = to.database().and_then(Aside::of_file).transpose()?;
         let to = match &aside {
             Some(aside) => StoreChoice::from(format!("sqlite://{}", aside.made.display())),

@@ -39,7 +39,7 @@ pub(crate) use batch::Captures;
 pub(crate) use batch::{Captured, CapturedRecord};
 pub use memory::MemoryStore;
 pub(crate) use own_file::OwnFile;
-pub(crate) use plain::{is_plain_folder, open_plain};
+pub(crate) use plain::{is_plain_folder, open_plain, refuse_special};
 pub(crate) use private::{create_private, private_folder, private_folders};
 #[cfg(feature = "push")]
 pub(crate) use private::{open_private, replace_private};
@@ -360,8 +360,29 @@ impl StoreChoice {
         Some(Path::new(path))
     }
 
+    /// Refuses a pipe, a socket or a device: opening or reading one may never end. Starting a workflow does this too.
+    ///
+    /// ```
+    /// # #[cfg(unix)]
+    /// assert!(runlore::store::StoreChoice::from("/dev/zero").refuse_special().is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where the store is one of these.
+    pub fn refuse_special(&self) -> Result<()> {
+        match (&self.0, self.database()) {
+            (_, Some(path)) => refuse_special(path),
+            (Choice::Uri(uri), None) => {
+                refuse_special(Path::new(uri.strip_prefix("jsonl://").unwrap_or(uri)))
+            }
+            (Choice::Made(_), None) => Ok(()),
+        }
+    }
+
     /// Opens the store for a run.
     pub(crate) fn open(self, run: &RunInfo) -> Result<Box<dyn Store>> {
+        self.refuse_special()?;
         let uri = match self.0 {
             Choice::Made(store) => return Ok(store),
             Choice::Uri(uri) if names_database(&uri) => format!("sqlite://{uri}"),

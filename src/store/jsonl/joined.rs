@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::BufReader;
 use std::path::Path;
@@ -215,7 +214,7 @@ impl Repeats {
     pub(super) fn among(files: &Files) -> Self {
         let mut repeats = Self::default();
         for path in &files.main {
-            let Ok(file) = File::open(path) else { continue };
+            let Ok(file) = files.open_main(path) else { continue };
             let mut lines = Lines::new(BufReader::with_capacity(128 * 1024, file), LIMIT);
             while let Ok(Some((_, line))) = lines.next() {
                 let (Line::Text(bytes) | Line::Unended(bytes)) = line else { continue };

@@ -2,18 +2,18 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::files::{Files, cannot_read};
+use super::files::{Files, left_out};
 use super::head::Head;
 use super::joined::short_key;
 use super::lines::{LIMIT, Line, Lines};
 use crate::query::wanted::Wanted;
 use crate::record::Record;
-use crate::store::before_reading;
+use crate::store::{before_reading, open_plain};
 use crate::{Error, ErrorKind, Result};
 
 /// Streams the records of a file or of a folder of `*.jsonl` files.
@@ -39,7 +39,9 @@ pub(super) fn read_parts(path: &Path, wanted: Option<Wanted>) -> Result<Reader> 
 /// An iterator over the records of files; made by [`read()`].
 #[derive(Debug)]
 pub struct Reader {
-    files: std::vec::IntoIter<PathBuf>,
+    /// The files, of which those in `main` that were not read yet are in `next`.
+    files: Files,
+    next: std::vec::IntoIter<PathBuf>,
     current: Option<Current>,
     problems: VecDeque<Error>,
     open: Open,
@@ -63,24 +65,25 @@ struct Open {
 }
 
 impl Reader {
-    fn new(files: Files, wanted: Option<Wanted>) -> Self {
+    fn new(mut files: Files, wanted: Option<Wanted>) -> Self {
+        let sidecars = std::mem::take(&mut files.open);
         let mut reader = Reader {
-            files: Vec::new().into_iter(),
+            next: std::mem::take(&mut files.main).into_iter(),
             current: None,
-            problems: files.problems.into(),
+            problems: std::mem::take(&mut files.problems).into(),
             open: Open::default(),
             wanted,
+            files,
         };
         // Sidecars first, and held: a run that ends meanwhile removes its sidecar after its last line, so
         // that a task is found in one of them whichever way that goes.
-        for path in files.open {
-            if !path.exists() {
-                continue; // Its run has just ended.
-            }
-            let mut sidecar = match Current::open(path) {
-                Ok(sidecar) => sidecar,
-                Err(problem) => {
-                    reader.problems.push_back(problem);
+        for path in sidecars {
+            let mut sidecar = match open_plain(&path, false) {
+                Ok(file) => Current::new(path, file),
+                // Its run has just ended.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    reader.problems.push_back(left_out(&path, error));
                     continue;
                 }
             };
@@ -91,7 +94,6 @@ impl Reader {
                 }
             }
         }
-        reader.files = files.main.into_iter();
         reader
     }
 }
@@ -121,9 +123,10 @@ impl Reader {
         }
         loop {
             let Some(current) = &mut self.current else {
-                match Current::open(self.files.next()?) {
-                    Ok(current) => self.current = Some(current),
-                    Err(problem) => return Some(Err(problem)),
+                let path = self.next.next()?;
+                match self.files.open_main(&path) {
+                    Ok(file) => self.current = Some(Current::new(path, file)),
+                    Err(error) => return Some(Err(left_out(&path, error))),
                 }
                 continue;
             };
@@ -179,10 +182,9 @@ pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
 }
 
 impl Current {
-    fn open(path: PathBuf) -> Result<Self> {
-        let file = File::open(&path).map_err(|error| cannot_read(&path, error))?;
+    fn new(path: PathBuf, file: File) -> Self {
         let lines = Lines::new(BufReader::with_capacity(128 * 1024, file), LIMIT);
-        Ok(Self { path, lines, failed: false })
+        Self { path, lines, failed: false }
     }
 
     fn next(&mut self, wanted: Option<&Wanted>) -> Option<Result<Record>> {
@@ -231,7 +233,7 @@ impl Current {
             Ok(Some((line, found))) => (line, make(&found, line)),
             Err(error) => {
                 self.failed = true;
-                return Some(Err(cannot_read(&self.path, error)));
+                return Some(Err(left_out(&self.path, error)));
             }
         };
         Some(parsed.map_err(|problem| {

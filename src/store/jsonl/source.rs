@@ -15,6 +15,7 @@ use super::{joined, summaries};
 use crate::query::source::{parent_of, through};
 use crate::query::wanted::Wanted;
 use crate::query::{Collection, Documents, Find, Records, Runs, Source};
+use crate::store::refuse_special;
 use crate::{Error, ErrorKind, Result};
 
 /// Answers questions by reading all files, each time anew: there is no index that could be wrong.
@@ -32,7 +33,10 @@ impl JsonlSource {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         match path.try_exists() {
             // What else is wrong, reading tells.
-            Ok(true) | Err(_) => Ok(Self { path: path.to_owned(), known: Mutex::default() }),
+            Ok(true) | Err(_) => {
+                refuse_special(path)?;
+                Ok(Self { path: path.to_owned(), known: Mutex::default() })
+            }
             Ok(false) => Err(Error::new(
                 ErrorKind::Store,
                 format!("there is no file or folder {}", path.display()),

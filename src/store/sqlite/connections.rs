@@ -19,6 +19,7 @@ use super::matching;
 use super::problem::{Problem, explain, is_busy, is_unopenable};
 use super::schema;
 use crate::file_system;
+use crate::store::refuse_special;
 use crate::{Error, ErrorKind, Result};
 
 /// Statements that a connection keeps.
@@ -163,6 +164,7 @@ impl Writer {
     fn open(&self) -> Result<Open> {
         let path = &*self.path;
         let problem = |error| explain(Problem::Write, path, error);
+        refuse_special(path)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).map_err(|error| {
             Error::new(ErrorKind::Store, format!("cannot make the folder {}", folder.display()))
@@ -255,6 +257,7 @@ impl Reader {
 
     /// A connection, and whether the file has the tables of this version.
     fn look(path: &Path) -> Result<(Connection, bool)> {
+        refuse_special(path)?;
         // Beside a file that cannot be used, SQLite would leave what readers share with writers.
         let looked_at = Self::connect(path, &unchanging(path));
         let opened = match looked_at {

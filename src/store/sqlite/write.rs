@@ -13,7 +13,7 @@ use super::put::{self, Failed};
 use super::turn::{PAUSE, Turn};
 use crate::record::{Status, WorkflowObject};
 use crate::settings::Durability;
-use crate::store::{Batch, Known, RunInfo, Store, StoreEntry, StoredTasks};
+use crate::store::{Batch, Known, RunInfo, Store, StoreEntry, StoredTasks, refuse_special};
 use crate::{Error, ErrorKind, Result};
 
 inventory::submit! {
@@ -92,6 +92,7 @@ impl SqliteStore {
             let text = format!("{} is a folder: name a file for the database", path.display());
             return Err(Error::new(ErrorKind::Store, text));
         };
+        refuse_special(&path)?;
         let recorder = &run.settings.recorder;
         let wait = (recorder.max_wait_ms / 2).min(LONGEST_WAIT);
         let syncs = recorder.durability == Durability::System;
