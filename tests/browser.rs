@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What is wrong with a page is kept from its first moment on.
-const WATCH: &str = "<script>window.problems = [];
+const WATCH: &str = "<script nonce='test'>window.problems = [];
 addEventListener('error', (event) => problems.push('error: ' + event.message));
 addEventListener('unhandledrejection', (event) => problems.push('rejected: ' + event.reason));
 addEventListener('securitypolicyviolation', (event) => problems.push('refused: ' + event.blockedURI));
@@ -138,14 +138,42 @@ pub(crate) fn can_be_read(html: &str, page: &str, height: u32) {
     }
 }
 
+/// Puts a script and a handler into a page, as a text that nobody escaped would: neither runs, and the page works.
+pub(crate) fn runs_no_script_but_its_own(html: &str) {
+    let injected = "<body><script>document.documentElement.dataset.ran = 'script'</script>\
+        <img src=\"data:,\" onerror=\"document.documentElement.dataset.ran = 'handler'\">";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    let page = html.replacen("<body>", injected, 1);
+    assert_ne!(page, html, "a page has a body");
+    std::fs::write(&file, page).unwrap();
+    let seen = Command::new(program().unwrap())
+        .args(FLAGS)
+        .args(["--virtual-time-budget=4000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert!(dom.contains("data-ready=\"true\""), "the page's own script has not run to its end");
+    assert!(!dom.contains("data-ran"), "an injected script has run");
+}
+
+/// A page whose policy allows the scripts of the tests, and no others, beside its own.
+fn with_tests_allowed(html: &str) -> String {
+    let allowed = html.replacen("script-src 'sha256-", "script-src 'nonce-test' 'sha256-", 1);
+    assert_ne!(allowed, html, "a page allows its own script by its hash");
+    allowed
+}
+
 /// How long a page takes until it can be used, in milliseconds: of a few openings the fastest, because the machine may be busy
 /// with something else.
 pub(crate) fn milliseconds_until_ready(html: &str) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.html");
     // Laid out, but not painted: without a screen nothing says when that comes, and the page is looked at as soon as it is loaded.
-    let told = "<script>document.body.getBoundingClientRect(); document.title = 'ready after ' + performance.now();</script></body>";
-    std::fs::write(&file, html.replacen("</body>", told, 1)).unwrap();
+    let told = "<script nonce='test'>document.body.getBoundingClientRect(); document.title = 'ready after ' + performance.now();</script></body>";
+    std::fs::write(&file, with_tests_allowed(html).replacen("</body>", told, 1)).unwrap();
     let opened = || {
         let seen = Command::new(program().unwrap())
             .args(FLAGS)
@@ -170,7 +198,7 @@ pub(crate) fn look(html: &str, page: &str, view: View, script: &str) -> Value {
     let file = folder.path().join("page.html");
     let is_narrow = view.size.0 < NARROWEST;
     let looked = format!(
-        "<script>addEventListener('load', () => setTimeout(() => {{
+        "<script nonce='test'>addEventListener('load', () => setTimeout(() => {{
           let found = null;
           try {{ found = (() => {{ {script} }})(); }} catch (error) {{ problems.push('test: ' + error.stack); }}
           const result = document.createElement('pre');
@@ -182,6 +210,7 @@ pub(crate) fn look(html: &str, page: &str, view: View, script: &str) -> Value {
           if (parent !== window) parent.postMessage(result.textContent, '*');
         }}, 200));</script></body>"
     );
+    let html = with_tests_allowed(html);
     let watched = html.replacen("<head>", &format!("<head>{WATCH}"), 1);
     assert_ne!(watched, html, "a page has a head");
     std::fs::write(&file, watched.replacen("</body>", &looked, 1)).unwrap();

@@ -177,6 +177,15 @@ fn a_run_without_tasks_is_told() {
 }
 
 #[test]
+fn a_page_runs_no_script_but_its_own() {
+    let html = report(10).to_html();
+    assert!(html.contains("script-src 'sha256-") && !html.contains("script-src 'unsafe-inline'"));
+    if browser::is_there() {
+        browser::runs_no_script_but_its_own(&html);
+    }
+}
+
+#[test]
 fn a_page_can_be_searched() {
     if !browser::is_there() {
         return;

@@ -54,6 +54,8 @@ pub use id::Id;
 pub use joules::JoulesObject;
 pub use lost::Lost;
 pub use redact::{is_secret_name, scrub, scrub_arguments};
+#[cfg(feature = "report")]
+pub(crate) use value::base64;
 pub(crate) use value::{
     Absent, BoundedText, Hashing, Notes, Secrecy, Slot, ValueView, describes, numeric_slice,
 };

@@ -1,12 +1,15 @@
 //! A picture as one file for a browser: data and code inside, nothing from the network, and a static picture where
 //! scripts are off.
 
+use sha2::{Digest as _, Sha256};
+
 use super::axis;
 use super::data;
 use super::picture::{Bar, Line, Panel, Picture, State};
 use super::svg::{Markup, escape};
 use super::timeline;
 use crate::query::text::thousands;
+use crate::record::base64;
 
 const SCRIPT: &str = include_str!("page/page.js");
 const STYLE: &str = include_str!("page/page.css");
@@ -16,22 +19,34 @@ const FIGURE: usize = 600_000;
 /// How many rows a table beside a picture has at most.
 const ROWS: usize = 150;
 
-/// Nothing is fetched, whatever a page is made of.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-     img-src data:; base-uri 'none'; form-action 'none'";
+/// What a browser allows a page: nothing is fetched, and no script runs but ours, whatever the page is made of.
+fn policy() -> String {
+    let hash = base64(&Sha256::digest(script()));
+    format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; img-src data:; \
+         base-uri 'none'; form-action 'none'"
+    )
+}
+
+/// What is between the tags of the page's script, to the byte: that is what a browser hashes.
+fn script() -> String {
+    format!("\n{SCRIPT}")
+}
 
 /// A whole page around what is in its body.
 pub(super) fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"runlore {}\">\n\
          <link rel=\"icon\" href=\"data:,\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}\n\
-         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        env!("CARGO_PKG_VERSION")
+         <script>{}</script>\n</body>\n</html>\n",
+        policy(),
+        env!("CARGO_PKG_VERSION"),
+        script(),
     )
 }
 
