@@ -264,6 +264,34 @@ fn packed_files_are_read_and_torn_ones_told() {
     assert!(events::read(&packed).unwrap().any(|event| event.is_err()));
 }
 
+/// A few kilobytes of zstd that unpack to more than a gigabyte of one byte: blocks that say how often it is repeated.
+fn bomb(byte: u8) -> Vec<u8> {
+    let mut packed = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x40];
+    let (repeated, size) = (1 << 1, 128 * 1024_u32);
+    for _ in 0..10_000 {
+        packed.extend_from_slice(&(repeated | size << 3).to_le_bytes()[..3]);
+        packed.push(byte);
+    }
+    // The last block, which is empty.
+    packed.extend_from_slice(&[1, 0, 0]);
+    packed
+}
+
+#[test]
+fn a_file_that_unpacks_out_of_all_proportion_is_not_read_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, byte) in [("a.jsonl.zst", b'\n'), ("a.jsonl.zst", b'x'), ("a.json.zst", b' ')] {
+        let path = folder.path().join(name);
+        fs::write(&path, bomb(byte)).unwrap();
+        let told = match events::read(&path) {
+            Ok(reader) => reader.map(|event| event.unwrap_err().to_string()).collect(),
+            Err(error) => vec![error.to_string()],
+        };
+        let told = told.last().unwrap();
+        assert!(told.contains("unpacks to more than 250 times its size"), "{name}: {told}");
+    }
+}
+
 #[test]
 fn made_up_ids_do_not_change_when_a_file_moves_is_packed_or_grows() {
     let folder = TempDir::new().unwrap();

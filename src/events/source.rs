@@ -15,6 +15,11 @@ use crate::store::open_plain;
 /// How much is read at once.
 const CHUNK: usize = 256 * 1024;
 
+/// A packed file may be unpacked up to this size, whatever it is packed as …
+const UNPACKED: u64 = 256 * 1024 * 1024;
+/// … and beyond it to this many times its packed size. Events never pack that well; a file that does is made to exhaust its reader.
+const TIMES: u64 = 250;
+
 pub(super) type Input = Box<dyn BufRead + Send>;
 
 /// A file that can be read more than once.
@@ -44,14 +49,18 @@ impl Source {
         self.read.store(0, Ordering::Relaxed);
         let counted = Counted { file: self.file()?, read: self.read.clone() };
         let mut packed = BufReader::with_capacity(CHUNK, counted);
+        let unpacked = |from: Box<dyn Read + Send>| -> Input {
+            let bounded = Bounded { from, packed: self.read.clone(), given: 0 };
+            Box::new(BufReader::with_capacity(CHUNK, bounded))
+        };
         let start = packed.fill_buf()?;
         if start.starts_with(&[0x1f, 0x8b]) {
-            return Ok(Box::new(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(packed))));
+            return Ok(unpacked(Box::new(MultiGzDecoder::new(packed))));
         }
         let is_zstd = start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
             || start.get(1..4) == Some(&[0x2a, 0x4d, 0x18]) && start[0] & 0xf0 == 0x50;
         if is_zstd {
-            return Ok(Box::new(BufReader::with_capacity(CHUNK, Zstd::new(packed))));
+            return Ok(unpacked(Box::new(Zstd::new(packed))));
         }
         Ok(Box::new(packed))
     }
@@ -66,6 +75,27 @@ impl Read for Counted {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let length = self.file.read(to)?;
         self.read.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+/// What is unpacked, as long as it stays in proportion.
+struct Bounded {
+    from: Box<dyn Read + Send>,
+    /// How many packed bytes were read for it.
+    packed: Arc<AtomicU64>,
+    given: u64,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let length = self.from.read(to)?;
+        self.given += length as u64;
+        if self.given > UNPACKED && self.given / TIMES > self.packed.load(Ordering::Relaxed) {
+            return Err(io::Error::other(format!(
+                "it unpacks to more than {TIMES} times its size, as no file of events does; unpack it first to read it all the same"
+            )));
+        }
         Ok(length)
     }
 }
