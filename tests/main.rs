@@ -25,6 +25,7 @@ mod events_files;
 #[cfg(feature = "events")]
 mod events_records;
 mod features;
+mod file_modes;
 mod flowcept_reads_us;
 mod fork_early;
 mod forward_passes;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use runlore::query::text::human_duration;
 use serde_json::Value;
 
-use crate::out::local_time;
+use crate::out::{self, local_time};
 use crate::table::{self, Cell};
 
 /// How answers are written.
@@ -56,7 +56,7 @@ impl<'a, W: Write> Rows<'a, W> {
         if let To::Csv(csv) = &mut to
             && !columns.is_empty()
         {
-            csv.write_record(&columns)?;
+            csv.write_record(columns.iter().map(|name| csv_text(name)))?;
         }
         Ok(Self { to, columns, held: Vec::new() })
     }
@@ -84,7 +84,7 @@ impl<'a, W: Write> Rows<'a, W> {
             To::Json(_) => Ok(()),
             To::Csv(csv) => {
                 if are_new {
-                    csv.write_record(&*columns)?;
+                    csv.write_record(columns.iter().map(|name| csv_text(name)))?;
                 }
                 for document in held {
                     csv.write_record(cells(document, columns))?;
@@ -97,7 +97,19 @@ impl<'a, W: Write> Rows<'a, W> {
 }
 
 fn cells<'d>(document: &'d Value, columns: &'d [String]) -> impl Iterator<Item = String> + 'd {
-    columns.iter().map(|column| plain(at(document, column)))
+    columns.iter().map(|column| match at(document, column) {
+        Some(Value::String(text)) => csv_text(text),
+        other => plain(other),
+    })
+}
+
+/// A text as CSV holds it. Spreadsheets would run one that begins like a formula; after an apostrophe they show it as text.
+fn csv_text(text: &str) -> String {
+    let text = out::on_terminal(text);
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => format!("'{text}"),
+        false => text.into_owned(),
+    }
 }
 
 fn write_table(out: &mut impl Write, columns: &[String], documents: &[Value]) -> io::Result<()> {
@@ -198,6 +210,29 @@ mod tests {
             assert_eq!(readable(column, Some(&value)), text);
         }
         assert_eq!(readable("n", None), "");
+    }
+
+    #[test]
+    fn texts_that_begin_like_formulas_do_not_run_in_a_spreadsheet() {
+        let document = json!({
+            "a": "=1+1", "b": "+1", "c": "-x", "d": "@SUM(A1)", "e": "\t=1", "f": "\r=1",
+            "n": -1.5, "t": "plain", "=h": 1, "o": {"-": 1}, "empty": "",
+        });
+        let mut out = Vec::new();
+        let form = Form { json: false, csv: true };
+        let columns = ["a", "b", "c", "d", "e", "f", "n", "t", "=h", "o", "empty"];
+        let mut rows = Rows::new(&mut out, form, columns.map(str::to_owned).to_vec()).unwrap();
+        rows.add(document.clone()).unwrap();
+        rows.finish().unwrap();
+        let lines = "a,b,c,d,e,f,n,t,'=h,o,empty\n\
+            '=1+1,'+1,'-x,'@SUM(A1),'\t=1,\"'\r=1\",-1.5,plain,1,\"{\"\"-\"\":1}\",\n";
+        assert_eq!(String::from_utf8(out).unwrap(), lines);
+        // Names that nobody chose too.
+        let mut out = Vec::new();
+        let mut rows = Rows::new(&mut out, form, Vec::new()).unwrap();
+        rows.add(json!({"=h": "=1"})).unwrap();
+        rows.finish().unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "'=h\n'=1\n");
     }
 
     #[test]

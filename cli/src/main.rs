@@ -11,6 +11,7 @@ mod copy;
 mod demo;
 mod doctor;
 mod emit;
+mod escaping;
 mod events;
 mod failure;
 mod findings;

@@ -1,16 +1,19 @@
 //! Standard output: colours on a terminal only, local times, short ids.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
-use std::io::{self, BufWriter, StdoutLock};
+use std::io::{self, BufWriter, IsTerminal as _, StdoutLock};
 use std::path::Path;
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style as Paint};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use runlore::query::text::printable;
 use runlore::query::{Part, Style};
 use runlore::record::Status;
 
+use crate::escaping::Escaping;
 use crate::failure::Failure;
 
 pub(crate) const BOLD: Paint = Paint::new().bold();
@@ -18,17 +21,26 @@ pub(crate) const DIM: Paint = Paint::new().dimmed();
 pub(crate) const PLAIN: Paint = Paint::new();
 pub(crate) const RED: Paint = AnsiColor::Red.on_default();
 
-/// Standard output, buffered; it drops colours where they are not wanted. To be flushed at the end, so
-/// that an error is seen.
-pub(crate) fn stdout() -> BufWriter<AutoStream<StdoutLock<'static>>> {
-    BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
+/// Standard output, buffered; it drops colours where they are not wanted, and on a terminal escapes what could act on it.
+/// To be flushed at the end, so that an error is seen.
+pub(crate) fn stdout() -> BufWriter<Escaping<AutoStream<StdoutLock<'static>>>> {
+    let out = Escaping::new(anstream::stdout().lock(), io::stdout().is_terminal());
+    BufWriter::with_capacity(64 * 1024, out)
+}
+
+/// A text of a record in a form that is not JSON: on a terminal its control characters are escaped.
+pub(crate) fn on_terminal(text: &str) -> Cow<'_, str> {
+    match io::stdout().is_terminal() && text.contains(|c: char| c.is_control()) {
+        true => printable(text).keep_lines().to_string().into(),
+        false => text.into(),
+    }
 }
 
 /// Creates the folder that a file is to be written into, with those above it, unless something is there.
 pub(crate) fn create_folder_of(path: &Path) -> Result<(), Failure> {
     match path.parent() {
         Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
-            let made = std::fs::create_dir_all(folder);
+            let made = runlore::store::create_folders(folder);
             made.map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
         }
         _ => Ok(()),
@@ -38,25 +50,8 @@ pub(crate) fn create_folder_of(path: &Path) -> Result<(), Failure> {
 /// Writes a whole file or nothing: readers see the old content until the new one is complete. Creates the folder. Writes
 /// straight to what is not a regular file, such as `/dev/stdout`.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    create_folder_of(path)?;
-    // A link stays one.
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let is_special = std::fs::metadata(&target).is_ok_and(|it| !it.is_file() && !it.is_dir());
-    let written = match is_special {
-        true => std::fs::write(&target, content),
-        false => replace(&target, content),
-    };
+    let written = runlore::store::write_file(path, content);
     written.map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
-}
-
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = Path::new(&beside);
-    std::fs::write(beside, content).and_then(|()| std::fs::rename(beside, path)).inspect_err(|_| {
-        // What could not be written is of no use.
-        _ = std::fs::remove_file(beside);
-    })
 }
 
 /// How a status is painted.

@@ -16,6 +16,7 @@ use super::thresholds::Thresholds;
 use crate::events::TelemetryEvent;
 use crate::record::{Id, scrub_arguments};
 use crate::settings::{Search, TelemetrySettings};
+use crate::store::{create_folder, create_folders, write_file};
 use crate::telemetry::{GpuInfo, MachineInfo, Telemetry, TelemetryCapture, memory_now};
 use crate::{Error, ErrorKind, Result, clock, host};
 
@@ -372,7 +373,7 @@ impl Diagnosed {
         let manifest = self.manifest(&names, &hidden.join(" "));
         let json = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
         let write = |name: &str, text: &str| {
-            fs::write(folder.join(name), text).map_err(|error| {
+            write_file(folder.join(name), text.as_bytes()).map_err(|error| {
                 Error::new(ErrorKind::Store, format!("cannot write {name} of the bundle: {error}"))
             })
         };
@@ -440,12 +441,12 @@ fn aside(wanted: &Path) -> io::Result<PathBuf> {
     let within = match wanted.parent().filter(|_| !wanted.exists()) {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => {
-            fs::create_dir_all(parent)?;
+            create_folders(parent)?;
             parent
         }
         None => wanted,
     };
     let folder = within.join(format!(".runlore-diagnose-{}.part", Id::new()));
-    fs::create_dir(&folder)?;
+    create_folder(&folder)?;
     Ok(folder)
 }

@@ -1,12 +1,11 @@
 //! Where emitted records go.
 
-use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::record::Emitted;
 use crate::events::python;
-use crate::store::OwnFile;
+use crate::store::{OwnFile, append_to_file};
 use crate::{Error, ErrorKind, Result};
 
 /// A place for emitted records.
@@ -41,8 +40,7 @@ fn cannot_write(path: &Path, error: io::Error) -> Error {
 }
 
 fn append(path: &Path) -> Result<OwnFile> {
-    let open = |path: &Path| OpenOptions::new().append(true).read(true).create(true).open(path);
-    OwnFile::open(path, open).map_err(|error| cannot_write(path, error))
+    OwnFile::open(path, append_to_file).map_err(|error| cannot_write(path, error))
 }
 
 /// A record a line.

@@ -1,7 +1,6 @@
 //! Emitted records into a store, as a workflow of its own.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
@@ -12,7 +11,7 @@ use uuid::Uuid;
 use super::read::read;
 use super::record::Emitted;
 use crate::record::{Record, Status};
-use crate::store::{Sink, StoreChoice};
+use crate::store::{self, Sink, StoreChoice};
 use crate::{Error, ErrorKind, Result};
 
 /// What was imported.
@@ -86,9 +85,7 @@ fn write_file(folder: &Path, id: &str, records: impl Iterator<Item = Value>) -> 
     let failed = |error| {
         Error::new(ErrorKind::Store, format!("cannot write {}", file.display())).with_source(error)
     };
-    fs::create_dir_all(folder).map_err(failed)?;
-    let part = folder.join(format!(".emitted_{id}_{}.part", std::process::id()));
-    fs::write(&part, lines).and_then(|()| fs::rename(&part, &file)).map_err(failed)?;
+    store::write_file(&file, lines.as_bytes()).map_err(failed)?;
     Ok(file)
 }
 

@@ -8,6 +8,7 @@ use serde_json::to_string;
 
 use super::backend::Backend;
 use super::record::Emitted;
+use crate::store::create_private;
 use crate::store::sqlite::inside;
 use crate::{Error, ErrorKind, Result};
 
@@ -34,6 +35,8 @@ impl Table {
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         let (metrics, system) = (json(to_string(&record.metrics)), json(to_string(&record.system)));
         let _inside = inside();
+        // SQLite gives the files beside it the permissions of the file. Why there can be none, it tells itself.
+        _ = create_private(&self.0);
         let connection = Connection::open(&self.0)?;
         // Who waits must not keep others from forking: waiting is done outside.
         connection.busy_timeout(Duration::ZERO)?;

@@ -55,8 +55,8 @@ pub use shared::{Metadata, Text};
 pub(crate) use sink::Facts;
 pub use sink::{SinkOptions, SinkTotals, SinkWriter};
 pub use statistics::{Peak, Statistics};
+pub(crate) use write::escape_line_ends;
 pub use write::{Writer, save};
-pub(crate) use write::{escape_line_ends, replace};
 
 /// The guide's examples run.
 #[cfg(doctest)]

@@ -1,13 +1,13 @@
 //! Events into files.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::csv::RowWriter;
 use super::event::{InTarget, Target, TelemetryEvent};
 use super::reader::Format;
-use crate::record::Id;
+use crate::store::{create_file, write_file};
 use crate::{Error, ErrorKind, Result};
 
 /// Writes events in one of the formats, one at a time.
@@ -70,25 +70,9 @@ pub fn save<'a>(
         writer.write(event)?;
     }
     let bytes = writer.finish()?;
-    replace(path, &bytes).map_err(|error| {
+    write_file(path, &bytes).map_err(|error| {
         Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
     })
-}
-
-/// Replaces the content of a file at once. Writes straight to what is no file, such as `/dev/stdout`.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    // A link stays one.
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if fs::metadata(path).is_ok_and(|facts| !facts.is_file() && !facts.is_dir()) {
-        return fs::write(path, content);
-    }
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    fs::create_dir_all(folder.unwrap_or(Path::new(".")))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Threads may write to one file at the same time.
-    let part = path.with_file_name(format!(".{name}.{}.part", Id::new()));
-    let written = fs::write(&part, content).and_then(|()| fs::rename(&part, path));
-    written.inspect_err(|_| _ = fs::remove_file(&part))
 }
 
 impl<W: Write> std::fmt::Debug for Writer<W> {
@@ -106,7 +90,7 @@ impl Writer<BufWriter<File>> {
     pub fn create(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
         let path = path.as_ref();
         let format = Format::to_write(path)?;
-        let file = File::create(path).map_err(|error| {
+        let file = create_file(path).map_err(|error| {
             Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
         })?;
         Self::new(BufWriter::with_capacity(256 * 1024, file), format, target)

@@ -4,6 +4,7 @@ use super::notice::notice;
 use crate::once::Once;
 use crate::record::{Limits, hash, redact};
 use crate::settings::Settings;
+use crate::store::set_file_mode;
 use crate::{Error, ErrorKind, Result};
 
 static SETTINGS: Once<Settings> = Once::new();
@@ -80,4 +81,5 @@ fn apply(settings: &Settings) {
     Limits { bytes, items: limits.items, depth: limits.depth }.set();
     hash::choose(settings.instrumentation.hash);
     redact::add_names(&settings.instrumentation.redact);
+    set_file_mode(settings.recorder.file_mode);
 }

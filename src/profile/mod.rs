@@ -39,8 +39,8 @@ pub(crate) use open::note_resident;
 pub use scope::{Allocated, ProfileResult, Scope};
 pub use summary::{Figures, Summary};
 
-use crate::events::replace;
 use crate::once::{Guarded, Once};
+use crate::store::write_file;
 use crate::{Error, ErrorKind, Result};
 
 /// How many results and snapshots are kept; of more, the oldest go and are counted.
@@ -150,7 +150,7 @@ impl Profiler {
             Error::new(ErrorKind::Store, format!("cannot write {}: {error}", path.display()))
         };
         let json = serde_json::to_vec_pretty(&self.report());
-        replace(path, &json.map_err(|error| failed(error.into()))?).map_err(failed)
+        write_file(path, &json.map_err(|error| failed(error.into()))?).map_err(failed)
     }
 
     /// Forgets everything.

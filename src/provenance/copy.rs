@@ -9,7 +9,7 @@ use twox_hash::XxHash3_128;
 
 use super::Provenance;
 use crate::record::{Id, Record, TaskObject};
-use crate::store::{self, Sink, StoreChoice, Tally, jsonl};
+use crate::store::{self, Sink, StoreChoice, Tally, create_folder, create_folders, jsonl};
 use crate::{Error, ErrorKind, Result};
 
 /// After how many records it is said how far the copy is.
@@ -327,7 +327,7 @@ impl Aside {
         let above = to.ancestors().skip(1).find(here)?;
         let name = to.file_name()?.to_string_lossy();
         let folder = above.join(format!("{name}.{}.part", Id::new()));
-        Some(match fs::create_dir(&folder) {
+        Some(match create_folder(&folder) {
             Ok(()) => Ok(folder),
             Err(error) => Err(cannot_make(to, error)),
         })
@@ -337,7 +337,7 @@ impl Aside {
         let above = self.to.parent().unwrap_or(Path::new(""));
         let moved = match above.as_os_str().is_empty() {
             true => Ok(()),
-            false => fs::create_dir_all(above),
+            false => create_folders(above),
         };
         let moved = moved.and_then(|()| match self.made == self.folder {
             true => fs::rename(&self.made, &self.to),

@@ -7,7 +7,7 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
 use super::picture::Picture;
-use crate::events::replace;
+use crate::store::write_file;
 use crate::{Error, ErrorKind, Result};
 
 /// DejaVu Sans; its licence is beside it.
@@ -35,7 +35,7 @@ impl Picture {
             Some("html" | "htm") => self.to_html().into_bytes(),
             _ => return Err(refused("end its name with .png, .svg or .html".to_owned())),
         };
-        replace(path, &bytes).map_err(|error| refused(error.to_string()))
+        write_file(path, &bytes).map_err(|error| refused(error.to_string()))
     }
 
     /// The picture as PNG, `scale` pixels for each unit of the SVG: 2 is sharp on every screen.

@@ -25,6 +25,7 @@
 
 mod alias;
 mod checks;
+mod file_mode;
 mod foreign;
 mod gpu_metrics;
 mod layer;
@@ -40,6 +41,7 @@ mod setting;
 mod types;
 mod units;
 
+pub use file_mode::FileMode;
 pub use gpu_metrics::GpuMetric;
 pub use load::{DEFAULT_YAML, Key, Loaded, Origin};
 pub use problem::{Problem, Severity};

@@ -76,7 +76,7 @@ impl<T: Leaf> Setting for T {
     }
 }
 
-fn must_be<T>(what: &str, node: &Node) -> Result<T, String> {
+pub(super) fn must_be<T>(what: &str, node: &Node) -> Result<T, String> {
     Err(format!("must be {what}, not {}", node.named()))
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::file_mode::FileMode;
 use super::section::{choice, section};
 use super::setting::Setting as _;
 use super::units::Bytes;
@@ -236,6 +237,8 @@ section! {
         pub spool: Option<PathBuf>,
         /// Bytes kept on disk for one store of one run.
         pub spool_bytes: Bytes,
+        /// Permissions of new files of records, reports and exports, such as `"0640"`; folders can be entered by whoever may read them.
+        pub file_mode: FileMode,
     }
 }
 

@@ -40,7 +40,12 @@ pub(crate) use batch::{Captured, CapturedRecord};
 pub use memory::MemoryStore;
 pub(crate) use own_file::OwnFile;
 pub(crate) use plain::{is_plain_folder, open_plain, refuse_special};
-pub(crate) use private::{create_private, private_folder, private_folders};
+#[cfg(feature = "events")]
+pub(crate) use private::{append_to_file, create_private_to_append};
+pub use private::{create_file, create_folders, write_file};
+pub(crate) use private::{
+    create_folder, create_private, private_folder, private_folders, set_file_mode,
+};
 #[cfg(feature = "push")]
 pub(crate) use private::{open_private, replace_private};
 pub use reading::SourceEntry;

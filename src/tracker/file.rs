@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::outgoing::Outlet;
 use crate::events::{Format, Target, TelemetryEvent, Writer};
+use crate::store::create_private;
 use crate::{Error, ErrorKind, Result};
 
 /// What was written is in the file after this time at the latest.
@@ -43,7 +44,7 @@ impl Wanted {
             Some(format) => format,
             None => Format::to_write(&self.path)?,
         };
-        let made = OpenOptions::new().write(true).create_new(true).open(&self.path);
+        let made = create_private(&self.path);
         let is_new = made.is_ok();
         let file = match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,7 +1,7 @@
 //! The flight recorder: the last events, written down when memory runs out.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::statistics::TrackerStatistics;
 use crate::events::{SessionStatus, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent};
 use crate::settings::Settings;
+use crate::store::{create_file, create_folders};
 use crate::telemetry::MachineInfo;
 use crate::{Error, ErrorKind, Result};
 
@@ -62,7 +63,7 @@ impl FlightRecorder {
     pub(super) fn check(&self) -> Result<()> {
         // A dump is a folder, too.
         let probe = self.folder.join(format!(".probe-{}", std::process::id()));
-        let made = fs::create_dir_all(&self.folder).and_then(|()| fs::create_dir(&probe));
+        let made = create_folders(&self.folder).and_then(|()| fs::create_dir(&probe));
         _ = fs::remove_dir(&probe);
         made.map_err(|error| {
             let folder = self.folder.display();
@@ -165,7 +166,7 @@ fn remove(folder: &Path) {
 }
 
 fn write(path: &Path, value: &Value) -> io::Result<()> {
-    fs::write(path, serde_json::to_vec_pretty(value)?)
+    create_file(path)?.write_all(&serde_json::to_vec_pretty(value)?)
 }
 
 /// Why an error looks as if memory had run out; none where it does not.

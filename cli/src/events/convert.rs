@@ -71,7 +71,8 @@ pub(crate) fn run(args: &Args) -> Done {
     // Under another name until it is whole: OUT may be IN, and a half file must not look like one.
     let part = Part::beside(&args.to)?;
     create_folder_of(&args.to)?;
-    let file = fs::File::create(&part.0).map_err(|error| cannot_write(&args.to, &error))?;
+    let file =
+        runlore::store::create_file(&part.0).map_err(|error| cannot_write(&args.to, &error))?;
     let file = std::io::BufWriter::with_capacity(256 * 1024, file);
     let mut writer = Writer::new(file, format, target)?;
     let mut told = Told::default();

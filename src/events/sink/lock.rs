@@ -1,11 +1,11 @@
 //! Who writes to a sink: one at a time, as long as its process lives.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::store::{OwnFile, open_plain};
+use crate::store::{OwnFile, create_private, open_plain};
 
 const NAME: &str = "writer.lock";
 /// Readers look at the lock for a moment.
@@ -47,7 +47,7 @@ fn open(path: &Path) -> io::Result<File> {
     let is = |error: &io::Error, kind| error.kind() == kind;
     match open_plain(path, true) {
         Err(error) if is(&error, io::ErrorKind::NotFound) => {
-            match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
+            match create_private(path) {
                 // Somebody else was faster.
                 Err(error) if is(&error, io::ErrorKind::AlreadyExists) => open_plain(path, true),
                 made => made,

@@ -1,6 +1,6 @@
 //! The list of a sink's sessions and segments.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::MANIFEST;
 use crate::events::SessionSummary;
-use crate::store::open_plain;
+use crate::store::{create_private, open_plain};
 
 /// What tells a sink's manifest from others.
 pub(super) const FORMAT: &str = "stormlog.append_only_telemetry_sink";
@@ -53,7 +53,7 @@ pub(super) fn replace(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> 
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&part)?;
+    let mut file = create_private(&part)?;
     file.write_all(text)?;
     file.sync_all()?;
     fs::rename(&part, folder.join(name))?;

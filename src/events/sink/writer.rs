@@ -1,7 +1,7 @@
 //! Writing a sink, so that whatever happens it can be read.
 
 use std::collections::VecDeque;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::rollups::{self, Facts, Kept};
 use super::{lock, recover};
 use crate::events::write::put_line;
 use crate::events::{Schema, SessionStatus, SessionSummary, TelemetryEvent};
-use crate::store::OwnFile;
+use crate::store::{OwnFile, create_folders, create_private_to_append};
 use crate::{Error, ErrorKind, Result, file_size};
 
 /// How long a sink that cannot be written is left alone: the first time, and at the most.
@@ -104,7 +104,7 @@ impl SinkWriter {
         options.check()?;
         let folder = folder.as_ref().to_owned();
         let failed = |error: io::Error| cannot_write(&folder, &error);
-        fs::create_dir_all(&folder).map_err(failed)?;
+        create_folders(&folder).map_err(failed)?;
         if let Some(problem) = recover::stranger(&folder) {
             return Err(Error::new(ErrorKind::Store, problem));
         }
@@ -302,7 +302,7 @@ impl SinkWriter {
         let number = self.last_number + 1;
         let filename = format!("segment-{number:06}.jsonl");
         let path = self.folder.join(&filename);
-        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        let file = create_private_to_append(&path)?;
         self.open = Some(OwnFile::new(file, &path)?);
         self.last_number = number;
         let session_id = Some(self.session.session_id.clone());
@@ -330,7 +330,7 @@ impl SinkWriter {
         if is_there {
             return lock::keep(&mut self.lock);
         }
-        fs::create_dir_all(&self.folder)?;
+        create_folders(&self.folder)?;
         self.lock = lock::take(&self.folder)?
             .ok_or_else(|| io::Error::other("it was removed, and another tracker has it now"))?;
         self.close_segment();

@@ -22,7 +22,7 @@ use crate::pipeline::site::{Site, SiteRecord};
 use crate::pipeline::task::Task;
 use crate::record::Id;
 use crate::store::jsonl::{LIMIT, Line, Lines};
-use crate::store::{OwnFile, create_private, open_plain, private_folder};
+use crate::store::{OwnFile, create_folders, create_private, open_plain, private_folder};
 
 /// The folder of all sessions, inside the folder of a store.
 pub(in crate::pipeline) const FOLDER: &str = ".rings";
@@ -60,7 +60,7 @@ pub(in crate::pipeline) struct Session {
 impl Session {
     pub(super) fn create(store: PathBuf) -> io::Result<Self> {
         static HOME: AtomicU32 = AtomicU32::new(NO_HOME);
-        fs::create_dir_all(&store)?;
+        create_folders(&store)?;
         let treatment = file_system::treatment(&store)?;
         let all = store.join(FOLDER);
         let id = Id::new();

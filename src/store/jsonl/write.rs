@@ -1,6 +1,6 @@
 //! Writing: whole lines only, one file per workflow and process.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::in_use;
 use super::known::Known;
 use super::retain::retain;
 use crate::settings::{Bytes, JsonlSettings};
-use crate::store::{Batch, OwnFile, RunInfo, Store, StoreEntry};
+use crate::store::{Batch, OwnFile, RunInfo, Store, StoreEntry, create_folders, create_private};
 use crate::{Error, ErrorKind, Result};
 
 inventory::submit! {
@@ -157,7 +157,7 @@ struct LineFile {
 impl LineFile {
     /// A file that did not exist before: two processes of one number, in two containers, may share a folder.
     fn create(folder: &Path, stem: &str, names: &mut u32) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|error| {
+        create_folders(folder).map_err(|error| {
             Error::new(ErrorKind::Store, format!("cannot make the folder {}", folder.display()))
                 .with_source(error)
         })?;
@@ -182,8 +182,7 @@ impl LineFile {
 
     fn open(path: PathBuf) -> Result<Self> {
         // Some file systems share a lock only on what is open for reading too.
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let held = file.and_then(|file| {
+        let held = create_private(&path).and_then(|file| {
             let mut file = OwnFile::new(file, &path)?;
             if in_use::hold(file.check()?.0) {
                 Ok(file)

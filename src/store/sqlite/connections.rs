@@ -19,7 +19,7 @@ use super::matching;
 use super::problem::{Problem, explain, is_busy, is_unopenable};
 use super::schema;
 use crate::file_system;
-use crate::store::refuse_special;
+use crate::store::{create_folders, create_private, refuse_special};
 use crate::{Error, ErrorKind, Result};
 
 /// Statements that a connection keeps.
@@ -166,10 +166,12 @@ impl Writer {
         let problem = |error| explain(Problem::Write, path, error);
         refuse_special(path)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder).map_err(|error| {
+        create_folders(folder).map_err(|error| {
             Error::new(ErrorKind::Store, format!("cannot make the folder {}", folder.display()))
                 .with_source(error)
         })?;
+        // SQLite gives the files beside it the permissions of the file. Why there can be none, it tells itself.
+        _ = create_private(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
