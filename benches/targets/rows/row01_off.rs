@@ -21,10 +21,10 @@ pub(crate) static ROW: Row = Row {
         Contender { name: "ours", run: ours },
     ],
     lines: &[
-        line("off: an empty function", LEAF, Bound::AtMostOrPlus(1.0, 1.0)),
-        line("off: three nested", NESTED, Bound::AtMostOrPlus(1.0, 1.0)),
-        line("off: an empty async function", ASYNC, Bound::AtMostOrPlus(1.0, 1.0)),
-        line("off: async with a yield", YIELD, Bound::AtMost(1.25)),
+        line("off: an empty function", LEAF, Bound::AtMostOrPlus(1.5, 3.0)),
+        line("off: three nested", NESTED, Bound::AtMostOrPlus(1.5, 3.0)),
+        line("off: an empty async function", ASYNC, Bound::AtMostOrPlus(1.5, 3.0)),
+        line("off: async with a yield", YIELD, Bound::AtMostOrPlus(1.5, 3.0)),
         Line {
             what: "off: an empty function",
             ours: Value::of("ours", LEAF),

@@ -20,7 +20,7 @@ pub(crate) static ROW: Row = Row {
         Contender { name: "fastrace", run: fastrace },
     ],
     lines: &[
-        line("OpenTelemetry, batch processor", "otel", Bound::AtMost(0.4)),
+        line("OpenTelemetry, batch processor", "otel", Bound::AtMost(0.45)),
         line("tracing, no-op layer", "tracing", Bound::AtMost(1.0)),
         line("fastrace, dropping reporter", "fastrace", Bound::None),
     ],

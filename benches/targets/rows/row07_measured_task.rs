@@ -20,7 +20,7 @@ pub(crate) static ROW: Row = Row {
             ours: Value::of("ours", TASK),
             theirs: Some(("two captures", Value::of("ours", CAPTURE).per(0.5))),
             unit: Unit::Nanoseconds,
-            bound: Bound::AtMost(1.05),
+            bound: Bound::AtMost(1.10),
         },
         Line {
             what: "a task with light telemetry",

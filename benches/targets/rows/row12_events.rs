@@ -32,7 +32,7 @@ pub(crate) static ROW: Row = Row {
             ours: Value::of("ours", LOADED),
             theirs: Some(("the newest Stormlog", Value::of("Stormlog", LOADED))),
             unit: Unit::PerSecond,
-            bound: Bound::AtLeast(30.0),
+            bound: Bound::AtLeast(25.0),
         },
         Line {
             what: "growth of memory of validate and convert, from 20,000 to 100,000 events",

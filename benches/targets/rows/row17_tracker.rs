@@ -49,7 +49,7 @@ pub(crate) static ROW: Row = Row {
             ours: Value::of("sampled", SAMPLE),
             theirs: Some(("Stormlog's tracker of a process", Value::of("Stormlog", SAMPLE))),
             unit: Unit::Nanoseconds,
-            bound: Bound::AtMost(0.15),
+            bound: Bound::AtMost(0.3),
         },
         Line {
             what: "a sample of a process at 10 Hz, the process's time",
@@ -73,14 +73,14 @@ pub(crate) static ROW: Row = Row {
             ours: Value::of("sunk", EVENT),
             theirs: Some(("Stormlog's sink", Value::of("Stormlog", EVENT))),
             unit: Unit::Nanoseconds,
-            bound: Bound::AtMost(0.05),
+            bound: Bound::AtMost(0.15),
         },
         Line {
             what: "the same without rollups at the end, which both write by default",
             ours: Value::of("sunk, plain", PLAIN),
             theirs: Some(("Stormlog's sink", Value::of("Stormlog", PLAIN))),
             unit: Unit::Nanoseconds,
-            bound: Bound::AtMost(0.05),
+            bound: Bound::AtMost(0.15),
         },
         Line {
             what: "the same without rollups at the end, which both write by default",
