@@ -61,6 +61,8 @@ mod mongodb_servers;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_settings;
 #[cfg(all(unix, feature = "mongodb"))]
+mod mongodb_slow;
+#[cfg(all(unix, feature = "mongodb"))]
 mod mongodb_store;
 mod mutations;
 mod no_harm;
@@ -95,6 +97,7 @@ mod several_folders;
 mod several_stores;
 #[cfg(feature = "events")]
 mod sink;
+mod slow_store;
 mod spool;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -108,6 +108,8 @@ fn a_user_signs_in_and_a_wrong_password_is_refused() {
     record_two(&uri("ann:right-one@"));
     let count = || Provenance::open(uri("ann:right-one@")).unwrap().tasks().count().unwrap();
     assert_eq!(count(), 2);
+    let told = Provenance::open(uri("ann:wrong-one@")).unwrap_err().to_string();
+    assert!(told.contains("refuses the user or the password"), "{told}");
     for who in ["ann:wrong-one@", ""] {
         let told = Provenance::open(uri(who)).unwrap_err().to_string() + &record_in_vain(&uri(who));
         assert!(!told.contains("wrong-one"), "{told}");
@@ -123,7 +125,8 @@ fn a_connection_is_encrypted() {
     assert_eq!(Provenance::open(&uri).unwrap().tasks().count().unwrap(), 2);
     // An authority that is not trusted, and no encryption at all.
     let (open, _) = uri.split_once('?').unwrap();
-    assert!(Provenance::open(format!("{open}?tls=true")).is_err());
+    let told = Provenance::open(format!("{open}?tls=true")).unwrap_err().to_string();
+    assert!(told.contains("the certificate of") && told.contains("tls_ca_file"), "{told}");
     assert!(Provenance::open(open).is_err());
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Lane {
     retry_at: Option<Instant>,
     backoff: Backoff,
     last_error: Option<Error>,
+    /// Whether the last try failed.
+    is_failing: bool,
     /// Records that the store will never have, and the tasks among them.
     lost: (u64, Totals),
     /// Tasks that the store keeps apart.
@@ -104,6 +106,7 @@ impl Lane {
             retry_at: None,
             backoff: Backoff::default(),
             last_error: None,
+            is_failing: false,
             lost: (0, Totals::default()),
             refused: Totals::default(),
             bytes_written: 0,
@@ -205,6 +208,17 @@ impl Lane {
     /// Whether a batch is being written on another thread.
     pub(super) fn is_pending(&self) -> bool {
         self.sink.is_pending()
+    }
+
+    /// Whether a batch is being written by a store that has not failed: it may be slow.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.sink.is_pending() && !self.is_failing
+    }
+
+    /// Records that wait, in memory or on disk.
+    pub(super) fn waiting(&self) -> u64 {
+        let in_memory: usize = self.backlog.iter().map(|lines| lines.ends.len()).sum();
+        in_memory as u64 + self.spooled()
     }
 
     /// Whether it would be lost what is being written, if nobody waited for it.
@@ -325,11 +339,13 @@ impl Lane {
         stats::add(&stats::BATCHES, 1);
         self.bytes_written += lines.bytes.len() as u64;
         self.retry_at = None;
+        self.is_failing = false;
         self.backoff.reset();
     }
 
     fn failed(&mut self, error: Error) {
         stats::add(&stats::STORE_ERRORS, 1);
+        self.is_failing = true;
         notice(&format!("{error}; records are kept, and it is tried again"));
         if self.is_ending {
             // There is little time left.

@@ -21,6 +21,7 @@ mod overflow;
 pub(crate) mod overhead;
 mod owner;
 mod pairing;
+mod progress;
 mod push;
 mod recorder;
 mod recover;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::config::settings;
 use super::run::{RunEnd, RunSpec};
 use super::session::ProcessEnd;
 use super::stats::Totals;
@@ -22,8 +23,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// How long the end of the process waits for a replay in the middle of a write.
 const STANDING: Duration = Duration::from_millis(500);
-
-const NO_ANSWER: &str = "the recorder did not answer within 10 s: its store is slow or hangs";
 
 /// What the writer is told.
 pub(super) enum Command {
@@ -123,7 +122,9 @@ pub(crate) fn note_workflow(number: Number, record: Box<WorkflowObject>) -> Resu
 
 /// Ends a run, once all that its tasks did so far is stored.
 pub(crate) fn close_run(number: Number, end: RunEnd) -> Result<Totals> {
-    ask(|answer| Command::Close(number, end, answer))?
+    // The writer answers in time, unless a store holds it up.
+    let patience = ANSWER.saturating_add(settings().recorder.finish_wait_ms);
+    ask(patience, |answer| Command::Close(number, end, answer))?
 }
 
 /// Waits until every task that has ended by now was handed to its store.
@@ -134,7 +135,7 @@ pub fn flush() -> Result<()> {
     if !is_running() || signal::FLUSH.ask(ANSWER) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Pipeline, NO_ANSWER))
+    Err(Error::new(ErrorKind::Pipeline, no_answer(ANSWER)))
 }
 
 /// At the end of the process: stores everything and ends all runs, within a bounded time. Other threads go on recording
@@ -151,13 +152,18 @@ pub(super) fn end_process(patience: Duration) {
     spool::stand_still(STANDING);
 }
 
-fn ask<T>(command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
+fn no_answer(patience: Duration) -> String {
+    let seconds = patience.as_secs();
+    format!("the recorder did not answer within {seconds} s: its store is slow or hangs")
+}
+
+fn ask<T>(patience: Duration, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T> {
     let (answer, answered) = sync_channel(1);
     send(command(answer))?;
-    answered.recv_timeout(ANSWER).map_err(|error| {
+    answered.recv_timeout(patience).map_err(|error| {
         let text = match error {
-            RecvTimeoutError::Timeout => NO_ANSWER,
-            RecvTimeoutError::Disconnected => "the workflow has ended already",
+            RecvTimeoutError::Timeout => no_answer(patience),
+            RecvTimeoutError::Disconnected => "the workflow has ended already".to_owned(),
         };
         Error::new(ErrorKind::Pipeline, text)
     })

@@ -13,6 +13,7 @@ use super::event::ItemKind;
 use super::lane::{Lane, Last};
 use super::notice::{self, notice};
 use super::overhead::{self, Reading};
+use super::progress::Progress;
 use super::recorder;
 use super::resources::Readings;
 use super::session;
@@ -31,8 +32,11 @@ use crate::store::{Batch, Captures, RunInfo, Store};
 const MAX_KEPT: usize = 4 << 20;
 /// How long the end of a run tries to get its last records stored: less than anybody waits for it.
 const LAST_TRY: Duration = Duration::from_millis(800);
-/// The same for stores that take something again and again.
-const LONGEST_TRY: Duration = Duration::from_secs(8);
+/// How long it waits for the answer of a store that is at work, which has not failed.
+const STALLED: Duration = Duration::from_secs(10);
+
+/// Longer than any setting that is meant.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 pub(crate) type KnownLater = Box<dyn FnOnce(&mut WorkflowObject) + Send>;
 
@@ -101,8 +105,10 @@ struct Closing {
     until: Instant,
     /// As long as the stores get on, there is time until then.
     at_latest: Instant,
-    /// How far they were when that was last looked at.
+    /// How far they were when that was last looked at, and since when.
     written: u64,
+    moved: Instant,
+    progress: Progress,
     answer: Option<SyncSender<Result<Totals>>>,
 }
 
@@ -407,9 +413,13 @@ impl Run {
         let answer = answer.or_else(|| self.closing.take()?.answer);
         let now = Instant::now();
         // Nobody waits as long at the end of a process as where the end of a run was asked for.
-        let longest = if answer.is_some() { LONGEST_TRY } else { LAST_TRY };
-        let (until, at_latest) = (now + LAST_TRY, now + longest);
-        self.closing = Some(Closing { until, at_latest, written: 0, answer });
+        let longest = match &answer {
+            Some(_) => settings().recorder.finish_wait_ms,
+            None => LAST_TRY,
+        };
+        let at_latest = now.checked_add(longest).unwrap_or(now + FOREVER);
+        let (until, progress) = (at_latest.min(now + LAST_TRY), Progress::new(now));
+        self.closing = Some(Closing { until, at_latest, written: 0, moved: now, progress, answer });
         self.try_to_close();
     }
 
@@ -438,18 +448,24 @@ impl Run {
     /// Closes the stores once they have everything, or when the time is up.
     fn try_to_close(&mut self) {
         let Some(closing) = &mut self.closing else { return };
+        let now = Instant::now();
         let written = self.lanes.iter().map(Lane::bytes_written).sum();
         if closing.written != written {
-            closing.written = written;
-            closing.until = closing.at_latest.min(Instant::now() + LAST_TRY);
+            (closing.written, closing.moved) = (written, now);
+        }
+        let is_at_work = self.lanes.iter().any(Lane::is_at_work) && now < closing.moved + STALLED;
+        if closing.moved == now || is_at_work {
+            closing.until = closing.at_latest.min(now + LAST_TRY);
         }
         let until = match self.lanes.iter().any(Lane::is_only_chance) {
             true => closing.at_latest,
             false => closing.until,
         };
-        if !self.lanes.iter().all(Lane::is_done) && Instant::now() < until {
+        if !self.lanes.iter().all(Lane::is_done) && now < until {
+            closing.progress.show(now, self.lanes.iter().map(Lane::waiting).sum());
             return;
         }
+        let answer = self.closing.take().and_then(|closing| closing.answer);
         let mut result = Ok(());
         let mut totals = self.lanes.first().map(|lane| lane.totals(&self.totals));
         let mut spooled = 0;
@@ -474,7 +490,7 @@ impl Run {
             }
         }
         notice::report_repeated();
-        if let Some(Closing { answer: Some(answer), .. }) = self.closing.take() {
+        if let Some(answer) = answer {
             // Whoever asked may have lost patience.
             _ = answer.send(result.map(|()| totals.unwrap_or_default()));
         }

@@ -231,6 +231,8 @@ section! {
         pub flush_ms: Duration,
         /// … or when there are this many.
         pub flush_records: u32,
+        /// How long the end of a run waits, at most, for a store that is slow but gets on.
+        pub finish_wait_ms: Duration,
         /// Bytes kept in memory while a store fails.
         pub backlog_bytes: Bytes,
         /// The folder for records that a store does not take; none for `.spool` in the store's own folder.

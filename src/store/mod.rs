@@ -316,6 +316,21 @@ pub(crate) fn before_reading(folder: &Path) {
     }
 }
 
+/// What is to be done before a store elsewhere is asked: write what waits for it on this machine.
+#[cfg(feature = "mongodb")]
+pub(crate) struct BeforeAsking(pub(crate) fn(&str));
+
+#[cfg(feature = "mongodb")]
+inventory::collect!(BeforeAsking);
+
+/// Does what is to be done before the store of this URI is asked.
+#[cfg(feature = "mongodb")]
+pub(crate) fn before_asking(uri: &str) {
+    for hook in inventory::iter::<BeforeAsking>() {
+        (hook.0)(uri);
+    }
+}
+
 /// What [`WorkflowBuilder::store`](crate::WorkflowBuilder::store) takes: a path, a URI, or a store.
 pub struct StoreChoice(Choice);
 

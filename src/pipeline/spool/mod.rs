@@ -5,6 +5,8 @@
 //! stored is deleted file by file; what is left when the process ends is replayed by others ([`left`]), never by trusting
 //! anything but whole frames. A file that was damaged is kept, as `<id>.<number>.damaged`.
 
+#[cfg(feature = "mongodb")]
+mod before_asking;
 pub(crate) mod frame;
 mod label;
 mod left;

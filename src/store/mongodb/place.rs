@@ -12,7 +12,7 @@ use crate::settings::MongodbSettings;
 use crate::{Error, ErrorKind, Result};
 
 /// How long a server is looked for: a wrong name is told within a second.
-const SELECTION: Duration = Duration::from_millis(800);
+const SELECTION: Duration = Duration::from_secs(3);
 const CONNECTING: Duration = Duration::from_secs(5);
 
 /// The URI that the settings give, without what is secret.

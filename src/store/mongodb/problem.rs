@@ -25,6 +25,12 @@ pub(super) fn explain(place: &str, error: &DriverError) -> Error {
         Kind::Authentication { .. } => {
             format!("{place} refuses the user or the password: {said}")
         }
+        Kind::ServerSelection { .. } if is_about_trust(&said) => {
+            format!(
+                "the certificate of {place} is not trusted: name its authority by tls_ca_file or tlsCAFile ({})",
+                cause(&said)
+            )
+        }
         Kind::ServerSelection { .. } => {
             format!(
                 "no MongoDB server answers at {place}: check its address, and that it runs ({})",
@@ -41,6 +47,11 @@ pub(super) fn explain(place: &str, error: &DriverError) -> Error {
         _ => format!("{place} failed: {said}"),
     };
     Error::new(ErrorKind::Store, text)
+}
+
+/// Whether a server was found, and its certificate is the problem.
+fn is_about_trust(said: &str) -> bool {
+    said.contains("certificate") || said.contains("UnknownIssuer")
 }
 
 /// The part of a long description of all servers that says why none was found.

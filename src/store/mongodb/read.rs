@@ -16,12 +16,13 @@ use super::place::Place;
 use super::problem::explain;
 use crate::query::Collection;
 use crate::settings::Settings;
+use crate::store::before_asking;
 use crate::{Error, ErrorKind, Result};
 
 /// Documents that are read in one go: few at first, for many are often not wanted.
 const PAGES: (usize, usize) = (64, 1024);
 
-/// A MongoDB database of records, opened to be asked. Nothing is written to it.
+/// A MongoDB database of records, opened to be asked. What waits for it in this machine's spool is written first.
 pub struct MongodbSource {
     link: Link,
 }
@@ -49,6 +50,7 @@ impl MongodbSource {
             let one = tasks.find_one(doc! {}).projection(doc! {"_id": 1}).await;
             one.map(|_| ()).map_err(|error| explain(&shown, &error))
         })?;
+        before_asking(uri);
         Ok(source)
     }
 

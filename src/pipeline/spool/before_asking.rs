@@ -1,0 +1,30 @@
+//! A store elsewhere is about to be asked: what waits for it here is written first.
+
+use super::{folder_of, replay};
+use crate::Result;
+use crate::pipeline::config::settings;
+use crate::pipeline::notice::notice;
+use crate::pipeline::recover;
+use crate::store::{BeforeAsking, RunInfo, StoreChoice};
+
+inventory::submit! {
+    BeforeAsking(|uri| {
+        if let Err(error) = replay_left_for(uri) {
+            notice(&format!("{error}; records that wait for it are not among those that are read"));
+        }
+    })
+}
+
+/// Writes to a store what earlier processes left for it.
+fn replay_left_for(uri: &str) -> Result<()> {
+    let info = RunInfo::new(String::new(), String::new(), std::process::id(), settings());
+    let store = StoreChoice::from(uri).open(&info)?;
+    if let Some(folder) = store.folder() {
+        // What a process left that was killed goes to the spool.
+        recover::recover_quietly(folder)?;
+    }
+    match folder_of(&*store, &settings().recorder) {
+        Some(folder) => replay(folder, uri, |_| ()).map(drop),
+        None => Ok(()),
+    }
+}
