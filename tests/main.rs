@@ -91,6 +91,7 @@ mod resources;
 mod retention;
 #[cfg(unix)]
 mod run_endings;
+mod secrets;
 mod settings;
 mod settings_in_force;
 mod several_folders;

@@ -1,6 +1,7 @@
 //! `runlore doctor`: what can be measured here, what it costs, and what to do about the rest.
 
 mod json;
+mod secrets;
 mod text;
 
 use std::collections::BTreeSet;
@@ -26,10 +27,11 @@ use crate::store::Store;
 Examples:
   runlore doctor                 every type
   runlore doctor cpu disk        only these
+  runlore doctor --secrets .env  which lines hold secrets, and by which rule
   runlore doctor --json | jq '.sensors[] | select(.reason) | {field, reason, advice}'
 
 Exit codes: 0 fine, 1 an error, 2 a finding: a field of a type that is on in the settings cannot be read, a store cannot be
-used, or a spool cannot be replayed. What the source never tells, such as most fields of `backend: portable`, is listed and
+used, a spool cannot be replayed, or a line holds a secret (`--secrets`). What the source never tells, such as most fields of `backend: portable`, is listed and
 is no finding.")]
 pub(crate) struct Args {
     /// The types to look at, as the settings name them; none: all
@@ -39,12 +41,19 @@ pub(crate) struct Args {
     /// What was found as one JSON object
     #[arg(long)]
     json: bool,
+
+    /// Instead: show which lines of a file (- for standard input) hold secrets, by which rule, and how they are recorded
+    #[arg(long, value_name = "FILE", conflicts_with = "types")]
+    secrets: Option<PathBuf>,
 }
 
 /// How long a driver may take to tell what it drives.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
+    if let Some(file) = &args.secrets {
+        return secrets::run(file, args.json);
+    }
     let loaded = Settings::load();
     for problem in loaded.problems() {
         store.say(&problem.to_string());

@@ -265,3 +265,43 @@ fn what_was_left_for_a_database_that_is_not_there_is_found() {
     assert!(told.starts_with("recovered from 1 process that died"), "{told}");
     assert!(here(&["ls"]).contains("INTERRUPTED"));
 }
+
+#[test]
+fn it_tells_which_rule_hides_which_line_and_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = "instrumentation:\n  redact:\n    names: [badge]\n    allow: [session]\n";
+    fs::write(folder.path().join("settings.yaml"), settings).unwrap();
+    let lines = [
+        "user=ann",
+        "DB_PASSWORD=Sw0rdf1sh",
+        "url=pg://ann:Sw0rdf1sh@db/x token=Sw0rdf1sh # two",
+        "badge=Sw0rdf1sh",
+        "session=visible1",
+        "-----BEGIN PRIVATE KEY-----",
+        "Sw0rdf1sh",
+        "-----END PRIVATE KEY-----",
+        "ghp_Sw0rdf1shSw0rdf1shSw0r",
+    ];
+    fs::write(folder.path().join("lines"), lines.join("\n")).unwrap();
+    let output = doctor(&folder, &["--secrets", "lines"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
+    2: the name `DB_PASSWORD`
+        DB_PASSWORD=[redacted]
+    3: credentials in a URL, the name `token`
+        url=pg://ann:[redacted]@db/x token=[redacted] # two
+    4: the name `badge`
+        badge=[redacted]
+    6: PEM block
+        [redacted]
+    9: a token that begins with `ghp_`
+        [redacted]
+    5 of 9 lines hold secrets
+    ");
+    fs::write(folder.path().join("lines"), "the password is wrong\n").unwrap();
+    let output = doctor(&folder, &["--secrets", "lines", "--json"]).output().unwrap();
+    assert_eq!(
+        (output.status.code(), output.stdout.as_slice()),
+        (Some(0), &b"{\"secrets\":[]}\n"[..])
+    );
+}

@@ -64,7 +64,8 @@ pub(super) fn push_message(items: &mut Vec<u8>, message: &str) {
     // Scrubbed before it is cut: a secret may lie across the limit. What is far past it is not worth the time.
     let near =
         (0..=message.len().min(2 * MAX_MESSAGE)).rev().find(|&at| message.is_char_boundary(at));
-    let mut message = redact::scrub(&message[..near.unwrap_or(0)]);
+    let near = &message[..near.unwrap_or(0)];
+    let mut message = redact::hide_secrets(near, near.len() < message.len()).into_owned();
     if message.len() > MAX_MESSAGE {
         let end = (0..=MAX_MESSAGE).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
         message.truncate(end);

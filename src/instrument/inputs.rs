@@ -7,6 +7,7 @@ use super::inspect::push_outstanding;
 use crate::contain::contain;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::{Site, shed};
+use crate::record::redact::hide_secrets;
 use crate::record::{Absent, Budget, Encoder, Hashing, Limits, Secrecy};
 
 /// Past this size of all its values together, an event holds no more of them.
@@ -217,7 +218,7 @@ impl<'b> Outputs<'b> {
     pub fn fail_if(&mut self, condition: bool, text: &'static str) {
         if condition {
             self.failed = true;
-            push_text(self.items, ItemKind::ErrorMessage, text);
+            push_text(self.items, ItemKind::ErrorMessage, &hide_secrets(text, false));
         }
     }
 

@@ -22,6 +22,7 @@ use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::overhead::CallerStep;
 use crate::pipeline::push_add;
+use crate::record::redact::hide_secrets;
 use crate::record::{Budget, Encoder, Hashing, Id, Limits, Secrecy};
 use crate::telemetry::TelemetryChoice;
 use crate::telemetry::usage::ChildUsage;
@@ -52,7 +53,7 @@ pub fn task(name: &str) -> TaskBuilder {
     let mut builder = TaskBuilder { items: None, measuring };
     if context::enabled() {
         let mut items = Vec::with_capacity(128);
-        push_text(&mut items, ItemKind::Activity, name);
+        push_text(&mut items, ItemKind::Activity, &hide_secrets(name, false));
         push_code(&mut items, code);
         builder.items = Some(items);
     }
@@ -159,17 +160,17 @@ impl TaskBuilder {
 
     /// Adds a tag.
     pub fn tag(self, tag: &str) -> Self {
-        self.with(|items| push_text(items, ItemKind::Tag, tag))
+        self.with(|items| push_text(items, ItemKind::Tag, &hide_secrets(tag, false)))
     }
 
     /// Says what kind of task it is.
     pub fn subtype(self, subtype: &str) -> Self {
-        self.with(|items| push_text(items, ItemKind::Subtype, subtype))
+        self.with(|items| push_text(items, ItemKind::Subtype, &hide_secrets(subtype, false)))
     }
 
     /// Says what the task has in common with others, such as the iterations of one loop.
     pub fn group(self, group: &str) -> Self {
-        self.with(|items| push_text(items, ItemKind::Group, group))
+        self.with(|items| push_text(items, ItemKind::Group, &hide_secrets(group, false)))
     }
 
     /// Says what is measured around the task, instead of what the settings say.

@@ -35,7 +35,7 @@ use crate::{Result, clock, host};
 /// The records go to where [`store`](WorkflowBuilder::store) says; else to the stores that `RUNLORE_STORE` names, a URI a line; else to those that the
 /// settings enable, which is the folder `./runlore` where nobody says anything.
 pub fn workflow(name: impl Into<String>) -> WorkflowBuilder {
-    WorkflowBuilder { name: name.into(), ..WorkflowBuilder::default() }
+    WorkflowBuilder { name: redact::scrub(&name.into()), ..WorkflowBuilder::default() }
 }
 
 /// A workflow that has not started; made by [`workflow`].
@@ -63,25 +63,25 @@ impl WorkflowBuilder {
 
     /// Says what several workflows belong to.
     pub fn campaign(mut self, campaign: impl Into<String>) -> Self {
-        self.campaign = Some(campaign.into());
+        self.campaign = Some(redact::scrub(&campaign.into()));
         self
     }
 
     /// Says what the workflow is for.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
+        self.description = Some(redact::scrub(&description.into()));
         self
     }
 
     /// Says what kind of workflow it is.
     pub fn subtype(mut self, subtype: impl Into<String>) -> Self {
-        self.subtype = Some(subtype.into());
+        self.subtype = Some(redact::scrub(&subtype.into()));
         self
     }
 
     /// Says who runs it; the one who is logged in otherwise.
     pub fn user(mut self, user: impl Into<String>) -> Self {
-        self.user = Some(user.into());
+        self.user = Some(redact::scrub(&user.into()));
         self
     }
 
@@ -257,7 +257,7 @@ impl WorkflowBuilder {
                 used: (!self.used.is_empty()).then_some(self.used),
                 custom_metadata: (!self.metadata.is_empty()).then_some(self.metadata),
                 user: self.user.or_else(|| user(settings)),
-                environment_id: settings.sys_metadata.environment_id.clone(),
+                environment_id: settings.sys_metadata.environment_id.as_deref().map(redact::scrub),
                 settings: settings_record(settings),
                 extra_metadata: extra_metadata(settings),
                 hostname: Some(hostname.clone()),
@@ -547,7 +547,7 @@ fn machine_names(settings: &Settings) -> Map<String, Value> {
         ("private_ip", &names.private_ip),
     ]
     .into_iter()
-    .filter_map(|(key, name)| Some((key.to_owned(), Value::String(name.clone()?))))
+    .filter_map(|(key, name)| Some((key.to_owned(), Value::String(redact::scrub(name.as_ref()?)))))
     .chain(serde_json::to_value(identity).ok().into_iter().flat_map(into_fields))
     .collect()
 }

@@ -17,6 +17,7 @@ use crate::instrument::{
 };
 use crate::pipeline::event::{Ending, ItemKind, push_text};
 use crate::pipeline::{Origin, Site, settings};
+use crate::record::redact::hide_secrets;
 use crate::record::{Inspect, TensorFacts};
 use crate::settings::{ChildrenMode, ModelScope};
 use crate::telemetry::TelemetryChoice;
@@ -283,7 +284,7 @@ fn wanted<'n>(
         return None;
     }
     let mut items = Vec::with_capacity(128);
-    push_text(&mut items, ItemKind::Activity, name());
+    push_text(&mut items, ItemKind::Activity, &hide_secrets(name(), false));
     let subtype = if is_child { "child_forward" } else { "parent_forward" };
     push_text(&mut items, ItemKind::Subtype, subtype);
     if site.is_none() {

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::instrument::{Measuring, OpenTask, Scratch, Waited, context_of_new_task, push_code};
 use crate::pipeline::event::{ItemKind, Key, Marks, push_id, push_item, push_text};
 use crate::pipeline::{CodePlace, Origin, Site, queue};
+use crate::record::redact::hide_secrets;
 use crate::record::{Encoder, Id, Limits, Secrecy, Slot};
 use crate::settings::LoopMode;
 use crate::telemetry::TelemetryChoice;
@@ -129,7 +130,7 @@ impl Recorder {
         let site = Site::of_place(&CodePlace { name, subtype, code, used, metadata });
         let mut prefix = Vec::with_capacity(256);
         if site.is_none() {
-            push_text(&mut prefix, ItemKind::Activity, name);
+            push_text(&mut prefix, ItemKind::Activity, &hide_secrets(name, false));
             push_text(&mut prefix, ItemKind::Subtype, SUBTYPE);
             push_code(&mut prefix, code);
         }

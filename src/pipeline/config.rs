@@ -80,6 +80,6 @@ fn apply(settings: &Settings) {
     let bytes = u32::try_from(limits.value_bytes.get()).unwrap_or(u32::MAX);
     Limits { bytes, items: limits.items, depth: limits.depth }.set();
     hash::choose(settings.instrumentation.hash);
-    redact::add_names(&settings.instrumentation.redact);
+    redact::use_redact_settings(settings);
     set_file_mode(settings.recorder.file_mode);
 }

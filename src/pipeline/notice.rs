@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use crate::file_size;
+use crate::record::redact::hide_secrets;
 
 /// Different notices that are printed. A notice whose text changes with every record must not flood the terminal.
 const MOST: usize = 100;
@@ -62,6 +63,7 @@ pub(super) fn hold() -> Held {
 
 /// Tells the user on standard error, unless the same was told before: then it is counted. Where nobody can read it, nothing happens.
 pub(crate) fn notice(text: &str) {
+    let text = &*hide_secrets(text, false);
     let is_new =
         TOLD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().count(text);
     if is_new {

@@ -53,7 +53,9 @@ pub use hash::hash_of;
 pub use id::Id;
 pub use joules::JoulesObject;
 pub use lost::Lost;
-pub use redact::{is_secret_name, scrub, scrub_arguments};
+pub use redact::{
+    FoundSecret, find_secrets, is_secret_name, scrub, scrub_arguments, use_redact_settings,
+};
 #[cfg(feature = "report")]
 pub(crate) use value::base64;
 pub(crate) use value::{

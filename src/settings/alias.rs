@@ -1,13 +1,17 @@
-//! Sections that go by a second name.
+//! Sections that go by a second name, or are written in a second way.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
-use super::node::{Node, Value};
+use super::node::{Entry, Node, Value};
 
 /// The section, its other name, and its own.
 const SECTION: &str = "instrumentation";
 const OTHER: &str = "torch";
 const OWN: &str = "ml";
+
+/// A section that may be a list of one of its keys.
+const REDACT: &str = "redact";
+const NAMES: &str = "names";
 
 /// Renames the section to its own name. If it is there under both names, the first stays, and the answer is the number of
 /// the second with what is wrong.
@@ -31,17 +35,36 @@ pub(super) fn resolve(settings: &mut Node) -> Option<(u32, String)> {
     second
 }
 
-fn entries(node: &mut Node) -> Option<&mut Vec<super::node::Entry>> {
+/// Makes the section `redact` of a list, which adds names.
+pub(super) fn resolve_redact(settings: &mut Node) {
+    let section =
+        entries(settings).and_then(|entries| entries.iter_mut().find(|entry| entry.key == SECTION));
+    let keys = section.and_then(|section| entries(&mut section.node));
+    for entry in keys.into_iter().flatten().filter(|entry| entry.key == REDACT) {
+        if matches!(entry.node.value, Value::List(_) | Value::Text(_)) {
+            let number = entry.node.number;
+            let names = std::mem::replace(&mut entry.node, Node { number, value: Value::Null });
+            let names = Entry { number, key: NAMES.to_owned(), node: names };
+            entry.node.value = Value::Map(vec![names]);
+        }
+    }
+}
+
+fn entries(node: &mut Node) -> Option<&mut Vec<Entry>> {
     match &mut node.value {
         Value::Map(entries) => Some(entries),
         _ => None,
     }
 }
 
-/// For editors: the other name has the same keys.
+/// For editors: the other name has the same keys, and the section may be a list.
 pub(super) fn describe(schema: &mut Json) {
     let keys = &mut schema["properties"][SECTION]["properties"];
     let mut same = keys[OWN].clone();
     same["description"] = format!("The same as `{OWN}`, as Flowcept names it.").into();
     keys[OTHER] = same;
+    let list = keys[REDACT]["properties"][NAMES].clone();
+    let redact = &mut keys[REDACT];
+    let about = redact["description"].take();
+    *redact = json!({"description": about, "anyOf": [redact.take(), list]});
 }

@@ -146,6 +146,9 @@ pub(super) fn load(sources: Vec<Source>) -> Loaded {
     for source in sources {
         reader.layer = layers.len();
         let (layer, mut node) = Layer::open(source);
+        if let Ok(Some(node)) = &mut node {
+            alias::resolve_redact(node);
+        }
         if let Ok(Some(node)) = &mut node
             && let Some((number, message)) = alias::resolve(node)
         {

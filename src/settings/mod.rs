@@ -50,8 +50,8 @@ pub use search::Search;
 pub use types::{
     Backend, ChildrenMode, DatabaseSettings, Durability, ExperimentSettings, GpuVendor, HashKind,
     InstrumentationSettings, JsonlSettings, LimitSettings, LoopMode, MlSettings, ModelScope,
-    MongodbSettings, ParentMode, RecorderSettings, Settings, SqliteSettings, SystemSettings,
-    TelemetrySettings, WhenFull,
+    MongodbSettings, ParentMode, RecorderSettings, RedactSettings, Settings, SqliteSettings,
+    SystemSettings, TelemetrySettings, WhenFull,
 };
 pub use units::Bytes;
 

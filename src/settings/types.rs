@@ -108,14 +108,24 @@ section! {
         pub limits: LimitSettings,
         /// How values are hashed.
         pub hash: HashKind,
-        /// Names whose values are hidden, beside `password`, `token` and the like.
-        pub redact: Vec<String>,
+        /// Which values are hidden. A list adds names.
+        pub redact: RedactSettings,
         /// Whether SIGINT and SIGTERM end the run well, where the program does not handle them.
         pub signals: bool,
         /// Whether panics are recorded with where they came from.
         pub backtrace: bool,
         /// What is recorded of training loops and models.
         pub ml: MlSettings,
+    }
+}
+
+section! {
+    /// `instrumentation.redact`: which values are hidden.
+    pub struct RedactSettings {
+        /// Names whose values are hidden, beside `password`, `token` and the like.
+        pub names: Vec<String>,
+        /// Names whose values stay visible, whatever the rules for names say.
+        pub allow: Vec<String>,
     }
 }
 

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::NoHash;
 use super::whole::{BLOCK, Budget, parts};
-use crate::record::redact;
+use crate::record::redact::{self, Class, Hidden, List};
 use crate::record::value::{
-    BoundedText, Encoder, LOCKED, Limits, Secrecy, ValueView, base64, is_os_text, os_text,
+    self, BoundedText, Encoder, LOCKED, Limits, Secrecy, ValueView, base64, is_os_text, os_text,
 };
 
 /// The canonical encoding of a value, and what is needed to make it.
@@ -35,6 +35,9 @@ struct Field {
 /// How deep values may lie in each other. The walk takes stack for each level, and a cyclic value has no end.
 const MAX_DEPTH: u32 = 128;
 
+/// How much of bytes is looked through for secrets: more than is copied of them.
+const MOST_TEXT: usize = 8 << 10;
+
 /// What a value costs of a block besides its bytes: the clock is read after a thousand of the smallest.
 const VALUE_COST: usize = 64;
 
@@ -45,8 +48,8 @@ struct Guard {
     /// How much may be added before the clock is read again.
     left: usize,
     depth: u32,
-    /// Whether strings are secrets here.
-    is_secret: bool,
+    /// What the names around the value say of it.
+    class: Class,
 }
 
 impl Guard {
@@ -60,14 +63,14 @@ impl Guard {
         Ok(())
     }
 
-    /// Refuses a text that has a password in a URL, or is a secret itself.
+    /// Refuses a text that has a secret in it, or is one itself.
     fn admit(&mut self, text: &str) -> Done {
-        if self.is_secret {
+        if self.class.is_secret() {
             return Err(NoHash::Secret);
         }
         for part in parts(text) {
             self.spend(part.len())?;
-            if redact::has_url_secret(part) {
+            if redact::has_secret(part) {
                 return Err(NoHash::Secret);
             }
         }
@@ -94,10 +97,10 @@ impl Form {
     pub(super) fn fill_within<T: Serialize + ?Sized>(
         &mut self,
         value: &T,
-        is_secret: bool,
+        class: Class,
         budget: &mut Budget,
     ) -> Done {
-        self.guard = Some(Guard { budget: *budget, left: BLOCK, depth: 0, is_secret });
+        self.guard = Some(Guard { budget: *budget, left: BLOCK, depth: 0, class });
         let done = self.fill(value);
         *budget = self.guard.take().map_or(*budget, |guard| guard.budget);
         done
@@ -194,15 +197,21 @@ impl Form {
         }
     }
 
-    /// Whether strings are secrets here.
-    fn is_secret(&self) -> bool {
-        self.guard.as_ref().is_some_and(|guard| guard.is_secret)
+    /// What the names around the value say of it.
+    fn class(&self) -> Class {
+        self.guard.as_ref().map_or(Class::Plain, |guard| guard.class)
     }
 
-    fn set_secret(&mut self, is_secret: bool) {
+    fn set_class(&mut self, class: Class) {
         if let Some(guard) = &mut self.guard {
-            guard.is_secret = is_secret;
+            guard.class = class;
         }
+    }
+
+    /// The text that was added from here on, if it is one.
+    fn text_from(&self, start: usize) -> Option<&str> {
+        let text = self.bytes.get(start..).filter(|bytes| bytes.first() == Some(&b's'))?;
+        std::str::from_utf8(text.get(9..)?).ok()
     }
 
     /// Sorts the fields of the innermost map, which begin with the given one. Of a name that comes twice the last
@@ -283,11 +292,17 @@ impl<'f> ser::Serializer for Canonical<'f> {
 
     #[inline]
     fn serialize_i64(self, value: i64) -> Done {
+        if self.0.class() == Class::Strict {
+            return Err(NoHash::Secret);
+        }
         self.0.scalar(b'i', value.to_le_bytes())
     }
 
     #[inline]
     fn serialize_u64(self, value: u64) -> Done {
+        if self.0.class() == Class::Strict {
+            return Err(NoHash::Secret);
+        }
         let kind = if i64::try_from(value).is_ok() { b'i' } else { b'u' };
         self.0.scalar(kind, value.to_le_bytes())
     }
@@ -338,7 +353,9 @@ impl<'f> ser::Serializer for Canonical<'f> {
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Done {
-        if self.0.is_secret() {
+        if self.0.class().is_secret()
+            || self.0.guard.is_some() && value::holds_secret(value, MOST_TEXT)
+        {
             return Err(NoHash::Secret);
         }
         // As records hold them. Whole groups of three bytes need no padding.
@@ -487,14 +504,16 @@ struct Open<'f> {
     first: usize,
     /// Where the map around it begins, and its fields, if this is the inside of `{variant: …}`.
     around: Option<(usize, usize)>,
-    /// Whether strings around it are secrets.
-    outer_secret: bool,
+    /// What the names around it say.
+    outer: Class,
+    /// What is known of a list's items so far.
+    list: List,
 }
 
 impl<'f> Open<'f> {
     fn new(form: &'f mut Form, kind: u8) -> Result<Self, NoHash> {
-        let outer_secret = form.is_secret();
-        if outer_secret && kind == b'a' {
+        let outer = form.class();
+        if outer >= Class::Secret && kind == b'a' {
             // The bytes of a key are a secret, too, as a list of numbers.
             return Err(NoHash::Secret);
         }
@@ -502,21 +521,29 @@ impl<'f> Open<'f> {
         let start = form.bytes.len();
         form.scalar(kind, [0; 8])?;
         let first = form.fields.len();
-        Ok(Self { form, start, items: 0, first, around: None, outer_secret })
+        Ok(Self { form, start, items: 0, first, around: None, outer, list: List::new(Some(2)) })
     }
 
     fn variant(form: &'f mut Form, variant: &str, kind: u8) -> Result<Self, NoHash> {
         let outer = Self::new(form, b'o')?;
-        let (start, first, outer_secret) = (outer.start, outer.first, outer.outer_secret);
+        let (start, first, class) = (outer.start, outer.first, outer.outer);
         outer.form.name(variant)?;
-        outer.form.set_secret(outer_secret || redact::is_secret_name(variant));
-        Ok(Self { around: Some((start, first)), outer_secret, ..Self::new(outer.form, kind)? })
+        outer.form.set_class(class.max(redact::class(variant)));
+        Ok(Self { around: Some((start, first)), outer: class, ..Self::new(outer.form, kind)? })
     }
 
     #[inline]
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
         self.items += 1;
-        value.serialize(Canonical(self.form))
+        let start = self.form.bytes.len();
+        value.serialize(Canonical(self.form))?;
+        if self.form.guard.is_some()
+            && let Some(text) = self.form.text_from(start)
+            && self.list.next(text) != Hidden::Nothing
+        {
+            return Err(NoHash::Secret);
+        }
+        Ok(())
     }
 
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Done {
@@ -527,17 +554,25 @@ impl<'f> Open<'f> {
     /// The value of the field whose name was added last.
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
         if self.form.guard.is_some() {
-            let is_secret = self.outer_secret || redact::is_secret_name(self.form.last_name());
-            self.form.set_secret(is_secret);
+            let class = self.outer.max(redact::class(self.form.last_name()));
+            self.form.set_class(class);
         }
+        let start = self.form.bytes.len();
         value.serialize(Canonical(self.form))?;
-        self.form.set_secret(self.outer_secret);
+        self.form.set_class(self.outer);
+        // What is named `password` here has its value in the next field.
+        if self.form.guard.is_some()
+            && matches!(self.form.last_name(), "name" | "key" | "header" | "Name" | "Key")
+            && self.form.text_from(start).is_some_and(|text| redact::class(text) >= Class::Secret)
+        {
+            return Err(NoHash::Secret);
+        }
         self.form.close_field();
         Ok(())
     }
 
     fn close(self) -> Done {
-        let Self { form, start, items, first, around, outer_secret } = self;
+        let Self { form, start, items, first, around, outer, .. } = self;
         if form.bytes[start] == b'a' {
             form.set_count(start, items);
         } else {
@@ -549,7 +584,7 @@ impl<'f> Open<'f> {
             form.close_map(start, first);
             form.leave();
         }
-        form.set_secret(outer_secret);
+        form.set_class(outer);
         Ok(())
     }
 }
@@ -595,7 +630,7 @@ impl ser::SerializeMap for Open<'_> {
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
         let form = &mut *self.form;
         let start = form.bytes.len();
-        form.set_secret(false);
+        form.set_class(Class::Plain);
         key.serialize(Canonical(&mut *form))?;
         if form.bytes[start] != b's' {
             form.bytes.truncate(start);

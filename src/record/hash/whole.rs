@@ -7,6 +7,7 @@ use twox_hash::XxHash3_128;
 
 use super::{Form, Hash, MIN_HASHED_BYTES, NoHash, chosen};
 use crate::clock;
+use crate::record::redact::Class;
 use crate::settings::HashKind;
 
 /// How many bytes are hashed between two looks at the clock.
@@ -149,12 +150,12 @@ pub(crate) fn of_slice(
 /// small.
 pub(crate) fn of_value<T: Serialize + ?Sized>(
     value: &T,
-    is_secret: bool,
+    class: Class,
     budget: &mut Budget,
 ) -> Result<Option<Hash>, NoHash> {
     let Some(mut hasher) = Hasher::new() else { return Ok(None) };
     let mut form = Form::default();
-    form.fill_within(value, is_secret, budget)?;
+    form.fill_within(value, class, budget)?;
     if form.bytes.len() < MIN_HASHED_BYTES {
         return Ok(None);
     }
@@ -230,7 +231,7 @@ mod tests {
             let wanted = hash_of(&json!(text));
             let hash = of_text(&text, never, &mut Budget::default()).unwrap().unwrap();
             assert_eq!(hash.text(), wanted);
-            let hash = of_value(&text, false, &mut Budget::unlimited()).unwrap().unwrap();
+            let hash = of_value(&text, Class::Plain, &mut Budget::unlimited()).unwrap().unwrap();
             assert_eq!(hash.text(), wanted);
         }
     }
@@ -252,10 +253,10 @@ mod tests {
         let text = "x".repeat(3 * BLOCK);
         assert_eq!(of_slice(b'b', &long, &mut Budget::none()), Err(NoHash::Slow));
         assert_eq!(of_text(&text, never, &mut Budget::none()), Err(NoHash::Slow));
-        assert_eq!(of_value(&text, false, &mut Budget::none()), Err(NoHash::Slow));
-        assert_eq!(of_value(&long, false, &mut Budget::none()), Err(NoHash::Slow));
+        assert_eq!(of_value(&text, Class::Plain, &mut Budget::none()), Err(NoHash::Slow));
+        assert_eq!(of_value(&long, Class::Plain, &mut Budget::none()), Err(NoHash::Slow));
         // A value of the usual size is hashed before anybody looks at the clock.
         assert!(of_slice(b'b', &long[..BLOCK], &mut Budget::none()).unwrap().is_some());
-        assert!(of_value(&long[..500], false, &mut Budget::none()).unwrap().is_some());
+        assert!(of_value(&long[..500], Class::Plain, &mut Budget::none()).unwrap().is_some());
     }
 }

@@ -11,7 +11,7 @@ use super::tag::{self, Absent};
 use super::{Limits, describes};
 use crate::contain::contain;
 use crate::record::hash::{self, Budget, Hash, NoHash};
-use crate::record::redact;
+use crate::record::redact::{self, Class, Hidden, List};
 
 /// A type that says itself what a record should hold of it.
 ///
@@ -59,17 +59,17 @@ pub(crate) enum Hashing {
     Full,
 }
 
-/// Whether the strings of a value are secrets.
+/// Whether a value is a secret.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Secrecy<'n> {
-    Known(bool),
-    /// The name that the value stands under says it. That is looked at when there is a string or a container: most values are numbers.
+    Known(Class),
+    /// The name that the value stands under says it. It is looked at when it matters.
     Named(&'n str),
 }
 
 impl Secrecy<'_> {
-    /// They are not.
-    pub(crate) const NONE: Self = Self::Known(false);
+    /// It is none.
+    pub(crate) const NONE: Self = Self::Known(Class::Plain);
 }
 
 /// Writes one value in a compact form, and stops at the limits.
@@ -160,12 +160,18 @@ impl<'b> Encoder<'b> {
 
     /// Whether strings are secrets here.
     pub(super) fn is_secret(&mut self) -> bool {
-        let is_secret = match self.secrecy {
+        self.class().is_secret()
+    }
+
+    /// What the names around the value say of it.
+    #[inline]
+    pub(super) fn class(&mut self) -> Class {
+        let class = match self.secrecy {
             Secrecy::Known(known) => return known,
-            Secrecy::Named(name) => redact::is_secret_name(name),
+            Secrecy::Named(name) => redact::class(name),
         };
-        self.secrecy = Secrecy::Known(is_secret);
-        is_secret
+        self.secrecy = Secrecy::Known(class);
+        class
     }
 
     /// Whether a limit stopped the walk.
@@ -244,6 +250,9 @@ impl<'b> Encoder<'b> {
     /// A signed integer.
     #[inline]
     pub fn i64(&mut self, value: i64) {
+        if self.class() == Class::Strict {
+            return self.redact();
+        }
         let mut bytes = [tag::INT; 9];
         bytes[1..].copy_from_slice(&value.to_le_bytes());
         self.put(&bytes);
@@ -260,6 +269,9 @@ impl<'b> Encoder<'b> {
     pub fn u64(&mut self, value: u64) {
         if let Ok(value) = i64::try_from(value) {
             return self.i64(value);
+        }
+        if self.class() == Class::Strict {
+            return self.redact();
         }
         let mut bytes = [tag::UINT; 9];
         bytes[1..].copy_from_slice(&value.to_le_bytes());
@@ -284,6 +296,9 @@ impl<'b> Encoder<'b> {
     }
 
     fn big(&mut self, value: &dyn fmt::Display) {
+        if self.class() == Class::Strict {
+            return self.redact();
+        }
         self.put(&[tag::BIG, 0]);
         let start = self.buffer.len();
         _ = write!(Text(self.buffer), "{value}");
@@ -306,12 +321,12 @@ impl<'b> Encoder<'b> {
         self.put(&bytes);
     }
 
-    /// A text. Passwords inside URLs are hidden.
+    /// A text. Secrets in it are hidden.
     pub fn str(&mut self, text: &str) {
         let start = self.buffer.len();
         self.copy_str(text);
         if self.cut && self.hashes_whole() {
-            self.add_hash(start, |budget| hash::of_text(text, redact::has_url_secret, budget));
+            self.add_hash(start, |budget| hash::of_text(text, redact::has_secret, budget));
         }
     }
 
@@ -321,7 +336,7 @@ impl<'b> Encoder<'b> {
         }
         // A secret that begins before the limit may end after it.
         let window = &text[..floor_char_boundary(text, self.room() + 1024)];
-        let clean = redact::hide_url_secrets(window);
+        let clean = redact::hide_secrets(window, window.len() < text.len());
         self.redacted |= matches!(clean, Cow::Owned(_));
         let kept = floor_char_boundary(&clean, self.room());
         let cut = window.len() < text.len() || kept < clean.len();
@@ -364,7 +379,7 @@ impl<'b> Encoder<'b> {
         if text.stopped.is_none() {
             return self.copy_str(&text.text);
         }
-        let clean = redact::hide_url_secrets(&text.text);
+        let clean = redact::hide_secrets(&text.text, true);
         self.redacted |= matches!(clean, Cow::Owned(_));
         let kept = floor_char_boundary(&clean, self.room());
         self.text(&clean[..kept], u64::MAX, true);
@@ -388,6 +403,9 @@ impl<'b> Encoder<'b> {
             return self.redact();
         }
         let kept = bytes.len().min(self.room());
+        if holds_secret(bytes, kept) {
+            return self.redact();
+        }
         if kept < bytes.len() {
             self.tag(tag::BYTES_CUT);
             self.put(&(bytes.len() as u64).to_le_bytes());
@@ -422,19 +440,19 @@ impl<'b> Encoder<'b> {
         }
         // Scrubbed before it is cut: a secret may lie across the limit.
         let shown = &text.text[..floor_char_boundary(&text.text, window)];
-        let clean = redact::scrub(shown);
+        let is_part = text.stopped.is_some() || shown.len() < text.text.len();
+        let clean = redact::hide_secrets(shown, is_part);
         let kept = floor_char_boundary(&clean, self.room());
-        let is_cut = text.stopped.is_some() || shown.len() < text.text.len() || kept < clean.len();
-        self.redacted |= clean != shown;
+        let is_cut = is_part || kept < clean.len();
+        self.redacted |= matches!(clean, Cow::Owned(_));
         self.text(&clean[..kept], u64::MAX, is_cut);
         if text.has_gap {
             self.withhold_hash();
         }
         if is_cut && self.hashes_whole() {
-            let has_secret = |part: &str| redact::scrub(part) != part;
             self.add_hash(start, |budget| match text.stopped {
                 Some(why) => Err(why),
-                None => hash::of_text(&text.text, has_secret, budget),
+                None => hash::of_text(&text.text, redact::has_secret, budget),
             });
         }
     }
@@ -456,8 +474,8 @@ impl<'b> Encoder<'b> {
         }
         let is_copied = super::serialize::serialize(self, value);
         if is_copied && self.cut && self.hashes_whole() {
-            let is_secret = self.is_secret();
-            self.add_hash(start, |budget| hash::of_value(value, is_secret, budget));
+            let class = self.class();
+            self.add_hash(start, |budget| hash::of_value(value, class, budget));
         }
     }
 
@@ -492,6 +510,42 @@ impl<'b> Encoder<'b> {
         }
     }
 
+    /// Hides the item of a list that was written from `start` on, if it is a secret for its place there.
+    #[inline]
+    pub(super) fn hide_in_list(&mut self, start: usize, list: &mut List) {
+        if matches!(self.buffer.get(start), Some(&tag::STR | &tag::STR_CUT | &tag::SEQ)) {
+            self.hide_text_in_list(start, list);
+        }
+    }
+
+    fn hide_text_in_list(&mut self, start: usize, list: &mut List) {
+        // A string's own bytes follow its tag, its true length where it was cut, and its length.
+        let kept_from = match self.buffer[start] {
+            tag::STR => start + 5,
+            tag::STR_CUT => start + 13,
+            _ => usize::MAX,
+        };
+        let text = self.buffer.get(kept_from..).and_then(|text| std::str::from_utf8(text).ok());
+        let hidden = match text {
+            Some(text) => list.next(text),
+            None => list.skip(),
+        };
+        match hidden {
+            Hidden::Nothing => {}
+            Hidden::All => {
+                self.buffer.truncate(start);
+                self.redact();
+            }
+            Hidden::From(length) => {
+                let shown = text.and_then(|text| text.get(..length)).unwrap_or_default();
+                let shown = format!("{shown}{}", redact::REDACTED);
+                self.buffer.truncate(start);
+                self.redacted = true;
+                self.text(&shown, shown.len() as u64, false);
+            }
+        }
+    }
+
     /// A list, item by item.
     pub fn seq(&mut self, items: impl FnOnce(&mut Items<'_, 'b>)) {
         self.container(tag::SEQ, items);
@@ -509,7 +563,7 @@ impl<'b> Encoder<'b> {
         }
         self.tag(tag);
         self.depth += 1;
-        let mut items = Items { encoder: self, count: 0 };
+        let mut items = Items { encoder: self, count: 0, list: List::new(None) };
         fill(&mut items);
         let count = items.count;
         self.depth -= 1;
@@ -542,8 +596,8 @@ impl<'b> Encoder<'b> {
         self.tag(tag::STR);
         self.put(&(kept as u32).to_le_bytes());
         self.put(&name.as_bytes()[..kept]);
-        let is_secret = self.is_secret() || redact::is_secret_name(name);
-        std::mem::replace(&mut self.secrecy, Secrecy::Known(is_secret))
+        let class = self.class().max(redact::class(name));
+        std::mem::replace(&mut self.secrecy, Secrecy::Known(class))
     }
 }
 
@@ -552,13 +606,17 @@ impl<'b> Encoder<'b> {
 pub struct Items<'e, 'b> {
     encoder: &'e mut Encoder<'b>,
     count: u64,
+    /// What is known of a list's items so far.
+    list: List,
 }
 
 impl<'b> Items<'_, 'b> {
     /// The next item of a list.
     pub fn item<T: CaptureValue + ?Sized>(&mut self, value: &T) {
         if self.encoder.admits(self.count) {
+            let start = self.encoder.buffer.len();
             value.capture(self.encoder);
+            self.encoder.hide_in_list(start, &mut self.list);
         }
         self.count += 1;
     }
@@ -577,6 +635,20 @@ impl<'b> Items<'_, 'b> {
         }
         self.count += 1;
     }
+}
+
+/// Whether bytes are text with a secret in it.
+pub(crate) fn holds_secret(bytes: &[u8], kept: usize) -> bool {
+    let window = &bytes[..bytes.len().min(kept + 1024)];
+    let text = match std::str::from_utf8(window) {
+        Ok(text) => text,
+        // The end may be inside a character.
+        Err(error) if error.valid_up_to() + 4 > window.len() => {
+            std::str::from_utf8(&window[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    redact::has_secret(text)
 }
 
 /// The largest length of `text`, at most `limit`, that does not split a character.

@@ -20,7 +20,7 @@ mod view;
 pub(crate) use bounded::BoundedText;
 pub(crate) use describes::describes;
 pub use encode::{CaptureValue, Encoder};
-pub(crate) use encode::{Hashing, Secrecy, Slot};
+pub(crate) use encode::{Hashing, Secrecy, Slot, holds_secret};
 pub use limits::Limits;
 pub(crate) use lock::LOCKED;
 pub use lock::{Lock, TryLock, try_lock};

@@ -10,7 +10,7 @@ use serde::ser::{self, Serialize};
 
 use super::tag::{self, Absent};
 use super::{Encoder, LOCKED, Secrecy, ValueView, is_os_text, lossy, os_text};
-use crate::record::redact;
+use crate::record::redact::{self, Class, List};
 
 /// How many items past the limit are passed over, for the sake of the fields that follow them.
 const PASSED_OVER: u64 = 4096;
@@ -303,8 +303,14 @@ struct Container<'e, 'b> {
     silent: bool,
     /// Whether this is the inside of `{variant: …}`, whose outer map must be closed too.
     in_variant: bool,
-    /// Whether the strings around a secret field were secrets.
-    outer_secret: bool,
+    /// What the names around it say.
+    outer: Class,
+    /// What is known of a list's items so far.
+    list: List,
+    /// Whether the fields of this map name a secret: `{name: "password", value: "x"}`.
+    names_secret: bool,
+    /// Whether the map's last key is one that names things.
+    is_label: bool,
     /// Whether the value of the map's last key is encoded.
     admitted: bool,
 }
@@ -312,8 +318,8 @@ struct Container<'e, 'b> {
 impl<'e, 'b> Container<'e, 'b> {
     fn open(encoder: &'e mut Encoder<'b>, tag: u8, length: Option<usize>) -> Self {
         // The bytes of a key are a secret, too, as a list of numbers.
-        let outer_secret = encoder.is_secret();
-        let secret = outer_secret && tag == tag::SEQ;
+        let outer = encoder.class();
+        let secret = outer >= Class::Secret && tag == tag::SEQ;
         let silent = secret || encoder.depth >= encoder.limits.depth;
         if secret {
             encoder.redact();
@@ -331,7 +337,10 @@ impl<'e, 'b> Container<'e, 'b> {
             encoder,
             silent,
             in_variant: false,
-            outer_secret,
+            outer,
+            list: List::new(length),
+            names_secret: false,
+            is_label: false,
             admitted: false,
         }
     }
@@ -341,10 +350,10 @@ impl<'e, 'b> Container<'e, 'b> {
         if outer.silent {
             return outer;
         }
-        let outer_secret = outer.outer_secret;
+        let around = outer.outer;
         let encoder = outer.encoder;
         encoder.name(variant);
-        Self { in_variant: true, outer_secret, ..Self::open(encoder, tag, Some(length)) }
+        Self { in_variant: true, outer: around, ..Self::open(encoder, tag, Some(length)) }
     }
 
     /// Whether the next item is encoded; gives the walk up where too many would be passed over.
@@ -369,7 +378,13 @@ impl<'e, 'b> Container<'e, 'b> {
 
     #[inline]
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
-        if self.admits()? { copy(value, self.encoder) } else { Ok(()) }
+        if !self.admits()? {
+            return Ok(());
+        }
+        let start = self.encoder.buffer.len();
+        copy(value, self.encoder)?;
+        self.encoder.hide_in_list(start, &mut self.list);
+        Ok(())
     }
 
     /// Encodes items up to the limit. A function of its own for each type of item: inside the walk of the value around it, the
@@ -378,7 +393,9 @@ impl<'e, 'b> Container<'e, 'b> {
     fn fill<I: Iterator<Item: Serialize>>(&mut self, items: I) -> Done {
         for item in items {
             if self.admits()? {
+                let start = self.encoder.buffer.len();
                 copy(&item, self.encoder)?;
+                self.encoder.hide_in_list(start, &mut self.list);
             } else if self.length.is_some() {
                 break;
             }
@@ -391,9 +408,29 @@ impl<'e, 'b> Container<'e, 'b> {
             return Ok(());
         }
         let outer = self.encoder.name(name);
+        let start = self.encoder.buffer.len();
+        self.expect(name);
         let done = copy(value, self.encoder);
         self.encoder.secrecy = outer;
+        self.note(name, start);
         done
+    }
+
+    /// Takes the value for a secret, if the fields before it name one.
+    fn expect(&mut self, name: &str) {
+        if self.names_secret && is_value(name) {
+            self.encoder.secrecy = Secrecy::Known(Class::Secret);
+        }
+    }
+
+    /// Looks whether the field that was written from `start` on names a secret.
+    fn note(&mut self, name: &str, start: usize) {
+        if matches!(name, "name" | "key" | "header" | "Name" | "Key")
+            && self.encoder.buffer.get(start) == Some(&tag::STR)
+        {
+            let text = std::str::from_utf8(&self.encoder.buffer[start + 5..]).unwrap_or_default();
+            self.names_secret = redact::class(text) >= Class::Secret;
+        }
     }
 
     /// Writes a map's key as text, whatever its type, and learns from it whether the value is a secret.
@@ -401,7 +438,7 @@ impl<'e, 'b> Container<'e, 'b> {
         let start = self.encoder.buffer.len();
         self.encoder.secrecy = Secrecy::NONE;
         let done = copy(key, self.encoder);
-        self.encoder.secrecy = Secrecy::Known(self.outer_secret);
+        self.encoder.secrecy = Secrecy::Known(self.outer);
         done?;
         if self.encoder.buffer[start] != tag::STR {
             let text = ValueView::new(&self.encoder.buffer[start..]).key_text();
@@ -410,8 +447,10 @@ impl<'e, 'b> Container<'e, 'b> {
         }
         // A string's own bytes follow its tag and its length.
         let name = std::str::from_utf8(&self.encoder.buffer[start + 5..]).unwrap_or_default();
-        let secret = redact::is_secret_name(name);
-        self.encoder.secrecy = Secrecy::Known(self.outer_secret || secret);
+        let own =
+            if self.names_secret && is_value(name) { Class::Secret } else { redact::class(name) };
+        self.encoder.secrecy = Secrecy::Known(self.outer.max(own));
+        self.is_label = matches!(name, "name" | "key" | "header" | "Name" | "Key");
         Ok(())
     }
 
@@ -421,7 +460,7 @@ impl<'e, 'b> Container<'e, 'b> {
     }
 
     fn close(mut self) -> Done {
-        self.encoder.secrecy = Secrecy::Known(self.outer_secret);
+        self.encoder.secrecy = Secrecy::Known(self.outer);
         if !self.silent {
             self.end();
         }
@@ -431,6 +470,11 @@ impl<'e, 'b> Container<'e, 'b> {
         }
         Ok(())
     }
+}
+
+/// Whether a field of this name holds the value of what the field before it names.
+fn is_value(name: &str) -> bool {
+    matches!(name, "value" | "val" | "Value" | "content" | "data")
 }
 
 macro_rules! lists {
@@ -479,8 +523,12 @@ impl ser::SerializeMap for Container<'_, '_> {
         if !self.admitted {
             return Ok(());
         }
+        let start = self.encoder.buffer.len();
         let done = copy(value, self.encoder);
-        self.encoder.secrecy = Secrecy::Known(self.outer_secret);
+        self.encoder.secrecy = Secrecy::Known(self.outer);
+        if self.is_label {
+            self.note("name", start);
+        }
         done
     }
 

@@ -1,13 +1,18 @@
 //! Command lines and environment variables without their secrets.
 
-use crate::record::redact::{REDACTED, is_secret_name, scrub, scrub_arguments};
+use crate::record::redact::{Class, REDACTED, class, scrub, scrub_arguments};
 
 /// Longer texts keep their beginning.
 const LONGEST: usize = 4096;
 
 /// The value of a variable as it may be stored.
 pub(super) fn variable(name: &str, value: &str) -> String {
-    if is_secret_name(name) { REDACTED.to_owned() } else { shortened(scrub(value)) }
+    let is_hidden = match class(name) {
+        Class::Plain => false,
+        Class::Ambiguous => value.parse::<f64>().is_err(),
+        _ => true,
+    };
+    if is_hidden { REDACTED.to_owned() } else { shortened(scrub(value)) }
 }
 
 /// The arguments of a program as they may be stored.
