@@ -21,7 +21,7 @@ struct Deaf;
 
 impl fmt::Debug for Deaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (0..2_000_000).for_each(|_| _ = f.write_str("0123456789abcdef"));
+        (0..20_000).for_each(|_| _ = f.write_str("0123456789abcdef"));
         Ok(())
     }
 }

@@ -68,7 +68,7 @@ fn reads() {
     fs::write(store.join("d.jsonl"), "{\"type\":\"task\",\"task_id\":\"d\"}\n").unwrap();
     let there = Path::new(&folder).join("copy/x.jsonl");
     fs::write(&there, "").unwrap();
-    fs::set_permissions(&there, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&there, fs::Permissions::from_mode(0o000)).unwrap();
     let copied = records.copy_to(Path::new(&folder).join("copy"), |_| ()).unwrap();
     assert_eq!((copied.tasks, copied.already_there), (1, 4));
 

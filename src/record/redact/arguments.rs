@@ -71,7 +71,9 @@ impl Arguments {
         // `docker login -p …`, while `docker run -p …` publishes a port.
         if !self.has_begun || argument == "login" {
             self.has_begun = true;
-            self.program = Program::named(argument);
+            // A longer argument is no program.
+            self.program =
+                if argument.len() <= 256 { Program::named(argument) } else { Program::default() };
         }
         // What is hidden may be an option itself, where the one before it has no value.
         let of_option =
@@ -231,14 +233,32 @@ pub(super) fn in_line(
         if matches!(&line[word.clone()], "|" | "&&" | ";" | "||") {
             break;
         }
+        let (word, is_last) = before_closing_quote(line, word);
         match state.next(&line[word.clone()]) {
             Hidden::Nothing => {}
             Hidden::All => found(at + word.start..at + word.end),
             Hidden::From(kept) => found(at + word.start + kept..at + word.end),
         }
         from = word.end + 1;
+        if is_last {
+            break;
+        }
     }
     at + from
+}
+
+/// The word up to the quote that ends the whole command, if one does: it was not opened inside the word.
+fn before_closing_quote(line: &str, word: Range<usize>) -> (Range<usize>, bool) {
+    let is_quoted = word.start > 0 && matches!(line.as_bytes()[word.start - 1], b'"' | b'\'');
+    let text = &line[word.clone()];
+    let closing =
+        ['"', '\''].into_iter().filter(|&quote| !is_quoted && text.matches(quote).count() % 2 == 1);
+    match closing.filter_map(|quote| text.find(quote)).min() {
+        Some(length) => {
+            (word.start..word.start + text[..length].trim_end_matches('\\').len(), true)
+        }
+        None => (word, false),
+    }
 }
 
 /// The next word of a command line, without the quotes around it.

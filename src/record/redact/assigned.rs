@@ -317,9 +317,10 @@ fn bare(
     if !hides {
         return None;
     }
-    // A line of its own, as in YAML: the value may have several words.
-    let is_own_line =
-        sign == Sign::Colon && class == Class::Strict && begins_line(&text[..name.start]);
+    // The value may have several words on a line of its own, as in YAML, and wherever it is called a phrase.
+    let is_own_line = sign == Sign::Colon
+        && class == Class::Strict
+        && (begins_line(&text[..name.start]) || word.to_ascii_lowercase().ends_with("phrase"));
     let end = if is_own_line {
         let line = text[start..].split(['\n', '\r']).next().unwrap_or_default();
         let line = line.split(" #").next().unwrap_or_default();
