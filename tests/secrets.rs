@@ -67,7 +67,7 @@ struct Holder<'a> {
 #[telemetry_task]
 fn works(text: &str, holder: &Holder<'_>, shown: &dyn std::fmt::Debug) -> Result<String, String> {
     _ = (holder, shown);
-    if text.len() % 2 == 0 { Ok(text.to_owned()) } else { Err(text.to_owned()) }
+    if text.len().is_multiple_of(2) { Ok(text.to_owned()) } else { Err(text.to_owned()) }
 }
 
 /// Everything that the files below a folder hold, which also has the names of the files.
@@ -77,9 +77,9 @@ fn everything(folder: &Path) -> Vec<u8> {
         let path = entry.unwrap().path();
         all.extend_from_slice(path.to_string_lossy().as_bytes());
         if path.is_dir() {
-            all.extend(everything(&path))
+            all.extend(everything(&path));
         } else {
-            all.extend(std::fs::read(&path).unwrap())
+            all.extend(std::fs::read(&path).unwrap());
         }
     }
     all

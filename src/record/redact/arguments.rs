@@ -124,7 +124,7 @@ impl Arguments {
         }
         match option {
             "-u" | "-U" | "--user" | "--proxy-user" | "--userpwd" | "--basic" | "--login" => {
-                self.next = Next::User
+                self.next = Next::User;
             }
             _ if option.starts_with("-u") || option.starts_with("-U") => {
                 return after_user(&option[2..]).map_or(Hidden::Nothing, |at| Hidden::From(at + 2));

@@ -41,6 +41,9 @@ enum Sign {
 
 /// Where the secret is that belongs to this name, if it has one.
 pub(super) fn value(text: &str, name: Range<usize>, class: Class) -> Option<Range<usize>> {
+    if let Some(inside) = of_type(text, &name, class) {
+        return Some(inside);
+    }
     let (sign, at) = sign(text, &name, class)?;
     if text[at..].starts_with(super::REDACTED) {
         return None;
@@ -50,7 +53,7 @@ pub(super) fn value(text: &str, name: Range<usize>, class: Class) -> Option<Rang
     let value = &text[start..];
     if sign == Sign::Element {
         let end = value.find('<')?;
-        return (end > 0).then(|| start..start + end);
+        return (end > 0 && value[end..].starts_with("</")).then(|| start..start + end);
     }
     let is_header = is_header(word);
     if let Some(quoted) = quoted(text, start) {
@@ -61,7 +64,7 @@ pub(super) fn value(text: &str, name: Range<usize>, class: Class) -> Option<Rang
     }
     match sign {
         Sign::Comma => return group(text, start).filter(|_| class >= Class::Secret),
-        Sign::Colon if is_header => return header(text, start),
+        Sign::Colon if is_header && !value.starts_with(['[', '{']) => return header(text, start),
         Sign::Space if value.starts_with("--") => return None,
         _ => {}
     }
@@ -74,6 +77,20 @@ pub(super) fn value(text: &str, name: Range<usize>, class: Class) -> Option<Rang
             .then_some(group);
     }
     bare(text, &name, start, sign, class)
+}
+
+/// What a type that is named after a secret holds, as `Debug` shows it: `Password("x")`. A `Token` may be one of a text.
+fn of_type(text: &str, name: &Range<usize>, class: Class) -> Option<Range<usize>> {
+    let word = &text[name.clone()];
+    let is_type = word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word != "Token"
+        && class >= Class::Secret;
+    if !is_type || !text[name.end..].starts_with('(') {
+        return None;
+    }
+    let inside = group(text, name.end)?;
+    let is_text = opens_quote(&text[inside.clone()]) || class == Class::Strict;
+    is_text.then_some(inside)
 }
 
 /// What holds the name and its value together, and where that ends.
@@ -152,24 +169,35 @@ fn spaced(text: &str, name: &Range<usize>, at: usize, class: Class) -> Option<(S
     let is_at_word = before.ends_with(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'))
         || before.is_empty();
     let is_option = text[name.clone()].starts_with('-') && is_at_word;
-    let is_quoted = class == Class::Strict && text[at..].starts_with(['\'', '"', '`']);
+    let is_quoted = class == Class::Strict && opens_quote(&text[at..]);
     for verb in ["is ", "was "] {
         // `the password is "x"`, while `the password is wrong` is no secret.
         if let Some(said) = text[at..].strip_prefix(verb) {
             let word = &said[..bare_length(said, Sign::Space)];
-            let is_value = has_digit(word)
-                && word.len() >= 6
-                && word.bytes().any(|byte| byte.is_ascii_alphabetic());
-            let is_quoted = class == Class::Strict && said.starts_with(['\'', '"', '`']);
+            let is_value = is_like_a_password(word);
+            let is_quoted = class == Class::Strict && opens_quote(said);
             return (is_value && class >= Class::Secret || is_quoted)
                 .then_some((Sign::Space, at + verb.len()));
         }
+    }
+    let next = &text[at..at + bare_length(&text[at..], Sign::Space)];
+    let next = next.trim_end_matches([')', ',', '.']);
+    let is_digits = (4..=8).contains(&next.len()) && next.bytes().all(|byte| byte.is_ascii_digit());
+    let word = text[name.clone()].to_ascii_lowercase();
+    let is_pin = is_digits && matches!(word.as_str(), "pin" | "otp" | "totp" | "passcode");
+    if is_pin || class == Class::Strict && is_like_a_password(next) {
+        return Some((Sign::Space, at));
     }
     let is_login = || {
         class == Class::Strict
             && before.split('\n').next_back().is_some_and(|line| line.contains("login "))
     };
     (is_option || is_quoted || is_login()).then_some((Sign::Space, at))
+}
+
+/// Whether a quote, perhaps escaped, comes next.
+fn opens_quote(text: &str) -> bool {
+    text.trim_start_matches('\\').starts_with(['\'', '"', '`'])
 }
 
 /// What is between the quotes that open here: those of text, of bytes, and escaped ones.
@@ -182,13 +210,30 @@ fn quoted(text: &str, start: usize) -> Option<Range<usize>> {
     let open = escapes_at + escapes;
     let quote = *bytes.get(open).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
     let inside = open + 1;
+    if letter == 0
+        && matches!(
+            bytes[inside..],
+            [b',' | b'}' | b']' | b')']
+                | [b',' | b'}' | b']' | b')', b' ' | b'"' | b',' | b'}' | b']' | b')', ..]
+        )
+    {
+        // It ends a text that the name is the last word of.
+        return Some(inside..inside);
+    }
     if escapes == 0 && bytes[inside..].starts_with(&[quote, quote]) {
         let end = text[inside + 2..].find(&text[open..inside + 2]);
         return Some(inside + 2..end.map_or(text.len(), |end| inside + 2 + end));
     }
-    let mut run = 0;
+    let (mut run, mut skips) = (0, false);
     for (offset, &byte) in bytes[inside..].iter().enumerate() {
-        if byte == quote && (if escapes == 0 { run % 2 == 0 } else { run <= escapes }) {
+        let is_end = byte == quote && if escapes == 0 { run % 2 == 0 } else { run <= escapes };
+        // A quote that stands twice is one inside the text, as in YAML and SQL.
+        let is_double = quote == b'\'' && bytes.get(inside + offset + 1) == Some(&quote);
+        if is_end && is_double && escapes == 0 {
+            skips = true;
+        } else if std::mem::take(&mut skips) {
+            // The second of the two.
+        } else if is_end {
             return Some(inside..inside + offset - run.min(escapes));
         }
         run = if byte == b'\\' { run + 1 } else { 0 };
@@ -392,6 +437,11 @@ fn starts_field(rest: &[u8]) -> bool {
 /// How many blanks come next.
 fn blanks(text: &str) -> usize {
     text.bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+}
+
+/// Whether a word has letters and digits, as those of sentences do not.
+fn is_like_a_password(word: &str) -> bool {
+    has_digit(word) && word.len() >= 6 && word.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 fn begins_line(before: &str) -> bool {

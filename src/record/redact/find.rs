@@ -390,7 +390,7 @@ impl Scan<'_> {
     fn url(&mut self, at: usize) {
         let found = &mut self.found;
         urls::secrets(self.text, at, self.is_cut, |range, what| {
-            found.push(Found { range, rule: Rule::Look(what) })
+            found.push(Found { range, rule: Rule::Look(what) });
         });
         // What follows a password may be a token by its look.
         if let Some(last) = self.found.last() {

@@ -37,7 +37,7 @@ pub(super) fn secrets(
     if let Some(query) = url[after_userinfo..].find(['?', '#', ';']) {
         let query = after_userinfo + query + 1;
         parameters(&url[query..], |secret| {
-            found(start + query + secret.start..start + query + secret.end, "query of a URL")
+            found(start + query + secret.start..start + query + secret.end, "query of a URL");
         });
     } else if let Some(secret) = webhook(url) {
         found(start + secret.start..start + secret.end, "webhook");
@@ -164,7 +164,7 @@ fn webhook(url: &str) -> Option<Range<usize>> {
         let path = host.ends_with(end_of_host).then(|| url[host.len()..].strip_prefix(path))??;
         Some(url.len() - path.len())
     })?;
-    (end < url.len()).then(|| end..url.len())
+    (end < url.len()).then_some(end..url.len())
 }
 
 /// `user:secret` before `@tcp(`, as Go's drivers have it.
