@@ -140,6 +140,7 @@ fn class_at(words: &Words, at: usize, is_variable: bool) -> Class {
         "connection" | "conn" | "connect" if matches!(after, "string" | "strings" | "str") => {
             Class::Secret
         }
+        "code" if matches!(before, "otp" | "totp" | "mfa" | "2fa") => Class::Strict,
         "code" if CODES.contains(&before) => Class::Secret,
         "phrase" if matches!(before, "seed" | "recovery" | "secret" | "mnemonic") => Class::Secret,
         "signature" if before == "access" => Class::Secret,
@@ -185,6 +186,7 @@ const STRICT_ENDINGS: &[&str] = &["password", "passwd", "passphrase", "passcode"
 
 const SECRET: &[&str] = &[
     "secret",
+    "pw",
     "token",
     "credential",
     "cred",
@@ -600,7 +602,7 @@ const CODES: &[&str] = &[
     "time",
 ];
 
-/// The three letters that every secret name above has somewhere.
+/// The three letters that every secret name above has somewhere, but for `pw`.
 const STEMS: &[&[u8; 3]] = &[
     b"pas", b"aut", b"ses", b"pin", b"pri", b"pat", b"tok", b"key", b"con", b"cod", b"phr", b"sig",
     b"pwd", b"otp", b"sec", b"cre", b"bea", b"jwt", b"coo", b"dsn", b"mne", b"use",
@@ -624,10 +626,12 @@ const fn triple(a: u8, b: u8, c: u8) -> usize {
 }
 
 fn may_be_secret(name: &[u8]) -> bool {
-    name.array_windows().any(|&[a, b, c]| {
-        let place = triple(a, b, c);
-        MAY_BE_SECRET[place / 64] >> (place % 64) & 1 != 0
-    })
+    let is_pw = |ending: &[u8; 2]| ending.eq_ignore_ascii_case(b"pw");
+    name.last_chunk().is_some_and(is_pw)
+        || name.array_windows().any(|&[a, b, c]| {
+            let place = triple(a, b, c);
+            MAY_BE_SECRET[place / 64] >> (place % 64) & 1 != 0
+        })
 }
 
 /// The words of a name, in lower case: `dbPassword`, `db_password` and `DB-PASSWORD` have the same two.
@@ -726,7 +730,9 @@ mod tests {
         for (name, wanted) in [
             ("password", Class::Strict),
             ("dbPassword2", Class::Strict),
+            ("otp_code", Class::Strict),
             ("password_hash", Class::Secret),
+            ("newPw", Class::Secret),
             ("token", Class::Secret),
             ("access_key_id", Class::Secret),
             ("pass", Class::Ambiguous),
