@@ -445,7 +445,7 @@ fn a_forked_child_records_nothing_before_a_workflow_of_its_own() {
     let pids: HashSet<_> = loaded.tasks.iter().map(|task| task.pid.unwrap()).collect();
     assert_eq!(pids.len(), 2, "{pids:?}");
     assert_eq!(names(&loaded), ["around", "in the child", "work", "work", "work", "work"]);
-    let arguments: HashSet<_> = loaded.tasks.iter().filter_map(|task| argument(task)).collect();
+    let arguments: HashSet<_> = loaded.tasks.iter().filter_map(argument).collect();
     assert_eq!(arguments, HashSet::from([1, 3, 4, 5]), "work(2) is outside of a workflow");
     let own = loaded.workflows.iter().find(|run| run.name.as_deref() == Some("of the child"));
     let by_child: Vec<_> = loaded

@@ -94,7 +94,7 @@ impl Live {
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let keeper = spawn("runlore-push").spawn(move || {
             file_size::never_signal_thread();
-            keeper.run(&messages)
+            keeper.run(&messages);
         });
         let sender = spawn("runlore-send").spawn(send);
         if let Some(error) = keeper.as_ref().err().or(sender.as_ref().err()) {
