@@ -44,7 +44,7 @@ const KEYS: &[&str] = &[
 ];
 
 /// Names of three letters, with what may follow them.
-const SHORT_NAMES: &[&str] = &["pwd", "jwt", "otp", "dsn", "pin"];
+const SHORT_NAMES: &[&str] = &["pwd", "_pw", "jwt", "otp", "dsn", "pin"];
 const AFTER_SHORT_NAMES: &[char] = &['=', ':', '"', '\'', ' ', '\\'];
 
 /// Beginnings of other rules.
