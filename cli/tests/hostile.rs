@@ -1,4 +1,4 @@
-//! Folders that somebody else may have filled, and stores that are none: one bad file costs that file, and nothing hangs.
+//! Hostile folders and paths that cannot be a store: one bad file costs only that file, and nothing hangs.
 
 #![cfg(unix)]
 

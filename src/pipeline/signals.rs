@@ -111,7 +111,7 @@ mod unix {
             let signals = [libc::SIGINT, libc::SIGTERM].into_iter();
             for signal in signals.filter(|signal| pending & 1 << signal != 0) {
                 if !is_ours(signal) {
-                    // Whoever took the signal over called our handler too, and decides what it means.
+                    // Another handler replaced ours and called it. That handler decides what the signal means.
                     _ = recorder::flush();
                     continue;
                 }

@@ -216,7 +216,7 @@ impl Session {
         }
         let Ok((log, is_reopened)) = self.log.check() else { return };
         if is_reopened && let Ok((lock, true)) = self.lock.check() {
-            // Whoever closed the log closed the lock too, and with that gave it up.
+            // The program closed the lock's descriptor too, which released the lock.
             _ = lock::try_lock(lock);
         }
         // What is not in the log cannot be recovered after a crash: where the disk is full, the next entry tries again.

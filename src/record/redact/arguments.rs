@@ -107,7 +107,7 @@ impl Arguments {
         for flag in self.program.values.iter().chain(self.program.attached) {
             if let Some(value) = option.strip_prefix(flag) {
                 if !value.is_empty() && flag.len() == 2 {
-                    // A port to publish, as in `docker run -p8080:80`, is none.
+                    // A published port, as in `docker run -p8080:80`, is not a password.
                     let is_port = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
                     let is_word = self.program.attached.is_empty() && !has_digit(value);
                     return if is_port && self.program.attached.is_empty() || is_word {

@@ -17,7 +17,7 @@ pub(super) fn name_around(text: &str, at: usize) -> Range<usize> {
     };
     let before = bytes[..at].iter().rev().take(LONGEST).take_while(is_of_name).count();
     let after = bytes[at..].iter().take(LONGEST).take_while(is_of_name).count();
-    // A name that is too long may have been cut inside a character; it is none.
+    // A name that is too long may have been cut inside a character; it is not a secret's name.
     let is_short = before + after <= LONGEST;
     if is_short && text.is_char_boundary(at - before) && text.is_char_boundary(at + after) {
         at - before..at + after
@@ -462,7 +462,7 @@ fn is_scheme(value: &str) -> bool {
         .any(|scheme| value.eq_ignore_ascii_case(scheme))
 }
 
-/// What stands where a secret could be and is none.
+/// Words that stand where a secret could be, but are not one.
 fn is_word_for_nothing(value: &str) -> bool {
     const NOTHING: &[&str] = &[
         "none",
