@@ -4,11 +4,11 @@
 //! server can count, cut off and go on with the answer. What servers are not of one mind about is left out, and looked at
 //! here.
 
-use mongodb::bson::{Bson, Decimal128, Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use serde_json::Value;
 
-use super::bytes::decimal;
 use super::document::{OWN, PLAIN, TEXT, is_shadowed};
+use super::value::decimal;
 use crate::query::Filter;
 use crate::query::filter::tree::{Node, Predicate, TypeName};
 use crate::query::find::sort::{Direction, Sort};
@@ -252,7 +252,7 @@ pub(super) fn bson_of(value: &Value) -> Option<Bson> {
         Value::String(text) => Bson::String(text.clone()),
         Value::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(number), _) => Bson::Int64(number),
-            (None, Some(number)) => Bson::Decimal128(Decimal128::from_bytes(decimal(number))),
+            (None, Some(number)) => Bson::Decimal128(decimal(number)),
             (None, None) => Bson::Double(number.as_f64()?),
         },
         Value::Array(items) => Bson::Array(items.iter().map(bson_of).collect::<Option<_>>()?),

@@ -3,8 +3,8 @@
 use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 use serde_json::{Map, Value};
 
-use super::bytes::whole;
 use super::document::{ADDED, OURS, REGISTERED, is_shadowed};
+use super::value::whole;
 use crate::record::Record;
 use crate::{Error, ErrorKind, Result};
 
@@ -101,7 +101,7 @@ pub(super) fn json_of(value: RawBsonRef<'_>) -> Result<Value> {
         RawBsonRef::Null | RawBsonRef::Undefined => Value::Null,
         RawBsonRef::Int32(number) => number.into(),
         RawBsonRef::Int64(number) => number.into(),
-        RawBsonRef::Decimal128(number) => match whole(number.bytes()) {
+        RawBsonRef::Decimal128(number) => match whole(number) {
             Some(number) => number.into(),
             None => number.to_string().parse::<f64>().unwrap_or(f64::NAN).into(),
         },
@@ -125,12 +125,12 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::super::document::{Encoder, Label};
+    use super::super::document::{Label, encode};
     use super::*;
 
     fn there_and_back(record: &Value) -> Value {
         let label = Label::new(ObjectId::from_bytes([1; 12]));
-        let encoded = Encoder::default().encode(&*record.to_string(), &label).unwrap();
+        let encoded = encode(&record.to_string(), &label).unwrap();
         Stored::of(&encoded.document).unwrap().json
     }
 

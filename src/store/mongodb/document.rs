@@ -1,16 +1,15 @@
 //! A record as the document that is stored.
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::bytes::{Open, Writer, kind};
-use super::capture::Capture;
-use super::scan::Scanner;
-use crate::record::hash::identifies;
-use crate::store::{Captured, CapturedRecord};
-use crate::telemetry::Snapshot;
-use crate::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
+use serde_json::Value;
+
+use super::value::{bson_of, whole};
+use crate::record::hash::identifies;
+use crate::{Error, ErrorKind, Result};
 
 /// The field with what is ours.
 pub(super) const OURS: &str = "_runlore";
@@ -67,7 +66,8 @@ pub(super) fn date_of(seconds: f64) -> i64 {
 /// What a document has that its record does not tell.
 #[derive(Debug, Clone)]
 pub(super) struct Label<'a> {
-    pub(super) id: RawBsonRef<'a>,
+    /// Null for a document that is there already and whose id could not be read: the server keeps the id.
+    pub(super) id: Bson,
     pub(super) revision: i64,
     /// When it was first stored, in milliseconds.
     pub(super) registered: i64,
@@ -80,7 +80,7 @@ pub(super) struct Label<'a> {
 impl Label<'_> {
     pub(super) fn new(id: ObjectId) -> Self {
         Label {
-            id: RawBsonRef::ObjectId(id),
+            id: Bson::ObjectId(id),
             revision: 0,
             registered: now(),
             unique_id: None,
@@ -106,234 +106,102 @@ pub(super) struct Encoded {
     pub(super) is_task: bool,
 }
 
-/// Makes documents of records, one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Encoder {
-    writer: Writer,
-    own: Vec<u8>,
-    ours: Writer,
-    seen: Seen,
-}
+/// Makes the document of a record.
+///
+/// # Errors
+///
+/// Fails if the text is not a JSON object.
+pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
+    let mut record: Value =
+        serde_json::from_str(text).map_err(|error| not_an_object().with_source(error))?;
+    // To MongoDB two objects are equal only if their keys come in the same order; to a record the order means nothing.
+    record.sort_all_objects();
+    let Value::Object(record) = record else { return Err(not_an_object()) };
 
-/// What was met in a record.
-#[derive(Debug, Default)]
-struct Seen {
-    task_id: Option<Id>,
-    workflow_id: Option<Id>,
-    is_task: bool,
-    has_null: bool,
-    is_odd: bool,
-    flag: Option<&'static str>,
-    hashes: Vec<String>,
-}
-
-impl Seen {
-    /// What the record is known by.
-    fn id(&self) -> Option<&Id> {
-        if self.is_task { self.task_id.as_ref() } else { self.workflow_id.as_ref() }
+    let mut fields = BTreeMap::new();
+    // Whether the document cannot show all that the record has.
+    let mut is_odd = label.is_sealed;
+    let mut has_null = false;
+    for (key, value) in &record {
+        let is_left_out = key.starts_with('$')
+            || key.contains('\0')
+            || key == OURS
+            || label.is_sealed && !CORE.contains(&key.as_str());
+        // The record itself is the first level.
+        match bson_of(value, 1).filter(|_| !is_left_out) {
+            None => is_odd = true,
+            Some(Bson::Null) => has_null = true,
+            Some(value) => _ = fields.insert(key.clone(), value),
+        }
     }
-}
 
-/// An id, or the JSON of what stands in its place.
-#[derive(Debug)]
-struct Id {
-    text: String,
-    is_text: bool,
-}
+    let is_task = text_in(&fields, "type") == Some("task");
+    let id_field = if is_task { "task_id" } else { "workflow_id" };
+    let id = record.get(id_field).filter(|_| fields.contains_key(id_field)).map(id_of);
+    if let Some(unique_id) = label.unique_id.or(id.as_deref())
+        && text_in(&fields, id_field) != Some(unique_id)
+    {
+        is_odd = true;
+        fields.insert(id_field.to_owned(), unique_id.into());
+    }
 
-impl Encoder {
-    /// The document of a record.
-    ///
-    /// # Errors
-    ///
-    /// Where the text is not a JSON object.
-    pub(super) fn encode<'r>(
-        &mut self,
-        record: impl Into<CapturedRecord<'r>>,
-        label: &Label<'_>,
-    ) -> Result<Encoded> {
-        let record = record.into();
-        let captured = record.captured().filter(|_| !label.is_sealed);
-        let open = match captured.and_then(|captured| self.of_captured(&captured)) {
-            Some(open) => open,
-            None => {
-                let text = record.text();
-                self.of_text(text, label.is_sealed).ok_or_else(|| not_an_object(text))?
+    let own = take_own(&mut fields);
+    for name in TIMES {
+        match own.get(name).map(seconds) {
+            Some(Some(seconds)) => {
+                let date = DateTime::from_millis(date_of(seconds));
+                fields.insert(name.to_owned(), date.into());
             }
-        };
-        self.add(record, label);
-        self.writer.close(open);
-        let seen = std::mem::take(&mut self.seen);
-        let document = RawDocumentBuf::from_bytes(std::mem::take(&mut self.writer.bytes))
-            .map_err(|error| broken(&error))?;
-        // The next one is about as large.
-        self.writer.bytes.reserve(document.as_bytes().len() + 64);
-        let id = seen.id();
-        Ok(Encoded {
-            document,
-            is_as_written: !seen.has_null && id.is_some(),
-            id: id.map(|id| id.text.clone()).unwrap_or_default(),
-            is_task: seen.is_task,
-        })
+            // Without a date: a sort by dates would not put it where the record belongs.
+            Some(None) => is_odd = true,
+            None => {}
+        }
+    }
+    if let Some(flag) = text_in(&fields, "status").and_then(flag_of).filter(|_| is_task) {
+        fields.insert(flag.to_owned(), true.into());
     }
 
-    fn begin(&mut self) -> Open {
-        self.writer.clear();
-        self.own.clear();
-        self.seen = Seen::default();
-        self.writer.open()
+    let mut ours = Document::new();
+    let hashes = fields.get("hashes").map(hashes_in).unwrap_or_default();
+    if !hashes.is_empty() {
+        ours.insert("hashes", hashes);
+    }
+    if is_odd {
+        ours.insert("json", text);
+    }
+    ours.insert("own", own);
+    if !is_odd {
+        ours.insert("plain", true);
+    }
+    ours.insert("rev", label.revision);
+    fields.insert(OURS.to_owned(), ours.into());
+    fields.insert(REGISTERED.to_owned(), DateTime::from_millis(label.registered).into());
+    if label.id != Bson::Null {
+        fields.insert("_id".to_owned(), label.id.clone());
     }
 
-    /// Writes the fields of a record; none where it is not a JSON object.
-    fn of_text(&mut self, text: &str, is_sealed: bool) -> Option<Open> {
-        let open = self.begin();
-        let mut scanner = Scanner::new(text);
-        scanner.open(b'{')?;
-        let is_closed = self.fields(&mut scanner, is_sealed)?;
-        scanner.end()?;
-        (is_closed && self.has_length()).then_some(open)
-    }
-
-    /// The same for a record that was taken apart; none where that makes no sense, and only its text tells what it is.
-    pub(super) fn of_captured(&mut self, captured: &Captured<'_>) -> Option<Open> {
-        let open = self.begin();
-        let Captured { outline: [before, after], captures: [at_start, at_end] } = *captured;
-        let mut before = Scanner::new(before);
-        before.open(b'{')?;
-        let is_closed = self.fields(&mut before, false)?;
-        (!is_closed).then_some(())?;
-        for (name, capture) in [("telemetry_at_start", at_start), ("telemetry_at_end", at_end)] {
-            if let Some(capture) = capture {
-                self.capture(name, capture)?;
-            }
-        }
-        let mut after = Scanner::inside(after, 1);
-        let is_closed = self.fields(&mut after, false)?;
-        after.end()?;
-        (is_closed && self.has_length()).then_some(open)
-    }
-
-    /// Writes the fields of a record up to its end or that of the text; tells whether it was the record's.
-    fn fields(&mut self, scanner: &mut Scanner<'_>, is_sealed: bool) -> Option<bool> {
-        while !scanner.is_at_end() {
-            let Some(at) = scanner.key(&mut self.writer)? else { return Some(true) };
-            let kind = scanner.write_value(&mut self.writer)?;
-            self.writer.bytes[at] = kind;
-            self.field(at, kind, is_sealed);
-        }
-        Some(false)
-    }
-
-    fn capture(&mut self, name: &str, capture: Snapshot<'_>) -> Option<()> {
-        let at = self.writer.known_element(name);
-        capture.tell(&mut Capture::new(&mut self.writer, at))?;
-        self.field(at, kind::DOCUMENT, false);
-        Some(())
-    }
-
-    /// Lengths in BSON have a sign.
-    fn has_length(&self) -> bool {
-        self.writer.bytes.len() <= i32::MAX as usize
-    }
-
-    /// Adds what the record does not have by itself.
-    fn add(&mut self, record: CapturedRecord<'_>, label: &Label<'_>) {
-        let Self { writer, own, ours, seen } = self;
-        // Whatever stands in place of an id, the record is known by its text.
-        let odd_id = seen.id().filter(|id| !id.is_text).map(|id| &*id.text);
-        let unique_id = label.unique_id.or(odd_id);
-        let is_odd = seen.is_odd || unique_id.is_some() || label.is_sealed;
-        ours.clear();
-        if !seen.hashes.is_empty() {
-            put_texts(ours, "hashes", &seen.hashes);
-        }
-        if is_odd {
-            ours.put_text("json", record.text());
-        }
-        ours.put_document("own", own);
-        if !is_odd {
-            ours.put("plain", kind::BOOL, &[1]);
-        }
-        ours.put("rev", kind::LONG, &label.revision.to_le_bytes());
-        put_id(writer, label.id);
-        writer.put_document(OURS, &ours.bytes);
-        if let Some(flag) = seen.flag.filter(|_| seen.is_task) {
-            writer.put(flag, kind::BOOL, &[1]);
-        }
-        writer.put(REGISTERED, kind::DATE, &label.registered.to_le_bytes());
-        if let Some(id) = unique_id {
-            writer.put_text(if seen.is_task { "task_id" } else { "workflow_id" }, id);
-        }
-    }
-
-    /// A field of the record has been written at `at`.
-    fn field(&mut self, at: usize, kind: u8, is_sealed: bool) {
-        let Self { writer, own, seen, .. } = self;
-        let key = writer.key(at);
-        let is_out = writer.is_lossy
-            || key.first() == Some(&b'$')
-            || key == OURS.as_bytes()
-            || is_sealed && !is_one_of(key, &CORE);
-        if is_out {
-            writer.is_lossy = false;
-            seen.is_odd = true;
-            return writer.take_back(at);
-        }
-        match key {
-            _ if kind == kind::NULL => {
-                seen.has_null = true;
-                writer.take_back(at);
-            }
-            b"type" => seen.is_task = text_at(writer, at, kind) == Some("task"),
-            b"task_id" => seen.task_id = Some(id_at(writer, at, kind)),
-            b"workflow_id" => seen.workflow_id = Some(id_at(writer, at, kind)),
-            b"status" => seen.flag = text_at(writer, at, kind).and_then(flag_of),
-            b"hashes" => seen.hashes = hashes_in(writer.value(at)).unwrap_or_default(),
-            key if is_one_of(key, &TIMES) => {
-                own.extend_from_slice(&writer.bytes[at..]);
-                match seconds(writer.value(at), kind) {
-                    Some(seconds) => {
-                        let value = at + key.len() + 2;
-                        writer.bytes.truncate(value);
-                        writer.bytes[at] = kind::DATE;
-                        writer.bytes.extend_from_slice(&date_of(seconds).to_le_bytes());
-                    }
-                    // A sort by dates would not put it where the record belongs.
-                    None => {
-                        seen.is_odd = true;
-                        writer.take_back(at);
-                    }
-                }
-            }
-            key if is_one_of(key, &ADDED) => {
-                own.extend_from_slice(&writer.bytes[at..]);
-                writer.take_back(at);
-            }
-            _ => {}
-        }
-    }
+    let document = Document::from_iter(fields);
+    Ok(Encoded {
+        document: RawDocumentBuf::try_from(&document).map_err(|error| broken(&error))?,
+        is_as_written: !has_null && id.is_some(),
+        id: id.unwrap_or_default(),
+        is_task,
+    })
 }
 
-fn is_one_of(key: &[u8], names: &[&str]) -> bool {
-    names.iter().any(|name| name.as_bytes() == key)
+fn text_in<'f>(fields: &'f BTreeMap<String, Bson>, name: &str) -> Option<&'f str> {
+    fields.get(name).and_then(Bson::as_str)
 }
 
-fn text_at(writer: &Writer, at: usize, kind: u8) -> Option<&str> {
-    let value = writer.value(at);
-    (kind == kind::STRING).then(|| std::str::from_utf8(&value[4..value.len() - 1]).ok())?
+/// The text that a record is known by: its id, or the JSON of whatever stands in its place.
+fn id_of(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-fn id_at(writer: &Writer, at: usize, kind: u8) -> Id {
-    if let Some(text) = text_at(writer, at, kind) {
-        return Id { text: text.to_owned(), is_text: true };
-    }
-    let mut one = Writer::default();
-    let open = one.open();
-    one.put("", kind, writer.value(at));
-    one.close(open);
-    let value = RawDocument::from_bytes(&one.bytes).ok().and_then(|one| one.get("").ok()?);
-    let json = value.and_then(|value| super::decode::json_of(value).ok()).unwrap_or_default();
-    Id { text: json.to_string(), is_text: false }
+/// Takes out what the record itself has in fields that show something else.
+fn take_own(fields: &mut BTreeMap<String, Bson>) -> Document {
+    let shadowed = TIMES.into_iter().chain(ADDED);
+    shadowed.filter_map(|name| fields.remove_entry(name)).collect()
 }
 
 fn flag_of(status: &str) -> Option<&'static str> {
@@ -347,75 +215,42 @@ fn flag_of(status: &str) -> Option<&'static str> {
     })
 }
 
-fn seconds(value: &[u8], kind: u8) -> Option<f64> {
-    match kind {
-        kind::DOUBLE => Some(f64::from_le_bytes(value.try_into().ok()?)),
-        kind::INT => Some(f64::from(i32::from_le_bytes(value.try_into().ok()?))),
-        kind::LONG => Some(i64::from_le_bytes(value.try_into().ok()?) as f64),
-        kind::DECIMAL => super::bytes::whole(value.try_into().ok()?).map(|number| number as f64),
+fn seconds(time: &Bson) -> Option<f64> {
+    match time {
+        Bson::Double(seconds) => Some(*seconds),
+        Bson::Int32(seconds) => Some(f64::from(*seconds)),
+        Bson::Int64(seconds) => Some(*seconds as f64),
+        Bson::Decimal128(seconds) => whole(*seconds).map(|seconds| seconds as f64),
         _ => None,
     }
 }
 
 /// The hashes in `{"used": {name: hash}, "generated": {name: hash}}` that stand for a value.
-fn hashes_in(value: &[u8]) -> Option<Vec<String>> {
-    let sides = RawDocument::from_bytes(value).ok()?;
-    let mut hashes = Vec::new();
-    for side in ["used", "generated"] {
-        let Ok(Some(RawBsonRef::Document(values))) = sides.get(side) else { continue };
-        for element in values.iter_elements().flatten() {
-            if let Ok(RawBsonRef::String(hash)) = element.value()
-                && identifies(hash)
-            {
-                hashes.push(hash.to_owned());
-            }
-        }
-    }
-    Some(hashes)
-}
-
-fn put_id(writer: &mut Writer, id: RawBsonRef<'_>) {
-    match id {
-        RawBsonRef::ObjectId(id) => writer.put("_id", kind::OBJECT_ID, &id.bytes()),
-        RawBsonRef::String(id) => writer.put_text("_id", id),
-        // Of another program's making: what it is stays, and only documents that are there have one.
-        _ => {}
-    }
-}
-
-fn put_texts(writer: &mut Writer, key: &str, texts: &[String]) {
-    let mut array = Writer::default();
-    for (index, text) in texts.iter().enumerate() {
-        array.put_text(&index.to_string(), text);
-    }
-    writer.put_document(key, &array.bytes);
-    let at = writer.bytes.len() - array.bytes.len() - 5 - key.len() - 2;
-    writer.bytes[at] = kind::ARRAY;
+fn hashes_in(hashes: &Bson) -> Vec<&str> {
+    let side = |name: &str| hashes.as_document()?.get_document(name).ok();
+    let sides = ["used", "generated"].into_iter().filter_map(side);
+    let texts = sides.flat_map(Document::values).filter_map(Bson::as_str);
+    texts.filter(|hash| identifies(hash)).collect()
 }
 
 fn broken(error: &mongodb::bson::error::Error) -> Error {
     Error::new(ErrorKind::Record, format!("a record does not become a document: {error}"))
 }
 
-/// What is wrong with a record, in the words of a reader that has some.
-fn not_an_object(text: &str) -> Error {
-    let error = Error::new(ErrorKind::Record, "a record is not a JSON object");
-    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Err(cause) => error.with_source(cause),
-        Ok(_) => error,
-    }
+fn not_an_object() -> Error {
+    Error::new(ErrorKind::Record, "a record is not a JSON object")
 }
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::{Bson, DateTime, Document, doc};
+    use mongodb::bson::doc;
 
     use super::*;
 
     fn encoded(text: &str) -> (Encoded, Document) {
         let mut label = Label::new(ObjectId::from_bytes([7; 12]));
         label.registered = 5;
-        let encoded = Encoder::default().encode(text, &label).unwrap();
+        let encoded = encode(text, &label).unwrap();
         let document = Document::try_from(&*encoded.document).unwrap();
         (encoded, document)
     }
@@ -482,9 +317,7 @@ mod tests {
             let (encoded, _) = encoded(text);
             assert!(!(encoded.is_as_written && encoded.is_task), "{text}");
         }
-        assert!(
-            Encoder::default().encode("[]", &Label::new(ObjectId::from_bytes([0; 12]))).is_err()
-        );
+        assert!(encode("[]", &Label::new(ObjectId::from_bytes([0; 12]))).is_err());
     }
 
     #[test]

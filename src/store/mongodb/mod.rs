@@ -18,8 +18,6 @@
 //! exactly as it was; whatever is asked by that name is asked there. The guide `docs/mongodb.md` tells the rest.
 
 mod ask;
-mod bytes;
-mod capture;
 mod collections;
 mod condition;
 mod connection;
@@ -32,8 +30,8 @@ mod problem;
 mod processes;
 mod put;
 mod read;
-mod scan;
 mod shrink;
+mod value;
 mod write;
 
 use super::{SourceEntry, StoreEntry};

@@ -5,7 +5,8 @@ use mongodb::bson::{Bson, DateTime, RawDocumentBuf, doc};
 use super::collections::Collections;
 use super::decode::Stored;
 use super::document::{Label, REGISTERED, now};
-use super::put::{IN_VAIN, Putting, not_json, raw};
+use super::put::{IN_VAIN, Putting, not_json};
+use super::shrink;
 use crate::record::WorkflowObject;
 use crate::store::join::{join_process, speak_as_one};
 use crate::{Error, ErrorKind, Result};
@@ -95,13 +96,13 @@ impl Putting<'_> {
             Some(joined) if joined.json == json => Ok(Attempt::Done),
             Some(joined) => {
                 let label = Label {
-                    id: raw(&joined.id),
+                    id: joined.id.clone(),
                     revision: joined.revision.map_or(0, |revision| revision + 1),
                     registered: joined.registered.unwrap_or_else(now),
                     unique_id: None,
                     is_sealed: false,
                 };
-                let document = self.documents.fitting(&text, &label)?.document;
+                let document = shrink::fitting(&text, &label)?.document;
                 let replaced = self.replace_in(Collections::workflows, &joined, document)?;
                 Ok(match self.settled(replaced, &text)? {
                     true => Attempt::Done,
@@ -110,7 +111,7 @@ impl Putting<'_> {
             }
             None => {
                 let label = Label::new(self.documents.next_id());
-                let document = self.documents.fitting(&text, &label)?.document;
+                let document = shrink::fitting(&text, &label)?.document;
                 let into = self.collections().workflows();
                 let there = self.insert_new(&into, vec![(document, &text)])?;
                 Ok(there.map_or(Attempt::Done, Attempt::InVain))

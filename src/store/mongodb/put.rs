@@ -1,12 +1,13 @@
 //! Tasks into their collection, joined with what is there of the same id.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{Error as DriverError, ErrorKind as Kind};
 use mongodb::options::InsertManyOptions;
 use serde::Deserialize;
@@ -19,8 +20,8 @@ use super::problem::{DUPLICATE, code, explain, is_of_document, is_passing, is_re
 use super::shrink;
 use super::write::Documents;
 use crate::record::{Status, TaskObject};
+use crate::store::Refused;
 use crate::store::join::join_task;
-use crate::store::{CapturedRecord, Refused};
 use crate::{Error, ErrorKind, Result};
 
 /// How long one command may take: a server that is slow is given time, and one that hangs is not waited for.
@@ -46,24 +47,10 @@ pub(super) struct Putting<'a> {
 /// What was refused, by the hash of its text: a batch that is tried again refuses the same.
 pub(super) type Refusals = HashMap<u128, Refused>;
 
-/// A task on its way, and what it was made of.
+/// A task on its way, and the text that its document was made of.
 pub(super) struct Task<'a> {
     pub(super) encoded: Encoded,
-    pub(super) record: TaskRecord<'a>,
-}
-
-pub(super) enum TaskRecord<'a> {
-    AsGiven(CapturedRecord<'a>),
-    Anew(String),
-}
-
-impl TaskRecord<'_> {
-    fn text(&self) -> &str {
-        match self {
-            Self::AsGiven(record) => record.text(),
-            Self::Anew(text) => text,
-        }
-    }
+    pub(super) text: Cow<'a, str>,
 }
 
 /// Why one document of several was not inserted.
@@ -88,7 +75,7 @@ impl Putting<'_> {
         }
         let (documents, records): (Vec<_>, Vec<_>) = tasks
             .into_iter()
-            .map(|task| (task.encoded.document, (task.encoded.id, task.record)))
+            .map(|task| (task.encoded.document, (task.encoded.id, task.text)))
             .unzip();
         let mut failed = Vec::new();
         let mut documents = documents.into_iter().peekable();
@@ -103,15 +90,15 @@ impl Putting<'_> {
         let (known, refused): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|failed| failed.code == Some(DUPLICATE));
         for failed in refused {
-            let (id, record) = &records[failed.index];
-            self.put_sealed(id, record.text(), &failed)?;
+            let (id, text) = &records[failed.index];
+            self.put_sealed(id, text, &failed)?;
         }
         let known: Vec<_> = known.iter().map(|failed| &records[failed.index]).collect();
         let ids: Vec<&str> = known.iter().map(|(id, _)| &**id).collect();
         let mut stored = self.stored(&ids)?;
-        for (id, record) in known {
+        for (id, text) in known {
             let before = stored.remove(id);
-            if let Some(now) = self.join(id, record.text(), before)? {
+            if let Some(now) = self.join(id, text, before)? {
                 stored.insert(id.clone(), now);
             }
         }
@@ -307,7 +294,7 @@ impl Putting<'_> {
     fn insert_as(&mut self, text: &str, unique: &str, is_copy: bool) -> Result<Option<String>> {
         let mut label = Label::new(self.documents.next_id());
         label.unique_id = is_copy.then_some(unique);
-        let document = self.documents.fitting(text, &label)?.document;
+        let document = shrink::fitting(text, &label)?.document;
         let failed = self.insert(&self.collections().tasks(), vec![document])?;
         match failed.into_iter().next() {
             None => Ok(None),
@@ -330,13 +317,13 @@ impl Putting<'_> {
         let revision = known.revision.map_or(0, |revision| revision + 1);
         for is_sealed in [false, true] {
             let label = Label {
-                id: raw(&known.id),
+                id: known.id.clone(),
                 revision,
                 registered: known.registered.unwrap_or_else(now),
                 unique_id: unique,
                 is_sealed,
             };
-            let document = self.documents.fitting(&text, &label)?.document;
+            let document = shrink::fitting(&text, &label)?.document;
             let replaced = self.replace_in(Collections::tasks, known, document)?;
             match replaced {
                 Ok(false) => return Ok(None),
@@ -378,7 +365,7 @@ impl Putting<'_> {
     /// Stores what the server does not take as it is: its core, and its text.
     fn put_sealed(&mut self, id: &str, text: &str, before: &Failed) -> Result<()> {
         let label = Label { is_sealed: true, ..Label::new(self.documents.next_id()) };
-        let document = self.documents.fitting(text, &label)?.document;
+        let document = shrink::fitting(text, &label)?.document;
         let failed = self.insert(&self.collections().tasks(), vec![document])?;
         match failed.first() {
             None => Ok(()),
@@ -456,15 +443,6 @@ impl Putting<'_> {
     /// What an error of the server's means for the store.
     fn problem(&self, error: &DriverError) -> Error {
         explain(self.connection.shown(), error)
-    }
-}
-
-/// The id as it stands in a document.
-pub(super) fn raw(id: &Bson) -> RawBsonRef<'_> {
-    match id {
-        Bson::ObjectId(id) => RawBsonRef::ObjectId(*id),
-        Bson::String(id) => RawBsonRef::String(id),
-        _ => RawBsonRef::Null,
     }
 }
 

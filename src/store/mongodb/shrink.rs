@@ -2,10 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::document::{Encoded, Encoder, Label};
+use super::document::{Encoded, Label, encode};
 use super::put::not_json;
 use crate::Result;
-use crate::store::CapturedRecord;
 
 /// What MongoDB takes, less what an index or a driver may add.
 pub(super) const LARGEST: usize = (16 << 20) - (4 << 10);
@@ -30,22 +29,17 @@ const KEPT: [&str; 12] = [
 ];
 
 /// The document of a record that fits, whatever has to be left out of it.
-pub(super) fn fitting<'r>(
-    encoder: &mut Encoder,
-    record: impl Into<CapturedRecord<'r>>,
-    label: &Label<'_>,
-) -> Result<Encoded> {
-    let record = record.into();
-    let encoded = encoder.encode(record, label)?;
+pub(super) fn fitting(text: &str, label: &Label<'_>) -> Result<Encoded> {
+    let encoded = encode(text, label)?;
     if encoded.document.as_bytes().len() <= LARGEST {
         return Ok(encoded);
     }
-    let mut record = serde_json::from_str(record.text()).map_err(not_json)?;
+    let mut record = serde_json::from_str(text).map_err(not_json)?;
     let mut bytes = LARGEST / 2;
     loop {
         to(&mut record, bytes);
         let text = serde_json::to_string(&record).map_err(not_json)?;
-        let encoded = encoder.encode(&*text, label)?;
+        let encoded = encode(&text, label)?;
         // The last one keeps a dozen fields only.
         if encoded.document.as_bytes().len() <= LARGEST || bytes == 0 {
             return Ok(encoded);

@@ -1,5 +1,6 @@
 //! Writing: new tasks in one go, and whatever is written again changes nothing.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,13 +10,13 @@ use mongodb::bson::oid::ObjectId;
 
 use super::collections::Collections;
 use super::connection::{Connection, Link};
-use super::document::{Encoded, Encoder, Label};
+use super::document::Label;
 use super::place::Place;
 use super::problem::{code, explain};
-use super::put::{Putting, Refusals, Task, TaskRecord, not_json};
+use super::put::{Putting, Refusals, Task, not_json};
 use super::{indexes, processes, shrink};
 use crate::record::Record;
-use crate::store::{Batch, CapturedRecord, Refused, RunInfo, Store};
+use crate::store::{Batch, Refused, RunInfo, Store};
 use crate::{Error, ErrorKind, Result};
 
 /// How long making indexes may take: on a large collection that is long.
@@ -57,13 +58,12 @@ impl Ids {
 /// Makes documents of records, one batch after the other.
 #[derive(Debug)]
 pub struct Documents {
-    encoder: Encoder,
     ids: Ids,
 }
 
 impl Default for Documents {
     fn default() -> Self {
-        Self { encoder: Encoder::default(), ids: Ids::new() }
+        Self { ids: Ids::new() }
     }
 }
 
@@ -75,8 +75,8 @@ impl Documents {
     /// Where a record is none.
     pub fn of(&mut self, batch: &Batch<'_>) -> Result<Vec<RawDocumentBuf>> {
         let mut documents = Vec::with_capacity(batch.len());
-        for record in batch.captured() {
-            if let Sorted::Task(task) = self.sort_out(record)? {
+        for text in batch.records() {
+            if let Sorted::Task(task) = self.sort_out(text)? {
                 documents.push(task.encoded.document);
             }
         }
@@ -87,23 +87,19 @@ impl Documents {
         self.ids.next()
     }
 
-    pub(super) fn fitting(&mut self, text: &str, label: &Label<'_>) -> Result<Encoded> {
-        shrink::fitting(&mut self.encoder, text, label)
-    }
-
-    fn sort_out<'a>(&mut self, record: CapturedRecord<'a>) -> Result<Sorted<'a>> {
+    fn sort_out<'a>(&mut self, text: &'a str) -> Result<Sorted<'a>> {
         let label = Label::new(self.next_id());
-        let encoded = shrink::fitting(&mut self.encoder, record, &label)?;
+        let encoded = shrink::fitting(text, &label)?;
         if encoded.is_task && encoded.is_as_written {
-            return Ok(Sorted::Task(Task { encoded, record: TaskRecord::AsGiven(record) }));
+            return Ok(Sorted::Task(Task { encoded, text: Cow::Borrowed(text) }));
         }
         // As every reader would see it: without nulls, with its type and its id.
-        let json = serde_json::from_str(record.text()).map_err(not_json)?;
+        let json = serde_json::from_str(text).map_err(not_json)?;
         Ok(match Record::from_json(json)? {
             Record::Task(task) => {
                 let text = serde_json::to_string(&task).map_err(not_json)?;
-                let encoded = self.fitting(&text, &label)?;
-                Sorted::Task(Task { encoded, record: TaskRecord::Anew(text) })
+                let encoded = shrink::fitting(&text, &label)?;
+                Sorted::Task(Task { encoded, text: Cow::Owned(text) })
             }
             Record::Workflow(workflow) => Sorted::Workflow(workflow),
             Record::Other(map) => Sorted::Other(serde_json::Value::Object(map).to_string()),
@@ -178,12 +174,12 @@ impl Store for MongodbStore {
         let mut putting = Putting { connection: &connection, documents, refusals };
         let mut tasks = Vec::new();
         let (mut workflows, mut others) = (Vec::new(), Vec::new());
-        for record in batch.captured() {
-            match putting.documents.sort_out(record) {
+        for text in batch.records() {
+            match putting.documents.sort_out(text) {
                 Ok(Sorted::Task(task)) => tasks.push(task),
                 Ok(Sorted::Workflow(workflow)) => workflows.push(workflow),
-                Ok(Sorted::Other(text)) => others.push((processes::other(&text)?, record.text())),
-                Err(error) => putting.refused(record.text(), &error.to_string(), true)?,
+                Ok(Sorted::Other(other)) => others.push((processes::other(&other)?, text)),
+                Err(error) => putting.refused(text, &error.to_string(), true)?,
             }
         }
         putting.tasks(tasks)?;
@@ -223,10 +219,6 @@ impl Store for MongodbStore {
     }
 
     fn is_remote(&self) -> bool {
-        true
-    }
-
-    fn wants_captures(&self) -> bool {
         true
     }
 
