@@ -132,17 +132,17 @@ impl Lane {
 
     fn keep(&mut self, lines: &Arc<Lines>) {
         let limit = settings().recorder.backlog_bytes.get() as usize;
-        if self.backlog_bytes + lines.held() > limit {
+        if self.backlog_bytes + lines.bytes.len() > limit {
             self.spill();
         }
         // What is being written is not lost yet.
         let is_being_written = self.sink.is_pending() && !self.waits();
-        let is_too_much = self.backlog_bytes + lines.held() > limit;
+        let is_too_much = self.backlog_bytes + lines.bytes.len() > limit;
         if is_too_much && !is_being_written && !self.is_ending {
             return self.lose(lines);
         }
         stats::add(&stats::WAITING, lines.ends.len() as u64);
-        self.backlog_bytes += lines.held();
+        self.backlog_bytes += lines.bytes.len();
         self.backlog.push_back(Arc::clone(lines));
     }
 
@@ -196,7 +196,7 @@ impl Lane {
 
     fn forget_first_of_backlog(&mut self) {
         if let Some(lines) = self.backlog.pop_front() {
-            self.backlog_bytes -= lines.held();
+            self.backlog_bytes -= lines.bytes.len();
         }
     }
 

@@ -19,14 +19,14 @@ use super::resources::Readings;
 use super::session;
 use super::stats::{self, Totals};
 use super::task::Task;
-use super::view::{Common, Layout, TaskView};
+use super::view::{Common, TaskView};
 use crate::Result;
 use crate::clock;
 use crate::contain::contain;
 use crate::context::Number;
 use crate::identity::Identity;
 use crate::record::{Id, Status, WorkflowObject};
-use crate::store::{Batch, Captures, RunInfo, Store};
+use crate::store::{Batch, RunInfo, Store};
 
 /// Bytes of a batch up to which its room is kept for the next.
 const MAX_KEPT: usize = 4 << 20;
@@ -89,8 +89,6 @@ pub(super) struct Run {
     /// The records of tasks that have ended, until the stores get them.
     batch: Lines,
     batch_since: Option<Instant>,
-    /// Whether a store asks for the captures of tasks.
-    wants_captures: bool,
     totals: Totals,
     readings: Readings,
     /// The workflow has ended; the run is kept for tasks that outlive it.
@@ -119,8 +117,6 @@ pub(super) struct Lines {
     pub(super) ends: Vec<usize>,
     /// For each record the part of the bytes that a store's columns are never found in; none where that is not known.
     inner: Vec<Range<usize>>,
-    /// The captures of the tasks, where a store asks for them.
-    captures: Option<Captures>,
     /// The tasks among them.
     pub(super) tasks: Totals,
 }
@@ -131,15 +127,13 @@ impl Lines {
         self.bytes.clear();
         self.ends.clear();
         self.inner.clear();
-        self.captures.iter_mut().for_each(Captures::clear);
         self.tasks = Totals::default();
     }
 
     pub(super) fn push_workflow(&mut self, workflow: &WorkflowObject) {
         self.push(|bytes| {
             serde_json::to_writer(&mut *bytes, workflow)?;
-            let end = bytes.len()..bytes.len();
-            Ok(Layout { inner: end.clone(), captures: end, captured: [None; 2] })
+            Ok(bytes.len()..bytes.len())
         });
     }
 
@@ -149,16 +143,13 @@ impl Lines {
 
     /// Nothing in a record can fail to be JSON; should it, the others must not suffer.
     #[inline]
-    fn push<'t>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<Layout<'t>>) {
+    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<Range<usize>>) {
         let start = self.bytes.len();
         let problem = match contain(|| write(&mut self.bytes)) {
-            Some(Ok(layout)) => {
+            Some(Ok(inner)) => {
                 self.bytes.push(b'\n');
                 self.ends.push(self.bytes.len());
-                self.inner.push(layout.inner);
-                if let Some(captures) = &mut self.captures {
-                    captures.push(layout.captures, layout.captured);
-                }
+                self.inner.push(inner);
                 return;
             }
             Some(Err(error)) => error.to_string(),
@@ -193,16 +184,7 @@ impl Lines {
     }
 
     pub(super) fn batch(&self) -> Batch<'_> {
-        let batch = Batch::new(&self.bytes, &self.ends).with_inner(&self.inner);
-        match &self.captures {
-            Some(captures) => batch.with_captures(captures),
-            None => batch,
-        }
-    }
-
-    /// How many bytes of memory they hold.
-    pub(super) fn held(&self) -> usize {
-        self.bytes.len() + self.captures.as_ref().map_or(0, Captures::bytes)
+        Batch::new(&self.bytes, &self.ends).with_inner(&self.inner)
     }
 }
 
@@ -232,7 +214,6 @@ impl Run {
         });
         let name = spec.name.clone();
         let info = RunInfo::new(spec.workflow_id, spec.name, std::process::id(), settings());
-        let wants_captures = spec.stores.iter().any(|store| store.wants_captures());
         let lanes = spec.stores.into_iter().enumerate();
         let lanes = lanes.map(|(at, store)| Lane::new(spec.number, store, &info, at == 0));
         let around =
@@ -251,7 +232,6 @@ impl Run {
             overhead_percent: 0.0,
             batch: Lines::default(),
             batch_since: None,
-            wants_captures,
             totals: Totals::default(),
             readings: Readings::default(),
             ended: false,
@@ -288,9 +268,6 @@ impl Run {
             self.readings.look_at(task);
         }
         self.totals.held_back += u64::from(task.has(ItemKind::NoCaptures));
-        if self.wants_captures {
-            self.batch.captures.get_or_insert_default();
-        }
         self.batch.push_task(task, &self.common);
         self.batch.tasks.count(status);
         recorder::made_progress();

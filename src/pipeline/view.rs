@@ -100,19 +100,10 @@ pub(super) struct TaskView<'a> {
     pub(super) common: &'a Common,
 }
 
-/// Where in a record's text its parts are.
-pub(super) struct Layout<'a> {
-    /// What was measured, and where: the rest is an object too.
-    pub(super) inner: Range<usize>,
-    /// The captures, with which that begins.
-    pub(super) captures: Range<usize>,
-    /// Those that stand there.
-    pub(super) captured: [Option<&'a [u8]>; 2],
-}
-
-impl<'a> TaskView<'a> {
-    /// Appends the record as JSON.
-    pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<Layout<'a>> {
+impl TaskView<'_> {
+    /// Appends the record as JSON. Returns where in the buffer the fields from the captures to the code location are: no
+    /// store has columns for them, and the record without them is an object too.
+    pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<Range<usize>> {
         let (task, common) = (self.task, self.common);
         let notes = Notes::default();
         let status = task.status();
@@ -167,19 +158,15 @@ impl<'a> TaskView<'a> {
             }
         }
         let inner = record.length();
-        let captured = [
+        for (key, kind) in [
             (key!("telemetry_at_start"), ItemKind::TelemetryAtStart),
             (key!("telemetry_at_end"), ItemKind::TelemetryAtEnd),
-        ]
-        .map(|(key, kind)| {
-            let bytes = task.all(kind).next()?.payload;
-            let is_written = record.written(key, |to| Snapshot(bytes).write_json(to));
-            if !is_written {
+        ] {
+            let Some(capture) = task.all(kind).next() else { continue };
+            if !record.written(key, |to| Snapshot(capture.payload).write_json(to)) {
                 notes.add(key.name().to_owned(), "it was damaged on its way to the store".into());
             }
-            is_written.then_some(bytes)
-        });
-        let captures = inner..record.length();
+        }
         let measured = task.measured();
         if let Some(measured) = measured {
             record.field(key!("capture"), &Capture::of(&measured))?;
@@ -259,7 +246,7 @@ impl<'a> TaskView<'a> {
             record.field(key!("unavailable"), &Pairs(&notes))?;
         }
         record.end();
-        Ok(Layout { inner, captures, captured })
+        Ok(inner)
     }
 }
 

@@ -34,9 +34,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use batch::Batch;
-pub(crate) use batch::Captures;
-#[cfg(feature = "mongodb")]
-pub(crate) use batch::{Captured, CapturedRecord};
 pub use memory::MemoryStore;
 pub(crate) use own_file::OwnFile;
 pub(crate) use plain::{is_plain_folder, open_plain, refuse_special};
@@ -143,12 +140,6 @@ pub trait Store: Send {
     /// not in its [`folder`](Self::folder): what a killed process leaves waits there in a spool, for the next run with the same store
     /// or for [`replay`](crate::replay()).
     fn is_remote(&self) -> bool {
-        false
-    }
-
-    /// Whether its batches are to carry the captures of measured tasks as the bytes that they are before they become JSON
-    /// ([`Batch::captures`]): for a store that makes something else of them. Keeping them costs a little.
-    fn wants_captures(&self) -> bool {
         false
     }
 

@@ -372,10 +372,6 @@ impl Store for Encoding {
         }
         Ok(())
     }
-
-    fn wants_captures(&self) -> bool {
-        true
-    }
 }
 
 /// Tasks with telemetry, each with its own; of the writer's time only that in which batches become documents.
