@@ -46,10 +46,6 @@ pub use parts::{
     ProcessMemory, ProcessTimes, Swap, Switches, Telemetry, VirtualMemory,
 };
 pub use sensors::{Sensor, SensorState};
-#[cfg(feature = "mongodb")]
-pub(crate) use snapshot::Form;
-#[cfg(all(test, feature = "mongodb"))]
-pub(crate) use snapshot::tests::snapshots;
 pub use snapshot::{Named, Snapshot};
 pub use types::Types;
 

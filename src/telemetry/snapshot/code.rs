@@ -1,4 +1,4 @@
-//! How each kind of field is written, read, and told to others: as JSON, or in any other [`Form`].
+//! How each kind of field is written, read, and turned into JSON.
 //!
 //! A part ([`part!`](super::part)) names the code of each of its fields; everything else follows from that.
 
@@ -8,45 +8,27 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::bytes::{OpenList, Reader, put_bytes, put_float, put_integer};
-use super::form::Form;
+use super::json;
 use super::named::Named;
 
 /// One way to write a value. Every value has at least one byte.
 pub(in crate::telemetry) trait Code {
     /// What it stands for.
     type Value;
-    /// A value that was passed over, and can still be told.
-    type Seen<'a>;
 
     fn put(value: &Self::Value, out: &mut Vec<u8>);
     fn take(from: &mut Reader<'_>) -> Option<Self::Value>;
-    /// Passes over the value that comes, and remembers what is needed to tell it.
-    fn see<'a>(from: &mut Reader<'a>) -> Option<Self::Seen<'a>>;
-    /// Tells a value that was passed over.
-    fn tell<F: Form>(seen: &Self::Seen<'_>, to: &mut F) -> Option<()>;
+    /// Passes over the next value.
+    fn skip(from: &mut Reader<'_>) -> Option<()>;
+    /// Reads the next value and appends it as JSON. Where the bytes are damaged, a part of it may have been appended.
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()>;
 
-    /// Whether there is nothing to tell in an object.
-    fn is_absent(_: &Self::Seen<'_>) -> bool {
-        false
-    }
-
-    /// Tells the value that comes.
+    /// Reads the next value and appends it as a field of an object, unless it is absent. [`json::key`] says what the key
+    /// looks like.
     #[inline]
-    fn pass<F: Form>(from: &mut Reader<'_>, to: &mut F) -> Option<()> {
-        Self::tell(&Self::see(from)?, to)
-    }
-
-    /// Passes over the value that comes.
-    #[inline]
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        Self::see(from).map(drop)
-    }
-
-    /// Tells the value that comes as an entry of an object, unless there is none. The key is as [`Form::key`] takes it.
-    #[inline]
-    fn entry<F: Form>(key: &'static str, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
-        to.key(key);
-        Self::pass(from, to)
+    fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::key(key, out);
+        Self::write_json(from, out)
     }
 }
 
@@ -56,7 +38,6 @@ pub(in crate::telemetry) struct Integer;
 
 impl Code for Integer {
     type Value = u64;
-    type Seen<'a> = u64;
 
     fn put(value: &u64, out: &mut Vec<u8>) {
         put_integer(*value, out);
@@ -67,13 +48,13 @@ impl Code for Integer {
     }
 
     #[inline]
-    fn see(from: &mut Reader<'_>) -> Option<u64> {
-        from.integer()
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.integer().map(drop)
     }
 
     #[inline]
-    fn tell<F: Form>(seen: &u64, to: &mut F) -> Option<()> {
-        to.integer(*seen);
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::integer(from.integer()?, out);
         Some(())
     }
 }
@@ -100,7 +81,6 @@ impl<const DIGITS: u32> Decimal<DIGITS> {
 
 impl<const DIGITS: u32> Code for Decimal<DIGITS> {
     type Value = f64;
-    type Seen<'a> = u64;
 
     fn put(value: &f64, out: &mut Vec<u8>) {
         put_integer(Self::whole(*value), out);
@@ -111,13 +91,13 @@ impl<const DIGITS: u32> Code for Decimal<DIGITS> {
     }
 
     #[inline]
-    fn see(from: &mut Reader<'_>) -> Option<u64> {
-        from.integer()
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.integer().map(drop)
     }
 
     #[inline]
-    fn tell<F: Form>(seen: &u64, to: &mut F) -> Option<()> {
-        to.decimal::<DIGITS>(*seen);
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::decimal::<DIGITS>(from.integer()?, out);
         Some(())
     }
 }
@@ -128,7 +108,6 @@ pub(in crate::telemetry) struct Float;
 
 impl Code for Float {
     type Value = f64;
-    type Seen<'a> = f64;
 
     fn put(value: &f64, out: &mut Vec<u8>) {
         put_float(*value, out);
@@ -139,14 +118,13 @@ impl Code for Float {
     }
 
     #[inline]
-    fn see(from: &mut Reader<'_>) -> Option<f64> {
-        from.float()
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.float().map(drop)
     }
 
     #[inline]
-    fn tell<F: Form>(seen: &f64, to: &mut F) -> Option<()> {
-        to.float(*seen);
-        Some(())
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::any(&from.float()?, out)
     }
 }
 
@@ -156,7 +134,6 @@ pub(in crate::telemetry) struct Text;
 
 impl Code for Text {
     type Value = String;
-    type Seen<'a> = &'a [u8];
 
     fn put(value: &String, out: &mut Vec<u8>) {
         put_bytes(value.as_bytes(), out);
@@ -166,12 +143,12 @@ impl Code for Text {
         Some(String::from_utf8_lossy(from.bytes()?).into_owned())
     }
 
-    fn see<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
-        from.bytes()
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.bytes().map(drop)
     }
 
-    fn tell<F: Form>(seen: &&[u8], to: &mut F) -> Option<()> {
-        to.text(seen);
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::text(from.bytes()?, out);
         Some(())
     }
 }
@@ -182,7 +159,6 @@ pub(in crate::telemetry) struct Json<T>(PhantomData<T>);
 
 impl<T: Serialize + DeserializeOwned> Code for Json<T> {
     type Value = T;
-    type Seen<'a> = &'a [u8];
 
     fn put(value: &T, out: &mut Vec<u8>) {
         put_bytes(&serde_json::to_vec(value).unwrap_or_default(), out);
@@ -192,14 +168,13 @@ impl<T: Serialize + DeserializeOwned> Code for Json<T> {
         serde_json::from_slice(from.bytes()?).ok()
     }
 
-    fn see<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
-        from.bytes()
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.bytes().map(drop)
     }
 
-    fn tell<F: Form>(seen: &&[u8], to: &mut F) -> Option<()> {
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         // Read and written again, because damaged bytes must not become a damaged line.
-        let value: T = serde_json::from_slice(seen).ok()?;
-        to.any(&value)
+        json::any(&Self::take(from)?, out)
     }
 }
 
@@ -209,7 +184,6 @@ pub(in crate::telemetry) struct Maybe<C>(PhantomData<C>);
 
 impl<C: Code> Code for Maybe<C> {
     type Value = Option<C::Value>;
-    type Seen<'a> = Option<C::Seen<'a>>;
 
     fn put(value: &Option<C::Value>, out: &mut Vec<u8>) {
         out.push(u8::from(value.is_some()));
@@ -226,30 +200,6 @@ impl<C: Code> Code for Maybe<C> {
         }
     }
 
-    #[inline]
-    fn see<'a>(from: &mut Reader<'a>) -> Option<Option<C::Seen<'a>>> {
-        match from.byte()? {
-            0 => Some(None),
-            1 => C::see(from).map(Some),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn tell<F: Form>(seen: &Option<C::Seen<'_>>, to: &mut F) -> Option<()> {
-        match seen {
-            Some(seen) => C::tell(seen, to),
-            None => {
-                to.null();
-                Some(())
-            }
-        }
-    }
-
-    fn is_absent(seen: &Option<C::Seen<'_>>) -> bool {
-        seen.as_ref().is_none_or(C::is_absent)
-    }
-
     fn skip(from: &mut Reader<'_>) -> Option<()> {
         match from.byte()? {
             0 => Some(()),
@@ -259,10 +209,22 @@ impl<C: Code> Code for Maybe<C> {
     }
 
     #[inline]
-    fn entry<F: Form>(key: &'static str, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        match from.byte()? {
+            0 => {
+                out.extend_from_slice(b"null");
+                Some(())
+            }
+            1 => C::write_json(from, out),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         match from.byte()? {
             0 => Some(()),
-            1 => C::entry(key, from, to),
+            1 => C::write_field(key, from, out),
             _ => None,
         }
     }
@@ -274,7 +236,6 @@ pub(in crate::telemetry) struct List<C>(PhantomData<C>);
 
 impl<C: Code> Code for List<C> {
     type Value = Vec<C::Value>;
-    type Seen<'a> = Items<'a>;
 
     fn put(values: &Vec<C::Value>, out: &mut Vec<u8>) {
         let mut list = OpenList::begin(out);
@@ -289,46 +250,20 @@ impl<C: Code> Code for List<C> {
         (0..from.count()?).map(|_| C::take(from)).collect()
     }
 
-    fn see<'a>(from: &mut Reader<'a>) -> Option<Items<'a>> {
-        Items::see(from, C::skip)
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        (0..from.count()?).try_for_each(|_| C::skip(from))
     }
 
-    fn tell<F: Form>(seen: &Items<'_>, to: &mut F) -> Option<()> {
-        let mut items = seen.items.clone();
-        Self::list(seen.count, &mut items, to)
-    }
-
-    fn pass<F: Form>(from: &mut Reader<'_>, to: &mut F) -> Option<()> {
-        let count = from.count()?;
-        Self::list(count, from, to)
-    }
-}
-
-impl<C: Code> List<C> {
-    fn list<F: Form>(count: usize, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
-        let open = to.open_list();
-        for index in 0..count {
-            to.item(index);
-            C::pass(from, to)?;
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        out.push(b'[');
+        for index in 0..from.count()? {
+            if index > 0 {
+                out.push(b',');
+            }
+            C::write_json(from, out)?;
         }
-        to.close_list(open);
+        out.push(b']');
         Some(())
-    }
-}
-
-/// Items that were passed over.
-#[derive(Debug)]
-pub(in crate::telemetry) struct Items<'a> {
-    count: usize,
-    items: Reader<'a>,
-}
-
-impl<'a> Items<'a> {
-    fn see(from: &mut Reader<'a>, skip: impl Fn(&mut Reader<'a>) -> Option<()>) -> Option<Self> {
-        let count = from.count()?;
-        let items = from.clone();
-        (0..count).try_for_each(|_| skip(from))?;
-        Some(Self { count, items })
     }
 }
 
@@ -338,7 +273,6 @@ pub(in crate::telemetry) struct ByName<C>(PhantomData<C>);
 
 impl<C: Code> Code for ByName<C> {
     type Value = Named<C::Value>;
-    type Seen<'a> = Items<'a>;
 
     fn put(values: &Named<C::Value>, out: &mut Vec<u8>) {
         let mut list = OpenList::begin(out);
@@ -354,32 +288,27 @@ impl<C: Code> Code for ByName<C> {
         (0..from.count()?).map(|_| Some((Text::take(from)?, C::take(from)?))).collect()
     }
 
-    fn see<'a>(from: &mut Reader<'a>) -> Option<Items<'a>> {
-        Items::see(from, |from| {
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        (0..from.count()?).try_for_each(|_| {
             Text::skip(from)?;
             C::skip(from)
         })
     }
 
-    fn tell<F: Form>(seen: &Items<'_>, to: &mut F) -> Option<()> {
-        let mut items = seen.items.clone();
-        Self::object(seen.count, &mut items, to)
-    }
-
-    fn pass<F: Form>(from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         let count = from.count()?;
-        Self::object(count, from, to)
+        Self::write_object(count, from, out)
     }
 }
 
 impl<C: Code> ByName<C> {
-    fn object<F: Form>(count: usize, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
-        let open = to.open_names();
+    fn write_object(count: usize, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        out.push(b'{');
         for _ in 0..count {
-            to.name(from.bytes()?);
-            C::pass(from, to)?;
+            json::name(from.bytes()?, out);
+            C::write_json(from, out)?;
         }
-        to.close_names(open);
+        out.push(b'}');
         Some(())
     }
 }
@@ -390,7 +319,6 @@ pub(in crate::telemetry) struct Reasons;
 
 impl Code for Reasons {
     type Value = Named<String>;
-    type Seen<'a> = Items<'a>;
 
     fn put(values: &Named<String>, out: &mut Vec<u8>) {
         ByName::<Text>::put(values, out);
@@ -400,25 +328,21 @@ impl Code for Reasons {
         ByName::<Text>::take(from)
     }
 
-    fn see<'a>(from: &mut Reader<'a>) -> Option<Items<'a>> {
-        ByName::<Text>::see(from)
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        ByName::<Text>::skip(from)
     }
 
-    fn tell<F: Form>(seen: &Items<'_>, to: &mut F) -> Option<()> {
-        ByName::<Text>::tell(seen, to)
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        ByName::<Text>::write_json(from, out)
     }
 
-    fn is_absent(seen: &Items<'_>) -> bool {
-        seen.count == 0
-    }
-
-    fn entry<F: Form>(key: &'static str, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
+    fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         let count = from.count()?;
         if count == 0 {
             return Some(());
         }
-        to.key(key);
-        ByName::<Text>::object(count, from, to)
+        json::key(key, out);
+        ByName::<Text>::write_object(count, from, out)
     }
 }
 

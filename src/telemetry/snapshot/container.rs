@@ -8,7 +8,7 @@ use serde::de::value::Error;
 
 use super::bytes::{Reader, put_bytes, put_integer};
 use super::code::{Code, Float, Integer, Maybe, Reasons, Text};
-use super::form::Form;
+use super::json;
 use super::part::coded;
 #[cfg(target_os = "linux")]
 use crate::telemetry::container::ContainerNumbers;
@@ -72,7 +72,6 @@ struct Version;
 
 impl Code for Version {
     type Value = u8;
-    type Seen<'a> = u8;
 
     fn put(value: &u8, out: &mut Vec<u8>) {
         put_integer(u64::from(*value), out);
@@ -82,12 +81,12 @@ impl Code for Version {
         u8::try_from(from.integer()?).ok()
     }
 
-    fn see(from: &mut Reader<'_>) -> Option<u8> {
-        Self::take(from)
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        Self::take(from).map(drop)
     }
 
-    fn tell<F: Form>(seen: &u8, to: &mut F) -> Option<()> {
-        to.integer(u64::from(*seen));
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::integer(u64::from(Self::take(from)?), out);
         Some(())
     }
 }
@@ -97,7 +96,6 @@ struct Kind;
 
 impl Code for Kind {
     type Value = ContainerKind;
-    type Seen<'a> = &'a [u8];
 
     fn put(value: &ContainerKind, out: &mut Vec<u8>) {
         let kind = serde_json::to_value(value).unwrap_or_default();
@@ -108,15 +106,16 @@ impl Code for Kind {
         kind(from.bytes()?)
     }
 
-    fn see<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
-        from.bytes()
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.bytes().map(drop)
     }
 
-    fn tell<F: Form>(seen: &&[u8], to: &mut F) -> Option<()> {
-        match kind(seen)? {
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let name = from.bytes()?;
+        match kind(name)? {
             // Whatever stands there, it is read as this.
-            ContainerKind::Unknown => to.text(b"unknown"),
-            _ => to.text(seen),
+            ContainerKind::Unknown => json::text(b"unknown", out),
+            _ => json::text(name, out),
         }
         Some(())
     }
@@ -133,7 +132,6 @@ struct SortedReasons;
 
 impl Code for SortedReasons {
     type Value = BTreeMap<String, String>;
-    type Seen<'a> = <Reasons as Code>::Seen<'a>;
 
     fn put(value: &BTreeMap<String, String>, out: &mut Vec<u8>) {
         let reasons = value.iter().map(|(name, why)| (name.clone(), why.clone()));
@@ -145,20 +143,16 @@ impl Code for SortedReasons {
         Some(reasons.iter().map(|(name, why)| (name.to_owned(), why.clone())).collect())
     }
 
-    fn see<'a>(from: &mut Reader<'a>) -> Option<Self::Seen<'a>> {
-        Reasons::see(from)
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        Reasons::skip(from)
     }
 
-    fn tell<F: Form>(seen: &Self::Seen<'_>, to: &mut F) -> Option<()> {
-        Reasons::tell(seen, to)
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        Reasons::write_json(from, out)
     }
 
-    fn is_absent(seen: &Self::Seen<'_>) -> bool {
-        Reasons::is_absent(seen)
-    }
-
-    fn entry<F: Form>(key: &'static str, from: &mut Reader<'_>, to: &mut F) -> Option<()> {
-        Reasons::entry(key, from, to)
+    fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        Reasons::write_field(key, from, out)
     }
 }
 
@@ -167,7 +161,6 @@ struct Bool;
 
 impl Code for Bool {
     type Value = bool;
-    type Seen<'a> = bool;
 
     fn put(value: &bool, out: &mut Vec<u8>) {
         out.push(u8::from(*value));
@@ -181,13 +174,12 @@ impl Code for Bool {
         }
     }
 
-    fn see(from: &mut Reader<'_>) -> Option<bool> {
-        Self::take(from)
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        Self::take(from).map(drop)
     }
 
-    fn tell<F: Form>(seen: &bool, to: &mut F) -> Option<()> {
-        to.boolean(*seen);
-        Some(())
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::any(&Self::take(from)?, out)
     }
 }
 
@@ -229,7 +221,7 @@ mod tests {
         Container::put(&container, &mut bytes);
         assert_eq!(Container::take(&mut Reader::new(&bytes)), Some(container.clone()));
         let mut json = Vec::new();
-        Container::pass(&mut Reader::new(&bytes), &mut json).unwrap();
+        Container::write_json(&mut Reader::new(&bytes), &mut json).unwrap();
         assert_eq!(json, serde_json::to_vec(&container).unwrap());
         for cut in 0..bytes.len() {
             assert_eq!(Container::take(&mut Reader::new(&bytes[..cut])), None);

@@ -2,97 +2,23 @@
 
 use serde::Serialize;
 
-use super::form::Form;
-
-/// JSON, appended.
-impl Form for Vec<u8> {
-    const IS_SORTED: bool = false;
-
-    type Open = ();
-
-    #[inline]
-    fn open(&mut self) {
-        self.push(b'{');
-    }
-
-    #[inline]
-    fn key(&mut self, key: &'static str) {
-        separate(self);
-        self.push(b'"');
-        self.extend_from_slice(key.as_bytes());
-    }
-
-    #[inline]
-    fn close(&mut self, (): ()) {
-        self.push(b'}');
-    }
-
-    #[inline]
-    fn open_names(&mut self) {
-        self.push(b'{');
-    }
-
-    #[inline]
-    fn name(&mut self, name: &[u8]) {
-        separate(self);
-        text(name, self);
-        self.push(b':');
-    }
-
-    #[inline]
-    fn close_names(&mut self, (): ()) {
-        self.push(b'}');
-    }
-
-    #[inline]
-    fn open_list(&mut self) {
-        self.push(b'[');
-    }
-
-    #[inline]
-    fn item(&mut self, index: usize) {
-        if index > 0 {
-            self.push(b',');
-        }
-    }
-
-    #[inline]
-    fn close_list(&mut self, (): ()) {
-        self.push(b']');
-    }
-
-    #[inline]
-    fn integer(&mut self, value: u64) {
-        integer(value, self);
-    }
-
-    #[inline]
-    fn decimal<const DIGITS: u32>(&mut self, value: u64) {
-        decimal::<DIGITS>(value, self);
-    }
-
-    fn float(&mut self, value: f64) {
-        _ = by_serde(&value, self);
-    }
-
-    fn text(&mut self, bytes: &[u8]) {
-        text(bytes, self);
-    }
-
-    fn boolean(&mut self, value: bool) {
-        self.extend_from_slice(if value { b"true" } else { b"false" });
-    }
-
-    fn null(&mut self) {
-        self.extend_from_slice(b"null");
-    }
-
-    fn any<T: Serialize>(&mut self, value: &T) -> Option<()> {
-        by_serde(value, self)
-    }
+/// Begins a field of an object. The key needs no escapes and ends with `":`, so that it is copied in one go.
+#[inline]
+pub(super) fn key(key: &str, out: &mut Vec<u8>) {
+    separate(out);
+    out.push(b'"');
+    out.extend_from_slice(key.as_bytes());
 }
 
-/// What stands between two entries of an object.
+/// Begins a field of an object whose name may be any bytes; what is no text is replaced.
+#[inline]
+pub(super) fn name(name: &[u8], out: &mut Vec<u8>) {
+    separate(out);
+    text(name, out);
+    out.push(b':');
+}
+
+/// What stands between two fields of an object.
 #[inline]
 fn separate(out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
@@ -100,18 +26,20 @@ fn separate(out: &mut Vec<u8>) {
     }
 }
 
-fn by_serde(value: &impl Serialize, out: &mut Vec<u8>) -> Option<()> {
+/// Any value; a number that JSON does not have becomes null.
+pub(super) fn any(value: &impl Serialize, out: &mut Vec<u8>) -> Option<()> {
     serde_json::to_writer(out, value).ok()
 }
 
-fn text(bytes: &[u8], out: &mut Vec<u8>) {
+/// A text; what is no text is replaced.
+pub(super) fn text(bytes: &[u8], out: &mut Vec<u8>) {
     if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
         out.push(b'"');
         out.extend_from_slice(bytes);
         out.push(b'"');
         return;
     }
-    _ = by_serde(&String::from_utf8_lossy(bytes), out);
+    _ = any(&String::from_utf8_lossy(bytes), out);
 }
 
 /// The digits of a number, at the end of the array.
@@ -136,7 +64,7 @@ fn digits(mut value: u64, to: &mut [u8; 20]) -> usize {
 }
 
 #[inline]
-fn integer(value: u64, out: &mut Vec<u8>) {
+pub(super) fn integer(value: u64, out: &mut Vec<u8>) {
     let mut text = [0; 20];
     let start = digits(value, &mut text);
     out.extend_from_slice(&text[start..]);
@@ -147,11 +75,11 @@ fn integer(value: u64, out: &mut Vec<u8>) {
 /// Up to fifteen digits a decimal number and the float next to it stand for each other, so that the shortest text for that
 /// float is the number itself. Very small ones are left to `serde_json`, which writes them with an exponent.
 #[inline]
-fn decimal<const DIGITS: u32>(value: u64, out: &mut Vec<u8>) {
+pub(super) fn decimal<const DIGITS: u32>(value: u64, out: &mut Vec<u8>) {
     let unit = 10_u64.pow(DIGITS);
     let smallest = unit / 10_000;
     if value >= 1_000_000_000_000_000 || (value < smallest && value > 0) {
-        _ = by_serde(&(value as f64 / unit as f64), out);
+        _ = any(&(value as f64 / unit as f64), out);
         return;
     }
     integer(value / unit, out);

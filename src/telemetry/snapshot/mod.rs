@@ -9,7 +9,6 @@
 mod bytes;
 mod code;
 mod container;
-mod form;
 mod json;
 mod named;
 mod part;
@@ -23,9 +22,8 @@ pub(super) use code::{
 };
 #[cfg(target_os = "linux")]
 pub(super) use container::{Description, put_container};
-pub(crate) use form::Form;
 pub use named::Named;
-pub(super) use part::{coded, index_of, key_of, order, part};
+pub(super) use part::{coded, key_of, part};
 
 use serde::{Serialize, Serializer};
 
@@ -71,17 +69,17 @@ impl Snapshot<'_> {
     /// Appends the JSON of the structure, without making one; appends nothing and says so where the bytes are damaged.
     pub fn write_json(&self, out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        let is_written = self.tell(out).is_some();
+        let is_written = self.append_json(out).is_some();
         if !is_written {
             out.truncate(start);
         }
         is_written
     }
 
-    /// Tells the structure, without making one; none where the bytes are damaged, and then a part of it may have been told.
-    pub(crate) fn tell<F: Form>(&self, to: &mut F) -> Option<()> {
+    /// `None` if the bytes are damaged. A part of the JSON may have been appended then.
+    fn append_json(&self, out: &mut Vec<u8>) -> Option<()> {
         let mut from = self.body()?;
-        Telemetry::pass(&mut from, to)?;
+        Telemetry::write_json(&mut from, out)?;
         from.is_at_end().then_some(())
     }
 
@@ -180,4 +178,4 @@ pub(super) fn put(types: Types, telemetry: &Telemetry, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -1,6 +1,6 @@
-//! Structures, from the codes of their fields: what is written, what is read and what each form says cannot differ.
+//! Structures, from the codes of their fields: what is written, what is read and what the JSON says cannot differ.
 
-/// Declares a part: its type, how it is written, read, and told. A field says what it is to its users and,
+/// Declares a part: its type, how it is written, read, and turned into JSON. A field says what it is to its users and,
 /// after `as`, how it is written.
 macro_rules! part {
     (
@@ -50,34 +50,10 @@ pub(in crate::telemetry) use part;
 macro_rules! coded {
     ($name:ident { $($field:ident: $code:ty,)* }) => {
         const _: () = {
-            use $crate::telemetry::snapshot::{Code, Form, Reader, index_of, key_of, order};
-
-            const KEYS: &[&str] = &[$(key_of(concat!(stringify!($field), "\":")),)*];
-            const ORDER: [usize; KEYS.len()] = order(KEYS);
-
-            #[derive(Debug)]
-            pub(in crate::telemetry) struct Seen<'a> {
-                $($field: <$code as Code>::Seen<'a>,)*
-            }
-
-            impl Seen<'_> {
-                /// Tells the field of this number. The number is known when this is compiled, and all others go.
-                #[inline(always)]
-                fn tell<const FIELD: usize, F: Form>(&self, to: &mut F) -> Option<()> {
-                    $({
-                        const KEY: &str = key_of(concat!(stringify!($field), "\":"));
-                        if FIELD == const { index_of(KEYS, KEY) } && !<$code>::is_absent(&self.$field) {
-                            to.key(KEY);
-                            return <$code>::tell(&self.$field, to);
-                        }
-                    })*
-                    Some(())
-                }
-            }
+            use $crate::telemetry::snapshot::{Code, Reader, key_of};
 
             impl Code for $name {
                 type Value = Self;
-                type Seen<'a> = Seen<'a>;
 
                 fn put(value: &Self, out: &mut Vec<u8>) {
                     $(<$code>::put(&value.$field, out);)*
@@ -87,36 +63,18 @@ macro_rules! coded {
                     Some(Self { $($field: <$code>::take(from)?,)* })
                 }
 
-                fn see<'a>(from: &mut Reader<'a>) -> Option<Seen<'a>> {
-                    Some(Seen { $($field: <$code>::see(from)?,)* })
-                }
-
                 fn skip(from: &mut Reader<'_>) -> Option<()> {
                     $(<$code>::skip(from)?;)*
                     Some(())
                 }
 
-                fn tell<F: Form>(seen: &Seen<'_>, to: &mut F) -> Option<()> {
-                    let open = to.open();
-                    $({
-                        const FIELD: usize =
-                            ORDER[index_of(KEYS, key_of(concat!(stringify!($field), "\":")))];
-                        seen.tell::<FIELD, F>(to)?;
-                    })*
-                    to.close(open);
-                    Some(())
-                }
-
-                fn pass<F: Form>(from: &mut Reader<'_>, to: &mut F) -> Option<()> {
-                    if F::IS_SORTED {
-                        return Self::tell(&Self::see(from)?, to);
-                    }
-                    let open = to.open();
+                fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+                    out.push(b'{');
                     $({
                         const KEY: &str = key_of(concat!(stringify!($field), "\":"));
-                        <$code>::entry(KEY, from, to)?;
+                        <$code>::write_field(KEY, from, out)?;
                     })*
-                    to.close(open);
+                    out.push(b'}');
                     Some(())
                 }
             }
@@ -125,45 +83,6 @@ macro_rules! coded {
 }
 
 pub(in crate::telemetry) use coded;
-
-/// Which of the keys comes first when they are sorted, which comes second, and so on.
-pub(in crate::telemetry) const fn order<const N: usize>(keys: &[&str]) -> [usize; N] {
-    let mut order = [0; N];
-    let mut at = 0;
-    while at < N {
-        let mut before = 0;
-        let mut other = 0;
-        while other < N {
-            before += is_before(keys[other], keys[at]) as usize;
-            other += 1;
-        }
-        order[before] = at;
-        at += 1;
-    }
-    order
-}
-
-const fn is_before(one: &str, other: &str) -> bool {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let mut at = 0;
-    // A key ends with a byte that comes before all that names are made of.
-    while at < one.len() && at < other.len() {
-        if one[at] != other[at] {
-            return one[at] < other[at];
-        }
-        at += 1;
-    }
-    false
-}
-
-/// Where a key is among others.
-pub(in crate::telemetry) const fn index_of(keys: &[&str], key: &str) -> usize {
-    let mut at = 0;
-    while is_before(keys[at], key) || is_before(key, keys[at]) {
-        at += 1;
-    }
-    at
-}
 
 /// A field's name without the mark that lets it be a keyword.
 pub(in crate::telemetry) const fn key_of(name: &'static str) -> &'static str {

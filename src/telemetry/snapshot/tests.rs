@@ -110,16 +110,6 @@ prop_compose! {
     }
 }
 
-/// The bytes of any capture.
-#[cfg(feature = "mongodb")]
-pub(crate) fn snapshots() -> impl Strategy<Value = Vec<u8>> {
-    telemetry().prop_map(|telemetry| {
-        let mut bytes = Vec::new();
-        put(Types::host(), &telemetry, &mut bytes);
-        bytes
-    })
-}
-
 prop_compose! {
     fn telemetry()(
         cpu in proptest::option::of(cpu()),
