@@ -12,24 +12,19 @@ const MAX_LEVELS: usize = 127;
 /// A text being read. Whatever is not JSON gives none, and then there is no more to be had of it.
 #[derive(Debug)]
 pub(crate) struct Scanner<'t> {
-    pub(crate) text: &'t str,
-    pub(crate) at: usize,
-    pub(crate) depth: usize,
+    text: &'t str,
+    at: usize,
+    depth: usize,
     /// Whether an object or an array has just been begun.
     is_first: bool,
 }
 
 impl<'t> Scanner<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        Self::inside(text, 0)
+        Self { text, at: 0, depth: 0, is_first: false }
     }
 
-    /// Of a text that has so many objects and arrays open around it.
-    pub(crate) fn inside(text: &'t str, depth: usize) -> Self {
-        Self { text, at: 0, depth, is_first: false }
-    }
-
-    pub(crate) fn peek(&self) -> Option<u8> {
+    fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
@@ -45,11 +40,11 @@ impl<'t> Scanner<'t> {
     }
 
     #[inline(always)]
-    pub(crate) fn take(&mut self, expected: u8) -> Option<()> {
+    fn take(&mut self, expected: u8) -> Option<()> {
         (self.token()? == expected).then(|| self.at += 1)
     }
 
-    pub(crate) fn word(&mut self, word: &str) -> Option<()> {
+    fn word(&mut self, word: &str) -> Option<()> {
         self.text.as_bytes()[self.at..].starts_with(word.as_bytes()).then(|| self.at += word.len())
     }
 
@@ -69,7 +64,7 @@ impl<'t> Scanner<'t> {
 
     /// Whether there is one more inside of what was begun, up to its bracket.
     #[inline(always)]
-    pub(crate) fn has_more(&mut self, bracket: u8) -> Option<bool> {
+    fn has_more(&mut self, bracket: u8) -> Option<bool> {
         let is_first = std::mem::take(&mut self.is_first);
         match self.token()? {
             byte if byte == bracket => {
@@ -109,7 +104,7 @@ impl<'t> Scanner<'t> {
 
     /// A text without escapes, with its quotes; none where there are some.
     #[inline(always)]
-    pub(crate) fn plain_text(&mut self) -> Option<Option<&'t [u8]>> {
+    fn plain_text(&mut self) -> Option<Option<&'t [u8]>> {
         let rest = &self.text.as_bytes()[self.at..];
         let [b'"', inside @ ..] = rest else { return None };
         let end = plain(inside);
@@ -124,7 +119,7 @@ impl<'t> Scanner<'t> {
     }
 
     #[cold]
-    pub(crate) fn escaped_text(&mut self) -> Option<String> {
+    fn escaped_text(&mut self) -> Option<String> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         let mut end = start + 1;
@@ -142,7 +137,7 @@ impl<'t> Scanner<'t> {
     }
 
     #[inline(always)]
-    pub(crate) fn number(&mut self) -> Option<Number<'t>> {
+    fn number(&mut self) -> Option<Number<'t>> {
         let start = self.at;
         let is_negative = self.peek()? == b'-';
         self.at += usize::from(is_negative);
@@ -301,20 +296,20 @@ fn plain(bytes: &[u8]) -> usize {
 
 /// A number as it stands in a text.
 #[derive(Debug)]
-pub(crate) struct Number<'t> {
+struct Number<'t> {
     of: &'t str,
     place: (usize, usize),
-    pub(crate) is_negative: bool,
-    pub(crate) digits: Digits,
+    is_negative: bool,
+    digits: Digits,
     exponent: i64,
     /// Whether it has neither a fraction nor a power of ten.
-    pub(crate) is_whole: bool,
+    is_whole: bool,
     has_power: bool,
 }
 
 impl Number<'_> {
     #[inline(always)]
-    pub(crate) fn text(&self) -> &str {
+    fn text(&self) -> &str {
         &self.of[self.place.0..self.place.1]
     }
 
@@ -338,7 +333,7 @@ impl Number<'_> {
     }
 
     /// None where it is too large.
-    pub(crate) fn float(&self) -> Option<f64> {
+    fn float(&self) -> Option<f64> {
         match self.digits.times_ten_to(self.exponent) {
             Some(number) if self.is_negative => Some(-number),
             Some(number) => Some(number),
@@ -361,15 +356,15 @@ fn finite(number: &str) -> Option<f64> {
 
 /// Digits that were read.
 #[derive(Debug, Default)]
-pub(crate) struct Digits {
+struct Digits {
     /// The number that they are, while there are not too many of them.
-    pub(crate) number: u64,
-    pub(crate) count: usize,
+    number: u64,
+    count: usize,
 }
 
 impl Digits {
     /// So many digits are a number of 64 bits, whatever they are.
-    pub(crate) const MOST: usize = 19;
+    const MOST: usize = 19;
 
     fn exact(&self) -> Option<u64> {
         (self.count <= Self::MOST).then_some(self.number)
