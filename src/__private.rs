@@ -8,17 +8,17 @@ pub use crate::instrument::{
 };
 pub use crate::ml::{Forward, tensors};
 pub use crate::pipeline::{Site, SiteEntry, SiteSpec};
-pub use crate::record::Inspect;
-pub use crate::telemetry::{TelemetryChoice, TelemetryType};
 pub use crate::{
     __generated as generated, __metadata as metadata, __outcome as outcome, __success as success,
     __used as used, __value as value,
 };
+pub use runlore_core::record::Inspect;
+pub use runlore_telemetry::{TelemetryChoice, TelemetryType};
 
 /// Whether tasks may be recorded at all.
 #[inline(always)]
 pub fn enabled() -> bool {
-    crate::context::enabled()
+    runlore_core::context::enabled()
 }
 
 /// The type of a value.

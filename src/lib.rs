@@ -66,6 +66,7 @@
 //! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
 //!   function; [`task()`] and [`workflow()`] stay as they are.
 //! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
+//! * `query`: questions about records, in the modules `query`, `provenance` and `analyze`. The features below include it.
 //! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
 //! * `mongodb`, `mongodb-srv`: records in MongoDB, in the module `store::mongodb`; with DNS seed lists.
 //! * `gpu`, or `nvidia` and `amd`: graphics processors in [`telemetry`]. The vendors' libraries are looked for when the
@@ -84,28 +85,22 @@
 #![warn(clippy::print_stdout)]
 
 pub mod alloc;
+#[cfg(feature = "query")]
 pub mod analyze;
-mod clock;
-mod contain;
-mod context;
 #[cfg(feature = "events")]
 pub mod emit;
-mod error;
 #[cfg(feature = "events")]
 pub mod events;
-mod file_size;
-mod file_system;
-mod host;
-mod identity;
 mod instrument;
 pub mod ml;
-mod once;
 mod pipeline;
 #[cfg(feature = "events")]
 pub mod profile;
+#[cfg(feature = "query")]
 pub mod provenance;
 #[cfg(feature = "push")]
 pub mod push;
+#[cfg(feature = "query")]
 pub mod query;
 pub mod record;
 #[cfg(feature = "report")]
@@ -113,28 +108,31 @@ pub mod report;
 pub mod settings;
 pub mod store;
 pub mod telemetry;
-mod this_process;
 #[cfg(feature = "events")]
 pub mod tracker;
-mod usage;
 
-pub use context::{Context, Entered, FutureExt, InContext, carry, current, current_task_id};
-pub use error::{Error, ErrorKind, Result};
 pub use instrument::{
     Failure, TaskBuilder, TaskGuard, WorkflowBuilder, WorkflowRun, fail, generated, task, workflow,
 };
 pub use pipeline::{
-    Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, configure, flush, recover,
+    Annotated, Recovered, Replayed, Spooled, Stats, Totals, catalogue, flush, recover,
     recover_killed, replay, replay_from, spooled, stats,
 };
-pub use provenance::{AsyncProvenance, Provenance};
 pub use record::{Id, TryLock, try_lock};
+pub use runlore_core::config::configure;
+pub use runlore_core::context::{
+    Context, Entered, FutureExt, InContext, carry, current, current_task_id,
+};
+pub use runlore_core::{Error, ErrorKind, Result};
 pub use runlore_macros::{telemetry_forward, telemetry_task};
+#[cfg(feature = "query")]
+pub use runlore_query::{AsyncProvenance, Provenance};
+
+// A store registers itself, and the linker drops a crate that nothing names.
+#[cfg(feature = "mongodb")]
+use runlore_mongodb as _;
+#[cfg(feature = "sqlite")]
+use runlore_sqlite as _;
 
 #[doc(hidden)]
 pub mod __private;
-
-/// The README's snippets compile.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-pub struct Readme;

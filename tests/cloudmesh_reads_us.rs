@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::python;
 
 fn aggregated(python: &Path, file: &Path) -> Value {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/cloudmesh/aggregate.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/data/cloudmesh/aggregate.py");
     let home = TempDir::new().unwrap();
     let output = Command::new(python)
         .arg(script)

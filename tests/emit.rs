@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::support::{child, expect_success, finished_in_time, is_child, record, the};
 
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/cloudmesh").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/cloudmesh").join(name)
 }
 
 fn all(path: &Path) -> Vec<Emitted> {

@@ -10,7 +10,7 @@ use runlore::events::{self, Identity, Options, Reason, Schema, TelemetryEvent};
 use serde_json::{Map, Value, json};
 
 pub(crate) fn data(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/stormlog").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/stormlog").join(name)
 }
 
 /// The cases of a file, one a line.

@@ -21,7 +21,7 @@ fn check(file: &Path, expected_task_ids: &[&str]) {
     }
     let Some(python) = python::with("flowcept-1.0.3", &["flowcept==1.0.3"]) else { return };
     let scratch = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept/read_ours.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/flowcept/read_ours.py");
     let output = Command::new(python)
         .arg(script)
         .arg(file.canonicalize().unwrap())

@@ -759,8 +759,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 #[test]
 fn fields_cover_those_of_flowcept() {
-    let golden =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/flowcept/torch_lightweight.jsonl");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/data/flowcept/torch_lightweight.jsonl");
     let golden = std::fs::read_to_string(golden).unwrap();
     let theirs = fields(golden.lines().map(|line| serde_json::from_str(line).unwrap()));
     let loaded = trained(&[

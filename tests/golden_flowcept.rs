@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::sort_values;
 
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/flowcept").join(name)
 }
 
 /// The file as plain JSON, with what reading may change: top-level nulls go, `type` is inferred, ids are

@@ -141,7 +141,7 @@ fn built(old: bool) -> PathBuf {
         let root = env!("CARGO_MANIFEST_DIR");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--locked", "-p", "stub-nvml", "-p", "stub-amdsmi"]);
-        cargo.arg("--manifest-path").arg(Path::new(root).join("Cargo.toml"));
+        cargo.arg("--manifest-path").arg(Path::new(root).join("../Cargo.toml"));
         cargo.arg("--target-dir").arg(&target);
         if old {
             cargo.args(["--features", "stub-nvml/old,stub-amdsmi/old"]);

@@ -70,7 +70,7 @@ const NOT_OURS: &[&str] = &[
 #[test]
 #[cfg(target_os = "linux")]
 fn the_keys_are_flowcepts() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept/workflow.jsonl");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/flowcept/workflow.jsonl");
     let text = std::fs::read_to_string(golden).unwrap();
     let ours = capture("[]");
     let value = serde_json::to_value(&ours).unwrap();
@@ -241,7 +241,7 @@ const PACKAGES: &[&str] = &["psutil==7.2.2", "py-cpuinfo==9.0.0"];
 
 #[cfg(target_os = "linux")]
 fn ask(python: &Path, script: &str) -> Value {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/machine").join(script);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/machine").join(script);
     let mut command = Command::new(python);
     command.arg(script).arg(std::process::id().to_string());
     serde_json::from_str(&python::succeeded("Python", &command.output().unwrap())).unwrap()

@@ -41,7 +41,6 @@ mod killed;
 mod lifecycle;
 mod machine_info;
 mod method_names;
-mod module_order;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongo_server;
 #[cfg(all(unix, feature = "mongodb"))]

@@ -161,7 +161,7 @@ fn kill(pid: i32) {
 }
 
 pub(crate) fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/mongodb").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/mongodb").join(name)
 }
 
 /// Runs a server below a shell that waits for the end of its input; gives the number of the server's process.

@@ -55,7 +55,7 @@ fn what_was_recorded_is_read_by_flowcept() {
         "databases:\n  mongodb:\n    enabled: true\n    uri: {uri}\n    db: {name}\n    create_collection_index: true\n  lmdb:\n    enabled: false\nproject:\n  db_flush_mode: online\nmq:\n  enabled: false\nkv_db:\n  enabled: false\n"
     );
     std::fs::write(scratch.path().join("settings.yaml"), settings).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/mongodb/read_ours.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/mongodb/read_ours.py");
     let output = Command::new(python)
         .arg(script)
         .arg(&workflow)

@@ -76,7 +76,7 @@ fn spoil(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
 
 /// The lines to be spoilt: records of Flowcept, and of ours.
 fn seeds() -> Vec<Vec<u8>> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/flowcept");
     let mut lines = Vec::new();
     for name in ["workflow.jsonl", "torch_lightweight.jsonl"] {
         let text = fs::read(data.join(name)).unwrap();
@@ -383,7 +383,7 @@ fn no_mutation_of_event_files_breaks_their_loader() {
 
     let mut cases = Cases::new(300);
     let mut random = Random::new();
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stormlog");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/stormlog");
     let mut seeds: Vec<Vec<u8>> = EVENTS
         .iter()
         .map(|name| {

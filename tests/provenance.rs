@@ -402,7 +402,7 @@ fn a_copy_is_equal_and_may_be_made_again() {
 fn a_copy_of_what_flowcept_wrote_adds_nothing_when_it_is_made_again() {
     let folder = TempDir::new().unwrap();
     for name in ["workflow", "torch_lightweight"] {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept");
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/flowcept");
         let golden = golden.join(format!("{name}.jsonl"));
         let mut places = vec![folder.path().join(name)];
         if cfg!(feature = "sqlite") {
@@ -424,7 +424,7 @@ fn a_copy_of_what_flowcept_wrote_adds_nothing_when_it_is_made_again() {
         }
     }
     // A folder that has the very lines has everything, too.
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept/workflow.jsonl");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/flowcept/workflow.jsonl");
     let lines = folder.path().join("lines");
     std::fs::create_dir(&lines).unwrap();
     std::fs::copy(&golden, lines.join("workflow.jsonl")).unwrap();

@@ -46,7 +46,7 @@ enum Answer {
 
 /// The lines of a file after its first, which says who answered.
 fn lines<T: for<'de> Deserialize<'de>>(name: &str) -> Vec<T> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/query").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/query").join(name);
     let text = fs::read_to_string(&path).unwrap();
     let mut lines = text.lines();
     let said: Value = serde_json::from_str(lines.next().unwrap()).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use runlore::analyze::{Diagnose, Thresholds, Timelines};
 use runlore::events::TelemetryEvent;
-use runlore::report::{Picture, Unit};
+use runlore::report::{Picture, Unit, diagnosis_page, events_page};
 use serde_json::{Value, json};
 
 use crate::browser::{self, View};
@@ -85,7 +85,7 @@ fn the_page_of_an_analysis_has_the_evidence_and_the_timeline() {
     }
     let timelines = tracked();
     let report = timelines.analyze(&Thresholds::default());
-    let html = report.to_html(&timelines);
+    let html = events_page(&report, &timelines);
     let found = browser::look(
         &html,
         "analysis",
@@ -118,7 +118,7 @@ fn an_analysis_that_found_nothing_has_a_page_too() {
             ..TelemetryEvent::default()
         })
         .collect();
-    let html = timelines.analyze(&Thresholds::default()).to_html(&timelines);
+    let html = events_page(&timelines.analyze(&Thresholds::default()), &timelines);
     assert!(html.contains("Nothing stands out.") && html.ends_with("</html>\n"));
     assert!(!html.contains(">NaN"), "what is not known is not shown as a number");
 }
@@ -129,7 +129,7 @@ fn a_bundle_has_a_page_that_its_manifest_lists() {
     let look =
         Diagnose { duration: Duration::from_millis(60), interval: Duration::from_millis(10) };
     let mut found = look.run(&Thresholds::default());
-    found.attach("report.html", found.to_html());
+    found.attach("report.html", diagnosis_page(&found));
     let bundle = found.write(&folder.path().join("diag"), ["runlore"]).unwrap();
     let manifest = std::fs::read(bundle.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();

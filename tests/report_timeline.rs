@@ -2,7 +2,7 @@
 
 use runlore::analyze::{Thresholds, Timelines};
 use runlore::events::TelemetryEvent;
-use runlore::report::{Bar, Level, Line, Mark, Panel, Picture, Point, State, Unit};
+use runlore::report::{Bar, Level, Line, Mark, Panel, Picture, Point, State, Unit, events_page};
 
 use crate::browser::{self, View};
 
@@ -289,7 +289,7 @@ fn a_page_of_many_ranks_stays_below_a_megabyte_and_keeps_its_jumps() {
     let timelines = job(256, 391);
     let report = timelines.analyze(&Thresholds::default());
     let picture = Picture::of_events(&timelines, &report);
-    for html in [picture.to_html(), report.to_html(&timelines)] {
+    for html in [picture.to_html(), events_page(&report, &timelines)] {
         assert!(html.len() < 1_000_000, "{} bytes", html.len());
         assert!(html.contains("first_cause") || html.contains("first cause"));
         assert!(html.contains("rank 253"));

@@ -26,7 +26,7 @@ fn told(text: &str) -> String {
 
 #[test]
 fn a_file_of_flowcepts_loads_with_one_notice() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept_settings.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/flowcept_settings.yaml");
     let text = fs::read_to_string(path).unwrap();
     let loaded = of(&text);
     let [notice] = loaded.problems() else { panic!("{:#?}", loaded.problems()) };
@@ -450,7 +450,7 @@ fn a_wrong_variable_is_told_and_a_foreign_one_is_not() {
 
 #[test]
 fn the_schema_for_editors_is_current() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("settings.schema.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/core/settings.schema.json");
     let written: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(
         written,
@@ -465,7 +465,7 @@ fn the_schema_for_editors_is_current() {
 fn no_mutation_breaks_the_reader() {
     let mut cases = Cases::new(10_000);
     let mut random = Random::new();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept_settings.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/flowcept_settings.yaml");
     let seeds: Vec<String> =
         [runlore::settings::DEFAULT_YAML.to_owned(), fs::read_to_string(path).unwrap()]
             .into_iter()

@@ -620,8 +620,7 @@ fn nobody_leads_a_writer_out_of_its_folder() {
 fn a_folder_with_the_manifest_of_something_else_is_refused_and_left_as_it_is() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("manifest.json");
-    let bundle =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stormlog/v043/diag/manifest.json");
+    let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/data/stormlog/v043/diag/manifest.json");
     let bundle = fs::read_to_string(bundle).unwrap();
     let others = [&*bundle, r#"{"format": "of another tool"}"#, r#"["a list"]"#, "no JSON", ""];
     for text in others {

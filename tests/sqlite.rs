@@ -140,7 +140,7 @@ fn views_show_the_main_numbers() {
 }
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flowcept").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/flowcept").join(name)
 }
 
 fn fill(path: &Path, records: impl IntoIterator<Item = Record>) -> u64 {

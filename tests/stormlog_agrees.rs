@@ -32,7 +32,7 @@ fn stormlogs() -> Vec<(PathBuf, Schema)> {
 }
 
 fn ask(python: &PathBuf, arguments: &[&str], input: &str) -> Vec<Value> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stormlog/compare.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/data/stormlog/compare.py");
     let mut process = Command::new(python)
         .arg(script)
         .args(arguments)

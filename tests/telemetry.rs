@@ -70,7 +70,7 @@ fn paths_of(telemetry: &Telemetry) -> BTreeSet<String> {
 
 #[test]
 fn every_key_of_flowcept_is_there() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/flowcept/workflow.jsonl");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/flowcept/workflow.jsonl");
     let mut theirs = BTreeSet::new();
     for line in fs::read_to_string(file).unwrap().lines() {
         let record: Value = serde_json::from_str(line).unwrap();
@@ -243,7 +243,7 @@ fn a_forked_child_reads_its_own_files() {
         for is_told in [true, false] {
             let failed = in_fork(|| {
                 if is_told {
-                    runlore::telemetry::forget_after_fork();
+                    runlore_telemetry::forget_after_fork();
                 }
                 let child = process(&capture);
                 assert_eq!(child.pid, u64::from(std::process::id()));

@@ -106,7 +106,7 @@ fn each_field_is_what_psutil_says() {
     let _connected = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let _udp = UdpSocket::bind("127.0.0.1:0").unwrap();
 
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/psutil/read.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/data/psutil/read.py");
     let mut process = Command::new(python)
         .args([script, &std::process::id().to_string()])
         .stdin(Stdio::piped())

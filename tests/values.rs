@@ -527,7 +527,7 @@ fn the_arguments_of_the_attribute_do_what_they_say() {
     let code = fit.code.unwrap();
     assert_eq!(
         (code.krate.unwrap().as_str(), code.module.unwrap().as_str()),
-        ("runlore", "suite::values")
+        ("runlore-tests", "suite::values")
     );
     assert_eq!(Value::Object(the(&store, "divide").generated.unwrap()), json!({"q": 3, "r": 1}));
     assert_eq!(

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use runlore::analyze::{ActivityTime, Parallelism, RunReport, Window};
-use runlore::query::text::printable;
+use runlore_core::text::printable;
 
 use crate::findings::{self, Asked, Verdict};
 use crate::out::{BOLD, DIM, local_time};

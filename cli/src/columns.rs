@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use runlore::query::text::human_duration;
+use runlore_core::text::human_duration;
 use serde_json::Value;
 
 use crate::out::{self, local_time};

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::Style;
-use runlore::query::text::printable;
 use runlore::query::{Change, Compared, Comparison, Figure, Limit, RunSummary};
+use runlore_core::text::printable;
 use serde_json::{Map, Value, json};
 
 use self::facts::Difference;

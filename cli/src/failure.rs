@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use runlore::query::SyntaxError;
-use runlore::query::text::printable;
+use runlore_core::text::printable;
 
 /// Why a command could not do its work.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use runlore::analyze::{FailOn, Finding, Place, Severity, Thresholds};
-use runlore::query::text::printable;
+use runlore_core::text::printable;
 use serde_json::Value;
 
 use crate::Done;

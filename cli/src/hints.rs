@@ -5,8 +5,8 @@ mod pipeline;
 use std::collections::BTreeSet;
 
 use runlore::Provenance;
-use runlore::query::text::nearest;
 use runlore::query::{Collection, Find, field};
+use runlore_core::text::nearest;
 use serde_json::Value;
 
 pub(crate) use pipeline::in_pipeline;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use runlore::Provenance;
 use runlore::provenance::{Subject, ValueLineage};
-use runlore::query::text::printable;
 use runlore::query::{Collection, Find, Trace};
+use runlore_core::text::printable;
 use serde_json::{Value, json};
 
 use crate::columns::{Form, Rows};

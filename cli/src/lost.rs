@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use runlore::query::text::printable;
 use runlore::record::{Lost, WorkflowObject};
+use runlore_core::text::printable;
 
 use crate::out::RED;
 

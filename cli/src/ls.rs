@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use runlore::query::RunSummary;
-use runlore::query::text::human_duration;
+use runlore_core::text::human_duration;
 use serde_json::json;
 
 use crate::Done;

@@ -9,9 +9,9 @@ use anstream::AutoStream;
 use anstyle::{AnsiColor, Style as Paint};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use runlore::query::text::printable;
 use runlore::query::{Part, Style};
 use runlore::record::Status;
+use runlore_core::text::printable;
 
 use crate::escaping::Escaping;
 use crate::failure::Failure;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use runlore::query::text::{nearest, printable};
 use runlore::query::{Filter, RunSummary, field};
+use runlore_core::text::{nearest, printable};
 
 use crate::failure::Failure;
 use crate::out::last_group;

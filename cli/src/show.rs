@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 use runlore::Provenance;
 use runlore::query::field;
-use runlore::query::text::{human_duration, printable};
 use runlore::record::{Record, Shown, Status, TaskObject};
 use runlore::telemetry::MachineInfo;
+use runlore_core::text::{human_duration, printable};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use runlore::query::text::{human_duration, printable};
 use runlore::query::{Collection, Distribution, Filter, Group, RunSummary, Summary};
 use runlore::record::Status;
+use runlore_core::text::{human_duration, printable};
 use serde_json::{Value, json};
 
 use crate::columns::{Form, Rows};

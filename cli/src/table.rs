@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use runlore::query::text::printable;
+use runlore_core::text::printable;
 
 use crate::out::{DIM, PLAIN};
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use runlore::query::text::human_duration;
 use runlore::record::{Shown, Status, TaskObject};
+use runlore_core::text::human_duration;
 
 use crate::out::{RED, local_time, paint, short_ids, stdout};
 use crate::store::Store;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
-pub(crate) use runlore::query::text::thousands as count;
-use runlore::query::text::{human_bytes, human_duration, rounded};
 use runlore::record::JoulesObject;
+pub(crate) use runlore_core::text::thousands as count;
+use runlore_core::text::{human_bytes, human_duration, rounded};
 use serde_json::Value;
 
 /// Bytes: `512 B`, `1.5 KiB`, `24 GiB`.

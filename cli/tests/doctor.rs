@@ -216,7 +216,7 @@ fn every_store_is_asked_and_what_is_wrong_with_one_is_told() {
     a finding
 
     store  sqllite://x
-               no store for `sqllite://` that could be read: give a folder, a file, or a URI that begins with one of jsonl://, sqlite://
+               no store for `sqllite://` that could be read: give a folder, a file, or a URI that begins with one of jsonl://, mongodb://, mongodb+srv://, sqlite://
     a finding
 
     store  sqlite:x

@@ -12,7 +12,7 @@ use super::emission::{Emission, Metric};
 use super::queue::Queue;
 use super::record::Emitted;
 use super::telemetry::Telemetry;
-use crate::{Error, Result};
+use runlore_core::{Error, Result};
 
 /// Emits without waiting for files: a thread of its own writes them, in order. Made by [`Telemetry::into_async`]; it needs no
 /// runtime in particular.

@@ -4,9 +4,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::record::Emitted;
-use crate::events::python;
-use crate::store::{OwnFile, append_to_file};
-use crate::{Error, ErrorKind, Result};
+use runlore_core::store::{OwnFile, append_to_file};
+use runlore_core::{Error, ErrorKind, Result};
+use runlore_events::events::python;
 
 /// A place for emitted records.
 pub trait Backend: Send {

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use super::record::Emitted;
 use super::system::system;
 use super::telemetry::Telemetry;
-use crate::Result;
-use crate::record::redact::hidden;
-use crate::record::scrub;
+use runlore_core::Result;
+use runlore_core::record::redact::hidden;
+use runlore_core::record::scrub;
 
 /// A record that is written when it goes out of scope; made by [`Telemetry::emit`].
 #[derive(Debug)]

@@ -10,9 +10,10 @@ use uuid::Uuid;
 
 use super::read::read;
 use super::record::Emitted;
-use crate::record::{Record, Status};
-use crate::store::{self, Sink, StoreChoice};
-use crate::{Error, ErrorKind, Result};
+use runlore_core::record::{Record, Status};
+use runlore_core::store;
+use runlore_core::store::{Sink, StoreChoice};
+use runlore_core::{Error, ErrorKind, Result};
 
 /// What was imported.
 #[derive(Debug)]

@@ -49,8 +49,3 @@ pub use record::{Emitted, System};
 pub use summary::{MetricSummary, Summary};
 pub use telemetry::Telemetry;
 pub use track::Track;
-
-/// The guide's examples run.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/emit.md")]
-struct Guide;

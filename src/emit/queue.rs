@@ -12,9 +12,9 @@ use std::time::Duration;
 use super::asynchronous::Outcome;
 use super::record::Emitted;
 use super::telemetry::Telemetry;
-use crate::once::Guarded;
-use crate::pipeline::notice;
-use crate::{Error, ErrorKind, Result};
+use runlore_core::notice::notice;
+use runlore_core::once::Guarded;
+use runlore_core::{Error, ErrorKind, Result};
 
 /// Records that may wait.
 const MOST: usize = 10_000;

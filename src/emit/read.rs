@@ -5,9 +5,9 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::Emitted;
-use crate::events::text;
-use crate::store::jsonl::{LIMIT, Line, Lines};
-use crate::{Error, ErrorKind, Result};
+use runlore_core::store::jsonl::{LIMIT, Line, Lines};
+use runlore_core::{Error, ErrorKind, Result};
+use runlore_events::events::text;
 
 /// An iterator over emitted records; made by [`read`]. What cannot be read is an error with its place, and the rest goes on.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Iterator for Reader {
             From::Nothing => None,
             #[cfg(feature = "sqlite")]
             From::Rows(rows) => rows.next(),
-            From::Lines { path, lines } => match lines.next() {
+            From::Lines { path, lines } => match lines.next_line() {
                 Ok(None) => None,
                 Ok(Some((number, line))) => {
                     let record = match line {

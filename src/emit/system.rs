@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use super::record::System;
-use crate::host;
-use crate::once::Once;
-use crate::settings::Settings;
-use crate::telemetry::MachineInfo;
+use runlore_core::host;
+use runlore_core::once::Once;
+use runlore_core::settings::Settings;
+use runlore_telemetry::MachineInfo;
 
 pub(super) fn system() -> &'static System {
     static SYSTEM: Once<System> = Once::new();

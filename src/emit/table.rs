@@ -8,9 +8,9 @@ use serde_json::to_string;
 
 use super::backend::Backend;
 use super::record::Emitted;
-use crate::store::create_private;
-use crate::store::sqlite::inside;
-use crate::{Error, ErrorKind, Result};
+use runlore_core::store::create_private;
+use runlore_core::{Error, ErrorKind, Result};
+use runlore_sqlite::inside;
 
 /// How long other processes may keep the file to themselves.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,11 +10,11 @@ use super::backend::{self, Backend};
 use super::emission::Emission;
 use super::record::Emitted;
 use super::track::Track;
-use crate::contain::contain;
-use crate::once::Guarded;
-use crate::pipeline::notice;
-use crate::record::scrub;
-use crate::{Error, ErrorKind, Result, file_size, host};
+use runlore_core::contain::contain;
+use runlore_core::notice::notice;
+use runlore_core::once::Guarded;
+use runlore_core::record::scrub;
+use runlore_core::{Error, ErrorKind, Result, file_size, host};
 
 /// Emits metrics and milestones. Cheap to copy; all copies write to the same place. A copy that is then given another backend, path
 /// or command leaves the others as they are.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::emission::Metric;
 use super::telemetry::Telemetry;
-use crate::contain::contain;
+use runlore_core::contain::contain;
 
 /// Work to be tracked; made by [`Telemetry::track`]. It has a record `started`, and one `completed` or `failed` with
 /// `duration_sec`.

@@ -6,7 +6,7 @@ use std::backtrace::Backtrace;
 use std::cell::RefCell;
 
 use crate::pipeline::event::{ItemKind, Key, Marks, push_item, push_text};
-use crate::record::Limits;
+use runlore_core::record::Limits;
 
 const MAX_FRAMES: usize = 64;
 
@@ -73,7 +73,16 @@ fn frames(text: &str) -> Vec<String> {
 /// place only, and one of a program without places by its name only.
 fn is_machinery((function, place): &(&str, Option<&str>)) -> bool {
     let name = function.trim_start_matches(['<', '&']);
-    let names = ["runlore::", "core::", "std::", "alloc::", "__rust", "unknown>"];
+    let names = [
+        "runlore::",
+        "runlore_core::",
+        "runlore_telemetry::",
+        "core::",
+        "std::",
+        "alloc::",
+        "__rust",
+        "unknown>",
+    ];
     let own_folder = file!().trim_end_matches("backtrace.rs");
     let places = ["/rustc/", "/rustlib/src/rust/library/", own_folder];
     names.iter().any(|beginning| name.starts_with(beginning))

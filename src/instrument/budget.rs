@@ -4,11 +4,13 @@ use std::panic::Location;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::clock;
-use crate::once::Once;
-use crate::pipeline::overhead::{self, CallSite, MOST_LEVELS};
-use crate::pipeline::{Site, settings};
-use crate::telemetry::{Snapshot, TelemetryCapture, TelemetryChoice, TelemetryType, Types};
+use crate::pipeline::Site;
+use crate::pipeline::overhead;
+use crate::pipeline::overhead::{CallSite, MOST_LEVELS};
+use runlore_core::clock;
+use runlore_core::config::settings;
+use runlore_core::once::Once;
+use runlore_telemetry::{Snapshot, TelemetryCapture, TelemetryChoice, TelemetryType, Types};
 
 /// Why a type is missing from a capture.
 pub(super) const LEFT_OUT: &str =

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::backtrace;
 use crate::pipeline::event::{ItemKind, push_text};
-use crate::record::{BoundedText, redact};
+use runlore_core::record::{BoundedText, redact};
 
 /// The longest message that is kept.
 const MAX_MESSAGE: usize = 4096;

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
 use super::inspect::push_outstanding;
-use crate::contain::contain;
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::{Site, shed};
-use crate::record::redact::hide_secrets;
-use crate::record::{Absent, Budget, Encoder, Hashing, Limits, Secrecy};
+use runlore_core::contain::contain;
+use runlore_core::record::redact::hide_secrets;
+use runlore_core::record::{Absent, Budget, Encoder, Hashing, Limits, Secrecy};
 
 /// Past this size of all its values together, an event holds no more of them.
 const MAX_ITEMS: usize = 48 << 10;

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use crate::contain::contain;
 use crate::pipeline::event::{ItemKind, Key, Marks, push_item};
-use crate::pipeline::settings;
-use crate::record::{Encoder, Inspect, TensorFacts};
+use runlore_core::config::settings;
+use runlore_core::contain::contain;
+use runlore_core::record::{Encoder, Inspect, TensorFacts};
 
 /// What the record says of a task on a device that nobody waited for.
 const OUTSTANDING: &str =

@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::meter;
-use crate::pipeline::{self, KnownLater};
-use crate::settings::Settings;
-use crate::telemetry::MachineInfo;
+use crate::pipeline;
+use crate::pipeline::KnownLater;
+use runlore_core::settings::Settings;
+use runlore_telemetry::MachineInfo;
 
 /// How long the start of a workflow waits for the drivers of graphics processors: as long as a task does.
 const PATIENCE: Duration = Duration::from_millis(20);

@@ -10,17 +10,22 @@ use std::time::Duration;
 
 use super::budget::{self, Captures, Measuring};
 use super::inputs::Scratch;
-use crate::alloc::PeakScope;
-use crate::clock;
-use crate::context::Context;
-use crate::context::handed::{self, Sums};
-use crate::once::Once;
 use crate::pipeline::event::{ItemKind, Key, Marks, Measured, push_item};
 use crate::pipeline::queue;
-use crate::pipeline::{generation, overhead, settings};
-use crate::record::Id;
-use crate::telemetry::{GpuInfo, TelemetryCapture, TelemetryChoice, TelemetryType, Types, part_of};
-use crate::usage::{self, Usage};
+use crate::pipeline::{generation, overhead};
+use runlore_core::alloc::PeakScope;
+use runlore_core::clock;
+use runlore_core::config::settings;
+use runlore_core::context::Context;
+use runlore_core::context::handed;
+use runlore_core::context::handed::Sums;
+use runlore_core::once::Once;
+use runlore_core::record::Id;
+use runlore_core::usage;
+use runlore_core::usage::Usage;
+use runlore_telemetry::{
+    GpuInfo, TelemetryCapture, TelemetryChoice, TelemetryType, Types, part_of,
+};
 
 /// How many measured tasks are open in this process, and how many have begun: whether a task was alone.
 static OPEN: AtomicU64 = AtomicU64::new(0);
@@ -61,7 +66,7 @@ fn leave_out(used: Usage, capture_ns: u64) {
 
 /// What the thread has used so far, where a task around this one needs to know.
 fn used_within_another() -> Option<Usage> {
-    if running(|running| running.is_empty()) { None } else { usage::thread() }
+    if running(|running| running.is_empty()) { None } else { thread_usage() }
 }
 
 /// In a forked child: the tasks that were running are the parent's.
@@ -195,7 +200,7 @@ impl Meter {
         self.is_alone = running(|running| {
             running.len() as u64 == open && running.last().map(|around| around.task) == self.parent
         });
-        let used = usage::thread_at_begin();
+        let used = thread_usage_at_begin();
         self.is_counted = used.is_some();
         self.since = used.unwrap_or_default();
         if let Some((before, used)) = self.before.zip(used) {
@@ -207,7 +212,7 @@ impl Meter {
     /// The task goes on, on this thread.
     pub(super) fn resume(&mut self) {
         if !self.is_running {
-            self.since = usage::thread_at_begin().unwrap_or_default();
+            self.since = thread_usage_at_begin().unwrap_or_default();
             self.run();
         }
     }
@@ -240,7 +245,7 @@ impl Meter {
             let now = match running.get(place) {
                 // A guard that is dropped before others inside it: since the next one began all is that one's.
                 Some(inner) => inner.since,
-                None => usage::thread().unwrap_or_default(),
+                None => thread_usage().unwrap_or_default(),
             };
             let used = now.since(frame.since);
             self.own += used.since(frame.nested);
@@ -351,11 +356,52 @@ fn note_left_out(asked: Types, types: Types, kind: ItemKind, items: &mut Vec<u8>
     }
 }
 
+/// What the thread has used so far.
+fn thread_usage() -> Option<Usage> {
+    #[cfg(test)]
+    if let Some(scripted) = scripted::next() {
+        return Some(scripted);
+    }
+    usage::thread()
+}
+
+/// The same for what begins now.
+fn thread_usage_at_begin() -> Option<Usage> {
+    #[cfg(test)]
+    if let Some(scripted) = scripted::next() {
+        return Some(scripted);
+    }
+    usage::thread_at_begin()
+}
+
+/// Readings that a test sets, instead of the thread's own.
+#[cfg(test)]
+mod scripted {
+    use std::cell::RefCell;
+
+    use runlore_core::usage::Usage;
+
+    thread_local! {
+        static CPU_NS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// The next readings say that so much processor time was used, in this order.
+    pub(super) fn set(cpu_ns: &[u64]) {
+        CPU_NS.with_borrow_mut(|next| next.extend(cpu_ns.iter().rev()));
+    }
+
+    pub(super) fn next() -> Option<Usage> {
+        let cpu_ns = CPU_NS.with_borrow_mut(Vec::pop)?;
+        let mut usage = Usage::NONE;
+        usage.cpu_ns = cpu_ns;
+        Some(usage)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pipeline::overhead::CallSite;
-    use crate::usage::scripted;
 
     fn light() -> Measuring {
         static SITE: CallSite = CallSite::new();

@@ -50,13 +50,14 @@ use std::mem::ManuallyDrop;
 
 use meter::Meter;
 
-use crate::clock;
-use crate::context::Context;
 use crate::pipeline::event::{End, Ending, Start};
 use crate::pipeline::{
-    Manners, Origin, Queue, Started, count_dropped, generation, notice, push_end, push_start, queue,
+    Manners, Origin, Queue, Started, count_dropped, generation, push_end, push_start, queue,
 };
-use crate::record::Id;
+use runlore_core::clock;
+use runlore_core::context::Context;
+use runlore_core::notice::notice;
+use runlore_core::record::Id;
 
 /// A task that was recorded to have begun.
 ///

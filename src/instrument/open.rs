@@ -6,13 +6,13 @@ use super::inputs::Scratch;
 use super::meter::Meter;
 use super::panics::Since;
 use super::{Begun, error};
-use crate::clock;
-use crate::context::Context;
 use crate::pipeline::event::Ending;
 use crate::pipeline::overhead::CallerStep;
 use crate::pipeline::{Origin, queue};
-use crate::record::{Id, Slot};
-use crate::telemetry::TelemetryChoice;
+use runlore_core::clock;
+use runlore_core::context::Context;
+use runlore_core::record::{Id, Slot};
+use runlore_telemetry::TelemetryChoice;
 
 /// A task that runs.
 #[derive(Debug)]

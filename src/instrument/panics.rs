@@ -5,11 +5,12 @@ use std::panic::{PanicHookInfo, set_hook, take_hook};
 
 use super::backtrace;
 use super::error::{panic_message, push_panic_text};
-use crate::clock;
-use crate::context;
-use crate::once::Once;
 use crate::pipeline::event::{End, Ending};
-use crate::pipeline::{Manners, end_by_panic, push_end, settings};
+use crate::pipeline::{Manners, end_by_panic, push_end};
+use runlore_core::clock;
+use runlore_core::config::settings;
+use runlore_core::context;
+use runlore_core::once::Once;
 
 thread_local! {
     /// What the last panic on this thread said, for the guards that it drops.

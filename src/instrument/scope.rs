@@ -15,17 +15,19 @@ use super::inputs::{Outputs, Scratch, push_value};
 use super::meter::Meter;
 use super::panics::Since;
 use super::{Begun, context_of_new_task, error};
-use crate::clock;
-use crate::contain::contain;
-use crate::context::handed::{self, Sums};
-use crate::context::{self, Context};
 use crate::pipeline::event::{Ending, ItemKind, Key, Marks, push_item, push_text};
 use crate::pipeline::overhead::CallerStep;
 use crate::pipeline::push_add;
-use crate::record::redact::hide_secrets;
-use crate::record::{Budget, Encoder, Hashing, Id, Limits, Secrecy};
-use crate::telemetry::TelemetryChoice;
-use crate::telemetry::usage::ChildUsage;
+use runlore_core::clock;
+use runlore_core::contain::contain;
+use runlore_core::context;
+use runlore_core::context::Context;
+use runlore_core::context::handed;
+use runlore_core::context::handed::Sums;
+use runlore_core::record::redact::hide_secrets;
+use runlore_core::record::{Budget, Encoder, Hashing, Id, Limits, Secrecy};
+use runlore_telemetry::TelemetryChoice;
+use runlore_telemetry::usage::ChildUsage;
 
 /// A task for a part of a function.
 ///

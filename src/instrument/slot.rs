@@ -7,11 +7,11 @@ use super::budget::Measuring;
 use super::inputs::{Inputs, Outputs, Scratch};
 use super::meter::Meter;
 use super::{Begun, Metered, context_of_new_task, error};
-use crate::clock;
-use crate::context::Context;
 use crate::pipeline::Site;
 use crate::pipeline::event::Ending;
 use crate::pipeline::overhead::CallerStep;
+use runlore_core::clock;
+use runlore_core::context::Context;
 
 /// The place for a task on the stack of an annotated function.
 ///

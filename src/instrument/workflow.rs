@@ -10,18 +10,23 @@ use super::error::panic_message;
 use super::failure::Failure;
 use super::panics::{self, Since};
 use super::{machine, meter, push_failure};
-use crate::contain::contain;
-use crate::context::{self, Active, Context, FutureExt as _, Inherited, Number};
-use crate::identity::Identity;
-use crate::once::Once;
+use crate::pipeline;
 use crate::pipeline::event::{ItemKind, Items};
-use crate::pipeline::{self, Ending, RunEnd, RunSpec, Totals, overhead};
-use crate::record::{
+use crate::pipeline::{Ending, RunEnd, RunSpec, Totals, overhead};
+use runlore_core::config::settings;
+use runlore_core::contain::contain;
+use runlore_core::context;
+use runlore_core::context::{Active, Context, FutureExt as _, Inherited, Number};
+use runlore_core::identity::Identity;
+use runlore_core::notice::notice;
+use runlore_core::once::Once;
+use runlore_core::record::{
     Encoder, ErrorObject, Id, Limits, Secrecy, Status, ValueView, WorkflowObject, redact,
 };
-use crate::settings::Settings;
-use crate::store::{self, RunInfo, Store, StoreChoice};
-use crate::{Result, clock, host};
+use runlore_core::settings::Settings;
+use runlore_core::store;
+use runlore_core::store::{RunInfo, Store, StoreChoice};
+use runlore_core::{Result, clock, host};
 
 /// A workflow: tasks are recorded while one runs.
 ///
@@ -97,7 +102,7 @@ impl WorkflowBuilder {
         self
     }
 
-    /// Says where the records go: a folder, a URI, or a store such as [`MemoryStore`](crate::store::MemoryStore). Called again,
+    /// Says where the records go: a folder, a URI, or a store such as [`MemoryStore`](runlore_core::store::MemoryStore). Called again,
     /// it names a further store: each gets every record, at its own pace.
     pub fn store(mut self, store: impl Into<StoreChoice>) -> Self {
         self.stores.push(store.into());
@@ -158,7 +163,7 @@ impl WorkflowBuilder {
     /// The closure's own, and where the workflow cannot [start](Self::start): then the closure does not run.
     pub fn try_run<R, E, K>(self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E>
     where
-        E: Failure<K> + From<crate::Error>,
+        E: Failure<K> + From<runlore_core::Error>,
     {
         let mut run = self.start()?;
         let result = run.contained(work);
@@ -186,7 +191,7 @@ impl WorkflowBuilder {
     pub async fn try_track<F, R, E, K>(self, future: F) -> Result<R, E>
     where
         F: Future<Output = Result<R, E>>,
-        E: Failure<K> + From<crate::Error>,
+        E: Failure<K> + From<runlore_core::Error>,
     {
         let mut run = self.open(None)?.tracked();
         let result = future.in_context(run.context()).await;
@@ -200,7 +205,7 @@ impl WorkflowBuilder {
     /// Starts the recording; `joined` is a workflow of another process that this one's tasks belong to.
     fn open(self, joined: Option<&Inherited>) -> Result<WorkflowRun> {
         static NUMBERS: AtomicU32 = AtomicU32::new(1);
-        let settings = pipeline::settings();
+        let settings = settings();
         if !settings.instrumentation.enabled {
             return Ok(WorkflowRun::inert(self.id));
         }
@@ -300,7 +305,7 @@ impl WorkflowBuilder {
             cost_before,
         });
         if let Err(error) = opened {
-            pipeline::notice(&format!("{error}; nothing of \"{}\" is recorded", active.name));
+            notice(&format!("{error}; nothing of \"{}\" is recorded", active.name));
             return Ok(WorkflowRun::inert(Some(id)));
         }
         overhead::spend(clock::thread_cpu_ns().saturating_sub(cpu_before));
@@ -504,7 +509,7 @@ fn inherited_stores(info: &RunInfo) -> Option<Vec<Box<dyn Store>>> {
     let open = |uri: &str| match StoreChoice::from(uri).open(info) {
         Ok(store) => Some(store),
         Err(error) => {
-            pipeline::notice(&format!("{error} (from ${})", context::STORE));
+            notice(&format!("{error} (from ${})", context::STORE));
             None
         }
     };
@@ -562,7 +567,7 @@ fn missing_rank() -> Option<Map<String, Value>> {
 /// Tells the user of a rank that cannot be.
 fn notice_impossible_rank() {
     if let Some(problem) = &Identity::of_process().problem {
-        pipeline::notice(problem);
+        notice(problem);
     }
 }
 
@@ -592,7 +597,7 @@ pub(super) fn join_inherited_once() -> bool {
     // Whoever comes while another thread decides waits for it: its task may be the first of the workflow.
     DECIDED.get_or_init(|| {
         if let Err(error) = join_inherited() {
-            pipeline::notice(&format!("nothing is recorded: {error}"));
+            notice(&format!("nothing is recorded: {error}"));
         }
         context::decided();
     });
@@ -601,14 +606,9 @@ pub(super) fn join_inherited_once() -> bool {
 
 fn join_inherited() -> Result<()> {
     let inherited = Inherited::from_env();
-    if inherited.is_some() || pipeline::settings().instrumentation.implicit_workflow {
+    if inherited.is_some() || settings().instrumentation.implicit_workflow {
         // It ends with the process.
         std::mem::forget(workflow(host::program()).open(inherited)?);
     }
     Ok(())
 }
-
-/// The guide's examples compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/endings.md")]
-struct Guide;

@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::loops::Iterations;
 use super::mode::Kind;
 use super::step::{Attached, Detached, Place, Step};
-use crate::context::Context;
 use crate::instrument::push_named;
 use crate::pipeline::event::ItemKind;
-use crate::settings::LoopMode;
+use runlore_core::context::Context;
+use runlore_core::settings::LoopMode;
 
 /// A loop over epochs. Made by [`WorkflowRun::epochs`](crate::WorkflowRun::epochs) and [`epochs`](super::epochs).
 ///

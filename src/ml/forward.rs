@@ -9,18 +9,19 @@ use serde::Serialize;
 
 use super::mode;
 use super::profile::Attributes;
-use crate::contain::contain;
-use crate::context;
 use crate::instrument::{
     Failure, Measuring, OpenTask, Outputs, Scratch, Wait, context_of_new_task, inspect,
     is_asynchronous, push_code, push_failure, push_named, push_outstanding,
 };
 use crate::pipeline::event::{Ending, ItemKind, push_text};
-use crate::pipeline::{Origin, Site, settings};
-use crate::record::redact::hide_secrets;
-use crate::record::{Inspect, TensorFacts};
-use crate::settings::{ChildrenMode, ModelScope};
-use crate::telemetry::TelemetryChoice;
+use crate::pipeline::{Origin, Site};
+use runlore_core::config::settings;
+use runlore_core::contain::contain;
+use runlore_core::context;
+use runlore_core::record::redact::hide_secrets;
+use runlore_core::record::{Inspect, TensorFacts};
+use runlore_core::settings::{ChildrenMode, ModelScope};
+use runlore_telemetry::TelemetryChoice;
 
 /// What the calling thread is in the middle of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,16 +124,16 @@ impl Device {
     }
 }
 
-impl ChildrenMode {
-    fn inspects(self) -> bool {
-        matches!(self, Self::TensorInspection | Self::TelemetryAndTensorInspection)
-    }
+fn inspects(mode: ChildrenMode) -> bool {
+    matches!(mode, ChildrenMode::TensorInspection | ChildrenMode::TelemetryAndTensorInspection)
+}
 
-    fn telemetry(self) -> TelemetryChoice {
-        match self {
-            Self::Telemetry | Self::TelemetryAndTensorInspection => TelemetryChoice::Default,
-            Self::TensorInspection | Self::Lightweight => TelemetryChoice::None,
+fn telemetry_of(mode: ChildrenMode) -> TelemetryChoice {
+    match mode {
+        ChildrenMode::Telemetry | ChildrenMode::TelemetryAndTensorInspection => {
+            TelemetryChoice::Default
         }
+        ChildrenMode::TensorInspection | ChildrenMode::Lightweight => TelemetryChoice::None,
     }
 }
 
@@ -203,7 +204,7 @@ impl Forward {
         if let Some(wanted) = &mut self.wanted {
             look(&mut |tensor| {
                 wanted.device.input(tensor);
-                if wanted.how.inspects() {
+                if inspects(wanted.how) {
                     wanted.inputs.extend(inspect(tensor).map(|facts| (name.to_owned(), facts)));
                 }
             });
@@ -244,7 +245,7 @@ impl Forward {
             let items = &mut wanted.items;
             let module = short(type_name);
             push_named(items, ItemKind::Metadata, "module", |to| to.str(module));
-            if wanted.how.inspects() {
+            if inspects(wanted.how) {
                 push_attributes(items, look);
                 let is_first_level = is_field && self.before.models == 1;
                 let level = "first_level_child";
@@ -295,7 +296,7 @@ fn wanted<'n>(
     }
     let how = instrumentation.ml.children_mode;
     let is_measured_parent = !is_child && mode::parents_are_measured();
-    let choice = if is_measured_parent { TelemetryChoice::Default } else { how.telemetry() };
+    let choice = if is_measured_parent { TelemetryChoice::Default } else { telemetry_of(how) };
     let measuring = Measuring::at(choice, site, code);
     let (inputs, device) = (Vec::new(), Device::default());
     Some(Box::new(Wanted { site, items, inputs, how, measuring, device }))
@@ -353,7 +354,7 @@ impl ForwardPass {
             let origin = Origin::of(site);
             let task = OpenTask::begin(context, origin, &measuring, &mut items, None, true)?;
             items.clear();
-            let (inspects, outputs) = (how.inspects(), Vec::new());
+            let (inspects, outputs) = (inspects(how), Vec::new());
             Some(Box::new(Running { task, items, inspects, outputs, device }))
         });
         let (inside, models) = match of {

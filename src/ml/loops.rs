@@ -9,15 +9,15 @@ use super::bar::Bar;
 use super::mode::{self, Kind};
 use super::shared::{LoopEnd, Shared};
 use super::step::{Attached, Detached, Inner, Place, Step};
-use crate::clock;
-use crate::context::Context;
 use crate::instrument::{Measuring, OpenTask, Scratch, Waited, context_of_new_task, push_code};
 use crate::pipeline::event::{ItemKind, Key, Marks, push_id, push_item, push_text};
 use crate::pipeline::{CodePlace, Origin, Site, queue};
-use crate::record::redact::hide_secrets;
-use crate::record::{Encoder, Id, Limits, Secrecy, Slot};
-use crate::settings::LoopMode;
-use crate::telemetry::TelemetryChoice;
+use runlore_core::clock;
+use runlore_core::context::Context;
+use runlore_core::record::redact::hide_secrets;
+use runlore_core::record::{Encoder, Id, Limits, Secrecy, Slot};
+use runlore_core::settings::LoopMode;
+use runlore_telemetry::TelemetryChoice;
 
 /// A loop whose iterations are recorded: gives each item together with its [`Step`]. Made by
 /// [`WorkflowRun::iterate`](crate::WorkflowRun::iterate), [`Epoch::batches`](super::Epoch::batches) and [`iterate`](super::iterate).

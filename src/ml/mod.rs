@@ -27,7 +27,7 @@
 //! ```
 //!
 //! Any iterator will do, sized or not: it is gone round as without these words. Each iteration is a task of its own, closed once
-//! however it is left. `instrumentation.ml` in the [settings](crate::settings) says how much is recorded of it; where they say `~`,
+//! however it is left. `instrumentation.ml` in the [settings](runlore_core::settings) says how much is recorded of it; where they say `~`,
 //! the loop is as if it were bare.
 //!
 //! A model's forward passes, and the layers in them, are recorded by [`#[telemetry_forward]`](macro@crate::telemetry_forward) or by
@@ -59,11 +59,11 @@ pub use profile::{Attributes, ModelProfile, Parameter};
 pub use step::{Attached, Detached, Place, Step};
 pub use summary::Summary;
 
-pub use crate::record::{Inspect, TensorFacts, TensorStatistics};
+pub use runlore_core::record::{Inspect, TensorFacts, TensorStatistics};
 
-use crate::context::Context;
 use crate::instrument::WorkflowRun;
 use mode::Kind;
+use runlore_core::context::Context;
 
 /// A loop over epochs, in the workflow around the calling code.
 ///
@@ -91,11 +91,6 @@ pub fn epochs<I: IntoIterator>(epochs: I) -> Epochs<I::IntoIter> {
 pub fn iterate<I: IntoIterator>(name: &str, items: I) -> Iterations<I::IntoIter> {
     Iterations::new(Kind::Other, name, items.into_iter(), Context::NONE, Location::caller())
 }
-
-/// The guide's examples run too.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/training.md")]
-struct Guide;
 
 impl WorkflowRun {
     /// A loop over epochs; see [`runlore::ml`](crate::ml).

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use crate::pipeline::settings;
-use crate::settings::{LoopMode, ParentMode};
-use crate::telemetry::TelemetryChoice;
+use runlore_core::config::settings;
+use runlore_core::settings::{LoopMode, ParentMode};
+use runlore_telemetry::TelemetryChoice;
 
 /// What kind of loop it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! as [`crate::instrument::value_levels`] do. The crate of a framework has the same for its own `Probe`.
 
 use super::profile::Attributes;
-use crate::record::Inspect;
-pub use crate::record::{Probe, Tensors};
+use runlore_core::record::Inspect;
+pub use runlore_core::record::{Probe, Tensors};
 
 /// Declares the traits by which generated code looks at a `Probe`, best first: `(&&&Probe(value)).runlore_tensor(see)`.
 #[doc(hidden)]

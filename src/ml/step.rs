@@ -11,13 +11,14 @@ use serde::Serialize;
 use super::bar::Bar;
 use super::mode::LeftOut;
 use super::shared::Shared;
-use crate::context::{self, Context, FutureExt as _, Number};
 use crate::instrument::{
     Failure, LeftTask, OpenTask, Scratch, Wait, asynchronous_so_far, push_failure, push_named,
     push_outstanding,
 };
 use crate::pipeline::event::{Ending, ItemKind, Marks, push_item};
-use crate::record::{Encoder, Id, Inspect, Limits, Secrecy};
+use runlore_core::context;
+use runlore_core::context::{Context, FutureExt as _, Number};
+use runlore_core::record::{Encoder, Id, Inspect, Limits, Secrecy};
 
 /// Where the work of a loop is done: [`Attached`] or [`Detached`].
 pub trait Place: sealed::Place + fmt::Debug {}

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-use crate::query::text::human_duration;
-use crate::record::TaskObject;
+use runlore_core::record::TaskObject;
+use runlore_core::text::human_duration;
 
 /// How many layers are shown.
 const MOST_LAYERS: usize = 8;
@@ -256,16 +256,15 @@ mod tests {
             "started_at": 10.0, "duration_ns": 1_000, "generated": {"Loss": 0.3},
         })));
         tasks.reverse();
-        insta::assert_snapshot!(Summary::of(&tasks), @"
-        valid epoch Loss 0.3000 ▁ 0.3000
-        val_loss         0.4000 ▁ 0.4000
-        train loss       1.0000 █▃▂▁ 0.2500
-        epochs           1, 50 ms each, the longest 50 ms (epoch 5)
-        batches          4, 9.5 ms each, the longest 11 ms (train batch 0 of epoch 5)
-        waiting for data 4 ms, 9.5 % of the time, the longest 1 ms (train batch 0 of epoch 5)
-        slowest layers   fc1          Linear           12 ms   75.0 %  4 passes
-                         act          Relu              4 ms   25.0 %  4 passes
-        ");
+        let summary = "valid epoch Loss 0.3000 ▁ 0.3000
+val_loss         0.4000 ▁ 0.4000
+train loss       1.0000 █▃▂▁ 0.2500
+epochs           1, 50 ms each, the longest 50 ms (epoch 5)
+batches          4, 9.5 ms each, the longest 11 ms (train batch 0 of epoch 5)
+waiting for data 4 ms, 9.5 % of the time, the longest 1 ms (train batch 0 of epoch 5)
+slowest layers   fc1          Linear           12 ms   75.0 %  4 passes
+                 act          Relu              4 ms   25.0 %  4 passes";
+        assert_eq!(Summary::of(&tasks).to_string().trim_end(), summary);
     }
 
     #[test]

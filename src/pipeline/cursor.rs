@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::event::Kind;
-use super::notice::notice;
 use super::overflow::Overflow;
 use super::ring::Ring;
 use super::thread::Thread;
-use crate::contain::contain;
-use crate::record::Id;
+use runlore_core::contain::contain;
+use runlore_core::notice::notice;
+use runlore_core::record::Id;
 
 /// Bytes of a ring that are read in one go.
 const PART: u64 = 32 << 10;

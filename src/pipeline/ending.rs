@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-use crate::record::{ErrorObject, Status, WorkflowObject};
+use runlore_core::record::{ErrorObject, Status, WorkflowObject};
 
 /// Why `exit_code` is missing where only `atexit` is available.
 const NO_EXIT_CODE: &str = "this system does not report the exit code to exit handlers";

@@ -3,9 +3,9 @@
 //! Events hold numbers and text, never pointers, so that another process can read them after this one died.
 //! A call site is known by its number in the table of sites, a workflow by its number in this process.
 
-use crate::record::Id;
-use crate::record::hash::NoHash;
-use crate::usage::Usage;
+use runlore_core::record::Id;
+use runlore_core::record::hash::NoHash;
+use runlore_core::usage::Usage;
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::ending::Ending;
 use super::fork;
 use super::{recorder, signals};
 #[cfg(unix)]
-use crate::contain::contain;
-use crate::once::Once;
+use runlore_core::contain::contain;
+use runlore_core::once::Once;
 
 /// How long a normal end of the process may be held up.
 const AT_EXIT: Duration = Duration::from_secs(2);

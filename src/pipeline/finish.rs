@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::config::settings;
 use super::ending::ended_by;
 use super::recover::Recovered;
 use super::run::Lines;
@@ -16,9 +15,11 @@ use super::spool::{Head, Refused, Spool};
 use super::stats::Totals;
 use super::task::Task;
 use super::view::Common;
-use crate::record::{Status, WorkflowObject};
-use crate::store::jsonl::{JsonlStore, Mended};
-use crate::store::{self, Batch, Known, RunInfo, Store, StoredTasks};
+use runlore_core::config::settings;
+use runlore_core::record::{Status, WorkflowObject};
+use runlore_core::store;
+use runlore_core::store::jsonl::{JsonlStore, Mended};
+use runlore_core::store::{Batch, Known, RunInfo, Store, StoredTasks};
 
 /// A run that a process left behind.
 pub(super) struct Left<'a> {

@@ -23,19 +23,21 @@ pub(crate) use unix::watch;
 
 #[cfg(unix)]
 mod unix {
+    use std::any::Any;
     use std::cell::UnsafeCell;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::GENERATION;
-    use crate::context;
-    use crate::pipeline::{notice, push, recorder, rings, session, signal, site};
-    use crate::record::Id;
-    use crate::store;
-    use crate::telemetry;
+    use crate::pipeline::{push, recorder, rings, session, signal, site};
+    use runlore_core::context;
+    use runlore_core::notice;
+    use runlore_core::record::Id;
+    use runlore_core::store;
+    use runlore_telemetry as telemetry;
 
     /// Everything that is locked while the process forks.
     type Held = (Outer, rings::Held, push::Held, notice::Held);
-    type Outer = (store::Held, context::Held, site::Held, session::Held);
+    type Outer = (Vec<Box<dyn Any>>, context::Held, site::Held, session::Held);
 
     struct Place(UnsafeCell<Option<Held>>);
 
@@ -59,7 +61,7 @@ mod unix {
     extern "C" fn before() {
         // In the order in which everybody else takes them.
         // A store may be at work for a moment, and needs none of the others for that.
-        let outer = (store::hold(), context::hold(), site::hold(), session::hold());
+        let outer = (store::hold_for_fork(), context::hold(), site::hold(), session::hold());
         let held = (outer, rings::hold(), push::hold(), notice::hold());
         // SAFETY: see `Place`.
         unsafe { *HELD.0.get() = Some(held) };

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::once::Once;
-use crate::record::Id;
+use runlore_core::once::Once;
+use runlore_core::record::Id;
 
 pub(super) type Done = serde_json::Result<()>;
 

@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::config::settings;
-use super::notice::notice;
 use super::push;
 use super::retry::Backoff;
 use super::run::Lines;
 use super::sink::{Outcome, Sink};
 use super::spool::{self, Spool};
 use super::stats::{self, Totals};
-use crate::context::Number;
-use crate::record::WorkflowObject;
-use crate::settings::WhenFull;
-use crate::store::{Refused, RunInfo, Store};
-use crate::{Error, ErrorKind, Result};
+use runlore_core::config::settings;
+use runlore_core::context::Number;
+use runlore_core::notice::notice;
+use runlore_core::record::WorkflowObject;
+use runlore_core::settings::WhenFull;
+use runlore_core::store::{Refused, RunInfo, Store};
+use runlore_core::{Error, ErrorKind, Result};
 
 /// How long the writer catches up with a store before it looks at the rings again; and how long when the run has ended, for
 /// which somebody waits.

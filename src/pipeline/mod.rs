@@ -5,7 +5,6 @@
 //! workflows. Nothing on the caller's side locks, formats, or wakes another thread, unless a ring is more than half
 //! full.
 
-mod config;
 mod cursor;
 mod ending;
 pub(crate) mod event;
@@ -16,7 +15,6 @@ mod json;
 mod lane;
 mod lock;
 mod memory;
-mod notice;
 mod overflow;
 pub(crate) mod overhead;
 mod owner;
@@ -45,14 +43,11 @@ mod threads;
 mod view;
 mod writer;
 
-pub use config::configure;
-pub(crate) use config::settings;
 pub(crate) use ending::Ending;
 pub(crate) use exit::end_by_panic;
 pub(crate) use fork::generation;
 #[cfg(all(unix, feature = "events", feature = "sqlite"))]
 pub(crate) use fork::watch as watch_forks;
-pub(crate) use notice::notice;
 pub(crate) use push::{
     Manners, Queue, Started, count_dropped, push_add, push_end, push_start, queue,
 };
@@ -68,5 +63,3 @@ pub(crate) use spool::frame;
 pub(crate) use spool::replay_left;
 pub use spool::{Replayed, Spooled, replay, replay_from, spooled};
 pub use stats::{Stats, Totals, stats};
-#[cfg(feature = "events")]
-pub(crate) use thread::current_id as current_thread_id;

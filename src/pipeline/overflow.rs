@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::config::settings;
 use super::event::{Kind, u32_at, u64_at};
 use super::session::Home;
-use crate::context::Number;
-use crate::file_size;
-use crate::record::Id;
-use crate::store::{OwnFile, create_private};
+use runlore_core::config::settings;
+use runlore_core::context::Number;
+use runlore_core::file_size;
+use runlore_core::record::Id;
+use runlore_core::store::{OwnFile, create_private};
 
 /// Bytes before the first frame.
 const DATA: u64 = 4096;

@@ -9,8 +9,8 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::site;
-use crate::clock;
-use crate::once::Once;
+use runlore_core::clock;
+use runlore_core::once::Once;
 
 /// So many calls of a site always get captures of their own, so that small programs see everything.
 const FIRST_CALLS: u64 = 100;

@@ -29,7 +29,7 @@ impl Owner {
     pub(super) fn this_process() -> Self {
         Self {
             pid: std::process::id(),
-            hostname: crate::host::name(),
+            hostname: runlore_core::host::name(),
             started: system::started("self"),
             boot: system::boot(),
             pid_namespace: system::pid_namespace(),

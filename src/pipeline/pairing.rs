@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use super::cursor::Events;
 use super::event::{Add, End, Kind, Start, id_at};
-use super::notice::notice;
 use super::push;
 use super::recorder::Command;
 use super::resources::ProcessUse;
@@ -17,10 +16,11 @@ use super::site::Site;
 use super::stats::{self, Totals};
 use super::task::Task;
 use super::thread::Thread;
-use crate::Result;
-use crate::contain::contain;
-use crate::context::Number;
-use crate::record::{Id, WorkflowObject};
+use runlore_core::Result;
+use runlore_core::contain::contain;
+use runlore_core::context::Number;
+use runlore_core::notice::notice;
+use runlore_core::record::{Id, WorkflowObject};
 
 /// How many tasks that are done with are kept for their room, and how much of it each has at most.
 const MOST_SPARE: (usize, usize) = (512, 16 << 10);
@@ -403,8 +403,8 @@ mod tests {
     use crate::pipeline::overhead::Reading;
     use crate::pipeline::ring::Ring;
     use crate::pipeline::run::RunSpec;
-    use crate::record::{Encoder, Limits, Secrecy};
-    use crate::store::MemoryStore;
+    use runlore_core::record::{Encoder, Limits, Secrecy};
+    use runlore_core::store::MemoryStore;
 
     const WORKFLOW: Number = 1 << 30;
     const SIZE: usize = 1 << 16;

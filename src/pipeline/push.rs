@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::config::settings;
 use super::event::{Add, End, Kind, Start, bytes_of};
-use super::notice::notice;
 use super::overflow::Frame;
 use super::ring::{END_ROOM, Ring};
-use super::{recorder, rings, shed, stats, thread};
-use crate::clock;
-use crate::context::Number;
-use crate::record::Id;
-use crate::settings::WhenFull;
+use super::{recorder, rings, shed, stats};
+use runlore_core::clock;
+use runlore_core::config::settings;
+use runlore_core::context::Number;
+use runlore_core::notice::notice;
+use runlore_core::record::Id;
+use runlore_core::settings::WhenFull;
 
 /// How long a task waits for a writer that makes progress, but none for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -140,7 +140,7 @@ fn spill_without_ring(workflow: Number, kind: Kind, head: &[u64], items: &[u8]) 
     let (thread, head) = (std::thread::current(), bytes_of(head));
     let spilled = overflow.append(Frame {
         kind,
-        thread_id: thread::current_id(),
+        thread_id: runlore_core::thread::current_id(),
         thread_name: thread.name().unwrap_or_default().as_bytes(),
         event: [&head, items],
     });

@@ -6,17 +6,18 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::config::settings;
 use super::run::{RunEnd, RunSpec};
 use super::session::ProcessEnd;
 use super::stats::Totals;
 use super::writer::Writer;
 use super::{exit, overhead, rings, session, signal, signals, spool, threads};
-use crate::context::{self, Number};
-use crate::once::Lock;
-use crate::record::WorkflowObject;
-use crate::{Error, ErrorKind, Result};
-use crate::{clock, file_size};
+use runlore_core::config::settings;
+use runlore_core::context;
+use runlore_core::context::Number;
+use runlore_core::once::Lock;
+use runlore_core::record::WorkflowObject;
+use runlore_core::{Error, ErrorKind, Result};
+use runlore_core::{clock, file_size};
 
 /// How long a caller waits for the writer's answer.
 const ANSWER: Duration = Duration::from_secs(10);

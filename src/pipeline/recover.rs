@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::event::{Add, End, Kind, Start};
 use super::finish::{Left, finish_run};
+use super::lock;
 use super::overflow::{self, DeadOverflow};
 use super::owner::Owner;
 use super::ring::DeadRing;
@@ -16,15 +17,15 @@ use super::session::{self, DONE, Entry, FOLDER, FORMAT, LOCK, LOG, OPEN, Process
 use super::site::Site;
 use super::task::Task;
 use super::thread::Thread;
-use super::{lock, notice};
-use crate::context::Number;
-use crate::file_size;
-use crate::file_system;
-use crate::once::Lock;
-use crate::record::Id;
-use crate::store::jsonl::{LIMIT, Line, Lines as FileLines};
-use crate::store::{BeforeReading, is_plain_folder, open_plain, refuse_special};
-use crate::{Error, ErrorKind, Result};
+use runlore_core::context::Number;
+use runlore_core::file_size;
+use runlore_core::file_system;
+use runlore_core::notice;
+use runlore_core::once::Lock;
+use runlore_core::record::Id;
+use runlore_core::store::jsonl::{LIMIT, Line, Lines as FileLines};
+use runlore_core::store::{BeforeReading, is_plain_folder, open_plain, refuse_special};
+use runlore_core::{Error, ErrorKind, Result};
 
 inventory::submit! {
     BeforeReading(|folder| {
@@ -260,7 +261,7 @@ fn may_be_alive(owner: &Owner, folder: &Path, lock: &Path) -> Option<String> {
 fn owner_of(session: &Path) -> io::Result<Owner> {
     let log = open_plain(&session.join(LOG), false)?;
     let mut lines = FileLines::new(io::BufReader::new(log), LIMIT);
-    let first = lines.next()?;
+    let first = lines.next_line()?;
     Ok(match first {
         Some((_, Line::Text(text))) => match serde_json::from_slice(text) {
             Ok(Entry::Session { owner, .. }) => owner,
@@ -307,7 +308,7 @@ impl Log {
     fn read(path: &Path) -> io::Result<Self> {
         let mut log = Self { is_empty: true, ..Self::default() };
         let mut lines = FileLines::new(io::BufReader::new(open_plain(path, false)?), LIMIT);
-        while let Some((_, line)) = lines.next()? {
+        while let Some((_, line)) = lines.next_line()? {
             let (text, is_whole) = match line {
                 Line::Text(text) => (text, true),
                 // The last line may be half a line.

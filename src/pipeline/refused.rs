@@ -2,9 +2,9 @@
 
 use std::sync::Once;
 
-use super::notice::notice;
 use super::stats::{self, DROPPED, REFUSED};
-use crate::store::{Refused, WhenRefused};
+use runlore_core::notice::notice;
+use runlore_core::store::{Refused, WhenRefused};
 
 inventory::submit! { WhenRefused(count) }
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::event::{ItemKind, Measured};
 use super::task::Task;
-use crate::telemetry::usage::ProcessUsage;
-use crate::telemetry::{Energy, EnergyUsed, Named};
+use runlore_telemetry::usage::ProcessUsage;
+use runlore_telemetry::{Energy, EnergyUsed, Named};
 
 /// `resources`: each figure with what the task used itself, and what it and its children used.
 pub(super) struct Resources {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::record::Id;
+use runlore_core::record::Id;
 
 /// The first wait and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));

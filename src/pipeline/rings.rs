@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::config::settings;
 use super::memory::Memory;
 use super::overflow::{self, Overflow};
+use super::recorder;
 use super::ring::Ring;
 use super::session::{self, Home, NO_HOME};
-use super::{recorder, thread};
-use crate::clock;
-use crate::context::Number;
+use runlore_core::clock;
+use runlore_core::config::settings;
+use runlore_core::context::Number;
 
 /// When half the budget is spent, new rings are smaller, so that thousands of threads still get one.
 const SMALL_RING: usize = 16 << 10;
@@ -135,7 +135,7 @@ fn new_ring_in(home: Home) -> Option<&'static Ring> {
     ring.set_next_own(OWN.replace(Some(ring)));
     // While the thread's destructors run, the closer may be gone already.
     LATE.set(CLOSER.try_with(|_| ()).is_err());
-    ring.introduce(thread::current_id(), std::thread::current().name());
+    ring.introduce(runlore_core::thread::current_id(), std::thread::current().name());
     Some(ring)
 }
 

@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Map;
 
-use super::config::settings;
 use super::ending::Ending;
 use super::event::ItemKind;
 use super::lane::{Lane, Last};
-use super::notice::{self, notice};
 use super::overhead::{self, Reading};
 use super::progress::Progress;
 use super::recorder;
@@ -20,13 +18,15 @@ use super::session;
 use super::stats::{self, Totals};
 use super::task::Task;
 use super::view::{Common, TaskView};
-use crate::Result;
-use crate::clock;
-use crate::contain::contain;
-use crate::context::Number;
-use crate::identity::Identity;
-use crate::record::{Id, Status, WorkflowObject};
-use crate::store::{Batch, RunInfo, Store};
+use runlore_core::Result;
+use runlore_core::clock;
+use runlore_core::config::settings;
+use runlore_core::contain::contain;
+use runlore_core::context::Number;
+use runlore_core::identity::Identity;
+use runlore_core::notice::{self, notice};
+use runlore_core::record::{Id, Status, WorkflowObject};
+use runlore_core::store::{Batch, RunInfo, Store};
 
 /// Bytes of a batch up to which its room is kept for the next.
 const MAX_KEPT: usize = 4 << 20;

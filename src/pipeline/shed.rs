@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::event::{Item, ItemKind, Items, Key, Marks, push_item, u64_at};
-use crate::record::{Absent, Encoder, Limits, Secrecy, ValueView, hash};
-use crate::telemetry::Snapshot;
+use runlore_core::record::{Absent, Encoder, Limits, Secrecy, ValueView, hash};
+use runlore_telemetry::Snapshot;
 
 /// Why something is missing that did not fit a queue.
 const TOO_LARGE: &str = "the record was too large for its queue";

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 #[cfg(unix)]
-use super::config;
+use runlore_core::config;
 
 /// The name of a signal.
 pub(super) fn name(signal: i32) -> String {

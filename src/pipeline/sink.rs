@@ -5,16 +5,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::config::settings;
-use super::notice::notice;
 use super::run::Lines;
 use super::{overhead, recorder, rings, session, stats};
-use crate::contain::contain;
-use crate::context::Number;
-use crate::file_size;
-use crate::settings::Durability;
-use crate::store::{Refused, Store, take_refused};
-use crate::{Error, ErrorKind, Result};
+use runlore_core::config::settings;
+use runlore_core::contain::contain;
+use runlore_core::context::Number;
+use runlore_core::file_size;
+use runlore_core::notice::notice;
+use runlore_core::settings::Durability;
+use runlore_core::store::{Refused, Store, take_refused};
+use runlore_core::{Error, ErrorKind, Result};
 
 /// How long the end of a run waits for a store on another thread to close.
 const CLOSING: Duration = Duration::from_millis(200);

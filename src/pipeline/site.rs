@@ -13,9 +13,9 @@ use super::event::ItemKind;
 use super::json::KnownName;
 use super::overhead::CallSite;
 use super::session;
-use crate::once::Once;
-use crate::telemetry::TelemetryChoice;
-use crate::telemetry::machine::AnnotatedCrate;
+use runlore_core::once::Once;
+use runlore_telemetry::TelemetryChoice;
+use runlore_telemetry::machine::AnnotatedCrate;
 
 /// What the macro knows of an annotated function.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::Status;
+use runlore_core::record::Status;
 
 /// What the recorder has done in this process so far, over all workflows.
 ///

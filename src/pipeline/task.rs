@@ -9,8 +9,8 @@ use super::resources::ProcessUse;
 use super::shed;
 use super::site::Site;
 use super::thread::Thread;
-use crate::record::Status;
-use crate::telemetry::{Energy, EnergyUsed, Snapshot};
+use runlore_core::record::Status;
+use runlore_telemetry::{Energy, EnergyUsed, Snapshot};
 
 /// Bytes that a task may hold while it is open. When it has more, the oldest of what it gave goes.
 const MOST_ITEMS: usize = 256 << 10;

@@ -5,7 +5,7 @@
 pub(super) fn is_alone() -> bool {
     #[cfg(target_os = "linux")]
     {
-        let own = super::thread::current_id().to_string();
+        let own = runlore_core::thread::current_id().to_string();
         let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
         threads.flatten().filter(|thread| thread.file_name().to_str() != Some(&own)).all(|thread| {
             let name = std::fs::read_to_string(thread.path().join("comm"));

@@ -12,11 +12,11 @@ use super::resources::Resources;
 use super::shed::Forgotten;
 use super::site::Site;
 use super::task::Task;
-use crate::clock;
-use crate::identity::Identity;
-use crate::record::{Notes, Status, ValueView, hash};
-use crate::telemetry::Snapshot;
-use crate::usage;
+use runlore_core::clock;
+use runlore_core::identity::Identity;
+use runlore_core::record::{Notes, Status, ValueView, hash};
+use runlore_core::usage;
+use runlore_telemetry::Snapshot;
 
 /// Bytes of items beyond which the outputs of a task are not looked for one by one.
 const MANY_ITEMS: usize = 4 << 10;
@@ -530,9 +530,9 @@ mod tests {
     use super::super::event::{End, Start, push_item};
     use super::super::thread::Thread;
     use super::*;
-    use crate::record::Id;
-    use crate::telemetry::{TelemetryCapture, TelemetryType, Types};
-    use crate::usage::Usage;
+    use runlore_core::record::Id;
+    use runlore_core::usage::Usage;
+    use runlore_telemetry::{TelemetryCapture, TelemetryType, Types};
 
     /// The record of a task with two captures of the process, which are this old or its own.
     fn recorded(shared_age_ns: Option<u64>) -> Value {
@@ -545,9 +545,11 @@ mod tests {
                 Marks::default()
             });
         }
+        let mut usage = Usage::NONE;
+        usage.cpu_ns = 7;
         let measured = Measured {
-            own: Usage { cpu_ns: 7, ..Usage::NONE },
-            inclusive: Usage { cpu_ns: 7, ..Usage::NONE },
+            own: usage,
+            inclusive: usage,
             peak_bytes: 0,
             start_ns: 1,
             end_ns: 2,

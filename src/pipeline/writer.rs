@@ -15,11 +15,11 @@ use super::run::{Run, RunEnd};
 use super::session::Home;
 use super::task::Task;
 use super::{exit, push, rings, session, signal};
-use crate::clock;
-use crate::contain::contain;
-use crate::context::Number;
-use crate::record::Id;
-use crate::telemetry;
+use runlore_core::clock;
+use runlore_core::contain::contain;
+use runlore_core::context::Number;
+use runlore_core::record::Id;
+use runlore_telemetry as telemetry;
 
 /// The writer's shortest and longest sleep between two looks.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(100));

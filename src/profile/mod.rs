@@ -23,25 +23,18 @@
 //! A scope is a [task](crate::task()): inside a workflow it is recorded with all that tasks have, and with its figures of memory as
 //! `generated.memory`. Outside one it only measures. [`profile`] does the same without a profiler to hand around.
 
-mod memory;
-mod open;
 mod scope;
-mod summary;
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Serialize;
+pub use runlore_events::profile::{Allocated, Figures, ProfileResult, Report, Snapshot, Summary};
+pub use scope::Scope;
 
-pub use memory::Snapshot;
-pub(crate) use open::note_resident;
-pub use scope::{Allocated, ProfileResult, Scope};
-pub use summary::{Figures, Summary};
-
-use crate::once::{Guarded, Once};
-use crate::store::write_file;
-use crate::{Error, ErrorKind, Result};
+use runlore_core::once::{Guarded, Once};
+use runlore_core::store::write_file;
+use runlore_core::{Error, ErrorKind, Result};
 
 /// How many results and snapshots are kept; of more, the oldest go and are counted.
 const MOST: usize = 10_000;
@@ -78,20 +71,6 @@ struct Collected {
     snapshots: VecDeque<Snapshot>,
     summary: Summary,
     dropped: u64,
-}
-
-/// All that a profiler has to tell, as it is exported.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct Report {
-    /// Sums by name, over all results.
-    pub summary: Summary,
-    /// The results, in the order in which scopes ended.
-    pub results: Vec<ProfileResult>,
-    /// The snapshots, in the order in which they were taken.
-    pub snapshots: Vec<Snapshot>,
-    /// Results and snapshots that there was no room for; the summary knows them all the same.
-    pub dropped: u64,
 }
 
 impl Profiler {
@@ -169,6 +148,12 @@ impl Profiler {
         self.0.with_or_new(|collected| {
             keep(collected, |collected| &mut collected.snapshots, snapshot.clone());
         });
+    }
+}
+
+impl From<&Profiler> for Report {
+    fn from(profiler: &Profiler) -> Self {
+        profiler.report()
     }
 }
 

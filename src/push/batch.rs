@@ -1,7 +1,7 @@
 //! Events that are sent together.
 
-use crate::Id;
-use crate::events::{Invalid, Target, TelemetryEvent};
+use runlore_core::record::Id;
+use runlore_events::events::{Invalid, Target, TelemetryEvent};
 
 /// A request that is being put together.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use ureq::Agent;
 
 use super::Pusher;
 use super::batch::Parcel;
-use crate::record::scrub;
+use runlore_core::record::scrub;
 
 /// Nobody waits longer before trying again, whatever an endpoint asks for.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);

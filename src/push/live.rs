@@ -11,11 +11,11 @@ use super::Pusher;
 use super::batch::{Batch, Parcel};
 use super::client::{Answer, Client, LONGEST_WAIT, pause};
 use super::spool::Spool;
-use crate::events::TelemetryEvent;
-use crate::pipeline::notice;
-use crate::record::scrub;
-use crate::tracker::Outlet;
-use crate::{Error, ErrorKind, Result, file_size};
+use runlore_core::notice::notice;
+use runlore_core::record::scrub;
+use runlore_core::{Error, ErrorKind, Result, file_size};
+use runlore_events::events::TelemetryEvent;
+use runlore_events::tracker::Outlet;
 
 /// Events that may wait to be put into a batch.
 const QUEUE: usize = 10_000;
@@ -318,30 +318,5 @@ impl Keeper {
                 self.state.lose(parcel.count);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tracker::Tracker;
-
-    struct Panics;
-
-    impl Outlet for Panics {
-        fn take(&mut self, _: &TelemetryEvent) {}
-
-        fn tick(&mut self) {}
-
-        fn close(self: Box<Self>) -> Result<()> {
-            panic!("as it is meant to")
-        }
-    }
-
-    #[test]
-    fn a_tracker_whose_thread_panicked_does_not_blame_a_disk() {
-        let stopped = Tracker::builder().outlet(|| Ok(Panics)).start().unwrap().stop();
-        let problem = stopped.problem.unwrap().to_string();
-        assert_eq!(problem, "the tracker's thread panicked: what it had not written is lost");
     }
 }

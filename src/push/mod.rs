@@ -28,12 +28,12 @@ use std::time::Duration;
 
 use ureq::http::{HeaderName, HeaderValue};
 
-use crate::events::{Schema, Target, TelemetryEvent};
-use crate::record::scrub;
-use crate::tracker::TrackerBuilder;
-use crate::{Error, ErrorKind, Result};
 use batch::Batch;
 use client::{Answer, Client};
+use runlore_core::record::scrub;
+use runlore_core::{Error, ErrorKind, Result};
+use runlore_events::events::{Schema, Target, TelemetryEvent};
+use runlore_events::tracker::{OpenOutlet, Outlet};
 
 /// Where events are sent to, and how.
 #[derive(Clone)]
@@ -241,10 +241,8 @@ impl Pusher {
     }
 }
 
-impl TrackerBuilder {
-    /// Sends all events to a monitoring endpoint. A header that cannot be sent, or a spool that cannot be written, is told when the
-    /// tracker starts.
-    pub fn push(self, pusher: Pusher) -> Self {
-        self.outlet(|| live::Live::start(pusher))
+impl OpenOutlet for Pusher {
+    fn open(self) -> Result<Box<dyn Outlet>> {
+        Ok(Box::new(live::Live::start(self)?))
     }
 }

@@ -5,8 +5,9 @@ use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::batch::Parcel;
-use crate::pipeline::frame::{self, Form, Frame, Next};
-use crate::store::{open_plain, open_private, private_folders, replace_private};
+use crate::pipeline::frame;
+use crate::pipeline::frame::{Form, Frame, Next};
+use runlore_core::store::{open_plain, open_private, private_folders, replace_private};
 
 /// A folder of batches, oldest first by name. Each is a file with one frame, whose checksum tells whether it is whole.
 #[derive(Debug)]
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     fn parcel(count: u64) -> Parcel {
-        Parcel { key: crate::Id::new().to_string(), count, body: vec![b'x'; 100] }
+        Parcel { key: runlore_core::record::Id::new().to_string(), count, body: vec![b'x'; 100] }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use runlore::query::text::printable;
 use runlore::record::WorkflowObject;
+use runlore_core::text::printable;
 use serde_json::Value;
 
 use crate::out::{BOLD, DIM, local_time, paint};

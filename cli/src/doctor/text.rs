@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use runlore::query::text::{human_duration, printable};
 use runlore::settings::{Key, Settings};
 use runlore::telemetry::{Sensor, SensorState, TelemetryType};
+use runlore_core::text::{human_duration, printable};
 
 use super::{Asked, Report};
 use crate::machine;

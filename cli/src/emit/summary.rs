@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use runlore::emit::{self, MetricSummary, Summary};
-use runlore::query::text::printable;
+use runlore_core::text::printable;
 
 use crate::Done;
 use crate::failure::{Failure, say};

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let verdict = Verdict { failed: fail_on.count(&report.findings), is_whole };
     #[cfg(feature = "report")]
     if args.asked.is_page() {
-        return args.asked.answer_page(&report.to_html(&timelines), verdict);
+        return args.asked.answer_page(&runlore::report::events_page(&report, &timelines), verdict);
     }
     let json = || serde_json::to_value(&report).unwrap_or_default();
     args.asked.answer(json, verdict, |out| write_text(out, &report))
@@ -193,7 +193,7 @@ fn write_text(out: &mut dyn Write, report: &EventReport) -> io::Result<()> {
         writeln!(out)?;
     }
     for note in &report.notes {
-        writeln!(out, "{DIM}note{DIM:#}  {}", runlore::query::text::printable(note))?;
+        writeln!(out, "{DIM}note{DIM:#}  {}", runlore_core::text::printable(note))?;
     }
     Ok(())
 }
@@ -251,7 +251,7 @@ fn write_ranks(out: &mut dyn Write, cross: &CrossRank) -> io::Result<()> {
         table::write(&mut &mut *out, &headings, &rows)?;
     }
     for note in &cross.notes {
-        writeln!(out, "  {DIM}note{DIM:#}  {}", runlore::query::text::printable(note))?;
+        writeln!(out, "  {DIM}note{DIM:#}  {}", runlore_core::text::printable(note))?;
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use runlore::events::{Format, Schema, Target, Writer};
-use runlore::query::text::printable;
 use runlore::{Error, ErrorKind};
+use runlore_core::text::printable;
 
 use super::input::{Reading, Told};
 use crate::Done;

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let look = Diagnose { duration: args.duration, interval: args.interval };
     let mut found = look.run(&thresholds);
     #[cfg(feature = "report")]
-    found.attach("report.html", found.to_html());
+    found.attach("report.html", runlore::report::diagnosis_page(&found));
     let command_line: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let bundle = found.write(&args.output, command_line)?;

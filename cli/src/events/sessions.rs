@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use runlore::events::{SessionStatus, SessionSummary, Sessions};
-use runlore::query::text::human_duration;
 use runlore::record::Status;
+use runlore_core::text::human_duration;
 
 use super::input::{Kept, Reading};
 use crate::Done;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use runlore::events::Statistics;
-use runlore::query::text::printable;
+use runlore_core::text::printable;
 
 use super::input::{Kept, Reading};
 use crate::Done;

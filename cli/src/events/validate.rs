@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use runlore::events::{Invalid, Problem};
-use runlore::query::text::printable;
+use runlore_core::text::printable;
 use serde_json::json;
 
 use super::input::Reading;

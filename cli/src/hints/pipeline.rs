@@ -1,6 +1,6 @@
 //! Which fields a pipeline asks for.
 
-use runlore::query::text::nearest;
+use runlore_core::text::nearest;
 use serde_json::Value;
 
 use super::asked;

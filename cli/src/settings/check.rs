@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use runlore::query::text::printable;
 use runlore::settings::{Problem, Search, Settings, Severity};
+use runlore_core::text::printable;
 use serde_json::json;
 
 use crate::Done;

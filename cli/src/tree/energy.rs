@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use runlore::query::text::{human_duration, printable};
 use runlore::query::{Item, Node, Tree};
 use runlore::record::JoulesObject;
+use runlore_core::text::{human_duration, printable};
 
 use super::names;
 use crate::out::{DIM, paint};

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use runlore::query::text::human_duration;
 use runlore::query::{Item, Node, Tree};
 use runlore::record::TaskObject;
+use runlore_core::text::human_duration;
 use serde_json::Value;
 
 use super::names;

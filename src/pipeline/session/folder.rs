@@ -10,19 +10,21 @@ use std::time::Duration;
 
 use super::log::{About, Entry, FORMAT};
 use super::{Home, NO_HOME};
-use crate::context::Number;
-use crate::file_size;
-use crate::file_system::{self, Treatment};
 use crate::pipeline::lock;
 use crate::pipeline::memory::Memory;
-use crate::pipeline::notice::notice;
-use crate::pipeline::overflow::{self, Overflow};
+use crate::pipeline::overflow;
+use crate::pipeline::overflow::Overflow;
 use crate::pipeline::owner::Owner;
 use crate::pipeline::site::{Site, SiteRecord};
 use crate::pipeline::task::Task;
-use crate::record::Id;
-use crate::store::jsonl::{LIMIT, Line, Lines};
-use crate::store::{OwnFile, create_folders, create_private, open_plain, private_folder};
+use runlore_core::context::Number;
+use runlore_core::file_size;
+use runlore_core::file_system;
+use runlore_core::file_system::Treatment;
+use runlore_core::notice::notice;
+use runlore_core::record::Id;
+use runlore_core::store::jsonl::{LIMIT, Line, Lines};
+use runlore_core::store::{OwnFile, create_folders, create_private, open_plain, private_folder};
 
 /// The folder of all sessions, inside the folder of a store.
 pub(in crate::pipeline) const FOLDER: &str = ".rings";
@@ -130,7 +132,7 @@ impl Session {
         let old = self.folder.join(LOG);
         let mut lines = Lines::new(BufReader::new(open_plain(&old, false)?), LIMIT);
         let mut to = BufWriter::new(create_private(new)?);
-        while let Some((_, line)) = lines.next()? {
+        while let Some((_, line)) = lines.next_line()? {
             let Line::Text(text) = line else { continue };
             if serde_json::from_slice(text).is_ok_and(|about: About| about.is_of(&self.runs)) {
                 to.write_all(text)?;

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::context::Number;
-use crate::identity::Identity;
 use crate::pipeline::ending::Ending;
 use crate::pipeline::owner::Owner;
 use crate::pipeline::site::SiteRecord;
 use crate::pipeline::spool;
-use crate::record::WorkflowObject;
-use crate::store::{Store, is_recovered};
+use runlore_core::context::Number;
+use runlore_core::identity::Identity;
+use runlore_core::record::WorkflowObject;
+use runlore_core::store::{Store, is_recovered};
 
 /// The form of the files; a reader leaves others alone.
 pub(in crate::pipeline) const FORMAT: u32 = 3;

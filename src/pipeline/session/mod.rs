@@ -17,17 +17,17 @@ use std::time::Duration;
 pub(super) use folder::{DONE, FOLDER, LOCK, LOG, OPEN, Session, discard};
 pub(super) use log::{Entry, FORMAT, ProcessEnd, RunEntry, StoreOfRun};
 
-use super::config::settings;
 use super::memory::Memory;
-use super::notice::notice;
 use super::run::RunSpec;
 use super::site::{self, Site};
 use super::{rings, task::Task};
-use crate::context::Number;
-use crate::file_size;
-use crate::identity::Identity;
-use crate::settings::Durability;
-use crate::store::Store;
+use runlore_core::config::settings;
+use runlore_core::context::Number;
+use runlore_core::file_size;
+use runlore_core::identity::Identity;
+use runlore_core::notice::notice;
+use runlore_core::settings::Durability;
+use runlore_core::store::Store;
 
 /// A session by its number in this process. A number is never used again.
 pub(super) type Home = u32;

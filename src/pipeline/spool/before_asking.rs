@@ -1,11 +1,11 @@
 //! A store elsewhere is about to be asked: what waits for it here is written first.
 
 use super::{folder_of, replay};
-use crate::Result;
-use crate::pipeline::config::settings;
-use crate::pipeline::notice::notice;
 use crate::pipeline::recover;
-use crate::store::{BeforeAsking, RunInfo, StoreChoice};
+use runlore_core::Result;
+use runlore_core::config::settings;
+use runlore_core::notice::notice;
+use runlore_core::store::{BeforeAsking, RunInfo, StoreChoice};
 
 inventory::submit! {
     BeforeAsking(|uri| {

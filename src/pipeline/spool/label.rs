@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::record::redact;
+use runlore_core::record::redact;
 
 /// The name of a store as spools have it: they are files like others, and no place for a password.
 pub(in crate::pipeline) fn label(uri: &str) -> String {

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::frame::{self, Form, Frame, Next};
 use super::{FOLDER, Head};
-use crate::pipeline::notice::notice;
-use crate::store::{is_plain_folder, open_plain};
+use runlore_core::notice::notice;
+use runlore_core::store::{is_plain_folder, open_plain};
 
 const LOCK: &str = "lock";
 const PART: &str = "spool";

@@ -28,9 +28,9 @@ pub use replay::{Replayed, Spooled, replay, replay_from, spooled};
 use frame::{Form, Next};
 
 use super::run::Lines;
-use crate::record::Id;
-use crate::settings::{Durability, RecorderSettings};
-use crate::store::{OwnFile, RunInfo, Store, create_private, private_folders};
+use runlore_core::record::Id;
+use runlore_core::settings::{Durability, RecorderSettings};
+use runlore_core::store::{OwnFile, RunInfo, Store, create_private, private_folders};
 
 /// The folder of all spools, inside the folder of a store.
 pub(super) const FOLDER: &str = ".spool";

@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use super::folder_of;
 use super::label::{is_same, label};
 use super::left::{Found, Left};
-use crate::contain::contain;
-use crate::file_size;
-use crate::once::Lock;
-use crate::pipeline::config::settings;
-use crate::pipeline::notice::notice;
 use crate::pipeline::retry::Backoff;
 use crate::pipeline::run::Lines;
 use crate::pipeline::{recover, rings};
-use crate::settings::Durability;
-use crate::store::{Refused, RunInfo, Store, StoreChoice, take_refused};
-use crate::{Error, ErrorKind, Result};
+use runlore_core::config::settings;
+use runlore_core::contain::contain;
+use runlore_core::file_size;
+use runlore_core::notice::notice;
+use runlore_core::once::Lock;
+use runlore_core::settings::Durability;
+use runlore_core::store::{Refused, RunInfo, Store, StoreChoice, take_refused};
+use runlore_core::{Error, ErrorKind, Result};
 
 /// How far a [`replay`] has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,13 +2,13 @@
 
 use super::left::Left;
 use super::*;
-use crate::settings::Settings;
-use crate::store::MemoryStore;
+use runlore_core::settings::Settings;
+use runlore_core::store::MemoryStore;
 
 fn spool(folder: &Path, limit: u64) -> Spool {
     let mut settings = Settings::default();
     settings.recorder.spool = Some(folder.to_owned());
-    settings.recorder.spool_bytes = crate::settings::Bytes::new(limit);
+    settings.recorder.spool_bytes = runlore_core::settings::Bytes::new(limit);
     let info = RunInfo::new("w".into(), "name".into(), 7, Box::leak(Box::new(settings)));
     Spool::new(&MemoryStore::new(), &info).unwrap()
 }

@@ -1,1 +1,0 @@
-//! Nothing: what this package is for is in its bench target.

@@ -1,0 +1,85 @@
+//! The settings in force in this process: read once, when they are first needed.
+
+use crate::notice::notice;
+use crate::once::Once;
+use crate::record::{Limits, hash, redact};
+use crate::settings::Settings;
+use crate::store::{is_known, set_file_mode};
+use crate::{Error, ErrorKind, Result};
+
+static SETTINGS: Once<Settings> = Once::new();
+
+/// The settings in force. What is wrong with a file is told once, and the rest of it is used.
+pub fn settings() -> &'static Settings {
+    SETTINGS.get_or_init(|| {
+        let loaded = Settings::load();
+        for problem in loaded.problems() {
+            notice(&problem.to_string());
+        }
+        for unheard in not_in_force(&loaded.settings) {
+            notice(&format!("{unheard} is not in this version: the setting has no effect"));
+        }
+        apply(&loaded.settings);
+        loaded.settings
+    })
+}
+
+/// Uses these settings in this process, instead of looking for a file.
+///
+/// To be called before the first workflow or task; later it is an error.
+///
+/// ```
+/// use runlore::settings::Settings;
+///
+/// let mut settings = Settings::load().settings;
+/// settings.instrumentation.limits.items = 10;
+/// runlore::configure(settings)?;
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub fn configure(settings: Settings) -> Result<()> {
+    let mut installed = false;
+    SETTINGS.get_or_init(|| {
+        installed = true;
+        apply(&settings);
+        settings
+    });
+    if installed {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Settings,
+        "settings are in use already: call `configure` before the first workflow or task",
+    ))
+}
+
+/// What is set and does nothing yet: better said than found out.
+fn not_in_force(settings: &Settings) -> Vec<&'static str> {
+    let databases = &settings.databases;
+    [
+        (
+            databases.sqlite.enabled && !is_known("sqlite"),
+            "databases.sqlite (this program is built without the feature `sqlite`)",
+        ),
+        (
+            databases.mongodb.enabled && !is_known("mongodb"),
+            "databases.mongodb (this program is built without the feature `mongodb`)",
+        ),
+        (
+            !databases.jsonl.enabled && !databases.sqlite.enabled && !databases.mongodb.enabled,
+            "databases.jsonl.enabled: false",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(is_set, name)| is_set.then_some(name))
+    .collect()
+}
+
+/// Tells the modules above what they cannot ask for.
+fn apply(settings: &Settings) {
+    let limits = &settings.instrumentation.limits;
+    let bytes = u32::try_from(limits.value_bytes.get()).unwrap_or(u32::MAX);
+    Limits { bytes, items: limits.items, depth: limits.depth }.set();
+    hash::choose(settings.instrumentation.hash);
+    redact::use_redact_settings(settings);
+    set_file_mode(settings.recorder.file_mode);
+}

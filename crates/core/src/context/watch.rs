@@ -1,0 +1,167 @@
+//! Which tasks are open on which threads, for a thread that looks at all of them.
+//!
+//! A thread's context is its own business. Only while somebody watches does each thread show its current task in a
+//! slot of its own, which is read without a lock: a task pays for one relaxed load otherwise.
+
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Weak};
+
+use super::{CURRENT, Context};
+use crate::once::Guarded;
+use crate::record::Id;
+
+/// How many watch.
+static WATCHING: AtomicU32 = AtomicU32::new(0);
+/// Changes whenever somebody begins to watch: what was shown to those before may be long over.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+/// The slots of all threads that have shown a task.
+static SLOTS: Guarded<Vec<Weak<Slot>>> = Guarded::new(Vec::new());
+/// How many slots were ever added to them.
+static LISTED: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static SLOT: OnceCell<Arc<Slot>> = const { OnceCell::new() };
+}
+
+/// A thread's current task. The number is odd while its thread writes.
+#[derive(Debug, Default)]
+struct Slot {
+    number: AtomicU64,
+    high: AtomicU64,
+    low: AtomicU64,
+    epoch: AtomicU64,
+}
+
+impl Slot {
+    /// Only its own thread writes.
+    fn show(&self, task: Option<Id>) {
+        let bits = task.map_or(0, Id::to_bits);
+        let number = self.number.load(Ordering::Relaxed);
+        self.number.store(number + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.high.store((bits >> 64) as u64, Ordering::Relaxed);
+        self.low.store(bits as u64, Ordering::Relaxed);
+        self.epoch.store(EPOCH.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.number.store(number + 2, Ordering::Release);
+    }
+
+    /// The task; none also where it changes all the time.
+    fn look(&self) -> Option<Id> {
+        for _ in 0..8 {
+            let before = self.number.load(Ordering::Acquire);
+            let high = self.high.load(Ordering::Relaxed);
+            let low = self.low.load(Ordering::Relaxed);
+            let epoch = self.epoch.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && self.number.load(Ordering::Relaxed) == before {
+                let task = Id::from_bits(u128::from(high) << 64 | u128::from(low));
+                return task.filter(|_| epoch == EPOCH.load(Ordering::Relaxed));
+            }
+        }
+        None
+    }
+}
+
+/// Shows the context that a thread has just entered.
+#[inline]
+pub(super) fn show(context: Context) {
+    if WATCHING.load(Ordering::Relaxed) != 0 {
+        show_anew(context);
+    }
+}
+
+#[cold]
+fn show_anew(context: Context) {
+    // A thread whose destructors run has no slot any more, and no task that anybody asks for.
+    _ = SLOT.try_with(|slot| slot.get_or_init(Slot::listed).show(context.task));
+}
+
+impl Slot {
+    fn listed() -> Arc<Self> {
+        let slot = Arc::new(Self::default());
+        SLOTS.with(|slots| {
+            slots.retain(|slot| slot.strong_count() > 0);
+            slots.push(Arc::downgrade(&slot));
+        });
+        LISTED.fetch_add(1, Ordering::Release);
+        slot
+    }
+}
+
+/// As long as it lives, tasks that begin or go on are seen, and the task of the thread that made it.
+#[derive(Debug)]
+pub struct Watch {
+    /// The slot of the thread that made it: its task comes first.
+    first: Option<Arc<Slot>>,
+    /// The slots of all threads, and how many had been listed when they were copied.
+    slots: Vec<Weak<Slot>>,
+    listed: u64,
+}
+
+impl Watch {
+    pub fn start() -> Self {
+        if WATCHING.fetch_add(1, Ordering::Relaxed) == 0 {
+            EPOCH.fetch_add(1, Ordering::Relaxed);
+        }
+        show(CURRENT.get());
+        let first = SLOT.try_with(|slot| slot.get().cloned()).ok().flatten();
+        Self { first, slots: Vec::new(), listed: 0 }
+    }
+
+    /// The innermost open task of each thread; first that of the thread which began to watch.
+    pub fn open_tasks(&mut self, found: &mut Vec<Id>) {
+        found.clear();
+        let listed = LISTED.load(Ordering::Acquire);
+        if self.listed != listed {
+            SLOTS.with(|slots| self.slots.clone_from(slots));
+            self.listed = listed;
+        }
+        found.extend(self.first.as_ref().and_then(|slot| slot.look()));
+        for slot in self.slots.iter().filter_map(Weak::upgrade) {
+            if let Some(task) = slot.look()
+                && !found.contains(&task)
+            {
+                found.push(task);
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        WATCHING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context() -> Context {
+        Context::new(Some(Id::new()), 0)
+    }
+
+    #[test]
+    fn the_innermost_task_of_each_thread_is_seen() {
+        let mut found = Vec::new();
+        let (outer, inner, other) = (context(), context(), context());
+        let entered = outer.enter();
+        let mut watch = Watch::start();
+        let mut open = || {
+            watch.open_tasks(&mut found);
+            found.clone()
+        };
+        assert_eq!(open().first().copied(), outer.task);
+        inner.run(|| assert_eq!(open().first().copied(), inner.task));
+        let seen = std::thread::scope(|scope| {
+            scope.spawn(|| other.run(|| open().contains(&other.task.unwrap()))).join().unwrap()
+        });
+        assert!(seen);
+        let after = open();
+        assert_eq!(after.first().copied(), outer.task);
+        assert!(!after.contains(&other.task.unwrap()), "its thread has ended");
+        drop(entered);
+        assert_ne!(open().first().copied(), outer.task);
+    }
+}

@@ -1,0 +1,122 @@
+//! The few things a user must know of while the program runs, on standard error.
+//!
+//! A notice is printed once. Repetitions are counted, and their number is printed when a run ends.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use crate::file_size;
+use crate::record::redact::hide_secrets;
+
+/// Different notices that are printed. A notice whose text changes with every record must not flood the terminal.
+const MOST: usize = 100;
+
+static TOLD: Mutex<Option<Told>> = Mutex::new(None);
+
+/// The notices so far.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// How often each was repeated since that was last reported.
+    repeated: HashMap<String, u64>,
+    /// How many others there were.
+    others: u64,
+}
+
+impl Told {
+    /// Counts a notice; whether it is to be printed.
+    fn count(&mut self, text: &str) -> bool {
+        if let Some(repeated) = self.repeated.get_mut(text) {
+            *repeated += 1;
+            return false;
+        }
+        let is_printed = self.repeated.len() < MOST;
+        if is_printed {
+            self.repeated.insert(text.to_owned(), 0);
+        } else {
+            self.others += 1;
+        }
+        is_printed
+    }
+
+    /// How many notices were not printed since the last call, in a sentence.
+    fn take_repeated(&mut self) -> Option<String> {
+        let repeated: u64 = self.repeated.values_mut().map(std::mem::take).sum();
+        match (repeated, std::mem::take(&mut self.others)) {
+            (0, 0) => None,
+            (repeated, 0) => Some(format!("{repeated} repeated notices are not shown")),
+            (repeated, others) => {
+                Some(format!("{repeated} repeated and {others} other notices are not shown"))
+            }
+        }
+    }
+}
+
+/// What was told, locked while the process forks.
+#[cfg(unix)]
+pub type Held = std::sync::MutexGuard<'static, Option<Told>>;
+
+#[cfg(unix)]
+pub fn hold() -> Held {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells the user on standard error, unless the same was told before: then it is counted. Where nobody can read it, nothing happens.
+pub fn notice(text: &str) {
+    let text = &*hide_secrets(text, false);
+    let is_new =
+        TOLD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().count(text);
+    if is_new {
+        _ = write(&format!("runlore: {text}\n"));
+    }
+}
+
+/// Tells how often notices were repeated since the last call.
+pub fn report_repeated() {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let line = told.as_mut().and_then(Told::take_repeated);
+    drop(told);
+    if let Some(line) = line {
+        _ = write(&format!("runlore: {line}\n"));
+    }
+}
+
+/// Past the lock of the standard library, which a forked child may have inherited closed.
+#[cfg(unix)]
+fn write(text: &str) -> std::io::Result<()> {
+    use std::os::fd::AsFd as _;
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
+    // Standard error may be a file at its limit.
+    file_size::without_signal(|| std::fs::File::from(stderr).write_all(text.as_bytes()))
+}
+
+#[cfg(not(unix))]
+fn write(text: &str) -> std::io::Result<()> {
+    std::io::stderr().write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_printed_once_and_counted_after_that() {
+        let mut told = Told::default();
+        assert!(told.count("full"));
+        assert!(!told.count("full") && !told.count("full"));
+        assert!(told.count("slow"));
+        assert_eq!(told.take_repeated().as_deref(), Some("2 repeated notices are not shown"));
+        assert_eq!(told.take_repeated(), None);
+    }
+
+    #[test]
+    fn the_hundred_and_first_notice_is_counted() {
+        let mut told = Told::default();
+        for number in 0..MOST {
+            assert!(told.count(&number.to_string()));
+        }
+        assert!(!told.count("another") && !told.count("one more"));
+        let expected = "0 repeated and 2 other notices are not shown";
+        assert_eq!(told.take_repeated().as_deref(), Some(expected));
+    }
+}

@@ -1,0 +1,748 @@
+//! Names of secrets: of arguments, fields, map keys, headers, options and variables.
+//!
+//! A name is compared word by word, so that `db_password`, `dbPassword` and `DB-PASSWORD` are alike, while
+//! `tokens_per_sec`, `primary_key` and `compass` are left alone.
+
+use crate::once::Once;
+
+/// What a name says about the value under it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Nothing.
+    Plain,
+    /// Text under it may well be a secret; a number is none: `pass`, `pin`, `session`.
+    Ambiguous,
+    /// Text and bytes under it are secrets: `token`, `api_key`.
+    Secret,
+    /// Numbers under it are secrets, too: `password`, `otp`.
+    Strict,
+}
+
+impl Class {
+    pub(crate) fn is_secret(self) -> bool {
+        self != Self::Plain
+    }
+}
+
+/// The names that the settings add and exempt.
+#[derive(Debug, Default)]
+struct Custom {
+    hidden: Vec<Vec<String>>,
+    allowed: Vec<Vec<String>>,
+}
+
+static CUSTOM: Once<Custom> = Once::new();
+
+/// Takes over the names that the settings hide and those that they leave visible. Only the first call counts.
+pub(crate) fn configure(hidden: &[String], allowed: &[String]) {
+    let words = |names: &[String]| -> Vec<Vec<String>> {
+        let each = names.iter().map(|name| Words::of(name).iter().map(str::to_owned).collect());
+        each.filter(|words: &Vec<String>| !words.is_empty()).collect()
+    };
+    let custom = Custom { hidden: words(hidden), allowed: words(allowed) };
+    if !(custom.hidden.is_empty() && custom.allowed.is_empty()) {
+        CUSTOM.get_or_init(|| custom);
+    }
+}
+
+/// Whether the settings add or exempt names.
+pub(super) fn are_configured() -> bool {
+    CUSTOM.get().is_some()
+}
+
+/// The words that the settings add, for the matcher.
+pub(super) fn added_words() -> impl Iterator<Item = &'static str> {
+    CUSTOM.get().into_iter().flat_map(|custom| custom.hidden.iter()).filter_map(|words| {
+        // The longest word is the rarest in text.
+        words.iter().max_by_key(|word| word.len()).map(String::as_str)
+    })
+}
+
+/// Whether text under this name is hidden.
+///
+/// ```
+/// use runlore::record::is_secret_name;
+/// assert!(is_secret_name("db_password") && is_secret_name("apiKey") && is_secret_name("X-Auth-Token"));
+/// assert!(!is_secret_name("tokens_per_sec") && !is_secret_name("primary_key"));
+/// ```
+pub fn is_secret_name(name: &str) -> bool {
+    class(name).is_secret()
+}
+
+/// The longest name that is looked at.
+pub(super) const MAX_NAME: usize = 256;
+
+/// What the name says about the value under it.
+pub fn class(name: &str) -> Class {
+    if name.len() > MAX_NAME {
+        return Class::Plain;
+    }
+    let custom = CUSTOM.get();
+    // This runs for every field of every value, and few of them have three letters of a secret name.
+    if custom.is_none() && !may_be_secret(name.as_bytes()) {
+        return Class::Plain;
+    }
+    let words = Words::of(name);
+    if let Some(custom) = custom {
+        if custom.allowed.iter().any(|allowed| words.iter().eq(allowed.iter())) {
+            return Class::Plain;
+        }
+        if custom.hidden.iter().any(|hidden| words.contains(hidden)) {
+            return Class::Secret;
+        }
+    }
+    if matches!(name, "PWD" | "OLDPWD") {
+        // The shell's working directories.
+        return Class::Plain;
+    }
+    let is_variable = is_variable(name);
+    let count = words.count;
+    (0..count).map(|at| class_at(&words, at, is_variable)).max().unwrap_or(Class::Plain)
+}
+
+/// Whether it is written as variables of the environment are.
+pub(super) fn is_variable(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_uppercase() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// What the word at this place, with those around it, says.
+fn class_at(words: &Words, at: usize, is_variable: bool) -> Class {
+    let word = words.get(at);
+    if !may_be_secret(word.as_bytes()) {
+        return Class::Plain;
+    }
+    let (before, after) = (at.checked_sub(1).map_or("", |at| words.get(at)), words.get(at + 1));
+    let class = match singular(word) {
+        "pass" | "auth" | "session" | "pin" | "private"
+            if word.ends_with('s') && word != "pass" =>
+        {
+            Class::Plain
+        }
+        "pass" if BENIGN_PASSES.contains(&before) => Class::Plain,
+        "session" if before == "desktop" => Class::Plain,
+        "pass" | "auth" | "session" | "pin" | "private" => match after {
+            "" => Class::Ambiguous,
+            "code" | "header" | "hash" | "value" | "str" | "string" | "bytes" | "data" | "blob"
+                if word != "private" =>
+            {
+                Class::Ambiguous
+            }
+            "id" if word == "session" => Class::Ambiguous,
+            "phrase" | "word" | "wd" if word == "pass" => Class::Strict,
+            _ => Class::Plain,
+        },
+        "pat" if at > 0 && after.is_empty() => Class::Ambiguous,
+        "token" if word == "tokens" && !TOKEN_HOLDERS.contains(&before) => Class::Plain,
+        "token" if TOKEN_FACTS.contains(&after) => Class::Plain,
+        "key" if is_secret_key(before, after, is_variable && at > 0) => Class::Secret,
+        "connection" | "conn" | "connect" if matches!(after, "string" | "strings" | "str") => {
+            Class::Secret
+        }
+        "code" if matches!(before, "otp" | "totp" | "mfa" | "2fa") => Class::Strict,
+        "code" if CODES.contains(&before) => Class::Secret,
+        "phrase" if matches!(before, "seed" | "recovery" | "secret" | "mnemonic") => Class::Secret,
+        "signature" if before == "access" => Class::Secret,
+        one if STRICT.contains(&one)
+            || STRICT_ENDINGS.iter().any(|ending| one.ends_with(ending)) =>
+        {
+            Class::Strict
+        }
+        one if SECRET.contains(&one) => Class::Secret,
+        one if NOT_SECRET.contains(&one) => Class::Plain,
+        one if SECRET_ENDINGS.iter().any(|ending| one.ends_with(ending)) => Class::Secret,
+        _ => Class::Plain,
+    };
+    match class {
+        Class::Plain => class,
+        _ if FACTS.contains(&after) || at > 0 && QUESTIONS.contains(&words.get(0)) => Class::Plain,
+        // `password_hash: "…"` is a secret, `password_bits: 128` is none.
+        Class::Strict if !after.is_empty() => Class::Secret,
+        class => class,
+    }
+}
+
+fn is_secret_key(before: &str, after: &str, is_variable: bool) -> bool {
+    if matches!(after, "data" | "pem" | "material" | "bytes" | "der" | "b64" | "base64") {
+        return !PUBLIC_KEYS.contains(&before);
+    }
+    KEY_HOLDERS.contains(&before)
+        || is_variable && after.is_empty() && !before.is_empty() && !PUBLIC_KEYS.contains(&before)
+}
+
+/// A word without the ending of the plural.
+fn singular(word: &str) -> &str {
+    match word.strip_suffix('s') {
+        Some(one) if !one.ends_with('s') && word.len() > 4 => one,
+        Some("key") => "key",
+        _ => word,
+    }
+}
+
+const STRICT: &[&str] =
+    &["password", "passwd", "passphrase", "passcode", "pwd", "otp", "totp", "passwort"];
+const STRICT_ENDINGS: &[&str] = &["password", "passwd", "passphrase", "passcode"];
+
+const SECRET: &[&str] = &[
+    "secret",
+    "pw",
+    "token",
+    "credential",
+    "cred",
+    "creds",
+    "authorization",
+    "bearer",
+    "jwt",
+    "cookie",
+    "dsn",
+    "passkey",
+    "mnemonic",
+    "keypass",
+    "storepass",
+    "requirepass",
+    "masterauth",
+    "sessionid",
+    "sessid",
+    "phpsessid",
+    "jsessionid",
+    "connectionstring",
+    "connstring",
+    "connstr",
+    "pgpass",
+    "sshpass",
+    "dbpass",
+    "userpass",
+    "rootpass",
+    "mypass",
+    "adminpass",
+    "mysqlpass",
+    "smtppass",
+    "mailpass",
+    "userpwd",
+    "dbpwd",
+    "mypwd",
+    "adminpwd",
+    "privkey",
+    "authkey",
+    "sshkey",
+    "sshprivkey",
+    "oauth",
+    "basicauth",
+    "userinfo",
+    "userauth",
+    "httpauth",
+];
+const SECRET_ENDINGS: &[&str] = &[
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "signingkey",
+    "encryptionkey",
+    "masterkey",
+    "accountkey",
+    "sharedkey",
+    "sessionkey",
+    "licensekey",
+    "storagekey",
+    "credential",
+    "credentials",
+    "cookie",
+];
+const NOT_SECRET: &[&str] =
+    &["nonsecret", "subtoken", "detoken", "pretoken", "untoken", "nexttoken"];
+
+/// Whose keys are secrets: `api_key`, `signing_key`. Whatever else has a key, such as a table or a map, keeps it visible.
+const KEY_HOLDERS: &[&str] = &[
+    "api",
+    "access",
+    "secret",
+    "private",
+    "priv",
+    "signing",
+    "sign",
+    "encryption",
+    "encrypt",
+    "decryption",
+    "decrypt",
+    "crypto",
+    "cipher",
+    "symmetric",
+    "ssh",
+    "auth",
+    "authentication",
+    "authorization",
+    "master",
+    "account",
+    "storage",
+    "shared",
+    "session",
+    "service",
+    "deploy",
+    "deployment",
+    "admin",
+    "root",
+    "aes",
+    "rsa",
+    "ecdsa",
+    "ed25519",
+    "hmac",
+    "jwt",
+    "webhook",
+    "subscription",
+    "app",
+    "application",
+    "server",
+    "wallet",
+    "gpg",
+    "pgp",
+    "tls",
+    "ssl",
+    "license",
+    "licence",
+    "function",
+    "functions",
+    "consumer",
+    "integration",
+    "ingest",
+    "ingestion",
+    "instrumentation",
+    "vault",
+    "stripe",
+    "openai",
+    "anthropic",
+    "github",
+    "gitlab",
+    "aws",
+    "azure",
+    "gcp",
+    "google",
+    "slack",
+    "twilio",
+    "sendgrid",
+    "mailgun",
+    "datadog",
+    "hf",
+    "huggingface",
+    "sentry",
+    "newrelic",
+    "cloudflare",
+    "wandb",
+    "cohere",
+    "mistral",
+    "security",
+    "bearer",
+    "token",
+    "cookie",
+    "pass",
+    "sas",
+    "apikey",
+];
+
+/// Whose keys are no secrets, even as variables.
+const PUBLIC_KEYS: &[&str] = &[
+    "primary",
+    "foreign",
+    "public",
+    "pub",
+    "publishable",
+    "sort",
+    "partition",
+    "cache",
+    "row",
+    "index",
+    "group",
+    "routing",
+    "object",
+    "map",
+    "dict",
+    "lookup",
+    "unique",
+    "composite",
+    "candidate",
+    "natural",
+    "surrogate",
+    "bucket",
+    "hot",
+    "registry",
+    "join",
+    "shard",
+    "hash",
+    "range",
+    "order",
+    "cluster",
+    "clustering",
+    "message",
+    "sorting",
+    "config",
+];
+
+/// Who holds several tokens that are secrets: `tokens` alone are those of a text.
+const TOKEN_HOLDERS: &[&str] = &[
+    "api", "access", "auth", "refresh", "bearer", "session", "secret", "csrf", "xsrf", "service",
+    "deploy", "bot", "oauth", "personal", "github", "gitlab", "slack", "jwt", "security", "device",
+    "push",
+];
+
+/// What is said about tokens of a text.
+const TOKEN_FACTS: &[&str] = &[
+    "id",
+    "ids",
+    "embedding",
+    "embeddings",
+    "mask",
+    "masks",
+    "logits",
+    "logprob",
+    "logprobs",
+    "prob",
+    "probs",
+    "weights",
+    "freq",
+    "frequency",
+    "frequencies",
+    "vocab",
+    "dropout",
+    "indices",
+    "pooling",
+    "span",
+    "spans",
+    "offset",
+    "offsets",
+    "text",
+    "str",
+    "stream",
+    "classification",
+];
+
+/// Words that make a name one of a fact about a secret: `password_length`, `token_url`.
+const FACTS: &[&str] = &[
+    "count",
+    "counts",
+    "counter",
+    "len",
+    "length",
+    "lengths",
+    "size",
+    "sizes",
+    "type",
+    "types",
+    "kind",
+    "kinds",
+    "url",
+    "urls",
+    "uri",
+    "endpoint",
+    "expiry",
+    "expires",
+    "expiration",
+    "expired",
+    "ttl",
+    "name",
+    "names",
+    "policy",
+    "policies",
+    "method",
+    "methods",
+    "mode",
+    "rate",
+    "ratio",
+    "per",
+    "limit",
+    "limits",
+    "path",
+    "paths",
+    "file",
+    "files",
+    "filename",
+    "dir",
+    "directory",
+    "folder",
+    "idx",
+    "position",
+    "budget",
+    "usage",
+    "used",
+    "max",
+    "min",
+    "total",
+    "provider",
+    "providers",
+    "enabled",
+    "disabled",
+    "required",
+    "valid",
+    "invalid",
+    "version",
+    "versions",
+    "age",
+    "timeout",
+    "timeouts",
+    "duration",
+    "lifetime",
+    "domain",
+    "jar",
+    "manager",
+    "host",
+    "port",
+    "backend",
+    "handler",
+    "class",
+    "scheme",
+    "schemes",
+    "status",
+    "state",
+    "error",
+    "errors",
+    "failures",
+    "attempts",
+    "strength",
+    "field",
+    "fields",
+    "label",
+    "column",
+    "columns",
+    "issuer",
+    "audience",
+    "scope",
+    "scopes",
+    "region",
+    "rotation",
+    "sock",
+    "socket",
+    "changed",
+    "updated",
+    "created",
+    "at",
+    "stdin",
+    "prompt",
+    "command",
+    "ip",
+    "ips",
+    "network",
+    "subnet",
+    "dns",
+    "arn",
+    "ref",
+    "through",
+    "over",
+    "format",
+    "algorithm",
+    "alg",
+    "strategy",
+    "realm",
+    "user",
+    "username",
+    "server",
+    "servers",
+    "location",
+    "locations",
+    "source",
+    "latency",
+    "seconds",
+    "ms",
+    "ns",
+    "bits",
+];
+
+/// Words that make a name a question or a number: `has_password`, `max_tokens`.
+const QUESTIONS: &[&str] = &[
+    "has", "have", "is", "num", "n", "max", "min", "total", "avg", "mean", "no", "without",
+    "require", "requires", "needs", "should", "count", "number",
+];
+
+/// Passes that are steps of a computation.
+const BENIGN_PASSES: &[&str] = &[
+    "forward",
+    "backward",
+    "first",
+    "second",
+    "third",
+    "single",
+    "multi",
+    "two",
+    "one",
+    "last",
+    "next",
+    "final",
+    "render",
+    "compiler",
+    "optimizer",
+    "optimization",
+    "training",
+    "eval",
+    "band",
+    "low",
+    "high",
+    "by",
+    "test",
+    "tests",
+    "did",
+];
+
+/// Codes that let somebody in.
+const CODES: &[&str] = &[
+    "recovery",
+    "backup",
+    "verification",
+    "security",
+    "mfa",
+    "2fa",
+    "otp",
+    "totp",
+    "auth",
+    "authorization",
+    "login",
+    "access",
+    "pass",
+    "pin",
+    "time",
+];
+
+/// The three letters that every secret name above has somewhere, but for `pw`.
+const STEMS: &[&[u8; 3]] = &[
+    b"pas", b"aut", b"ses", b"pin", b"pri", b"pat", b"tok", b"key", b"con", b"cod", b"phr", b"sig",
+    b"pwd", b"otp", b"sec", b"cre", b"bea", b"jwt", b"coo", b"dsn", b"mne", b"use",
+];
+
+/// A bit for each three letters, without their case.
+static MAY_BE_SECRET: [u64; 512] = {
+    let mut bits = [0; 512];
+    let mut at = 0;
+    while at < STEMS.len() {
+        let [a, b, c] = *STEMS[at];
+        let place = triple(a, b, c);
+        bits[place / 64] |= 1 << (place % 64);
+        at += 1;
+    }
+    bits
+};
+
+const fn triple(a: u8, b: u8, c: u8) -> usize {
+    (a as usize & 31) << 10 | (b as usize & 31) << 5 | c as usize & 31
+}
+
+fn may_be_secret(name: &[u8]) -> bool {
+    let is_pw = |ending: &[u8; 2]| ending.eq_ignore_ascii_case(b"pw");
+    name.last_chunk().is_some_and(is_pw)
+        || name.array_windows().any(|&[a, b, c]| {
+            let place = triple(a, b, c);
+            MAY_BE_SECRET[place / 64] >> (place % 64) & 1 != 0
+        })
+}
+
+/// The words of a name, in lower case: `dbPassword`, `db_password` and `DB-PASSWORD` have the same two.
+struct Words {
+    text: [u8; MAX_NAME],
+    /// Where each word ends; the next begins there.
+    ends: [u16; Self::MOST],
+    count: usize,
+}
+
+impl Words {
+    const MOST: usize = 24;
+
+    fn of(name: &str) -> Self {
+        let mut words = Self { text: [0; MAX_NAME], ends: [0; Self::MOST], count: 0 };
+        let bytes = name.as_bytes();
+        let mut length = 0;
+        for (at, &byte) in bytes.iter().enumerate().take(MAX_NAME) {
+            if starts_word(bytes, at) && length > words.end() {
+                words.close(length);
+            }
+            if is_of_word(byte) && words.count < Self::MOST {
+                words.text[length] = byte.to_ascii_lowercase();
+                length += 1;
+            }
+        }
+        words.close(length);
+        words
+    }
+
+    /// Where the last word ends.
+    fn end(&self) -> usize {
+        self.count.checked_sub(1).map_or(0, |last| self.ends[last].into())
+    }
+
+    /// Ends a word, without the digits that number it.
+    fn close(&mut self, length: usize) {
+        let start = self.end();
+        if length > start && self.count < Self::MOST {
+            self.ends[self.count] = length as u16;
+            self.count += 1;
+        }
+    }
+
+    /// The word of this number, without the digits that it ends with; none past the end.
+    fn get(&self, index: usize) -> &str {
+        if index >= self.count {
+            return "";
+        }
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before].into());
+        let word = &self.text[start..self.ends[index].into()];
+        let digits = word.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let kept = if digits < word.len() && word != b"ed25519" {
+            word.len() - digits
+        } else {
+            word.len()
+        };
+        std::str::from_utf8(&word[..kept]).unwrap_or_default()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.count).map(|index| self.get(index))
+    }
+
+    /// Whether these words follow each other somewhere.
+    fn contains(&self, wanted: &[String]) -> bool {
+        (0..self.count)
+            .any(|at| wanted.iter().enumerate().all(|(index, word)| self.get(at + index) == word))
+    }
+}
+
+/// Letters beyond ASCII are letters: `pässword` is one word.
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || !byte.is_ascii()
+}
+
+fn starts_word(name: &[u8], at: usize) -> bool {
+    let byte = name[at];
+    if !is_of_word(byte) {
+        return false;
+    }
+    let Some(before) = at.checked_sub(1).map(|at| name[at]) else { return true };
+    let camel = byte.is_ascii_uppercase()
+        && (before.is_ascii_lowercase()
+            || before.is_ascii_digit()
+            || name.get(at + 1).is_some_and(u8::is_ascii_lowercase));
+    !is_of_word(before) || camel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_which_values_are_hidden() {
+        for (name, wanted) in [
+            ("password", Class::Strict),
+            ("dbPassword2", Class::Strict),
+            ("otp_code", Class::Strict),
+            ("password_hash", Class::Secret),
+            ("newPw", Class::Secret),
+            ("token", Class::Secret),
+            ("access_key_id", Class::Secret),
+            ("pass", Class::Ambiguous),
+            ("db_pass", Class::Ambiguous),
+            ("session", Class::Ambiguous),
+            ("session_timeout", Class::Plain),
+            ("", Class::Plain),
+        ] {
+            assert_eq!(class(name), wanted, "{name}");
+        }
+        assert_eq!(class(&"password".repeat(100)), Class::Plain);
+    }
+}

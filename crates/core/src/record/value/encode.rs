@@ -1,0 +1,671 @@
+//! The encoder: where a value is copied to, within its limits.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+
+use super::bounded::BoundedText;
+use super::tag::{self, Absent};
+use super::{Limits, describes};
+use crate::contain::contain;
+use crate::record::hash;
+use crate::record::hash::{Budget, Hash, NoHash};
+use crate::record::redact;
+use crate::record::redact::{Class, Hidden, List};
+
+/// A type that says itself what a record should hold of it.
+///
+/// For types whose data is too large or too opaque to store, such as tensors or handles: give facts instead.
+/// An annotated function prefers this over `Serialize` and `Debug`. Records have no hash of such a value, because
+/// different values may have the same facts.
+///
+/// ```
+/// use runlore::record::{CaptureValue, Encoder};
+///
+/// struct Tensor { shape: Vec<usize>, data: Vec<f32> }
+///
+/// impl CaptureValue for Tensor {
+///     fn capture(&self, to: &mut Encoder<'_>) {
+///         to.map(|facts| {
+///             facts.field("shape", &self.shape);
+///             facts.field("bytes", &(self.data.len() * 4));
+///         });
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what a record should hold of it",
+    note = "implement `runlore::record::CaptureValue`, or derive `serde::Serialize` or `Debug`, which are used without it"
+)]
+pub trait CaptureValue {
+    /// Writes one value.
+    fn capture(&self, to: &mut Encoder<'_>);
+
+    /// Whether what is written is the value itself, so that it may be hashed.
+    #[doc(hidden)]
+    fn is_whole(&self) -> bool {
+        false
+    }
+}
+
+/// How much of a value may be hashed on the caller's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hashing {
+    /// Nothing: the record has no hash of it.
+    Off,
+    /// As much as there is time for.
+    InTime,
+    /// All of it, however long that takes.
+    Full,
+}
+
+/// Whether a value is a secret.
+#[derive(Debug, Clone, Copy)]
+pub enum Secrecy<'n> {
+    Known(Class),
+    /// The name that the value stands under says it. It is looked at when it matters.
+    Named(&'n str),
+}
+
+impl Secrecy<'_> {
+    /// It is none.
+    pub const NONE: Self = Self::Known(Class::Plain);
+}
+
+/// Writes one value in a compact form, and stops at the limits.
+#[derive(Debug)]
+pub struct Encoder<'b> {
+    pub(super) buffer: &'b mut Vec<u8>,
+    pub(super) limits: Limits,
+    /// Where in the buffer the value's own bytes end at the latest.
+    pub(super) end: usize,
+    pub(super) depth: u32,
+    /// Values around this one that leave no trace in the record.
+    pub(super) nesting: u32,
+    /// Whether strings are secrets here.
+    pub(super) secrecy: Secrecy<'b>,
+    /// Whether a limit stopped the walk somewhere.
+    pub(super) cut: bool,
+    /// Whether a secret was left out somewhere.
+    redacted: bool,
+    hashing: Hashing,
+    /// What is left of the time for the value.
+    pub(super) budget: Budget,
+    /// Why there is no hash, where that is known.
+    no_hash: Option<NoHash>,
+    /// Whether a device may still be computing it.
+    outstanding: bool,
+}
+
+/// Where an integer stands in a buffer of values that is copied again and again, each time with another number.
+#[derive(Debug, Clone, Copy)]
+pub struct Slot(usize);
+
+impl Slot {
+    /// Puts a number there.
+    #[inline]
+    pub fn fill(self, buffer: &mut [u8], number: u64) {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        if let Some(place) = buffer.get_mut(self.0..self.0 + size_of::<i64>()) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+    }
+}
+
+impl<'b> Encoder<'b> {
+    pub fn new(buffer: &'b mut Vec<u8>, limits: Limits, secrecy: Secrecy<'b>) -> Self {
+        let end = buffer.len() + limits.bytes as usize;
+        Self {
+            buffer,
+            limits,
+            end,
+            depth: 0,
+            nesting: 0,
+            secrecy,
+            cut: false,
+            redacted: false,
+            hashing: Hashing::Off,
+            budget: Budget::default(),
+            no_hash: None,
+            outstanding: false,
+        }
+    }
+
+    /// Asks for the hash of the whole value where a limit stops the copying. `budget` is what the values before it left.
+    pub fn hashing(mut self, hashing: Hashing, budget: Budget) -> Self {
+        self.budget = if hashing == Hashing::Full { Budget::unlimited() } else { budget };
+        self.hashing = if hash::is_on() { hashing } else { Hashing::Off };
+        self
+    }
+
+    /// What is left of the time for this value and those after it.
+    pub fn left(&self) -> Budget {
+        self.budget
+    }
+
+    /// Says that the record describes or names the value, so that its hash could join different values.
+    pub fn withhold_hash(&mut self) {
+        self.no_hash = Some(NoHash::Described);
+    }
+
+    /// Why there is no hash, where that is known.
+    pub fn no_hash(&self) -> Option<NoHash> {
+        self.no_hash
+    }
+
+    /// Whether this is the value itself, not one inside it, and its whole is to be hashed here.
+    fn hashes_whole(&self) -> bool {
+        self.depth == 0 && self.hashing != Hashing::Off && self.no_hash.is_none() && !self.redacted
+    }
+
+    /// Whether strings are secrets here.
+    pub(super) fn is_secret(&mut self) -> bool {
+        self.class().is_secret()
+    }
+
+    /// What the names around the value say of it.
+    #[inline]
+    pub fn class(&mut self) -> Class {
+        let class = match self.secrecy {
+            Secrecy::Known(known) => return known,
+            Secrecy::Named(name) => redact::class(name),
+        };
+        self.secrecy = Secrecy::Known(class);
+        class
+    }
+
+    /// Whether a limit stopped the walk.
+    pub fn was_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Whether a secret was left out.
+    pub fn has_redacted(&self) -> bool {
+        self.redacted
+    }
+
+    /// Says whether a device may still be computing the value.
+    #[doc(hidden)]
+    pub fn set_outstanding(&mut self, is_outstanding: bool) {
+        self.outstanding = is_outstanding;
+    }
+
+    /// Whether a device may still be computing it.
+    pub fn is_outstanding(&self) -> bool {
+        self.outstanding
+    }
+
+    pub(super) fn redact(&mut self) {
+        self.redacted = true;
+        self.tag(tag::REDACTED);
+    }
+
+    /// How many more bytes fit.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.end.saturating_sub(self.buffer.len())
+    }
+
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.buffer.len() < self.end
+    }
+
+    #[inline]
+    pub(super) fn tag(&mut self, tag: u8) {
+        self.buffer.push(tag);
+    }
+
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    pub fn absent(&mut self, why: Absent) {
+        self.put(&[tag::ABSENT, why as u8]);
+    }
+
+    /// Nothing but the hash of what was there.
+    pub fn absent_but_for(&mut self, hash: Option<Hash>, why: Absent) {
+        if let Some(hash) = hash {
+            self.tag(tag::WHOLE);
+            hash.put(|bytes| self.put(bytes));
+        }
+        self.absent(why);
+    }
+
+    /// Nothing.
+    pub fn null(&mut self) {
+        self.tag(tag::NULL);
+    }
+
+    pub fn unit(&mut self) {
+        self.tag(tag::UNIT);
+    }
+
+    /// True or false.
+    pub fn bool(&mut self, value: bool) {
+        self.tag(if value { tag::TRUE } else { tag::FALSE });
+    }
+
+    /// A signed integer.
+    #[inline]
+    pub fn i64(&mut self, value: i64) {
+        if self.class() == Class::Strict {
+            return self.redact();
+        }
+        let mut bytes = [tag::INT; 9];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        self.put(&bytes);
+    }
+
+    /// An integer that is filled in later.
+    pub fn slot(&mut self) -> Slot {
+        self.i64(0);
+        Slot(self.buffer.len() - size_of::<i64>())
+    }
+
+    /// An unsigned integer.
+    #[inline]
+    pub fn u64(&mut self, value: u64) {
+        if let Ok(value) = i64::try_from(value) {
+            return self.i64(value);
+        }
+        if self.class() == Class::Strict {
+            return self.redact();
+        }
+        let mut bytes = [tag::UINT; 9];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        self.put(&bytes);
+    }
+
+    /// An integer of any size; beyond 64 bits a record holds it as text.
+    pub fn i128(&mut self, value: i128) {
+        match (i64::try_from(value), u64::try_from(value)) {
+            (Ok(value), _) => self.i64(value),
+            (_, Ok(value)) => self.u64(value),
+            _ => self.big(&value),
+        }
+    }
+
+    /// An unsigned integer of any size; beyond 64 bits a record holds it as text.
+    pub fn u128(&mut self, value: u128) {
+        match u64::try_from(value) {
+            Ok(value) => self.u64(value),
+            Err(_) => self.big(&value),
+        }
+    }
+
+    fn big(&mut self, value: &dyn fmt::Display) {
+        if self.class() == Class::Strict {
+            return self.redact();
+        }
+        self.put(&[tag::BIG, 0]);
+        let start = self.buffer.len();
+        _ = write!(Text(self.buffer), "{value}");
+        self.buffer[start - 1] = (self.buffer.len() - start) as u8;
+    }
+
+    /// A float.
+    #[inline]
+    pub fn f64(&mut self, value: f64) {
+        let mut bytes = [tag::F64; 9];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        self.put(&bytes);
+    }
+
+    /// A short float.
+    #[inline]
+    pub fn f32(&mut self, value: f32) {
+        let mut bytes = [tag::F32; 5];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        self.put(&bytes);
+    }
+
+    /// A text. Secrets in it are hidden.
+    pub fn str(&mut self, text: &str) {
+        let start = self.buffer.len();
+        self.copy_str(text);
+        if self.cut && self.hashes_whole() {
+            self.add_hash(start, |budget| hash::of_text(text, redact::has_secret, budget));
+        }
+    }
+
+    pub(super) fn copy_str(&mut self, text: &str) {
+        if self.is_secret() {
+            return self.redact();
+        }
+        // A secret that begins before the limit may end after it.
+        let window = &text[..floor_char_boundary(text, self.room() + 1024)];
+        let clean = redact::hide_secrets(window, window.len() < text.len());
+        self.redacted |= matches!(clean, Cow::Owned(_));
+        let kept = floor_char_boundary(&clean, self.room());
+        let cut = window.len() < text.len() || kept < clean.len();
+        self.text(&clean[..kept], text.len() as u64, cut);
+    }
+
+    /// A text of the system, such as a path. What is not UTF-8 is replaced and noted; such a text has no hash, because
+    /// others may show the same.
+    pub fn os_str(&mut self, text: &OsStr) {
+        match text.to_str() {
+            Some(text) => self.str(text),
+            None => self.lossy(&text.to_string_lossy()),
+        }
+    }
+
+    /// The same inside a value, which is hashed as a whole.
+    pub(super) fn copy_os_str(&mut self, text: &OsStr) {
+        match text.to_str() {
+            Some(text) => self.copy_str(text),
+            None => self.lossy(&text.to_string_lossy()),
+        }
+    }
+
+    /// A text that is not UTF-8, by what of it is.
+    pub(super) fn lossy(&mut self, text: &str) {
+        self.withhold_hash();
+        if self.is_secret() {
+            return self.redact();
+        }
+        self.tag(tag::LOSSY);
+        self.copy_str(text);
+    }
+
+    /// What a value displays.
+    pub(super) fn display(&mut self, value: &(impl fmt::Display + ?Sized)) {
+        if self.is_secret() {
+            return self.redact();
+        }
+        let text = BoundedText::of(value, self.room() + 1024);
+        if text.stopped.is_none() {
+            return self.copy_str(&text.text);
+        }
+        let clean = redact::hide_secrets(&text.text, true);
+        self.redacted |= matches!(clean, Cow::Owned(_));
+        let kept = floor_char_boundary(&clean, self.room());
+        self.text(&clean[..kept], u64::MAX, true);
+    }
+
+    fn text(&mut self, shown: &str, true_length: u64, cut: bool) {
+        if cut {
+            self.cut = true;
+            self.tag(tag::STR_CUT);
+            self.put(&true_length.to_le_bytes());
+        } else {
+            self.tag(tag::STR);
+        }
+        self.put(&(shown.len() as u32).to_le_bytes());
+        self.put(shown.as_bytes());
+    }
+
+    /// Bytes, which a record holds as base64.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        if self.is_secret() {
+            return self.redact();
+        }
+        let kept = bytes.len().min(self.room());
+        if holds_secret(bytes, kept) {
+            return self.redact();
+        }
+        if kept < bytes.len() {
+            self.tag(tag::BYTES_CUT);
+            self.put(&(bytes.len() as u64).to_le_bytes());
+            if self.depth == 0 {
+                let hash = hash::of_slice(b'b', bytes, &mut self.budget);
+                self.put_hash(hash);
+            } else {
+                // The value around them is hashed as a whole.
+                self.cut = true;
+                self.put(&[0]);
+            }
+        } else {
+            self.tag(tag::BYTES);
+        }
+        self.put(&(kept as u32).to_le_bytes());
+        self.put(&bytes[..kept]);
+    }
+
+    /// The `Debug` form of a value, as text.
+    pub fn debug(&mut self, value: &dyn fmt::Debug) {
+        if self.is_secret() {
+            return self.redact();
+        }
+        let start = self.buffer.len();
+        let window = self.room() + 1024;
+        let budget = self.hashes_whole().then_some(self.budget);
+        let mut text = BoundedText::new(window, budget);
+        let failed = write!(text, "{value:?}").is_err();
+        self.budget = text.budget.unwrap_or(self.budget);
+        if failed && text.stopped.is_none() {
+            return self.absent(Absent::Refused);
+        }
+        // Scrubbed before it is cut: a secret may lie across the limit.
+        let shown = &text.text[..floor_char_boundary(&text.text, window)];
+        let is_part = text.stopped.is_some() || shown.len() < text.text.len();
+        let clean = redact::hide_secrets(shown, is_part);
+        let kept = floor_char_boundary(&clean, self.room());
+        let is_cut = is_part || kept < clean.len();
+        self.redacted |= matches!(clean, Cow::Owned(_));
+        self.text(&clean[..kept], u64::MAX, is_cut);
+        if text.has_gap {
+            self.withhold_hash();
+        }
+        if is_cut && self.hashes_whole() {
+            self.add_hash(start, |budget| match text.stopped {
+                Some(why) => Err(why),
+                None => hash::of_text(&text.text, redact::has_secret, budget),
+            });
+        }
+    }
+
+    /// The name of a type that offers nothing else.
+    pub fn type_name(&mut self, name: &str) {
+        self.withhold_hash();
+        self.tag(tag::TYPE_NAME);
+        let kept = floor_char_boundary(name, self.room().max(64));
+        self.put(&(kept as u32).to_le_bytes());
+        self.put(&name.as_bytes()[..kept]);
+    }
+
+    /// A value by its `Serialize`.
+    pub fn serialize<T: Serialize + ?Sized>(&mut self, value: &T) {
+        let start = self.buffer.len();
+        if self.depth == 0 && describes::<T>() {
+            self.withhold_hash();
+        }
+        let is_copied = super::serialize::serialize(self, value);
+        if is_copied && self.cut && self.hashes_whole() {
+            let class = self.class();
+            self.add_hash(start, |budget| hash::of_value(value, class, budget));
+        }
+    }
+
+    /// Puts the hash of the whole value in front of what was copied of it. Whatever goes wrong costs the hash only.
+    #[cold]
+    fn add_hash(
+        &mut self,
+        start: usize,
+        hash: impl FnOnce(&mut Budget) -> Result<Option<Hash>, NoHash>,
+    ) {
+        let budget = &mut self.budget;
+        match contain(|| hash(budget)).unwrap_or(Err(NoHash::Failed)) {
+            Ok(Some(hash)) => {
+                let mut mark = vec![tag::WHOLE];
+                hash.put(|bytes| mark.extend_from_slice(bytes));
+                self.buffer.splice(start..start, mark);
+            }
+            Ok(None) => {}
+            Err(why) => self.no_hash = Some(why),
+        }
+    }
+
+    /// The hash of a long slice, or that there is none.
+    pub(super) fn put_hash(&mut self, hash: Result<Option<Hash>, NoHash>) {
+        match hash {
+            Ok(Some(hash)) => hash.put(|bytes| self.put(bytes)),
+            Ok(None) => self.put(&[0]),
+            Err(why) => {
+                self.no_hash = self.no_hash.or(Some(why));
+                self.put(&[0]);
+            }
+        }
+    }
+
+    /// Hides the item of a list that was written from `start` on, if it is a secret for its place there.
+    #[inline]
+    pub(super) fn hide_in_list(&mut self, start: usize, list: &mut List) {
+        if matches!(self.buffer.get(start), Some(&tag::STR | &tag::STR_CUT | &tag::SEQ)) {
+            self.hide_text_in_list(start, list);
+        }
+    }
+
+    fn hide_text_in_list(&mut self, start: usize, list: &mut List) {
+        // A string's own bytes follow its tag, its true length where it was cut, and its length.
+        let kept_from = match self.buffer[start] {
+            tag::STR => start + 5,
+            tag::STR_CUT => start + 13,
+            _ => usize::MAX,
+        };
+        let text = self.buffer.get(kept_from..).and_then(|text| std::str::from_utf8(text).ok());
+        let hidden = match text {
+            Some(text) => list.next(text),
+            None => list.skip(),
+        };
+        match hidden {
+            Hidden::Nothing => {}
+            Hidden::All => {
+                self.buffer.truncate(start);
+                self.redact();
+            }
+            Hidden::From(length) => {
+                let shown = text.and_then(|text| text.get(..length)).unwrap_or_default();
+                let shown = format!("{shown}{}", redact::REDACTED);
+                self.buffer.truncate(start);
+                self.redacted = true;
+                self.text(&shown, shown.len() as u64, false);
+            }
+        }
+    }
+
+    /// A list, item by item.
+    pub fn seq(&mut self, items: impl FnOnce(&mut Items<'_, 'b>)) {
+        self.container(tag::SEQ, items);
+    }
+
+    /// A map, field by field.
+    pub fn map(&mut self, fields: impl FnOnce(&mut Items<'_, 'b>)) {
+        self.container(tag::MAP, fields);
+    }
+
+    fn container(&mut self, tag: u8, fill: impl FnOnce(&mut Items<'_, 'b>)) {
+        if self.depth >= self.limits.depth {
+            self.cut = true;
+            return self.absent(Absent::TooDeep);
+        }
+        self.tag(tag);
+        self.depth += 1;
+        let mut items = Items { encoder: self, count: 0, list: List::new(None) };
+        fill(&mut items);
+        let count = items.count;
+        self.depth -= 1;
+        self.close(count, count);
+    }
+
+    /// Whether one more item of a container is kept, `count` being there already.
+    pub(super) fn admits(&self, count: u64) -> bool {
+        count < u64::from(self.limits.items) && self.has_room()
+    }
+
+    /// Ends a container of which `seen` items passed by and the limit kept the first ones.
+    pub(super) fn close(&mut self, seen: u64, true_length: u64) {
+        if self.cut_in(seen) || true_length > seen {
+            self.cut = true;
+            self.tag(tag::END_CUT);
+            self.put(&true_length.max(seen).to_le_bytes());
+        } else {
+            self.tag(tag::END);
+        }
+    }
+
+    fn cut_in(&self, seen: u64) -> bool {
+        seen > u64::from(self.limits.items) || !self.has_room()
+    }
+
+    /// Writes a field's name and whether its strings are secrets; returns the state to restore.
+    pub(super) fn name(&mut self, name: &str) -> Secrecy<'b> {
+        let kept = floor_char_boundary(name, self.room());
+        self.tag(tag::STR);
+        self.put(&(kept as u32).to_le_bytes());
+        self.put(&name.as_bytes()[..kept]);
+        let class = self.class().max(redact::class(name));
+        std::mem::replace(&mut self.secrecy, Secrecy::Known(class))
+    }
+}
+
+/// The inside of a list or map being written.
+#[derive(Debug)]
+pub struct Items<'e, 'b> {
+    encoder: &'e mut Encoder<'b>,
+    count: u64,
+    /// What is known of a list's items so far.
+    list: List,
+}
+
+impl<'b> Items<'_, 'b> {
+    /// The next item of a list.
+    pub fn item<T: CaptureValue + ?Sized>(&mut self, value: &T) {
+        if self.encoder.admits(self.count) {
+            let start = self.encoder.buffer.len();
+            value.capture(self.encoder);
+            self.encoder.hide_in_list(start, &mut self.list);
+        }
+        self.count += 1;
+    }
+
+    /// The next field of a map.
+    pub fn field<T: CaptureValue + ?Sized>(&mut self, name: &str, value: &T) {
+        self.field_with(name, |encoder| value.capture(encoder));
+    }
+
+    /// The next field of a map, written by hand.
+    pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Encoder<'b>)) {
+        if self.encoder.admits(self.count) {
+            let outer = self.encoder.name(name);
+            write(self.encoder);
+            self.encoder.secrecy = outer;
+        }
+        self.count += 1;
+    }
+}
+
+/// Whether bytes are text with a secret in it.
+pub(crate) fn holds_secret(bytes: &[u8], kept: usize) -> bool {
+    let window = &bytes[..bytes.len().min(kept + 1024)];
+    let text = match std::str::from_utf8(window) {
+        Ok(text) => text,
+        // The end may be inside a character.
+        Err(error) if error.valid_up_to() + 4 > window.len() => {
+            std::str::from_utf8(&window[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    redact::has_secret(text)
+}
+
+/// The largest length of `text`, at most `limit`, that does not split a character.
+fn floor_char_boundary(text: &str, limit: usize) -> usize {
+    if limit >= text.len() {
+        return text.len();
+    }
+    (0..=limit).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}

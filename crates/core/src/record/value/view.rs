@@ -1,0 +1,620 @@
+//! Reading a captured value back: as anything serde can write, or as text.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::fmt::Write;
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::tag::{self, Absent};
+use super::{slice, text};
+use crate::record::hash::Hash;
+use crate::record::redact;
+
+/// Why values are missing from a record: their path, and the reason.
+#[derive(Debug, Default)]
+pub struct Notes(RefCell<Vec<(String, Cow<'static, str>)>>);
+
+impl Notes {
+    /// Adds a reason; the same a second time tells nothing new.
+    pub fn add(&self, path: String, reason: Cow<'static, str>) {
+        let mut notes = self.0.borrow_mut();
+        if !notes.iter().any(|(known, why)| *known == path && *why == reason) {
+            notes.push((path, reason));
+        }
+    }
+
+    pub fn take(&self) -> Vec<(String, Cow<'static, str>)> {
+        self.0.take()
+    }
+}
+
+/// The bytes of one captured value.
+#[derive(Debug, Clone, Copy)]
+pub struct ValueView<'a> {
+    bytes: &'a [u8],
+    /// The hash of the whole value, where it was asked for and only a part is here; else nothing.
+    whole: &'a [u8],
+}
+
+impl<'a> ValueView<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        match bytes {
+            [tag::WHOLE, rest @ ..] => {
+                let mut rest = Cursor(rest);
+                let length = rest.byte();
+                let whole = rest.take(usize::from(length));
+                Self { bytes: rest.0, whole }
+            }
+            _ => Self { bytes, whole: &[] },
+        }
+    }
+
+    /// Whether there is nothing worth a field: the `()` of a function without a result.
+    pub fn is_unit(self) -> bool {
+        self.bytes.first() == Some(&tag::UNIT)
+    }
+
+    pub fn is_map(self) -> bool {
+        self.bytes.first() == Some(&tag::MAP)
+    }
+
+    /// Whether it is a number, a truth value or nothing.
+    pub(crate) fn is_scalar(self) -> bool {
+        !matches!(
+            self.bytes.first(),
+            Some(
+                &(tag::STR
+                    | tag::STR_CUT
+                    | tag::BYTES
+                    | tag::BYTES_CUT
+                    | tag::SEQ
+                    | tag::MAP
+                    | tag::BIG
+                    | tag::SLICE)
+            )
+        )
+    }
+
+    /// Whether it is a scalar and all there, and so too small to be hashed.
+    #[inline]
+    pub(crate) fn is_small(self) -> bool {
+        self.whole.is_empty() && self.is_scalar()
+    }
+
+    /// The hash of the whole, where it was made on the caller's side.
+    pub(crate) fn caller_hash(self) -> Option<Hash> {
+        if !self.whole.is_empty() {
+            return Hash::from_bytes(self.whole);
+        }
+        let hash = match *self.bytes.first()? {
+            tag::SLICE => self.bytes.get(10..),
+            tag::BYTES_CUT => self.bytes.get(9..),
+            _ => None,
+        };
+        Cursor(hash?).hash()
+    }
+
+    /// Whether it is a slice of which a part is here.
+    pub(crate) fn is_long_slice(self) -> bool {
+        matches!(self.bytes.first(), Some(&(tag::SLICE | tag::BYTES_CUT)))
+    }
+
+    /// Whether nothing is missing from it.
+    pub(crate) fn is_whole(self) -> bool {
+        Cursor(self.bytes).is_whole()
+    }
+
+    /// The value as the text of a map's key.
+    pub(crate) fn key_text(self) -> String {
+        match serde_json::to_value(self.plain(true)) {
+            Ok(serde_json::Value::String(text)) => text,
+            Ok(value) => value.to_string(),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// The value as JSON.
+    pub fn to_json(self) -> serde_json::Value {
+        serde_json::to_value(self.plain(true)).unwrap_or_default()
+    }
+
+    /// The value for a serializer; what is missing from it goes to `notes` under `path`. `cut` says that a limit may have
+    /// stopped the copying somewhere: only then is the end of a list or map looked for before its items are written.
+    pub fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes, cut: bool) -> Noting<'a, 'n> {
+        let path = Path { parent: None, part: Part::Fields(path), depth: 0 };
+        Noting { value: self, path, notes: Some(notes), cut }
+    }
+
+    /// The value for a serializer that can tell NaN and the infinities apart, or for which null is good enough.
+    pub(crate) fn plain(self, cut: bool) -> Noting<'a, 'static> {
+        let path = Path { parent: None, part: Part::Fields(&[]), depth: 0 };
+        Noting { value: self, path, notes: None, cut }
+    }
+
+    /// The fields of a map, each with its name.
+    pub fn fields(self) -> Vec<(&'a str, ValueView<'a>)> {
+        let mut cursor = Cursor(self.bytes);
+        if cursor.byte() != tag::MAP {
+            return Vec::new();
+        }
+        let mut fields = Vec::new();
+        while !cursor.at_end() {
+            let name = cursor.name();
+            fields.push((name, cursor.value()));
+        }
+        fields
+    }
+}
+
+/// A value on its way into a serializer.
+#[allow(missing_debug_implementations, reason = "it is written, not looked at")]
+pub struct Noting<'a, 'n> {
+    value: ValueView<'a>,
+    path: Path<'n>,
+    /// Where it is said what is missing. None where nobody asks.
+    notes: Option<&'n Notes>,
+    cut: bool,
+}
+
+impl Noting<'_, '_> {
+    /// Appends the value as JSON.
+    pub fn write_json(&self, to: &mut Vec<u8>) -> serde_json::Result<()> {
+        let mut cursor = Cursor(self.value.bytes);
+        // Most values are numbers, for which a walk is a long way round.
+        match cursor.byte() {
+            tag::INT => serde_json::to_writer(to, &(cursor.u64() as i64)),
+            tag::UINT => serde_json::to_writer(to, &cursor.u64()),
+            tag::F64
+                if let value = f64::from_bits(cursor.u64())
+                    && value.is_finite() =>
+            {
+                serde_json::to_writer(to, &value)
+            }
+            tag::F32
+                if let value = f32::from_bits(cursor.u32())
+                    && value.is_finite() =>
+            {
+                serde_json::to_writer(to, &value)
+            }
+            _ => serde_json::to_writer(to, self),
+        }
+    }
+}
+
+impl Serialize for Noting<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cursor = Cell::new(Cursor(self.value.bytes));
+        Walk { cursor: &cursor, cut: self.cut, path: self.path, notes: self.notes }
+            .serialize(serializer)
+    }
+}
+
+/// The value that a cursor stands before. Writing it moves the cursor behind it, so that a value is read once however
+/// deep it lies.
+#[derive(Clone, Copy)]
+struct Walk<'w, 'a> {
+    cursor: &'w Cell<Cursor<'a>>,
+    cut: bool,
+    path: Path<'w>,
+    notes: Option<&'w Notes>,
+}
+
+#[derive(Clone, Copy)]
+enum Part<'n> {
+    Fields(&'n [&'n str]),
+    Field(&'n str),
+    Item(usize),
+}
+
+/// Where a value stands, as a chain up the walk: most values are fine, so most paths are never spelt.
+#[derive(Clone, Copy)]
+struct Path<'n> {
+    parent: Option<&'n Path<'n>>,
+    part: Part<'n>,
+    depth: u32,
+}
+
+/// Deeper than any limit that can be set. Bytes of a dead process may nest for ever; the stack does not.
+const MAX_DEPTH: u32 = 100;
+
+impl Path<'_> {
+    fn spell(&self, text: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.spell(text);
+        }
+        match self.part {
+            Part::Fields(names) => text.push_str(&names.join(".")),
+            Part::Field(name) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(name);
+            }
+            Part::Item(index) => _ = write!(text, ".{index}"),
+        }
+    }
+}
+
+impl<'a> Walk<'_, 'a> {
+    /// Reads something, and moves on behind it.
+    fn read<T>(&self, read: impl FnOnce(&mut Cursor<'a>) -> T) -> T {
+        let mut cursor = self.cursor.get();
+        let value = read(&mut cursor);
+        self.cursor.set(cursor);
+        value
+    }
+
+    fn absent<S: Serializer>(&self, serializer: S, why: Absent) -> Result<S::Ok, S::Error> {
+        self.note(why.reason());
+        serializer.serialize_none()
+    }
+
+    fn note(&self, reason: &'static str) {
+        if let Some(notes) = self.notes {
+            let mut path = String::new();
+            self.path.spell(&mut path);
+            notes.add(path, reason.into());
+        }
+    }
+
+    fn float<S: Serializer>(
+        &self,
+        serializer: S,
+        value: f64,
+        short: Option<f32>,
+    ) -> Result<S::Ok, S::Error> {
+        match (value.is_nan(), value.is_infinite(), value > 0.0) {
+            _ if self.notes.is_none() && !value.is_finite() => serializer.serialize_f64(value),
+            (true, ..) => self.absent(serializer, Absent::NaN),
+            (_, true, true) => self.absent(serializer, Absent::Infinity),
+            (_, true, false) => self.absent(serializer, Absent::NegativeInfinity),
+            _ => match short {
+                Some(short) => serializer.serialize_f32(short),
+                None => serializer.serialize_f64(value),
+            },
+        }
+    }
+
+    fn at<'p>(&'p self, part: Part<'p>) -> Walk<'p, 'a> {
+        let path = Path { parent: Some(&self.path), part, depth: self.path.depth + 1 };
+        Walk { path, ..*self }
+    }
+
+    fn list<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let mut index = 0;
+        while !self.read(Cursor::at_end) {
+            list.serialize_element(&self.at(Part::Item(index)))?;
+            index += 1;
+        }
+        list.end()
+    }
+
+    fn map<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        while !self.read(Cursor::at_end) {
+            let name = self.read(Cursor::name);
+            map.serialize_entry(name, &self.at(Part::Field(name)))?;
+        }
+        map.end()
+    }
+
+    /// A container that goes on past what was kept: `{"truncated": kind, "len": n, "first": …}`.
+    fn truncated<S: Serializer, F: Serialize>(
+        serializer: S,
+        kind: &str,
+        length: Option<u64>,
+        first: &F,
+    ) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("truncated", kind)?;
+        if let Some(length) = length {
+            map.serialize_entry("len", &length)?;
+        }
+        map.serialize_entry("first", first)?;
+        map.end()
+    }
+
+    fn slice<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let kind = self.read(Cursor::byte);
+        let length = self.read(Cursor::u64);
+        self.read(Cursor::hash);
+        let not_numbers = self.read(Cursor::u64);
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("summary", slice::kind_name(kind))?;
+        map.serialize_entry("len", &length)?;
+        for name in ["min", "max", "mean"] {
+            map.serialize_entry(name, &self.at(Part::Field(name)))?;
+        }
+        if not_numbers > 0 {
+            map.serialize_entry("nan", &not_numbers)?;
+        }
+        map.serialize_entry("first", &self.at(Part::Field("first")))?;
+        map.end()
+    }
+
+    fn container<S: Serializer>(&self, serializer: S, tag: u8) -> Result<S::Ok, S::Error> {
+        let kind = if tag == tag::SEQ { "array" } else { "object" };
+        match self.cut.then(|| self.cursor.get().truncated_length(tag)).flatten() {
+            Some(length) => {
+                // The items stand one level of JSON further down.
+                let path = Path { depth: self.path.depth + 1, ..self.path };
+                let deeper = Walk { path, ..*self };
+                Self::truncated(serializer, kind, length, &Kept(&deeper, tag))
+            }
+            None => Kept(self, tag).serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Walk<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.path.depth >= MAX_DEPTH {
+            self.read(Cursor::skip);
+            return self.absent(serializer, Absent::TooDeep);
+        }
+        match self.read(Cursor::byte) {
+            tag::FALSE => serializer.serialize_bool(false),
+            tag::TRUE => serializer.serialize_bool(true),
+            tag::INT => serializer.serialize_i64(self.read(Cursor::u64) as i64),
+            tag::UINT => serializer.serialize_u64(self.read(Cursor::u64)),
+            tag::BIG => serializer.serialize_str(self.read(|cursor| {
+                let length = cursor.byte();
+                cursor.text(usize::from(length))
+            })),
+            tag::F64 => self.float(serializer, f64::from_bits(self.read(Cursor::u64)), None),
+            tag::F32 => {
+                let short = f32::from_bits(self.read(Cursor::u32));
+                self.float(serializer, f64::from(short), Some(short))
+            }
+            tag::STR => serializer.serialize_str(self.read(Cursor::sized_text)),
+            tag::STR_CUT => {
+                let length = self.read(Cursor::u64);
+                let length = (length != u64::MAX).then_some(length);
+                Self::truncated(serializer, "string", length, &self.read(Cursor::sized_text))
+            }
+            tag::BYTES => serializer.serialize_str(&base64(self.read(Cursor::sized_bytes))),
+            tag::BYTES_CUT => {
+                let length = self.read(Cursor::u64);
+                self.read(Cursor::hash);
+                let kept = base64(self.read(Cursor::sized_bytes));
+                Self::truncated(serializer, "bytes", Some(length), &kept)
+            }
+            tag @ (tag::SEQ | tag::MAP) => self.container(serializer, tag),
+            tag::REDACTED => serializer.serialize_str(redact::REDACTED),
+            tag::TYPE_NAME => {
+                serializer.serialize_str(&format!("<{}>", self.read(Cursor::sized_text)))
+            }
+            tag::ABSENT => {
+                let why = Absent::from_byte(self.read(Cursor::byte));
+                self.absent(serializer, why)
+            }
+            tag::LOSSY => {
+                self.note("not UTF-8: shown lossily");
+                // Bytes of a dead process may say so without end.
+                let path = Path { depth: self.path.depth + 1, ..self.path };
+                Walk { path, ..*self }.serialize(serializer)
+            }
+            tag::SLICE => self.slice(serializer),
+            _ => serializer.serialize_none(),
+        }
+    }
+}
+
+/// The items of a container whose tag was read.
+struct Kept<'s, 'w, 'a>(&'s Walk<'w, 'a>, u8);
+
+impl Serialize for Kept<'_, '_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.1 {
+            tag::SEQ => self.0.list(serializer),
+            _ => self.0.map(serializer),
+        }
+    }
+}
+
+/// Reads tagged bytes; past their end everything reads as nothing, never as a panic: bytes recovered from a
+/// dead process are not to be trusted.
+#[derive(Clone, Copy)]
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.take(1).first().copied().unwrap_or(tag::NULL)
+    }
+
+    fn u32(&mut self) -> u32 {
+        self.take(4).try_into().map_or(0, u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> u64 {
+        self.take(8).try_into().map_or(0, u64::from_le_bytes)
+    }
+
+    fn text(&mut self, length: usize) -> &'a str {
+        text::valid_start(self.take(length))
+    }
+
+    fn sized_bytes(&mut self) -> &'a [u8] {
+        let length = self.u32();
+        self.take(length as usize)
+    }
+
+    fn sized_text(&mut self) -> &'a str {
+        let length = self.u32();
+        self.text(length as usize)
+    }
+
+    /// A map's key.
+    fn name(&mut self) -> &'a str {
+        match self.byte() {
+            tag::STR => self.sized_text(),
+            _ => {
+                // Not a key: give up on the rest.
+                self.0 = &[];
+                ""
+            }
+        }
+    }
+
+    /// Whether the container ends here; steps over its end.
+    fn at_end(&mut self) -> bool {
+        match self.0.first() {
+            None => true,
+            Some(&tag::END) => {
+                self.take(1);
+                true
+            }
+            Some(&tag::END_CUT) => {
+                self.take(9);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A hash, where there is one.
+    fn hash(&mut self) -> Option<Hash> {
+        let length = self.byte();
+        Hash::from_bytes(self.take(usize::from(length)))
+    }
+
+    /// The next whole value.
+    fn value(&mut self) -> ValueView<'a> {
+        let start = self.0;
+        self.skip();
+        ValueView { bytes: &start[..start.len() - self.0.len()], whole: &[] }
+    }
+
+    /// Steps over one value. Containers are stepped over with a counter, not with the stack.
+    fn skip(&mut self) {
+        self.skip_inside(0);
+    }
+
+    /// Steps over one value that lies inside so many slices.
+    fn skip_inside(&mut self, slices: u32) {
+        if slices > 1 {
+            // A slice holds numbers: this is none.
+            self.0 = &[];
+        }
+        let mut open = 0_u32;
+        loop {
+            match self.byte() {
+                tag::INT | tag::UINT | tag::F64 => _ = self.take(8),
+                tag::F32 => _ = self.take(4),
+                tag::BIG => {
+                    let length = self.byte();
+                    self.take(usize::from(length));
+                }
+                tag::STR | tag::BYTES | tag::TYPE_NAME => _ = self.sized_bytes(),
+                tag::STR_CUT => {
+                    self.take(8);
+                    self.sized_bytes();
+                }
+                tag::BYTES_CUT => {
+                    self.take(8);
+                    self.hash();
+                    self.sized_bytes();
+                }
+                tag::SEQ | tag::MAP => open += 1,
+                tag::END => open = open.saturating_sub(1),
+                tag::END_CUT => {
+                    self.take(8);
+                    open = open.saturating_sub(1);
+                }
+                tag::ABSENT => _ = self.take(1),
+                // The text follows.
+                tag::LOSSY if !self.0.is_empty() => continue,
+                tag::SLICE => {
+                    self.take(9);
+                    self.hash();
+                    self.take(8);
+                    for _ in 0..4 {
+                        self.skip_inside(slices + 1);
+                    }
+                }
+                _ => {}
+            }
+            if open == 0 || self.0.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Whether the next value is there as a whole.
+    fn is_whole(mut self) -> bool {
+        let mut open = 0_u32;
+        loop {
+            match self.0.first() {
+                None
+                | Some(
+                    &(tag::STR_CUT
+                    | tag::BYTES_CUT
+                    | tag::END_CUT
+                    | tag::REDACTED
+                    | tag::TYPE_NAME
+                    | tag::ABSENT
+                    | tag::LOSSY
+                    | tag::SLICE),
+                ) => return false,
+                Some(&(tag::SEQ | tag::MAP)) => {
+                    self.take(1);
+                    open += 1;
+                }
+                Some(&tag::END) => {
+                    self.take(1);
+                    open = open.saturating_sub(1);
+                }
+                Some(_) => self.skip(),
+            }
+            if open == 0 {
+                return true;
+            }
+        }
+    }
+
+    /// For a container whose tag was read: `None` when it is whole, else its true length where that is known.
+    fn truncated_length(mut self, tag: u8) -> Option<Option<u64>> {
+        loop {
+            match self.0.first() {
+                None => return Some(None),
+                Some(&tag::END) => return None,
+                Some(&tag::END_CUT) => {
+                    self.take(1);
+                    return Some(Some(self.u64()));
+                }
+                Some(_) => {
+                    if tag == tag::MAP {
+                        self.name();
+                    }
+                    self.skip();
+                }
+            }
+        }
+    }
+}
+
+/// Bytes as base64 with padding.
+pub fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, &byte| bits << 8 | u32::from(byte))
+            << (8 * (3 - group.len()));
+        for place in 0..4 {
+            if place <= group.len() {
+                text.push(char::from(LETTERS[(bits >> (18 - 6 * place)) as usize & 63]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}

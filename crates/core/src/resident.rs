@@ -1,0 +1,50 @@
+//! Scopes that are open, so that whoever reads the memory of the process can tell them.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::once::Guarded;
+
+static OPEN: Guarded<Vec<Weak<AtomicU64>>> = Guarded::new(Vec::new());
+
+/// How many of them there are: mostly none, which costs no lock to know.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The most resident memory that was seen while a scope is open.
+#[derive(Debug)]
+pub struct Seen(Arc<AtomicU64>);
+
+impl Seen {
+    pub fn new(rss: u64) -> Self {
+        let seen = Arc::new(AtomicU64::new(rss));
+        OPEN.with(|open| {
+            open.retain(|other| other.strong_count() > 0);
+            open.push(Arc::downgrade(&seen));
+            COUNT.store(open.len(), Ordering::Release);
+        });
+        Self(seen)
+    }
+
+    pub fn most(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells all open scopes how much memory is resident.
+#[inline]
+pub fn note_resident(rss: u64) {
+    if COUNT.load(Ordering::Acquire) != 0 {
+        note_resident_to_all(rss);
+    }
+}
+
+#[cold]
+fn note_resident_to_all(rss: u64) {
+    OPEN.with(|open| {
+        open.retain(|seen| seen.strong_count() > 0);
+        COUNT.store(open.len(), Ordering::Release);
+        for seen in open.iter().filter_map(Weak::upgrade) {
+            seen.fetch_max(rss, Ordering::Relaxed);
+        }
+    });
+}

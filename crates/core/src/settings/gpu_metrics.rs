@@ -1,0 +1,134 @@
+//! The metrics that `telemetry_capture.gpu` may name.
+
+use super::nearest::{listed, suggestion};
+use super::node::quoted;
+use super::types::GpuVendor;
+
+/// A metric of graphics processors, as `telemetry_capture.gpu` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GpuMetric {
+    /// Its name, such as `power.average_socket_power`; what stands before the dot names its whole group.
+    pub name: &'static str,
+    /// What it is measured in; empty for texts and plain numbers.
+    pub unit: &'static str,
+}
+
+macro_rules! metrics {
+    ($($name:literal $unit:literal,)*) => { &[$(GpuMetric { name: $name, unit: $unit }),*] };
+}
+
+const AMD: &[GpuMetric] = metrics! {
+    "used" "B",
+    "activity.gfx_activity" "%",
+    "activity.umc_activity" "%",
+    "activity.mm_activity" "%",
+    "power.average_socket_power" "W",
+    "power.energy_accumulator" "",
+    "temperature.edge" "°C",
+    "temperature.hotspot" "°C",
+    "temperature.mem" "°C",
+    "temperature.vrgfx" "°C",
+    "temperature.vrmem" "°C",
+    "temperature.hbm" "°C",
+    "temperature.fan_speed" "rpm",
+    "others.current_gfxclk" "MHz",
+    "others.current_socclk" "MHz",
+    "others.current_uclk" "MHz",
+    "others.current_vclk0" "MHz",
+    "others.current_dclk0" "MHz",
+    "id" "",
+    "gpu_ix" "",
+};
+
+const NVIDIA: &[GpuMetric] = metrics! {
+    "used" "B",
+    "temperature" "°C",
+    "power" "mW",
+    "name" "",
+    "id" "",
+    "utilization.gpu" "%",
+    "utilization.memory" "%",
+    "memory.total" "B",
+    "memory.free" "B",
+    "memory.reserved" "B",
+    "clocks.graphics" "MHz",
+    "clocks.sm" "MHz",
+    "clocks.memory" "MHz",
+    "clocks.video" "MHz",
+    "fan" "%",
+    "energy" "mJ",
+    "pcie.tx" "KB/s",
+    "pcie.rx" "KB/s",
+    "throttle" "",
+    "ecc.corrected" "",
+    "ecc.uncorrected" "",
+    "mig.enabled" "",
+    "mig.devices" "",
+    "process_memory" "B",
+};
+
+impl GpuVendor {
+    /// The metrics that this vendor's processors have; for `auto` those of both.
+    ///
+    /// ```
+    /// use runlore::settings::GpuVendor;
+    ///
+    /// assert!(GpuVendor::Nvidia.metrics().any(|metric| metric.name == "power" && metric.unit == "mW"));
+    /// ```
+    pub fn metrics(self) -> impl Iterator<Item = GpuMetric> {
+        let (amd, nvidia): (&[_], &[_]) = match self {
+            Self::Auto => (AMD, NVIDIA),
+            Self::Amd => (AMD, &[]),
+            Self::Nvidia => (&[], NVIDIA),
+        };
+        amd.iter().chain(nvidia).copied()
+    }
+
+    /// The metrics that a name stands for: one, or all of a group; none where the vendor does not have it.
+    ///
+    /// ```
+    /// use runlore::settings::GpuVendor;
+    ///
+    /// let power: Vec<_> = GpuVendor::Amd.named("power").map(|metric| metric.name).collect();
+    /// assert_eq!(power, ["power.average_socket_power", "power.energy_accumulator"]);
+    /// assert_eq!(GpuVendor::Nvidia.named("activity").count(), 0);
+    /// ```
+    pub fn named(self, name: &str) -> impl Iterator<Item = GpuMetric> {
+        self.metrics().filter(move |metric| is_named(metric, name))
+    }
+
+    /// What to say of a name that none of the vendor's metrics has; none where one has it.
+    pub fn complaint(self, name: &str) -> Option<String> {
+        if self.named(name).next().is_some() {
+            return None;
+        }
+        let whose = match self {
+            Self::Auto => "graphics processors have",
+            Self::Amd => "AMD's graphics processors have",
+            Self::Nvidia => "NVIDIA's graphics processors have",
+        };
+        let mut valid: Vec<&str> = Vec::new();
+        for metric in self.metrics() {
+            let group = metric.name.split('.').next().unwrap_or_default();
+            if !valid.contains(&group) {
+                valid.push(group);
+            }
+        }
+        // Of a group's metric the whole name is meant, not the group.
+        let near = match name.contains('.') {
+            true => suggestion(name, &self.metrics().map(|metric| metric.name).collect::<Vec<_>>()),
+            false => suggestion(name, &valid),
+        };
+        let more = match near {
+            near if near.starts_with("did") => format!("{near} Valid are {}", listed(&valid)),
+            _ => format!("valid are {}", listed(&valid)),
+        };
+        Some(format!("{whose} no metric {}: {more}", quoted(name, "of this name")))
+    }
+}
+
+fn is_named(metric: &GpuMetric, name: &str) -> bool {
+    let rest = metric.name.strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}

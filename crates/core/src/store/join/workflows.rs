@@ -1,0 +1,113 @@
+//! One workflow out of its several records: RUNNING and final, of each process that took part.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::record::{Status, WorkflowObject};
+
+/// Workflow records being joined.
+#[derive(Debug, Default)]
+pub struct Workflows {
+    /// The records of one workflow, one a process, in the order they were first met.
+    joined: Vec<Vec<WorkflowObject>>,
+    by_id: HashMap<String, usize>,
+}
+
+impl Workflows {
+    pub fn add(&mut self, workflow: WorkflowObject) {
+        let Some(&place) = self.by_id.get(&workflow.workflow_id) else {
+            self.by_id.insert(workflow.workflow_id.clone(), self.joined.len());
+            return self.joined.push(vec![workflow]);
+        };
+        join_process(&mut self.joined[place], workflow);
+    }
+
+    /// The workflows, one record each.
+    pub fn joined(self) -> Vec<WorkflowObject> {
+        self.joined.into_iter().filter_map(speak_as_one).collect()
+    }
+}
+
+/// Joins a record with those of the same workflow, one a process; returns which of them it is now part of.
+pub fn join_process(processes: &mut Vec<WorkflowObject>, mut workflow: WorkflowObject) -> usize {
+    let Some(at) = processes.iter().position(|known| is_one_process(known, &workflow)) else {
+        processes.push(workflow);
+        return processes.len() - 1;
+    };
+    let known = &mut processes[at];
+    if known.is_finished() && workflow.status == Some(Status::Unknown) {
+        // Whoever recovered it did not know how it had ended.
+        return at;
+    }
+    if !known.is_finished() || workflow.is_finished() {
+        std::mem::swap(known, &mut workflow);
+    }
+    known.fill_from(workflow);
+    at
+}
+
+/// Whether two records can be of one process: a record that does not name its process is of any.
+fn is_one_process(one: &WorkflowObject, other: &WorkflowObject) -> bool {
+    one.pid.zip(other.pid).is_none_or(|(one, other)| one == other)
+        && one
+            .hostname
+            .as_ref()
+            .zip(other.hostname.as_ref())
+            .is_none_or(|(one, other)| one == other)
+}
+
+/// The process that began first speaks for the workflow: how a process it started ended is not how the
+/// workflow did. What adds up over processes is added up, and processes that failed are counted.
+pub fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject> {
+    let start = |workflow: &WorkflowObject| workflow.started_at.unwrap_or(f64::INFINITY);
+    processes.sort_by(|one, other| start(one).total_cmp(&start(other)));
+    let mut processes = processes.into_iter();
+    let mut first = processes.next()?;
+    let is_finished = first.is_finished();
+    let mut failed: u64 = 0;
+    for mut other in processes {
+        failed += u64::from(other.has_failed());
+        (other.error, other.stderr, other.exit_code, other.ended_by) = (None, None, None, None);
+        if let Some(reasons) = &mut other.unavailable {
+            // How much it lost is lost to the workflow; the rest is about the process.
+            reasons.retain(|name, _| name == "totals");
+        }
+        if let (Some(totals), Some(more)) = (&mut first.totals, other.totals.take()) {
+            add(totals, more);
+        }
+        if let (Some(machines), Some(more)) = (&mut first.machine_info, other.machine_info.take()) {
+            for (id, machine) in more {
+                machines.entry(id).or_insert(machine);
+            }
+        }
+        if !is_finished {
+            // It has not ended, whatever the others say.
+            (other.ended_at, other.duration_ns, other.ended_early) = (None, None, None);
+        }
+        first.fill_from(other);
+    }
+    if failed > 0 {
+        let totals = first.totals.get_or_insert_default();
+        totals.insert("failed_processes".to_owned(), failed.into());
+    }
+    Some(first)
+}
+
+/// Adds whole numbers up, at every level; anything else cannot be added and stays the first's.
+fn add(totals: &mut Map<String, Value>, more: Map<String, Value>) {
+    for (name, value) in more {
+        match (totals.get_mut(&name), value) {
+            (Some(Value::Object(inner)), Value::Object(more)) => add(inner, more),
+            (Some(Value::Number(sum)), Value::Number(number)) => {
+                if let (Some(one), Some(other)) = (sum.as_u64(), number.as_u64()) {
+                    *sum = one.saturating_add(other).into();
+                }
+            }
+            (Some(_), _) => {}
+            (None, value) => {
+                totals.insert(name, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the files of a run hold already, so that nothing is written twice.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use serde::Deserialize;
+use twox_hash::XxHash3_128;
+
+use super::lines::{LIMIT, Line, Lines};
+use crate::store::open_plain;
+
+/// The records in the files of a run. By hashes, so that a long run's are not all held at once.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    records: HashSet<u128>,
+}
+
+/// What tells one record from another.
+#[derive(Deserialize)]
+struct Told<'a> {
+    #[serde(borrow)]
+    r#type: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    task_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    workflow_id: Option<Cow<'a, str>>,
+    pid: Option<u64>,
+    #[serde(borrow)]
+    status: Option<Cow<'a, str>>,
+}
+
+impl Known {
+    /// Reads the files of a run: those whose names begin with its own. Half a line at the end of one that nobody
+    /// writes to any more is cut off.
+    pub(super) fn of_run(folder: &Path, stem: &str) -> io::Result<Self> {
+        let mut known = Self::default();
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(known),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().unwrap_or_default();
+            let is_ours = name.strip_prefix(stem).is_some_and(|rest| {
+                let number = rest.strip_suffix(".jsonl");
+                number.is_some_and(|number| match number.strip_prefix('-') {
+                    Some(number) => number.bytes().all(|byte| byte.is_ascii_digit()),
+                    None => number.is_empty(),
+                })
+            });
+            if is_ours && entry.file_type()?.is_file() {
+                known.add_file(&entry.path())?;
+            }
+        }
+        Ok(known)
+    }
+
+    fn add_file(&mut self, path: &Path) -> io::Result<()> {
+        let file = open_plain(path, true).or_else(|_| open_plain(path, false))?;
+        let mut lines = Lines::new(BufReader::new(&file), LIMIT);
+        let mut torn = None;
+        while let Some((_, line)) = lines.next_line()? {
+            match line {
+                Line::Text(text) => self.add(text),
+                Line::Unended(text) if serde_json::from_slice::<Told<'_>>(text).is_ok() => {
+                    self.add(text);
+                }
+                Line::Unended(_) => torn = Some(()),
+                Line::TooLong => {}
+            }
+        }
+        if torn.is_some() {
+            let whole = lines.start();
+            cut_off(&file, whole);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, line: &[u8]) {
+        self.records.extend(keys(line).0);
+    }
+
+    /// Whether a record is there, as it is or further on.
+    pub(super) fn has(&self, line: &[u8]) -> bool {
+        let (own, later) = keys(line);
+        own.into_iter().chain(later).any(|key| self.records.contains(&key))
+    }
+}
+
+/// Where nobody writes to the file.
+fn cut_off(file: &File, whole: u64) {
+    if file.try_lock().is_ok() {
+        _ = file.set_len(whole);
+        _ = file.unlock();
+    }
+}
+
+/// What a record is known by, and what one of the same would be that has ended.
+fn keys(line: &[u8]) -> (Option<u128>, Option<u128>) {
+    let of = |parts: &[&str]| Some(XxHash3_128::oneshot(parts.join("\0").as_bytes()));
+    let Ok(told) = serde_json::from_slice::<Told<'_>>(line) else {
+        return (Some(XxHash3_128::oneshot(line)), None);
+    };
+    let ended = matches!(told.status.as_deref(), Some("FINISHED" | "ERROR"));
+    let stage = |ended: bool| if ended { "ended" } else { "open" };
+    let workflow = told.workflow_id.as_deref().unwrap_or_default();
+    let pid = told.pid.map(|pid| pid.to_string()).unwrap_or_default();
+    match (told.r#type.as_deref(), told.task_id.as_deref()) {
+        (Some("task"), Some(task)) => {
+            (of(&["task", task, stage(ended)]), of(&["task", task, stage(true)]))
+        }
+        // One that begins is told again when it ends, and both are records of their own.
+        (Some("workflow"), _) => {
+            let stage = if ended { "ended" } else { told.status.as_deref().unwrap_or_default() };
+            (of(&["workflow", workflow, &pid, stage]), None)
+        }
+        _ => (Some(XxHash3_128::oneshot(line)), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_known_by_what_they_are_about_and_how_far_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let task = |id: &str, status: &str| {
+            format!("{{\"type\":\"task\",\"task_id\":\"{id}\",\"status\":\"{status}\"}}")
+        };
+        let begun =
+            "{\"type\":\"workflow\",\"workflow_id\":\"w\",\"pid\":7,\"status\":\"RUNNING\"}";
+        let first = format!("{begun}\n{}\n", task("a", "FINISHED"));
+        fs::write(folder.path().join("x_w_7.jsonl"), first).unwrap();
+        let second = format!("{}\n{{\"type\":\"task\",\"task", task("b", "RUNNING"));
+        fs::write(folder.path().join("x_w_7-2.jsonl"), &second).unwrap();
+        fs::write(folder.path().join("x_w_71.jsonl"), task("c", "FINISHED")).unwrap();
+        let known = Known::of_run(folder.path(), "x_w_7").unwrap();
+        let has = |line: &str| known.has(line.as_bytes());
+        assert!(has(&task("a", "FINISHED")) && has(&task("a", "RUNNING")));
+        assert!(has(&task("b", "RUNNING")) && !has(&task("b", "FINISHED")));
+        assert!(!has(&task("c", "FINISHED")), "a file of another run");
+        assert!(has(begun) && !has(&begun.replace("RUNNING", "FINISHED")));
+        let mended = fs::read_to_string(folder.path().join("x_w_7-2.jsonl")).unwrap();
+        assert_eq!(mended, format!("{}\n", task("b", "RUNNING")));
+    }
+}

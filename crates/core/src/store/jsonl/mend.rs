@@ -1,0 +1,169 @@
+//! A file that its process could not finish: made whole, so that it can be gone on with.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::in_use;
+use super::lines::{LIMIT, Line, Lines};
+use crate::record::WorkflowObject;
+use crate::store::{StoredTasks, open_plain};
+
+/// A file whose last line is whole, open at its end.
+#[derive(Debug)]
+pub struct Mended {
+    file: File,
+    /// Which of the tasks asked for have ended in it.
+    pub ended: HashSet<String>,
+    /// Which of the tasks asked for are in it as running only.
+    pub running: HashSet<String>,
+    /// The record that says how its workflow ended.
+    pub end: Option<Box<WorkflowObject>>,
+    /// How many tasks it has.
+    pub tasks: StoredTasks,
+    /// Whether its last line lacks nothing but its end.
+    lacks_end: bool,
+}
+
+#[derive(Deserialize)]
+struct Known {
+    r#type: Option<String>,
+    task_id: Option<String>,
+    status: Option<String>,
+    parent_task_id: Option<String>,
+    #[serde(default)]
+    capture: Capture,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Capture {
+    start_ns: u64,
+    end_ns: u64,
+}
+
+impl Mended {
+    /// Cuts off half a line, and looks which of these tasks are in the file. `around` is the task that started the
+    /// workflow: those that it called are the workflow's roots.
+    pub fn open(path: &Path, tasks: &HashSet<String>, around: Option<&str>) -> io::Result<Self> {
+        let file = open_plain(path, true)?;
+        if !in_use::hold(&file) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mut mended = Self {
+            file,
+            ended: HashSet::new(),
+            running: HashSet::new(),
+            end: None,
+            tasks: StoredTasks::default(),
+            lacks_end: false,
+        };
+        let mut lines = Lines::new(BufReader::new(&mended.file), LIMIT);
+        let mut torn = false;
+        // A task that is there as running, and ends later in the file, is one task.
+        let mut running = HashSet::new();
+        while let Some((_, line)) = lines.next_line()? {
+            let (text, is_last) = match line {
+                Line::Text(text) => (text, false),
+                Line::Unended(text) => (text, true),
+                Line::TooLong => continue,
+            };
+            let Ok(known) = serde_json::from_slice::<Known>(text) else {
+                torn = is_last;
+                continue;
+            };
+            let Known { r#type, task_id, status, parent_task_id, capture } = known;
+            if r#type.as_deref() == Some("workflow") && status.as_deref() != Some("RUNNING") {
+                mended.end = serde_json::from_slice(text).ok();
+            }
+            let Some(id) = task_id else { continue };
+            let has_ended = matches!(status.as_deref(), Some("FINISHED" | "ERROR"));
+            let wanted = if has_ended { &mut mended.ended } else { &mut mended.running };
+            if tasks.contains(&id) {
+                wanted.insert(id.clone());
+            }
+            mended.tasks.capture_ns += capture.start_ns + capture.end_ns;
+            match status.as_deref() {
+                Some("FINISHED") => mended.tasks.finished += 1,
+                Some("ERROR") => {
+                    let is_root = parent_task_id.as_deref().is_none_or(|it| Some(it) == around);
+                    mended.tasks.errors += 1;
+                    mended.tasks.failed_roots += u64::from(is_root);
+                }
+                _ => _ = running.insert(id.clone()),
+            }
+            if has_ended {
+                running.remove(&id);
+            }
+        }
+        mended.tasks.running = running.len() as u64;
+        if torn {
+            let whole = lines.start();
+            mended.file.set_len(whole)?;
+        }
+        // A record that is whole stays, whether its line has an end or not.
+        mended.lacks_end = !ends_with_a_line(&mut mended.file)?;
+        Ok(mended)
+    }
+
+    /// Appends whole lines.
+    pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if std::mem::take(&mut self.lacks_end) {
+            self.file.write_all(b"\n")?;
+        }
+        self.file.write_all(lines)
+    }
+}
+
+/// Goes to the end of a file; whether the last line has its end.
+fn ends_with_a_line(file: &mut File) -> io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_line_is_cut_off_and_what_is_there_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        let whole = "{\"type\":\"workflow\",\"status\":\"RUNNING\"}\n\
+            {\"type\":\"task\",\"task_id\":\"a\",\"status\":\"FINISHED\"}\n\
+            {\"type\":\"task\",\"task_id\":\"b\",\"status\":\"RUNNING\"}\n";
+        std::fs::write(&path, format!("{whole}{{\"type\":\"task\",\"task_id\":\"c\",\"sta"))
+            .unwrap();
+        let wanted = ["a", "b", "c"].map(str::to_owned).into();
+        let mut mended = Mended::open(&path, &wanted, None).unwrap();
+        assert_eq!(mended.ended, ["a".to_owned()].into());
+        assert_eq!(mended.running, ["b".to_owned()].into());
+        assert!(mended.end.is_none());
+        assert_eq!((mended.tasks.finished, mended.tasks.running), (1, 1));
+        mended.append(b"{}\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{whole}{{}}\n"));
+    }
+
+    #[test]
+    fn a_whole_record_without_a_line_end_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        std::fs::write(&path, "{\"task_id\":\"a\",\"status\":\"FINISHED\"}").unwrap();
+        let mut mended = Mended::open(&path, &["a".to_owned()].into(), None).unwrap();
+        assert_eq!(mended.ended, ["a".to_owned()].into());
+        mended.append(b"{}\n").unwrap();
+        mended.append(b"{}\n").unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "{\"task_id\":\"a\",\"status\":\"FINISHED\"}\n{}\n{}\n"
+        );
+    }
+}

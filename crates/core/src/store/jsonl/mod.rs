@@ -1,0 +1,29 @@
+//! Records as lines of JSON, in one file per workflow and process.
+
+#[doc(hidden)]
+pub mod files;
+mod head;
+mod in_use;
+#[doc(hidden)]
+pub mod joined;
+mod known;
+#[doc(hidden)]
+pub mod lines;
+#[doc(hidden)]
+pub mod load;
+#[doc(hidden)]
+pub mod mend;
+#[doc(hidden)]
+pub mod read;
+mod retain;
+#[doc(hidden)]
+pub mod summary;
+mod write;
+
+pub use joined::{Joined, joined};
+pub use lines::{LIMIT, Line, Lines};
+pub use load::{Loaded, load, load_with};
+pub use mend::Mended;
+pub use read::{Reader, read};
+pub use summary::summaries;
+pub use write::JsonlStore;

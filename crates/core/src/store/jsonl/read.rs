@@ -1,0 +1,302 @@
+//! A stream of records out of files, in constant memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::files::{Files, left_out};
+use super::head::Head;
+use super::joined::short_key;
+use super::lines::{LIMIT, Line, Lines};
+use crate::json::mask::FieldMask;
+use crate::record::Record;
+use crate::store::{before_reading, open_plain};
+use crate::{Error, ErrorKind, Result};
+
+/// Streams the records of a file or of a folder of `*.jsonl` files.
+///
+/// Open tasks of sidecars come last, and only where no other line tells of the task.
+///
+/// # Errors
+///
+/// Where the path itself cannot be read. What is wrong inside comes out of the [`Reader`].
+pub fn read(path: impl AsRef<Path>) -> Result<Reader> {
+    read_parts(path.as_ref(), None)
+}
+
+/// The same with no more of each task than is wanted, and what tells it from others.
+pub fn read_parts(path: &Path, wanted: Option<FieldMask>) -> Result<Reader> {
+    let folder = if path.is_dir() { Some(path) } else { path.parent() };
+    if let Some(folder) = folder {
+        before_reading(folder);
+    }
+    Ok(Reader::new(Files::find(path)?, wanted))
+}
+
+/// An iterator over the records of files; made by [`read()`].
+#[derive(Debug)]
+pub struct Reader {
+    /// The files, of which those in `main` that were not read yet are in `next`.
+    files: Files,
+    next: std::vec::IntoIter<PathBuf>,
+    current: Option<Current>,
+    problems: VecDeque<Error>,
+    open: Open,
+    /// What is kept of tasks; all, if none.
+    wanted: Option<FieldMask>,
+}
+
+#[derive(Debug)]
+struct Current {
+    path: PathBuf,
+    lines: Lines<BufReader<File>>,
+    /// The file could not be read on; nothing more comes out of it.
+    failed: bool,
+}
+
+/// The tasks of the sidecars that no other line has told of yet: as many as are open at once.
+#[derive(Debug, Default)]
+struct Open {
+    records: VecDeque<Option<Record>>,
+    by_id: HashMap<String, usize>,
+}
+
+impl Reader {
+    fn new(mut files: Files, wanted: Option<FieldMask>) -> Self {
+        let sidecars = std::mem::take(&mut files.open);
+        let mut reader = Reader {
+            next: std::mem::take(&mut files.main).into_iter(),
+            current: None,
+            problems: std::mem::take(&mut files.problems).into(),
+            open: Open::default(),
+            wanted,
+            files,
+        };
+        // Sidecars first, and held: a run that ends meanwhile removes its sidecar after its last line, so
+        // that a task is found in one of them whichever way that goes.
+        for path in sidecars {
+            let mut sidecar = match open_plain(&path, false) {
+                Ok(file) => Current::new(path, file),
+                // Its run has just ended.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    reader.problems.push_back(left_out(&path, error));
+                    continue;
+                }
+            };
+            while let Some(record) = sidecar.next(reader.wanted.as_ref()) {
+                match record {
+                    Ok(record) => reader.open.add(record),
+                    Err(problem) => reader.problems.push_back(problem),
+                }
+            }
+        }
+        reader
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(found) = self.next_line(Current::next) else {
+            return self.open.next().map(Ok);
+        };
+        if let Ok(Record::Task(task)) = &found {
+            self.open.forget(&task.task_id);
+        }
+        Some(found)
+    }
+}
+
+impl Reader {
+    /// What is made of the next line of the files, or what is wrong with it; none after the last.
+    fn next_line<T>(
+        &mut self,
+        make: impl Fn(&mut Current, Option<&FieldMask>) -> Option<Result<T>>,
+    ) -> Option<Result<T>> {
+        if let Some(problem) = self.problems.pop_front() {
+            return Some(Err(problem));
+        }
+        loop {
+            let Some(current) = &mut self.current else {
+                let path = self.next.next()?;
+                match self.files.open_main(&path) {
+                    Ok(file) => self.current = Some(Current::new(path, file)),
+                    Err(error) => return Some(Err(left_out(&path, error))),
+                }
+                continue;
+            };
+            match make(current, self.wanted.as_ref()) {
+                None => self.current = None,
+                found => return found,
+            }
+        }
+    }
+
+    /// The next record, or where it is a task that is written as we write them, its document: that needs no more work.
+    pub(super) fn next_document(&mut self) -> Option<Result<Found>> {
+        let Some(found) = self.next_line(Current::next_document) else {
+            return self.open.next().map(|record| Ok(Found::Record(record)));
+        };
+        match &found {
+            Ok(Found::Task(task)) => self.open.forget(text(task, "task_id")),
+            Ok(Found::Record(Record::Task(task))) => self.open.forget(&task.task_id),
+            _ => {}
+        }
+        Some(found)
+    }
+
+    /// The next record, or of a task that is written as we write them, its workflow and when it began: that is at the
+    /// beginning of its line, and the rest is not looked at.
+    pub(super) fn next_head(&mut self) -> Option<Result<Beginning>> {
+        let Some(found) = self.next_line(Current::next_head) else {
+            return self.open.next().map(|record| Ok(Beginning::Record(record)));
+        };
+        Some(found)
+    }
+}
+
+/// What a line holds.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A task as JSON that reading and writing it as a record would not change.
+    Task(Value),
+    Record(Record),
+}
+
+/// What the beginning of a line tells.
+#[derive(Debug)]
+pub(super) enum Beginning {
+    /// A task of this workflow, when it began, and what it is told apart by.
+    Task(String, Option<f64>, u64),
+    Record(Record),
+}
+
+/// A text in an object; empty where there is none.
+pub fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Current {
+    fn new(path: PathBuf, file: File) -> Self {
+        let lines = Lines::new(BufReader::with_capacity(128 * 1024, file), LIMIT);
+        Self { path, lines, failed: false }
+    }
+
+    fn next(&mut self, wanted: Option<&FieldMask>) -> Option<Result<Record>> {
+        self.next_with(|line, number| record(parse(line, wanted)?, number))
+    }
+
+    fn next_document(&mut self, wanted: Option<&FieldMask>) -> Option<Result<Found>> {
+        self.next_with(|line, number| {
+            let mut json = parse(line, wanted)?;
+            let is_plain = json.get("type").is_some_and(|kind| kind == "task")
+                && json.get("task_id").is_some_and(Value::is_string);
+            match json.as_object_mut().filter(|_| is_plain) {
+                Some(task) => {
+                    // What is null counts as absent. It is rare, and to look for it is less work.
+                    if task.values().any(Value::is_null) {
+                        task.retain(|_, value| !value.is_null());
+                    }
+                    Ok(Found::Task(json))
+                }
+                None => record(json, number).map(Found::Record),
+            }
+        })
+    }
+
+    fn next_head(&mut self, wanted: Option<&FieldMask>) -> Option<Result<Beginning>> {
+        self.next_with(|line, number| {
+            if let Line::Text(bytes) = line
+                && let Some(head) = Head::of(bytes, true)
+            {
+                let key = short_key(&head.workflow_id, &head.task_id);
+                return Ok(Beginning::Task(head.workflow_id.into_owned(), head.started_at, key));
+            }
+            record(parse(line, wanted)?, number).map(Beginning::Record)
+        })
+    }
+
+    fn next_with<T>(
+        &mut self,
+        make: impl FnOnce(&Line<'_>, u64) -> Result<T, String>,
+    ) -> Option<Result<T>> {
+        if self.failed {
+            return None;
+        }
+        let (line, parsed) = match self.lines.next_line() {
+            Ok(None) => return None,
+            Ok(Some((line, found))) => (line, make(&found, line)),
+            Err(error) => {
+                self.failed = true;
+                return Some(Err(left_out(&self.path, error)));
+            }
+        };
+        Some(parsed.map_err(|problem| {
+            let place = format!("{}, line {line}", self.path.display());
+            Error::new(ErrorKind::Record, format!("{place}: {problem}; the line is left out"))
+        }))
+    }
+}
+
+fn record(json: Value, line: u64) -> Result<Record, String> {
+    Record::from_json_at(json, line).map_err(|error| error.to_string())
+}
+
+fn parse(line: &Line<'_>, wanted: Option<&FieldMask>) -> Result<Value, String> {
+    let (bytes, ended) = match line {
+        Line::Text(bytes) => (*bytes, true),
+        Line::Unended(bytes) => (*bytes, false),
+        Line::TooLong => return Err(format!("longer than {} MiB", LIMIT >> 20)),
+    };
+    let torn = |what: String| {
+        if ended { what } else { "torn: the file ends in the middle of it".to_owned() }
+    };
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| torn(format!("not UTF-8 from byte {}", error.valid_up_to() + 1)))?;
+    let json = match wanted {
+        Some(wanted) => wanted.read_record(text),
+        None => serde_json::from_str(text),
+    };
+    json.map_err(|error| torn(not_json(&error)))
+}
+
+fn not_json(error: &serde_json::Error) -> String {
+    // The parser counts lines of its own, and it only ever sees one.
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what);
+    format!("not JSON at column {} ({what})", error.column())
+}
+
+impl Open {
+    fn add(&mut self, record: Record) {
+        let Record::Task(task) = &record else { return };
+        match self.by_id.get(&task.task_id) {
+            Some(&at) => self.records[at] = Some(record),
+            None => {
+                self.by_id.insert(task.task_id.clone(), self.records.len());
+                self.records.push_back(Some(record));
+            }
+        }
+    }
+
+    fn forget(&mut self, task_id: &str) {
+        if let Some(at) = self.by_id.remove(task_id) {
+            self.records[at] = None;
+        }
+    }
+
+    fn next(&mut self) -> Option<Record> {
+        self.by_id.clear();
+        while let Some(record) = self.records.pop_front() {
+            if record.is_some() {
+                return record;
+            }
+        }
+        None
+    }
+}

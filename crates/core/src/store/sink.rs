@@ -1,0 +1,305 @@
+//! Records from anywhere into a store: for copies, and for programs that make their records themselves.
+
+use std::time::Duration;
+
+use super::{Batch, Refused, RunInfo, Store, StoreChoice, take_refused};
+use crate::once::Once;
+use crate::record::{Id, Record};
+use crate::settings::Settings;
+use crate::{Result, file_size};
+
+/// Records that are written at once.
+const BATCH: usize = 1000;
+/// Bytes that are written at once.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Writes records to a store, a thousand at a time. One that is dropped before it is [finished](Self::finish) writes what it
+/// has, if it can.
+///
+/// ```
+/// use runlore::record::Record;
+/// use runlore::store::{MemoryStore, Sink};
+///
+/// let store = MemoryStore::new();
+/// let mut sink = Sink::open(store.clone(), "import")?;
+/// sink.add(&Record::from_json(serde_json::json!({"task_id": "t1", "activity_id": "load"}))?)?;
+/// assert_eq!(sink.finish()?, 1);
+/// assert_eq!(store.tasks()[0].name(), "load");
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub struct Sink {
+    store: Box<dyn Store>,
+    lines: Vec<u8>,
+    ends: Vec<usize>,
+    kinds: Vec<Kind>,
+    /// Whether records are left out that the store has.
+    is_looking: bool,
+    tally: Tally,
+    /// Whether whoever added the records knows what became of them.
+    is_told: bool,
+    /// The process that writes: a forked child has nothing of its own here.
+    pid: u32,
+}
+
+impl std::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sink").field("written", &self.tally.written()).finish_non_exhaustive()
+    }
+}
+
+/// What a record is of.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Task,
+    Workflow,
+    Other,
+}
+
+/// What became of records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Tasks that were written.
+    pub tasks: u64,
+    /// Workflows that were written.
+    pub workflows: u64,
+    /// Other records that were written.
+    pub others: u64,
+    /// Records that the store had.
+    pub known: u64,
+    /// Records that it would not have among the others.
+    pub refused: u64,
+}
+
+impl Tally {
+    /// How many records were written.
+    pub fn written(&self) -> u64 {
+        self.tasks + self.workflows + self.others
+    }
+
+    /// Adds another tally to this one.
+    pub fn add(&mut self, more: &Self) {
+        self.tasks += more.tasks;
+        self.workflows += more.workflows;
+        self.others += more.others;
+        self.known += more.known;
+        self.refused += more.refused;
+    }
+
+    fn count(&mut self, kind: Kind) {
+        match kind {
+            Kind::Task => self.tasks += 1,
+            Kind::Workflow => self.workflows += 1,
+            Kind::Other => self.others += 1,
+        }
+    }
+
+    /// One of those that were counted is not there.
+    fn refuse(&mut self, refused: &Refused) {
+        self.refused += 1;
+        let counter = match refused.task {
+            Some(_) => &mut self.tasks,
+            // A store does not say what else it was.
+            None if self.others > 0 => &mut self.others,
+            None => &mut self.workflows,
+        };
+        *counter = counter.saturating_sub(1);
+    }
+}
+
+impl Sink {
+    /// Opens a store. Where it makes a file for each run, the name becomes part of the file's.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such store. Whether it can be written to is found out later.
+    pub fn open(to: impl Into<StoreChoice>, name: &str) -> Result<Self> {
+        Self::for_run(to, &Id::new().to_string(), name, std::process::id())
+    }
+
+    /// Opens a store for the records of one run.
+    pub fn for_run(
+        to: impl Into<StoreChoice>,
+        workflow_id: &str,
+        name: &str,
+        pid: u32,
+    ) -> Result<Self> {
+        // The settings in force must not decide what is kept.
+        static SETTINGS: Once<Settings> = Once::new();
+        let settings = SETTINGS.get_or_init(|| {
+            let mut settings = Settings::default();
+            // No task waits here: a store that others write to may take its time.
+            settings.recorder.max_wait_ms = Duration::from_secs(60);
+            settings
+        });
+        let info = RunInfo::new(workflow_id.to_owned(), name.to_owned(), pid, settings);
+        let store = to.into().open(&info)?;
+        let pid = std::process::id();
+        Ok(Self {
+            store,
+            lines: Vec::new(),
+            ends: Vec::new(),
+            kinds: Vec::new(),
+            is_looking: false,
+            tally: Tally::default(),
+            is_told: false,
+            pid,
+        })
+    }
+
+    /// Leaves out, and counts, what the store has.
+    pub fn looking(mut self) -> Self {
+        self.is_looking = true;
+        self
+    }
+
+    /// What became of the records that were added, but for those that are still to be written.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Adds a record; now and then, what was added is written.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be written to. What was added since the last write is kept for the next.
+    pub fn add(&mut self, record: &Record) -> Result<()> {
+        let start = self.lines.len();
+        if let Err(error) = serde_json::to_writer(&mut self.lines, record) {
+            self.lines.truncate(start);
+            let text = "a record cannot be written as JSON";
+            return Err(crate::Error::new(crate::ErrorKind::Record, text).with_source(error));
+        }
+        self.lines.push(b'\n');
+        self.ends.push(self.lines.len());
+        self.kinds.push(match record {
+            Record::Task(_) => Kind::Task,
+            Record::Workflow(_) => Kind::Workflow,
+            Record::Other(_) => Kind::Other,
+        });
+        self.is_told = false;
+        if self.ends.len() >= BATCH || self.lines.len() >= BATCH_BYTES {
+            return self.write();
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.is_told = true;
+        if self.is_looking && !self.ends.is_empty() {
+            self.leave_out_known()?;
+        }
+        if self.ends.is_empty() {
+            return Ok(());
+        }
+        let batch = Batch::new(&self.lines, &self.ends);
+        self.store.prepare(self.lines.len() as u64)?;
+        file_size::without_signal(|| self.store.write(&batch))?;
+        self.kinds.drain(..).for_each(|kind| self.tally.count(kind));
+        for refused in take_refused(&mut *self.store) {
+            self.tally.refuse(&refused);
+        }
+        self.lines.clear();
+        self.ends.clear();
+        Ok(())
+    }
+
+    fn leave_out_known(&mut self) -> Result<()> {
+        let is_missing = self.store.missing(&Batch::new(&self.lines, &self.ends))?;
+        let (lines, ends) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.ends));
+        let kinds = std::mem::take(&mut self.kinds);
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        for (((start, end), kind), is_missing) in starts.zip(&ends).zip(kinds).zip(is_missing) {
+            if is_missing {
+                self.lines.extend_from_slice(&lines[start..*end]);
+                self.ends.push(self.lines.len());
+                self.kinds.push(kind);
+            } else {
+                self.tally.known += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest and closes the store; returns how many records were written in all. Those that the store refused are
+    /// not among them.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be written to.
+    pub fn finish(mut self) -> Result<u64> {
+        self.end()?;
+        Ok(self.tally.written())
+    }
+
+    /// Writes the rest and closes the store.
+    pub fn end(&mut self) -> Result<()> {
+        self.write()?;
+        self.store.sync()?;
+        self.store.close()
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if !self.is_told && !self.ends.is_empty() && self.pid == std::process::id() {
+            _ = self.write().and_then(|()| self.store.close());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::record::Status;
+    use crate::store::MemoryStore;
+
+    /// A store that has one task, and does not want another.
+    struct Choosy(MemoryStore, u32);
+
+    impl Store for Choosy {
+        fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+            self.0.write(batch)
+        }
+
+        fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+            Ok(batch.records().map(|record| !record.contains("known")).collect())
+        }
+
+        fn refused(&mut self) -> Vec<Refused> {
+            let (store, why) = ("choosy".to_owned(), "it is too long".to_owned());
+            let refused = Refused { store, why, kept: None, task: Some(Status::Finished) };
+            vec![refused; std::mem::take(&mut self.1) as usize]
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_left_out_and_what_is_refused_does_not_count() {
+        let store = MemoryStore::new();
+        let choosy = StoreChoice::custom(Choosy(store.clone(), 1));
+        let mut sink = Sink::open(choosy, "import").unwrap().looking();
+        for id in ["known", "a", "b"] {
+            sink.add(&Record::from_json(json!({"task_id": id, "type": "task"})).unwrap()).unwrap();
+        }
+        sink.add(&Record::from_json(json!({"type": "agent"})).unwrap()).unwrap();
+        sink.end().unwrap();
+        let tally = Tally { tasks: 1, others: 1, known: 1, refused: 1, ..Tally::default() };
+        assert_eq!(sink.tally(), tally);
+        assert_eq!(sink.finish().unwrap(), 2);
+        assert_eq!(store.tasks().len(), 2);
+    }
+
+    #[test]
+    fn what_was_added_is_written_when_the_sink_is_dropped() {
+        let store = MemoryStore::new();
+        let mut sink = Sink::open(store.clone(), "import").unwrap();
+        for number in 0..3 {
+            let record = Record::from_json(json!({"task_id": format!("t{number}")})).unwrap();
+            sink.add(&record).unwrap();
+        }
+        assert_eq!(store.tasks().len(), 0, "it waits for more");
+        drop(sink);
+        assert_eq!(store.tasks().len(), 3);
+    }
+}

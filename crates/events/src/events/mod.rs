@@ -1,0 +1,46 @@
+//! Telemetry events: what happened between the edges of a task, in the format of Stormlog / GPU Memory Profiler, so that
+//! files pass between the two unchanged.
+
+mod bundle;
+mod capabilities;
+mod csv;
+mod event;
+mod fast;
+mod fields;
+mod identity;
+mod invalid;
+mod json;
+mod legacy;
+mod literal;
+mod load;
+mod mend;
+mod problem;
+mod projection;
+pub mod python;
+mod reader;
+mod record;
+mod scan;
+mod session;
+mod session_id;
+mod shared;
+mod sink;
+mod source;
+mod statistics;
+pub mod text;
+mod write;
+
+pub use event::{Schema, Target, TelemetryEvent};
+pub use identity::Identity;
+pub use invalid::{Invalid, Reason};
+pub use load::{Loaded, LoadedSession, Sessions, load, load_with};
+pub use problem::Problem;
+pub use projection::{Correlation, ProjectedRecord, Resource};
+pub use reader::{Format, ReadOptions, Reader, read, read_with};
+pub use record::{Options, validate};
+pub use session::{SessionStatus, SessionSummary};
+pub use shared::{Metadata, Text};
+pub(crate) use sink::Facts;
+pub use sink::{SinkOptions, SinkTotals, SinkWriter};
+pub use statistics::{Peak, Statistics};
+pub(crate) use write::escape_line_ends;
+pub use write::{Writer, save};

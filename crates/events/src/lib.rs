@@ -1,0 +1,9 @@
+//! Telemetry events, in Stormlog's format: files of them, sinks, the tracker that samples them, and their analysis.
+//!
+//! Programs use the crate [`runlore`](https://docs.rs/runlore) with its feature `events`.
+#![warn(clippy::print_stdout)]
+
+pub mod analyze;
+pub mod events;
+pub mod profile;
+pub mod tracker;

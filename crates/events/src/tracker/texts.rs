@@ -1,0 +1,72 @@
+//! Texts that events say again and again, kept once.
+
+use std::sync::Arc;
+
+use runlore_core::record::scrub;
+
+/// How many are remembered.
+const MOST: usize = 8;
+/// Longer ones are hardly said twice.
+const LONGEST: usize = 256;
+
+/// The last few texts that were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    known: Vec<Arc<str>>,
+    /// The place of the one that goes next.
+    oldest: usize,
+}
+
+impl Texts {
+    /// A text of our own.
+    pub(super) fn ours(&mut self, text: &str) -> Arc<str> {
+        self.find(text).unwrap_or_else(|| self.keep(text.into()))
+    }
+
+    /// A text of the program's, in which secrets are hidden. One that has any is not remembered.
+    pub(super) fn theirs(&mut self, text: &str) -> Arc<str> {
+        self.find(text).unwrap_or_else(|| {
+            let clean = scrub(text);
+            if clean == text { self.keep(clean.into()) } else { clean.into() }
+        })
+    }
+
+    fn find(&self, text: &str) -> Option<Arc<str>> {
+        self.known.iter().find(|known| ***known == *text).cloned()
+    }
+
+    fn keep(&mut self, text: Arc<str>) -> Arc<str> {
+        if text.len() > LONGEST {
+            return text;
+        }
+        if self.known.len() < MOST {
+            self.known.push(Arc::clone(&text));
+        } else {
+            self.known[self.oldest] = Arc::clone(&text);
+            self.oldest = (self.oldest + 1) % MOST;
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_again_is_there_once_and_no_secret_is_kept() {
+        let mut texts = Texts::default();
+        assert!(Arc::ptr_eq(&texts.theirs("epoch"), &texts.theirs("epoch")));
+        for _ in 0..2 {
+            assert_eq!(&*texts.theirs("password=swordfish"), "password=[redacted]");
+        }
+        assert!(!format!("{texts:?}").contains("swordfish"));
+        for number in 0..100 {
+            let text = number.to_string();
+            assert_eq!(*texts.ours(&text), *text);
+        }
+        assert_eq!(texts.known.len(), MOST);
+        let long = "a".repeat(LONGEST + 1);
+        assert!(!Arc::ptr_eq(&texts.ours(&long), &texts.ours(&long)));
+    }
+}

@@ -1,0 +1,329 @@
+//! A record as the document that is stored.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
+use serde_json::Value;
+
+use super::value::{bson_of, whole};
+use runlore_core::record::hash::identifies;
+use runlore_core::{Error, ErrorKind, Result};
+
+/// The field with what is ours.
+pub(super) const OURS: &str = "_runlore";
+/// Where a record's own value is of a field that shows something else.
+pub(super) const OWN: &str = "_runlore.own";
+/// True where the document shows all that the record has.
+pub(super) const PLAIN: &str = "_runlore.plain";
+/// The record as text, where the document does not show all of it.
+pub(super) const TEXT: &str = "_runlore.json";
+/// How often the document was replaced.
+pub(super) const REVISION: &str = "_runlore.rev";
+/// The hashes of the values that a task used and generated.
+pub(super) const HASHES: &str = "_runlore.hashes";
+/// When the document was stored.
+pub(super) const REGISTERED: &str = "registered_at";
+
+/// Fields that hold moments: dates for clients of MongoDB's, who count in milliseconds.
+pub(super) const TIMES: [&str; 4] = ["started_at", "ended_at", "submitted_at", "utc_timestamp"];
+
+/// Fields that are MongoDB's, ours, or Flowcept's, which has one named after the status. That of ERROR is left out: records have
+/// a field `error`, which tells more.
+pub(super) const ADDED: [&str; 8] =
+    ["_id", OURS, REGISTERED, "finished", "running", "submitted", "waiting", "unknown"];
+
+/// What is kept of a record that the server does not take as it is, beside its text.
+const CORE: [&str; 13] = [
+    "type",
+    "task_id",
+    "workflow_id",
+    "campaign_id",
+    "activity_id",
+    "parent_task_id",
+    "status",
+    "started_at",
+    "ended_at",
+    "duration_ns",
+    "hostname",
+    "name",
+    "hashes",
+];
+
+/// Whether what a record has in this field is found among its own values.
+pub(super) fn is_shadowed(name: &str) -> bool {
+    TIMES.contains(&name) || ADDED.contains(&name)
+}
+
+/// The moment as MongoDB has it, within the years that its clients can show.
+pub(super) fn date_of(seconds: f64) -> i64 {
+    const YEAR_1: f64 = -62_135_596_800_000.0;
+    const YEAR_9999: f64 = 253_402_300_799_999.0;
+    (seconds * 1000.0).floor().clamp(YEAR_1, YEAR_9999) as i64
+}
+
+/// What a document has that its record does not tell.
+#[derive(Debug, Clone)]
+pub(super) struct Label<'a> {
+    /// Null for a document that is there already and whose id could not be read: the server keeps the id.
+    pub(super) id: Bson,
+    pub(super) revision: i64,
+    /// When it was first stored, in milliseconds.
+    pub(super) registered: i64,
+    /// The id to be unique by, where another task has this one's.
+    pub(super) unique_id: Option<&'a str>,
+    /// Whether the server takes no more of it than its core and its text.
+    pub(super) is_sealed: bool,
+}
+
+impl Label<'_> {
+    pub(super) fn new(id: ObjectId) -> Self {
+        Label {
+            id: Bson::ObjectId(id),
+            revision: 0,
+            registered: now(),
+            unique_id: None,
+            is_sealed: false,
+        }
+    }
+}
+
+/// This moment, in milliseconds.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A record that was made a document.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    pub(super) document: RawDocumentBuf,
+    /// The id it is known by: of the task, or of the workflow.
+    pub(super) id: String,
+    /// Whether the record is as it would be written again: with its type and its id, and without nulls.
+    pub(super) is_as_written: bool,
+    pub(super) is_task: bool,
+}
+
+/// Makes the document of a record.
+///
+/// # Errors
+///
+/// Fails if the text is not a JSON object.
+pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
+    let mut record: Value =
+        serde_json::from_str(text).map_err(|error| not_an_object().with_source(error))?;
+    // To MongoDB two objects are equal only if their keys come in the same order; to a record the order means nothing.
+    record.sort_all_objects();
+    let Value::Object(record) = record else { return Err(not_an_object()) };
+
+    let mut fields = BTreeMap::new();
+    // Whether the document cannot show all that the record has.
+    let mut is_odd = label.is_sealed;
+    let mut has_null = false;
+    for (key, value) in &record {
+        let is_left_out = key.starts_with('$')
+            || key.contains('\0')
+            || key == OURS
+            || label.is_sealed && !CORE.contains(&key.as_str());
+        // The record itself is the first level.
+        match bson_of(value, 1).filter(|_| !is_left_out) {
+            None => is_odd = true,
+            Some(Bson::Null) => has_null = true,
+            Some(value) => _ = fields.insert(key.clone(), value),
+        }
+    }
+
+    let is_task = text_in(&fields, "type") == Some("task");
+    let id_field = if is_task { "task_id" } else { "workflow_id" };
+    let id = record.get(id_field).filter(|_| fields.contains_key(id_field)).map(id_of);
+    if let Some(unique_id) = label.unique_id.or(id.as_deref())
+        && text_in(&fields, id_field) != Some(unique_id)
+    {
+        is_odd = true;
+        fields.insert(id_field.to_owned(), unique_id.into());
+    }
+
+    let own = take_own(&mut fields);
+    for name in TIMES {
+        match own.get(name).map(seconds) {
+            Some(Some(seconds)) => {
+                let date = DateTime::from_millis(date_of(seconds));
+                fields.insert(name.to_owned(), date.into());
+            }
+            // Without a date: a sort by dates would not put it where the record belongs.
+            Some(None) => is_odd = true,
+            None => {}
+        }
+    }
+    if let Some(flag) = text_in(&fields, "status").and_then(flag_of).filter(|_| is_task) {
+        fields.insert(flag.to_owned(), true.into());
+    }
+
+    let mut ours = Document::new();
+    let hashes = fields.get("hashes").map(hashes_in).unwrap_or_default();
+    if !hashes.is_empty() {
+        ours.insert("hashes", hashes);
+    }
+    if is_odd {
+        ours.insert("json", text);
+    }
+    ours.insert("own", own);
+    if !is_odd {
+        ours.insert("plain", true);
+    }
+    ours.insert("rev", label.revision);
+    fields.insert(OURS.to_owned(), ours.into());
+    fields.insert(REGISTERED.to_owned(), DateTime::from_millis(label.registered).into());
+    if label.id != Bson::Null {
+        fields.insert("_id".to_owned(), label.id.clone());
+    }
+
+    let document = Document::from_iter(fields);
+    Ok(Encoded {
+        document: RawDocumentBuf::try_from(&document).map_err(|error| broken(&error))?,
+        is_as_written: !has_null && id.is_some(),
+        id: id.unwrap_or_default(),
+        is_task,
+    })
+}
+
+fn text_in<'f>(fields: &'f BTreeMap<String, Bson>, name: &str) -> Option<&'f str> {
+    fields.get(name).and_then(Bson::as_str)
+}
+
+/// The text that a record is known by: its id, or the JSON of whatever stands in its place.
+fn id_of(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}
+
+/// Takes out what the record itself has in fields that show something else.
+fn take_own(fields: &mut BTreeMap<String, Bson>) -> Document {
+    let shadowed = TIMES.into_iter().chain(ADDED);
+    shadowed.filter_map(|name| fields.remove_entry(name)).collect()
+}
+
+fn flag_of(status: &str) -> Option<&'static str> {
+    Some(match status {
+        "FINISHED" => "finished",
+        "RUNNING" => "running",
+        "SUBMITTED" => "submitted",
+        "WAITING" => "waiting",
+        "UNKNOWN" => "unknown",
+        _ => return None,
+    })
+}
+
+fn seconds(time: &Bson) -> Option<f64> {
+    match time {
+        Bson::Double(seconds) => Some(*seconds),
+        Bson::Int32(seconds) => Some(f64::from(*seconds)),
+        Bson::Int64(seconds) => Some(*seconds as f64),
+        Bson::Decimal128(seconds) => whole(*seconds).map(|seconds| seconds as f64),
+        _ => None,
+    }
+}
+
+/// The hashes in `{"used": {name: hash}, "generated": {name: hash}}` that stand for a value.
+fn hashes_in(hashes: &Bson) -> Vec<&str> {
+    let side = |name: &str| hashes.as_document()?.get_document(name).ok();
+    let sides = ["used", "generated"].into_iter().filter_map(side);
+    let texts = sides.flat_map(Document::values).filter_map(Bson::as_str);
+    texts.filter(|hash| identifies(hash)).collect()
+}
+
+fn broken(error: &mongodb::bson::error::Error) -> Error {
+    Error::new(ErrorKind::Record, format!("a record does not become a document: {error}"))
+}
+
+fn not_an_object() -> Error {
+    Error::new(ErrorKind::Record, "a record is not a JSON object")
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::doc;
+
+    use super::*;
+
+    fn encoded(text: &str) -> (Encoded, Document) {
+        let mut label = Label::new(ObjectId::from_bytes([7; 12]));
+        label.registered = 5;
+        let encoded = encode(text, &label).unwrap();
+        let document = Document::try_from(&*encoded.document).unwrap();
+        (encoded, document)
+    }
+
+    #[test]
+    fn a_task_has_dates_a_flag_and_its_own_times() {
+        let text = r#"{"type":"task","task_id":"t","status":"FINISHED","started_at":1.2345,"ended_at":2,
+            "used":{"b":1,"a":"$x"},"hashes":{"used":{"b":"h1"},"generated":{"y":"h2","n":5}}}"#;
+        let (encoded, document) = encoded(text);
+        assert!(encoded.is_as_written && encoded.is_task);
+        assert_eq!(encoded.id, "t");
+        let expected = doc! {
+            "_id": ObjectId::from_bytes([7; 12]),
+            "_runlore": {
+                "hashes": ["h1", "h2"], "own": {"started_at": 1.2345, "ended_at": 2}, "plain": true, "rev": 0_i64,
+            },
+            "ended_at": DateTime::from_millis(2000),
+            "finished": true,
+            "hashes": {"generated": {"n": 5, "y": "h2"}, "used": {"b": "h1"}},
+            "registered_at": DateTime::from_millis(5),
+            "started_at": DateTime::from_millis(1234),
+            "status": "FINISHED",
+            "task_id": "t",
+            "type": "task",
+            "used": {"a": "$x", "b": 1},
+        };
+        assert_eq!(document.to_string(), expected.to_string());
+    }
+
+    #[test]
+    fn what_a_record_has_under_our_names_is_its_own() {
+        let text = r#"{"type":"task","task_id":"t","_id":3,"finished":"no","registered_at":9.5}"#;
+        let (_, document) = encoded(text);
+        let own = document.get_document("_runlore").unwrap().get_document("own").unwrap();
+        let expected = doc! {"_id": 3, "finished": "no", "registered_at": 9.5};
+        assert_eq!(*own, expected);
+        assert!(!document.contains_key("finished"));
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_kept_as_text() {
+        for text in [
+            r#"{"type":"task","task_id":"t","$where":"1"}"#,
+            r#"{"type":"task","task_id":"t","used":{"a\u0000":"1"}}"#,
+            r#"{"type":"task","task_id":"t","started_at":"soon"}"#,
+            r#"{"type":"task","task_id":["t"]}"#,
+            r#"{"type":"task","task_id":"t","_runlore":{"own":1}}"#,
+        ] {
+            let (_, document) = encoded(text);
+            let ours = document.get_document("_runlore").unwrap();
+            assert_eq!(ours.get("json"), Some(&Bson::from(text)));
+            assert!(!ours.contains_key("plain"), "{text}");
+            assert!(matches!(document.get_str("task_id"), Ok("t" | r#"["t"]"#)), "{text}");
+        }
+    }
+
+    #[test]
+    fn records_that_would_be_written_otherwise_are_told() {
+        for text in [
+            r#"{"type":"task","activity_id":"a"}"#,
+            r#"{"type":"task","task_id":"t","used":null}"#,
+            r#"{"type":"agent","task_id":"t"}"#,
+        ] {
+            let (encoded, _) = encoded(text);
+            assert!(!(encoded.is_as_written && encoded.is_task), "{text}");
+        }
+        assert!(encode("[]", &Label::new(ObjectId::from_bytes([0; 12]))).is_err());
+    }
+
+    #[test]
+    fn dates_stay_within_what_clients_can_show() {
+        assert_eq!(date_of(f64::MAX), 253_402_300_799_999);
+        assert_eq!(date_of(-f64::MAX), -62_135_596_800_000);
+        assert_eq!(date_of(1.9999), 1999);
+    }
+}

@@ -1,0 +1,25 @@
+//! After the run: what went wrong in its tasks, where, how sure that is, and what to try.
+//!
+//! A [`Finding`] is plain data, whatever it was found in.
+
+#[doc(hidden)]
+pub mod fail_on;
+#[doc(hidden)]
+pub mod finding;
+#[doc(hidden)]
+pub mod kind;
+#[doc(hidden)]
+pub mod math;
+#[doc(hidden)]
+pub mod tasks;
+#[doc(hidden)]
+pub mod text;
+#[doc(hidden)]
+pub mod thresholds;
+
+pub use fail_on::FailOn;
+pub use finding::{Finding, Place, Severity, Window};
+pub use kind::Kind;
+pub use tasks::{ActivityTime, CriticalPath, Parallelism, PathStep, RunReport, run, run_among};
+pub use tasks::{Earlier, TaskRows, tasks_of, with_started};
+pub use thresholds::Thresholds;

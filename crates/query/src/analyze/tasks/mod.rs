@@ -1,0 +1,249 @@
+//! What the tasks of a run tell: where its time went, what stood out, what waited, what ran side by side, and what the
+//! machine did to it.
+
+mod activities;
+mod growth;
+mod outliers;
+mod overhead;
+mod parallel;
+mod path;
+mod pressure;
+mod rows;
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub use activities::ActivityTime;
+pub use outliers::Earlier;
+pub use parallel::Parallelism;
+pub use path::{CriticalPath, PathStep};
+
+use self::rows::Rows;
+use super::finding::{self, Finding, Severity, Window};
+use super::kind::Kind;
+use super::thresholds::Thresholds;
+use crate::provenance::Provenance;
+use crate::query::{Filter, field};
+use runlore_core::record::{Lost, WorkflowObject};
+use runlore_core::runs::RunSummary;
+use runlore_core::{Error, ErrorKind, Result};
+
+/// What was found in the tasks of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RunReport {
+    /// The run.
+    pub workflow_id: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// How it ended, as [every view shows it](WorkflowObject::shown).
+    pub shown: Option<String>,
+    /// How many tasks it has, with those of the runs that it started.
+    pub tasks: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How many of them have not ended.
+    pub running: u64,
+    /// From when to when its tasks ran, or the run itself where it tells.
+    pub window: Option<Window>,
+    /// The findings, the worst first.
+    pub findings: Vec<Finding>,
+    /// Where the time went, most own time first.
+    pub activities: Vec<ActivityTime>,
+    /// What must become shorter for the run to become shorter.
+    pub critical_path: CriticalPath,
+    /// How many tasks were at work at a time.
+    pub parallelism: Option<Parallelism>,
+    /// What could not be analysed, and why.
+    pub notes: Vec<String>,
+}
+
+impl RunReport {
+    /// The severity of the worst finding.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
+    }
+}
+
+/// Analyses a run, with the runs that it started. Tasks are read one at a time; of each some numbers and its id are kept.
+///
+/// ```
+/// use runlore::Provenance;
+/// use runlore::analyze::{self, Thresholds};
+///
+/// # let file = std::env::temp_dir().join(format!("runlore-doc-analyze-{}.jsonl", std::process::id()));
+/// # let mut lines = String::from(r#"{"type":"workflow","workflow_id":"w","name":"train","started_at":0.0,"ended_at":10.0}"#);
+/// # for (id, name, from, took) in [("a", "load", 0, 2), ("b", "fit", 2, 7), ("c", "save", 9, 1)] {
+/// #     lines += &format!("\n{{\"type\":\"task\",\"task_id\":\"{id}\",\"workflow_id\":\"w\",\"activity_id\":\"{name}\",\
+/// #         \"started_at\":{from}.0,\"duration_ns\":{took}000000000,\"status\":\"FINISHED\"}}");
+/// # }
+/// # std::fs::write(&file, lines)?;
+/// let records = Provenance::open(&file)?;
+/// let report = analyze::run(&records, "w", &Thresholds::default())?;
+/// assert_eq!(report.activities[0].activity_id, "fit");
+/// assert_eq!(report.findings[0].to_string(), "info slow_activity: activity fit: \
+///     70 % of the critical path are its own: 7.0 s in 1 task");
+/// # std::fs::remove_file(&file)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// Where the store cannot be read, or has no such run.
+pub fn run(records: &Provenance, workflow_id: &str, thresholds: &Thresholds) -> Result<RunReport> {
+    let workflows = records.workflow_and_started(workflow_id)?;
+    read(records, workflow_id, &workflows, Earlier::Asked(records), thresholds)
+}
+
+/// The same, where the [runs](Provenance::runs) of the store are known already: a folder need not be read again for them.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_among(
+    records: &Provenance,
+    runs: &[RunSummary],
+    workflow_id: &str,
+    thresholds: &Thresholds,
+) -> Result<RunReport> {
+    let workflows = with_started(runs, workflow_id);
+    read(records, workflow_id, &workflows, Earlier::Known(runs), thresholds)
+}
+
+fn read(
+    records: &Provenance,
+    workflow_id: &str,
+    workflows: &[WorkflowObject],
+    earlier: Earlier<'_>,
+    thresholds: &Thresholds,
+) -> Result<RunReport> {
+    let mut tasks = TaskRows::default();
+    let asked = records.tasks().filter(tasks_of(workflow_id, workflows)).fields(TaskRows::FIELDS);
+    for task in asked.run()? {
+        tasks.add(&task?);
+    }
+    tasks.analyze(records, workflow_id, workflows, earlier, thresholds)
+}
+
+/// The run among others, and those that it started, at any distance.
+pub fn with_started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObject> {
+    let mut by_parent: HashMap<&str, Vec<&WorkflowObject>> = HashMap::new();
+    for workflow in runs.iter().map(|run| &run.workflow) {
+        if let Some(parent) = &workflow.parent_workflow_id {
+            by_parent.entry(parent).or_default().push(workflow);
+        }
+    }
+    let mut found: Vec<&WorkflowObject> =
+        runs.iter().map(|run| &run.workflow).filter(|it| it.workflow_id == workflow_id).collect();
+    // Records may go round in circles.
+    let mut seen = HashSet::from([workflow_id]);
+    let mut at = 0;
+    while at < found.len() {
+        let started = by_parent.get(&*found[at].workflow_id).into_iter().flatten();
+        found.extend(started.filter(|started| seen.insert(&started.workflow_id)));
+        at += 1;
+    }
+    found.into_iter().cloned().collect()
+}
+
+/// The tasks of a run, and of those that it started.
+pub fn tasks_of(workflow_id: &str, workflows: &[WorkflowObject]) -> Filter {
+    let ids: Vec<String> = match workflows {
+        [] => vec![workflow_id.to_owned()],
+        all => all.iter().map(|one| one.workflow_id.clone()).collect(),
+    };
+    match workflow_id {
+        // Some records name no run.
+        "" => field("workflow_id").exists(false),
+        _ => field("workflow_id").is_in(ids),
+    }
+}
+
+/// Tasks without a record: whatever else is found is found in a part of the run.
+fn lost(workflows: &[WorkflowObject]) -> Option<Finding> {
+    let lost = Lost::of(workflows)?;
+    let severity = if lost.tasks() > 0 { Severity::Critical } else { Severity::Warning };
+    let finding = Finding::new(Kind::LostTasks, severity, 1.0, lost.to_string())
+        .with("dropped_count", lost.dropped)
+        .with("refused_count", lost.refused);
+    Some(finding)
+}
+
+/// The tasks of a run that are given one at a time, for an analysis that need not read them itself.
+#[derive(Debug, Default)]
+pub struct TaskRows {
+    rows: Rows,
+}
+
+impl TaskRows {
+    /// What is looked at of each task.
+    pub const FIELDS: [&str; 30] = rows::FIELDS;
+
+    pub fn add(&mut self, task: &Value) {
+        self.rows.add(task);
+    }
+
+    /// What they tell; the first of the workflows is the run itself, if that has a record.
+    pub fn analyze(
+        mut self,
+        records: &Provenance,
+        workflow_id: &str,
+        workflows: &[WorkflowObject],
+        earlier: Earlier<'_>,
+        thresholds: &Thresholds,
+    ) -> Result<RunReport> {
+        let dead = workflows.iter().filter(|run| run.is_dead());
+        self.rows.finish(&dead.map(|run| &*run.workflow_id).collect());
+        let rows = &self.rows;
+        let workflow = workflows.iter().find(|one| one.workflow_id == workflow_id);
+        if workflow.is_none() && rows.is_empty() {
+            let what = format!("there is no run {workflow_id}");
+            return Err(Error::new(ErrorKind::Store, what));
+        }
+        let mut report = RunReport {
+            workflow_id: workflow_id.to_owned(),
+            name: workflow.and_then(|one| one.name.clone()),
+            shown: workflow.map(|one| one.shown().to_string()).filter(|it| !it.is_empty()),
+            tasks: rows.counts.tasks,
+            errors: rows.counts.errors,
+            running: rows.counts.running,
+            window: rows.window(workflow),
+            ..RunReport::default()
+        };
+        report.findings.extend(lost(workflows));
+        let untimed = rows.counts.tasks - rows.len() as u64;
+        if untimed > 0 {
+            let note = format!("{untimed} tasks do not tell when they ran, and are left out");
+            report.notes.push(note);
+        }
+        let Some(window) = report.window.filter(|window| window.length_ns() > 0) else {
+            report.notes.push("nothing tells how long the run took".to_owned());
+            return Ok(report);
+        };
+        let tree = rows.tree();
+        let own = rows.own_times(&tree);
+        report.critical_path = path::find(rows, &tree, window);
+        let captures = rows.own_captures(&tree);
+        report.activities = activities::times(rows, &own, &captures, &report.critical_path);
+        report.findings.extend(activities::find(&report.activities, window, thresholds));
+        let history = outliers::History::read(records, workflow, earlier, rows)?;
+        report.findings.extend(outliers::find(rows, &history, window, thresholds));
+        if rows.iter().all(|row| row.is_open) {
+            let note = "no task has ended, so it is not known how long any took: the program runs still, or was killed";
+            report.notes.push(note.to_owned());
+        } else {
+            let parallelism = parallel::measure(&own, window);
+            let recording_ns = rows.recording_ns(&tree, window, workflow);
+            report.findings.extend(parallel::find(&parallelism, recording_ns, thresholds));
+            report.parallelism = Some(parallelism);
+        }
+        report.findings.extend(overhead::find(workflow, thresholds));
+        report.findings.extend(growth::find(rows, thresholds));
+        report.findings.extend(pressure::find(rows, window, thresholds));
+        report.notes.extend(rows.notes());
+        finding::sort(&mut report.findings);
+        Ok(report)
+    }
+}

@@ -1,0 +1,313 @@
+//! The tasks of a run, each as a few numbers.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::pressure::Readings;
+use crate::analyze::finding::Window;
+use runlore_core::record::WorkflowObject;
+
+/// What is looked at of each task.
+pub(super) const FIELDS: [&str; 30] = [
+    "task_id",
+    "parent_task_id",
+    "activity_id",
+    "subtype",
+    "status",
+    "hostname",
+    "pid",
+    "submitted_at",
+    "started_at",
+    "ended_at",
+    "duration_ns",
+    "custom_metadata.wait_ns",
+    "capture.start_ns",
+    "capture.end_ns",
+    "capture.nested_ns",
+    "resources.cpu_ns.self",
+    "resources.child.user_ns",
+    "resources.child.system_ns",
+    "telemetry_at_end.process.memory.rss",
+    "telemetry_at_start.memory.swap.sin",
+    "telemetry_at_end.memory.swap.sin",
+    "telemetry_at_start.memory.swap.sout",
+    "telemetry_at_end.memory.swap.sout",
+    "telemetry_at_start.cpu.times_avg",
+    "telemetry_at_end.cpu.times_avg",
+    "telemetry_at_start.container.cpu.throttled_us",
+    "telemetry_at_end.container.cpu.throttled_us",
+    "telemetry_at_start.gpu",
+    "telemetry_at_end.gpu",
+    "workflow_id",
+];
+
+/// A task that tells when it ran.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) task_id: String,
+    pub(super) activity: usize,
+    pub(super) process: usize,
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) is_open: bool,
+    /// Whether it was open when its process died: how long it would have taken is not known.
+    pub(super) is_interrupted: bool,
+    pub(super) is_iteration: bool,
+    /// How long it was ready before it began.
+    pub(super) queued_ns: u64,
+    /// How long it waited for its data before it began.
+    pub(super) data_wait_ns: Option<u64>,
+    pub(super) cpu_ns: Option<u64>,
+    /// How long its captures took, before it began and after it ended.
+    pub(super) capture_ns: u64,
+    /// How long the captures of tasks inside it took.
+    pub(super) nested_capture_ns: u64,
+    /// Resident memory of its process when it ended.
+    pub(super) rss: Option<u64>,
+    parent: Option<String>,
+    run: usize,
+}
+
+impl Row {
+    pub(super) fn length_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+
+    pub(super) fn window(&self) -> Window {
+        Window { start_ns: self.start_ns, end_ns: self.end_ns }
+    }
+}
+
+/// All tasks of a run, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    rows: Vec<Row>,
+    pub(super) counts: Counts,
+    pub(super) readings: Readings,
+    activities: Names,
+    processes: Names,
+    runs: Names,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) tasks: u64,
+    pub(super) errors: u64,
+    pub(super) running: u64,
+}
+
+/// Texts that come often, by their number.
+#[derive(Debug, Default)]
+struct Names {
+    numbers: HashMap<String, usize>,
+    texts: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, text: &str) -> usize {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.texts.len();
+        self.numbers.insert(text.to_owned(), number);
+        self.texts.push(text.to_owned());
+        number
+    }
+}
+
+/// Which task called which, by their places.
+pub(super) struct Tree {
+    /// Those that were called, in the order in which they began.
+    pub(super) children: Vec<Vec<usize>>,
+    pub(super) roots: Vec<usize>,
+}
+
+impl Rows {
+    /// All tasks are there: puts them in order. The open ones of `dead` runs are interrupted.
+    pub(super) fn finish(&mut self, dead: &HashSet<&str>) {
+        self.rows.sort_by_key(|row| (row.start_ns, std::cmp::Reverse(row.end_ns)));
+        // What has not ended was at work for as long as anything else.
+        let last = self.rows.iter().map(|row| row.end_ns).max().unwrap_or_default();
+        for row in self.rows.iter_mut().filter(|row| row.is_open) {
+            row.end_ns = last;
+            row.is_interrupted = dead.contains(&*self.runs.texts[row.run]);
+        }
+    }
+
+    pub(super) fn add(&mut self, task: &Value) {
+        let text = |name: &str| task.get(name).and_then(Value::as_str);
+        let number = |name: &str| task.get(name).and_then(Value::as_u64);
+        let time = |name: &str| {
+            let seconds = task.get(name).and_then(Value::as_f64)?;
+            (0.0..1e10).contains(&seconds).then_some((seconds * 1e9) as u64)
+        };
+        let (status, host) = (text("status"), text("hostname").unwrap_or_default());
+        let (started, ended) = (time("started_at"), time("ended_at"));
+        let [at_start, at_end] =
+            ["telemetry_at_start", "telemetry_at_end"].map(|name| task.get(name));
+        self.counts.tasks += 1;
+        self.counts.errors += u64::from(status == Some("ERROR"));
+        self.counts.running += u64::from(status == Some("RUNNING"));
+        self.readings.add(host, [(at_start, started), (at_end, ended.or(started))]);
+        let Some(start_ns) = started else { return };
+        let end_ns = match number("duration_ns") {
+            Some(duration) => start_ns.checked_add(duration),
+            None => ended.map(|end| end.max(start_ns)),
+        };
+        let process = format!("{host}\n{}", number("pid").unwrap_or_default());
+        let capture = |path: &str| at(task, path).and_then(Value::as_u64).unwrap_or(0);
+        let resources = task.get("resources");
+        let cpu = ["cpu_ns.self", "child.user_ns", "child.system_ns"];
+        let cpu = cpu.into_iter().filter_map(|path| at(resources?, path)?.as_u64());
+        self.rows.push(Row {
+            task_id: text("task_id").unwrap_or_default().to_owned(),
+            activity: self.activities.number(text("activity_id").unwrap_or("(none)")),
+            process: self.processes.number(&process),
+            start_ns,
+            end_ns: end_ns.unwrap_or(start_ns),
+            is_open: end_ns.is_none(),
+            is_interrupted: false,
+            is_iteration: text("subtype") == Some("iteration"),
+            queued_ns: time("submitted_at").map_or(0, |since| start_ns.saturating_sub(since)),
+            data_wait_ns: at(task, "custom_metadata.wait_ns").and_then(Value::as_u64),
+            cpu_ns: cpu.reduce(u64::saturating_add),
+            capture_ns: capture("capture.start_ns").saturating_add(capture("capture.end_ns")),
+            nested_capture_ns: capture("capture.nested_ns"),
+            rss: at_end.and_then(|it| at(it, "process.memory.rss")?.as_u64()),
+            parent: text("parent_task_id").map(str::to_owned),
+            run: self.runs.number(text("workflow_id").unwrap_or_default()),
+        });
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter()
+    }
+
+    pub(super) fn get(&self, at: usize) -> &Row {
+        &self.rows[at]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts.tasks == 0
+    }
+
+    pub(super) fn activity(&self, number: usize) -> &str {
+        &self.activities.texts[number]
+    }
+
+    pub(super) fn activities(&self) -> usize {
+        self.activities.texts.len()
+    }
+
+    /// The host of a process.
+    pub(super) fn host(&self, process: usize) -> Option<String> {
+        let host = self.processes.texts[process].split('\n').next()?;
+        (!host.is_empty()).then(|| host.to_owned())
+    }
+
+    /// From when to when the run took, by its record, and its tasks where that says less.
+    pub(super) fn window(&self, workflow: Option<&WorkflowObject>) -> Option<Window> {
+        let nanos = |seconds: f64| (0.0..1e10).contains(&seconds).then_some((seconds * 1e9) as u64);
+        let start = workflow.and_then(|run| run.started_at).and_then(nanos);
+        let end = workflow.and_then(|run| run.ended_at).and_then(nanos);
+        let first = self.rows.first().map(|row| row.start_ns);
+        let last = self.rows.iter().map(|row| row.end_ns).max();
+        let start_ns = [start, first].into_iter().flatten().min()?;
+        let end_ns = [end, last].into_iter().flatten().max()?;
+        Some(Window { start_ns, end_ns: end_ns.max(start_ns) })
+    }
+
+    pub(super) fn tree(&self) -> Tree {
+        let places: HashMap<&str, usize> =
+            self.rows.iter().enumerate().map(|(at, row)| (&*row.task_id, at)).collect();
+        let mut tree = Tree { children: vec![Vec::new(); self.rows.len()], roots: Vec::new() };
+        for (at, row) in self.rows.iter().enumerate() {
+            let parent = row.parent.as_deref().and_then(|id| places.get(id)).copied();
+            // A parent begins first: so there are no circles.
+            match parent.filter(|parent| *parent < at) {
+                Some(parent) => tree.children[parent].push(at),
+                None => tree.roots.push(at),
+            }
+        }
+        tree
+    }
+
+    /// The times in which each task was at work itself, and none that it called.
+    pub(super) fn own_times(&self, tree: &Tree) -> Vec<Vec<Window>> {
+        let of = |(at, row): (usize, &Row)| {
+            let mut own = Vec::new();
+            let mut from = row.start_ns;
+            for child in &tree.children[at] {
+                let child = &self.rows[*child];
+                let (start, end) = (child.start_ns.min(row.end_ns), child.end_ns.min(row.end_ns));
+                if start > from {
+                    own.push(Window { start_ns: from, end_ns: start });
+                }
+                from = from.max(end);
+            }
+            if row.end_ns > from {
+                own.push(Window { start_ns: from, end_ns: row.end_ns });
+            }
+            own
+        };
+        self.rows.iter().enumerate().map(of).collect()
+    }
+
+    /// How long captures took within each task's own time.
+    pub(super) fn own_captures(&self, tree: &Tree) -> Vec<u64> {
+        let of = |(at, row): (usize, &Row)| {
+            let deeper = tree.children[at].iter().map(|child| self.rows[*child].nested_capture_ns);
+            row.nested_capture_ns.saturating_sub(deeper.fold(0, u64::saturating_add))
+        };
+        self.rows.iter().enumerate().map(of).collect()
+    }
+
+    /// How long the recorder itself was at work outside of any task: to start, and for captures of tasks that no other
+    /// task called.
+    pub(super) fn recording_ns(
+        &self,
+        tree: &Tree,
+        window: Window,
+        workflow: Option<&WorkflowObject>,
+    ) -> u64 {
+        let totals = workflow.and_then(|run| run.totals.as_ref());
+        let start_up = totals.and_then(|totals| totals.get("start_up_ns")?.as_u64()).unwrap_or(0);
+        let first = self.rows.first().map_or(window.end_ns, |row| row.start_ns);
+        let start_up = start_up.min(first.saturating_sub(window.start_ns));
+        let captures = tree.roots.iter().map(|root| self.rows[*root].capture_ns);
+        captures.fold(start_up, u64::saturating_add)
+    }
+
+    /// What the records do not tell.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let interrupted = self.rows.iter().filter(|row| row.is_interrupted).count();
+        if interrupted > 0 {
+            let tasks = if interrupted == 1 { "task was" } else { "tasks were" };
+            notes.push(format!(
+                "{interrupted} {tasks} open when the process died, and not judged: how long they would have taken \
+                 is not known"
+            ));
+        }
+        if !self.rows.is_empty() && self.rows.iter().all(|row| row.cpu_ns.is_none()) {
+            notes.push("no task tells its processor time, so that waiting is not known".to_owned());
+        }
+        if !self.rows.is_empty() && self.rows.iter().all(|row| row.rss.is_none()) {
+            notes.push(
+                "no task tells the memory of its process, so that its growth is not known"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+/// A value inside a record.
+pub(super) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |value, name| value.get(name))
+}

@@ -1,0 +1,218 @@
+//! Dotted paths into documents, through objects, arrays and indices of arrays.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use runlore_core::error::{Error, ErrorKind, Result};
+
+/// How many names a path may have; MongoDB allows as many.
+const MAX_NAMES: usize = 200;
+
+/// A path, taken apart once. Equal to another of the same text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path {
+    text: Box<str>,
+    segments: Box<[Segment]>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Segment {
+    key: Box<str>,
+    /// Which item of an array the key also names.
+    index: Option<usize>,
+}
+
+/// What to do with an array at the end of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtEnd {
+    /// Try each of its items, then the array itself.
+    Items,
+    /// Try the array only.
+    Whole,
+}
+
+impl Path {
+    pub(crate) fn new(text: &str) -> Self {
+        let segments = text.split('.').map(Segment::new).collect();
+        Self { text: text.into(), segments }
+    }
+
+    /// The same, unless it has more names than any document has levels.
+    pub(super) fn checked(text: &str) -> Result<Self> {
+        let names = text.bytes().filter(|byte| *byte == b'.').count() + 1;
+        if names > MAX_NAMES {
+            let sentence = format!("a path has at most {MAX_NAMES} names, not {names}");
+            return Err(Error::new(ErrorKind::Query, sentence));
+        }
+        Ok(Self::new(text))
+    }
+
+    /// Whether it is a path to sort by or to show: each name is there, and none could be an operator.
+    pub(super) fn is_plain(text: &str) -> bool {
+        text.split('.').all(|name| !name.is_empty() && !name.starts_with('$'))
+    }
+
+    /// The path as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The names between the dots.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.segments.iter().map(|segment| &*segment.key)
+    }
+
+    /// Whether `test` holds for any value that the path leads to; `None` stands for one that is missing. An array on the
+    /// way is tried item by item, and by index where the path has a number.
+    pub(super) fn any(
+        &self,
+        document: &Value,
+        at_end: AtEnd,
+        mut test: impl FnMut(Option<&Value>) -> bool,
+    ) -> bool {
+        let mut walk = Walk { at_end, test: &mut test };
+        match document {
+            Value::Object(object) => walk.object(object, &self.segments),
+            // An array inside another, asked by `$elemMatch`, is an object whose keys are its indices.
+            Value::Array(items) => {
+                let (first, rest) = self.segments.split_first().expect("a path has a segment");
+                let item = first.index.and_then(|index| items.get(index));
+                walk.value(item, rest)
+            }
+            _ => walk.value(None, &[]),
+        }
+    }
+
+    /// What the path leads to in an expression: through arrays it gathers from all items that are objects.
+    pub(super) fn gather(&self, document: &Value) -> Option<Value> {
+        gather(document, &self.segments)
+    }
+
+    /// The value at the end of a path that leads through objects only.
+    pub(super) fn get<'a>(&self, document: &'a Value) -> Option<&'a Value> {
+        self.segments.iter().try_fold(document, |value, segment| {
+            value.as_object().and_then(|object| object.get(&*segment.key))
+        })
+    }
+
+    /// Gives every value that a sort goes by; `None` stands for an empty array, and null for what is missing.
+    pub(super) fn sort_keys<'a>(
+        &self,
+        document: &'a Value,
+        mut each: impl FnMut(Option<&'a Value>),
+    ) {
+        sort_keys(document, &self.segments, &mut each);
+    }
+}
+
+impl Segment {
+    fn new(key: &str) -> Self {
+        let is_index =
+            key.bytes().all(|byte| byte.is_ascii_digit()) && (key == "0" || !key.starts_with('0'));
+        Self { key: key.into(), index: if is_index { key.parse().ok() } else { None } }
+    }
+}
+
+struct Walk<'a, F> {
+    at_end: AtEnd,
+    test: &'a mut F,
+}
+
+impl<F: FnMut(Option<&Value>) -> bool> Walk<'_, F> {
+    fn object(&mut self, object: &Map<String, Value>, path: &[Segment]) -> bool {
+        let Some((first, rest)) = path.split_first() else { return (self.test)(None) };
+        self.value(object.get(&*first.key), rest)
+    }
+
+    fn value(&mut self, value: Option<&Value>, rest: &[Segment]) -> bool {
+        match value {
+            Some(Value::Array(items)) if rest.is_empty() && self.at_end == AtEnd::Items => {
+                items.iter().any(|item| (self.test)(Some(item))) || (self.test)(value)
+            }
+            _ if rest.is_empty() => (self.test)(value),
+            Some(Value::Object(object)) => self.object(object, rest),
+            Some(Value::Array(items)) => self.array(items, rest),
+            _ => (self.test)(None),
+        }
+    }
+
+    /// An array before the end of the path: both its objects and the item that the path's next number names.
+    fn array(&mut self, items: &[Value], path: &[Segment]) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        items.iter().enumerate().any(|(i, item)| {
+            if let Value::Object(object) = item
+                && self.object(object, path)
+            {
+                return true;
+            }
+            if first.index != Some(i) {
+                return false;
+            }
+            match item {
+                // An array that is named by its index is not looked into.
+                item if rest.is_empty() => (self.test)(Some(item)),
+                Value::Object(object) => self.object(object, rest),
+                Value::Array(items) => self.array(items, rest),
+                _ => false,
+            }
+        })
+    }
+}
+
+fn gather(value: &Value, path: &[Segment]) -> Option<Value> {
+    let Some((first, rest)) = path.split_first() else { return Some(value.clone()) };
+    match value {
+        Value::Object(object) => match object.get(&*first.key)? {
+            Value::Array(items) if !rest.is_empty() => {
+                let objects = items.iter().filter(|item| item.is_object());
+                Some(objects.filter_map(|item| gather(item, rest)).collect())
+            }
+            value => gather(value, rest),
+        },
+        _ => None,
+    }
+}
+
+const MISSING: &Value = &Value::Null;
+
+fn sort_keys<'a>(value: &'a Value, path: &[Segment], each: &mut impl FnMut(Option<&'a Value>)) {
+    let Some((first, rest)) = path.split_first() else {
+        return match value {
+            Value::Array(items) if items.is_empty() => each(None),
+            Value::Array(items) => items.iter().for_each(|item| each(Some(item))),
+            value => each(Some(value)),
+        };
+    };
+    match value {
+        Value::Object(object) => match object.get(&*first.key) {
+            Some(value) => sort_keys(value, rest, each),
+            None => each(Some(MISSING)),
+        },
+        Value::Array(items) => match first.index.and_then(|index| items.get(index)) {
+            // An array that is named by its index is not looked into.
+            Some(item @ Value::Array(inner)) if rest.is_empty() && !inner.is_empty() => {
+                each(Some(item));
+            }
+            Some(item) => sort_keys(item, rest, each),
+            None if items.is_empty() => each(Some(MISSING)),
+            None => items.iter().for_each(|item| match item {
+                Value::Object(_) => sort_keys(item, path, each),
+                _ => each(Some(MISSING)),
+            }),
+        },
+        _ => each(Some(MISSING)),
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

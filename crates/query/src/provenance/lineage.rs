@@ -1,0 +1,175 @@
+//! Where a value came from, and where it went.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::Provenance;
+use crate::query::Trace;
+use runlore_core::record::hash;
+use runlore_core::{Error, ErrorKind, Result};
+
+/// What lineage is asked of.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Subject {
+    /// A value, as it was recorded. Where whole numbers stand among floats, or for them, `[3.5, 4]` finds `[3.5, 4.0]` too.
+    Value(Value),
+    /// The hash of a value, as records have it: `xxh3-128:48764c…`.
+    Hash(String),
+    /// All values of a task, by the id of the task.
+    Task(String),
+}
+
+impl From<Value> for Subject {
+    fn from(value: Value) -> Self {
+        Subject::Value(value)
+    }
+}
+
+/// The way of one or more values through tasks, of one run or of several.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Lineage {
+    /// The values that were asked of. Of a task: those it used first, then those it generated.
+    pub values: Vec<ValueLineage>,
+}
+
+/// The way of one value.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ValueLineage {
+    /// Its hash.
+    pub hash: String,
+    /// The tasks that made it, in the order they began.
+    pub generated_by: Vec<Trace>,
+    /// The tasks that used it, in the order they began.
+    pub used_by: Vec<Trace>,
+}
+
+impl Provenance {
+    /// Which tasks generated a value and which used it, in any run, by the hash of its content.
+    ///
+    /// ```
+    /// use runlore::{Provenance, telemetry_task};
+    /// use runlore::store::MemoryStore;
+    ///
+    /// #[telemetry_task(output = "words")]
+    /// fn split(text: &str) -> Vec<String> {
+    ///     text.split(' ').map(str::to_owned).collect()
+    /// }
+    /// #[telemetry_task]
+    /// fn count(words: &[String]) -> usize { words.len() }
+    ///
+    /// let store = MemoryStore::new();
+    /// let run = runlore::workflow("text").store(store.clone()).start()?;
+    /// count(&split("where does it come from"));
+    /// run.finish()?;
+    ///
+    /// let records = Provenance::of(store);
+    /// let words = serde_json::json!(["where", "does", "it", "come", "from"]);
+    /// let lineage = records.lineage_of(words)?;
+    /// let value = &lineage.values[0];
+    /// assert_eq!(value.generated_by[0].activity_id.as_deref(), Some("split"));
+    /// assert_eq!(value.used_by[0].activity_id.as_deref(), Some("count"));
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such task, or the store cannot be read. A value that no task had is no error.
+    pub fn lineage_of(&self, subject: impl Into<Subject>) -> Result<Lineage> {
+        let subject = subject.into();
+        let hashes = match &subject {
+            Subject::Hash(hash) => vec![hash.clone()],
+            Subject::Value(value) => hashes_of(value),
+            Subject::Task(id) => self.hashes_in(id)?,
+        };
+        let wanted: HashSet<String> = hashes.iter().cloned().collect();
+        let mut traces = Vec::new();
+        for task in self.source.tasks_with(&wanted)?.filter_map(|task| self.sound(task)) {
+            traces.extend(Trace::in_task(&task?, Some(&wanted)));
+        }
+        traces.sort_by(|one, other| {
+            let start = |trace: &Trace| trace.started_at.unwrap_or(f64::INFINITY);
+            start(one).total_cmp(&start(other))
+        });
+        let values = hashes.into_iter().map(|hash| {
+            let of = |is_generated: bool| {
+                let is_it =
+                    |trace: &&Trace| trace.hash == hash && trace.is_generated == is_generated;
+                traces.iter().filter(is_it).cloned().collect()
+            };
+            ValueLineage { generated_by: of(true), used_by: of(false), hash }
+        });
+        let mut values: Vec<ValueLineage> = values.collect();
+        if matches!(subject, Subject::Value(_)) {
+            // One value with several hashes, most of which no record has.
+            let is_known =
+                |one: &ValueLineage| !(one.generated_by.is_empty() && one.used_by.is_empty());
+            values.sort_by_key(|one| !is_known(one));
+            let known = values.iter().filter(|one| is_known(one)).count();
+            values.truncate(known.max(1));
+        }
+        Ok(Lineage { values })
+    }
+
+    fn hashes_in(&self, task_id: &str) -> Result<Vec<String>> {
+        let task = self
+            .task(task_id)?
+            .ok_or_else(|| Error::new(ErrorKind::Store, format!("there is no task {task_id}")))?;
+        let task = serde_json::to_value(&task).unwrap_or_default();
+        let mut seen = HashSet::new();
+        let hashes = Trace::in_task(&task, None).into_iter().map(|trace| trace.hash);
+        Ok(hashes.filter(|hash| seen.insert(hash.clone())).collect())
+    }
+}
+
+/// A value's hash in each way that records may have it.
+fn hashes_of(value: &Value) -> Vec<String> {
+    let mut hashes = Vec::new();
+    // People leave out the `.0`: of one number in a list of floats, or of all numbers.
+    for value in [value, &as_floats(value, false), &as_floats(value, true)] {
+        for hash in hash::all_of(value) {
+            if !hashes.contains(&hash) {
+                hashes.push(hash);
+            }
+        }
+    }
+    hashes
+}
+
+/// The value with floats for whole numbers: everywhere, or in lists that have a float.
+fn as_floats(value: &Value, everywhere: bool) -> Value {
+    match value {
+        Value::Number(number) if everywhere => number.as_f64().map_or(Value::Null, Value::from),
+        Value::Array(items) => {
+            let everywhere = everywhere || items.iter().any(Value::is_f64);
+            items.iter().map(|item| as_floats(item, everywhere)).collect()
+        }
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let fields = fields.map(|(name, value)| (name.clone(), as_floats(value, everywhere)));
+            Value::Object(fields.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use runlore_core::record::hash_of;
+
+    use super::*;
+
+    #[test]
+    fn whole_numbers_may_stand_for_floats() {
+        let recorded = hash_of(&json!({"n": 3, "xs": [3.5, 4.0]}));
+        assert!(hashes_of(&json!({"n": 3, "xs": [3.5, 4]})).contains(&recorded));
+        let recorded = hash_of(&json!([1.0, [2.0]]));
+        assert!(hashes_of(&json!([1, [2]])).contains(&recorded));
+        assert!(!hashes_of(&json!([1.0, [2.0]])).contains(&hash_of(&json!([1, [2]]))));
+    }
+}

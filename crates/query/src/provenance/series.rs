@@ -1,0 +1,127 @@
+//! Numbers out of tasks, in the order of time.
+
+use serde_json::Value;
+
+use super::Provenance;
+use crate::query::Filter;
+use runlore_core::Result;
+
+/// What stands for both readings of a task, the one when it began and the one when it ended.
+const BOTH: &str = "telemetry.";
+
+/// Numbers of tasks over time; made by [`Provenance::timeseries`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TimeSeries {
+    /// The fields that were asked for.
+    pub fields: Vec<String>,
+    /// What was found, in the order of time.
+    pub points: Vec<Point>,
+}
+
+/// What a task told at one time.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Point {
+    /// When, in Unix seconds.
+    pub at: f64,
+    /// The task.
+    pub task_id: String,
+    /// Its name.
+    pub activity_id: Option<String>,
+    /// A value for each field; none where the task does not have it, or it is no number.
+    pub values: Vec<Option<f64>>,
+}
+
+impl Provenance {
+    /// Numbers of the tasks that match, in the order of time.
+    ///
+    /// A field is a path, such as `duration_ns`, `generated.loss` or `telemetry_at_end.cpu.percent_all`, and counts when
+    /// the task ended; what begins with `telemetry_at_start`, when it began. `telemetry.cpu.percent_all` stands for both
+    /// readings, and gives a point for each.
+    ///
+    /// ```
+    /// use runlore::Provenance;
+    /// use runlore::query::field;
+    ///
+    /// # let file = std::env::temp_dir().join(format!("runlore-doc-series-{}.jsonl", std::process::id()));
+    /// # std::fs::write(&file, concat!(
+    /// #     r#"{"type":"task","task_id":"e0","activity_id":"epoch","ended_at":1.0,"generated":{"loss":0.5}}"#, "\n",
+    /// #     r#"{"type":"task","task_id":"e1","activity_id":"epoch","ended_at":2.0,"generated":{"loss":0.25}}"#, "\n",
+    /// # ))?;
+    /// let records = Provenance::open(&file)?;
+    /// let series = records.timeseries(field("activity_id").eq("epoch"), &["generated.loss"])?;
+    /// let losses: Vec<_> = series.points.iter().map(|point| point.values[0]).collect();
+    /// assert_eq!(losses, [Some(0.5), Some(0.25)]);
+    /// # std::fs::remove_file(&file)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    pub fn timeseries(&self, filter: impl Into<Filter>, fields: &[&str]) -> Result<TimeSeries> {
+        let wanted: Vec<Wanted> = fields.iter().map(|field| Wanted::new(field)).collect();
+        let asked = ["task_id", "activity_id", "started_at", "ended_at"]
+            .into_iter()
+            .chain(wanted.iter().flat_map(Wanted::paths));
+        let mut points = Vec::new();
+        for task in self.tasks().filter(filter).fields(asked).run()? {
+            add_points(&mut points, &task?, &wanted);
+        }
+        points.sort_by(|one: &Point, other| one.at.total_cmp(&other.at));
+        Ok(TimeSeries { fields: fields.iter().map(|&field| field.to_owned()).collect(), points })
+    }
+}
+
+/// Where a field is found when the task began, and when it ended.
+struct Wanted {
+    at_start: Option<String>,
+    at_end: Option<String>,
+}
+
+impl Wanted {
+    fn new(field: &str) -> Self {
+        if let Some(rest) = field.strip_prefix(BOTH) {
+            return Self {
+                at_start: Some(format!("telemetry_at_start.{rest}")),
+                at_end: Some(format!("telemetry_at_end.{rest}")),
+            };
+        }
+        let field = field.to_owned();
+        match field.starts_with("telemetry_at_start.") {
+            true => Self { at_start: Some(field), at_end: None },
+            false => Self { at_start: None, at_end: Some(field) },
+        }
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        self.at_start.iter().chain(&self.at_end).map(String::as_str)
+    }
+}
+
+fn add_points(points: &mut Vec<Point>, task: &Value, wanted: &[Wanted]) {
+    let time = |name: &str| task.get(name).and_then(Value::as_f64);
+    let (began, ended) = (time("started_at"), time("ended_at"));
+    let mut add = |at: Option<f64>, path: fn(&Wanted) -> Option<&String>| {
+        let number = |wanted: &Wanted| number_at(task, path(wanted)?);
+        let values: Vec<Option<f64>> = wanted.iter().map(number).collect();
+        let text = |name: &str| task.get(name).and_then(Value::as_str).map(str::to_owned);
+        if let Some(at) = at.filter(|_| values.iter().any(Option::is_some)) {
+            let task_id = text("task_id").unwrap_or_default();
+            points.push(Point { at, task_id, activity_id: text("activity_id"), values });
+        }
+    };
+    add(began, |wanted| wanted.at_start.as_ref());
+    // A task that has not ended, or does not tell when, counts from its beginning.
+    add(ended.or(began), |wanted| wanted.at_end.as_ref());
+}
+
+fn number_at(task: &Value, path: &str) -> Option<f64> {
+    path.split('.')
+        .try_fold(task, |value, name| match value {
+            Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+            value => value.get(name),
+        })?
+        .as_f64()
+}

@@ -1,0 +1,276 @@
+//! What can be asked of a store, whichever it is.
+
+use std::cell::RefCell;
+use std::collections::{HashSet, VecDeque};
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::{Find, Pipeline, field};
+use runlore_core::record::Record;
+use runlore_core::record::hash::identifies;
+use runlore_core::runs::{CountedRuns, Runs};
+use runlore_core::{Error, ErrorKind, Result};
+
+/// Documents as they are asked for. An error of the kind [`Record`](ErrorKind::Record) costs one document, and others follow;
+/// any other is the last.
+pub type Documents<'a> = Box<dyn Iterator<Item = Result<Value>> + 'a>;
+
+/// Records as they are asked for.
+pub type Records<'a> = Box<dyn Iterator<Item = Result<Record>> + 'a>;
+
+/// Which records are asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Collection {
+    /// One document a task.
+    Tasks,
+    /// One document a workflow.
+    Workflows,
+}
+
+impl Collection {
+    /// The documents among all records: for stores that do not keep them apart.
+    pub fn documents<'a>(self, records: Records<'a>) -> Documents<'a> {
+        Box::new(records.filter_map(move |record| match record {
+            Ok(record) => self.has(&record).then(|| Ok(record.into_json())),
+            Err(problem) => Some(Err(problem)),
+        }))
+    }
+
+    fn has(self, record: &Record) -> bool {
+        match self {
+            Collection::Tasks => record.as_task().is_some(),
+            Collection::Workflows => record.as_workflow().is_some(),
+        }
+    }
+}
+
+/// What can be asked of a store.
+///
+/// A document is a record as JSON, joined of all that was written about it. Answers stream: what is not asked for
+/// is not read. Whatever a store does by itself, by an index or on a server, gives the answer that
+/// [`Find::apply`] and [`Pipeline::apply`] give for its [`documents`](Self::documents).
+///
+/// ```
+/// use runlore::query::{Collection, Documents, Find, Records, Source, field};
+/// use serde_json::json;
+///
+/// struct Two;
+///
+/// impl Source for Two {
+///     fn documents(&self, _: Collection) -> runlore::Result<Documents<'_>> {
+///         Ok(Box::new([json!({"n": 1}), json!({"n": 2})].map(Ok).into_iter()))
+///     }
+///
+///     fn records(&self) -> runlore::Result<Records<'_>> {
+///         Ok(Box::new(std::iter::empty()))
+///     }
+/// }
+///
+/// let find = Find::new().filter(field("n").gt(1));
+/// let found: Vec<_> = Two.find(Collection::Tasks, &find)?.collect::<Result<_, _>>()?;
+/// assert_eq!(found, [json!({"n": 2})]);
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub trait Source: Send + Sync {
+    /// All documents, in the order they were first written.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn documents(&self, of: Collection) -> Result<Documents<'_>>;
+
+    /// Every record of every kind, joined: what a copy of the store is made of.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn records(&self) -> Result<Records<'_>>;
+
+    /// The documents that are asked for.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<Documents<'a>> {
+        Ok(through(self.documents(of)?, |documents| find.apply(documents)))
+    }
+
+    /// What comes out of a pipeline.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn aggregate<'a>(&'a self, of: Collection, pipeline: &'a Pipeline) -> Result<Documents<'a>> {
+        Ok(through(self.documents(of)?, |documents| pipeline.apply(documents)))
+    }
+
+    /// The tasks that used or generated a value of one of these hashes, as `hashes` in their documents has it.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn tasks_with<'a>(&'a self, hashes: &'a HashSet<String>) -> Result<Documents<'a>> {
+        let tasks = self.documents(Collection::Tasks)?;
+        let has = move |task: &Value| has_hash(task, hashes);
+        Ok(Box::new(tasks.filter(move |task| task.as_ref().map_or(true, has))))
+    }
+
+    /// The tasks around a task: its parent first, the outermost last.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn ancestors(&self, task_id: &str) -> Result<Documents<'_>> {
+        let mut found = Vec::new();
+        // Records of other programs may go round in a circle.
+        let mut seen = HashSet::new();
+        let mut next = Some(task_id.to_owned());
+        while let Some(id) = next.take().filter(|id| seen.insert(id.clone())) {
+            let is_first = seen.len() == 1;
+            let find = Find::new().filter(field("task_id").eq(id)).limit(1);
+            for task in self.find(Collection::Tasks, &find)? {
+                match task {
+                    Ok(task) => {
+                        next = parent_of(&task);
+                        found.extend((!is_first).then_some(Ok(task)));
+                    }
+                    // It need not be one of those that are looked for.
+                    Err(problem) if problem.kind() == ErrorKind::Record => found.push(Err(problem)),
+                    Err(problem) => return Err(problem),
+                }
+            }
+        }
+        Ok(Box::new(found.into_iter()))
+    }
+
+    /// The runs, oldest first, without their tasks counted: what a store knows without looking at all of them. What is wrong
+    /// with a record need not be told.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn listed(&self) -> Result<Runs> {
+        self.runs()
+    }
+
+    /// The runs with their tasks counted, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Where the store cannot be read.
+    fn runs(&self) -> Result<Runs> {
+        let mut counted = CountedRuns::default();
+        for record in self.records()? {
+            counted.add(record);
+        }
+        Ok(counted.finish())
+    }
+}
+
+/// The task that called this one.
+pub fn parent_of(task: &Value) -> Option<String> {
+    task.get("parent_task_id").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Whether a task's document has a value of one of these hashes.
+pub fn has_hash(task: &Value, hashes: &HashSet<String>) -> bool {
+    let side = |side: &str| task.get("hashes")?.get(side)?.as_object();
+    let mut values = ["used", "generated"].into_iter().filter_map(side).flat_map(|it| it.values());
+    values.any(|value| value.as_str().is_some_and(|hash| hashes.contains(hash) && identifies(hash)))
+}
+
+/// Sends documents through what knows nothing of errors. An error is handed on as soon as it is met. What is wrong with one
+/// record costs that record; any other error is the last that comes out.
+pub fn through<'a, I: Iterator<Item = Value> + 'a>(
+    documents: Documents<'a>,
+    work: impl FnOnce(Box<dyn Iterator<Item = Value> + 'a>) -> I,
+) -> Documents<'a> {
+    let problems: Rc<RefCell<VecDeque<Error>>> = Rc::default();
+    let noted = Rc::clone(&problems);
+    let mut documents = documents.fuse();
+    let good = std::iter::from_fn(move || {
+        loop {
+            match documents.next()? {
+                Ok(document) => return Some(document),
+                Err(problem) => {
+                    let is_last = problem.kind() != ErrorKind::Record;
+                    noted.borrow_mut().push_back(problem);
+                    if is_last {
+                        return None;
+                    }
+                }
+            }
+        }
+    });
+    let mut results = work(Box::new(good)).fuse();
+    // Found, while there are problems to be told before it.
+    let mut found = None;
+    let mut is_over = false;
+    Box::new(std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        if found.is_none() {
+            found = results.next();
+        }
+        if let Some(problem) = problems.borrow_mut().pop_front() {
+            // What was found when the store broke is a part that looks like the whole.
+            is_over = problem.kind() != ErrorKind::Record;
+            return Some(Err(problem));
+        }
+        found.take().map(Ok)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn all(documents: Vec<Result<Value>>) -> Vec<Result<Value, String>> {
+        let all = through(Box::new(documents.into_iter()), |documents| documents);
+        all.map(|it| it.map_err(|error| error.to_string())).collect()
+    }
+
+    #[test]
+    fn a_store_that_breaks_is_the_last_that_is_told() {
+        let broken = Err(Error::new(ErrorKind::Store, "broken"));
+        let told = all(vec![Ok(json!(1)), Ok(json!(2)), broken, Ok(json!(3))]);
+        assert_eq!(told, [Ok(json!(1)), Ok(json!(2)), Err("broken".to_owned())]);
+    }
+
+    #[test]
+    fn a_bad_record_costs_itself() {
+        let bad = || Err(Error::new(ErrorKind::Record, "bad"));
+        let told = all(vec![bad(), Ok(json!(1)), bad(), bad()]);
+        assert_eq!(told, [Err("bad".into()), Ok(json!(1)), Err("bad".into()), Err("bad".into())]);
+    }
+
+    /// A child and its parent, and then what cannot be read.
+    struct Broken(ErrorKind);
+
+    impl Source for Broken {
+        fn documents(&self, _: Collection) -> Result<Documents<'_>> {
+            let task =
+                |id: &str, parent: &str| Ok(json!({"task_id": id, "parent_task_id": parent}));
+            let bad = Err(Error::new(self.0, "bad"));
+            Ok(Box::new([task("c", "b"), bad, task("b", "a")].into_iter()))
+        }
+
+        fn records(&self) -> Result<Records<'_>> {
+            Ok(Box::new(std::iter::empty()))
+        }
+    }
+
+    #[test]
+    fn a_store_that_breaks_gives_no_part_of_the_ancestors() {
+        let told = Broken(ErrorKind::Store).ancestors("c").err().map(|error| error.to_string());
+        assert_eq!(told.as_deref(), Some("bad"));
+        let around: Vec<_> = Broken(ErrorKind::Record).ancestors("c").unwrap().collect();
+        let ids: Vec<_> = around.iter().flatten().map(|task| &task["task_id"]).collect();
+        assert_eq!(ids, ["b"]);
+        assert!(around.iter().any(Result::is_err));
+    }
+}

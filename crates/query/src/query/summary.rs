@@ -1,0 +1,310 @@
+//! What many tasks come to: how many, how long, how they ended, what they used.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Tasks by what they have in common, most time first.
+///
+/// ```
+/// use runlore::query::Summary;
+/// use serde_json::json;
+///
+/// let mut summary = Summary::by("activity_id");
+/// summary.add(&json!({"activity_id": "load", "status": "FINISHED", "duration_ns": 1_000}));
+/// summary.add(&json!({"activity_id": "load", "status": "ERROR", "duration_ns": 3_000}));
+/// summary.add(&json!({"activity_id": "train", "status": "FINISHED", "duration_ns": 9_000}));
+///
+/// let groups = summary.groups();
+/// assert_eq!(groups[0].name(), "train");
+/// let load = &groups[1];
+/// assert_eq!((load.tasks, load.errors), (2, 1));
+/// assert_eq!(load.duration.unwrap().mean.as_nanos(), 2_000);
+/// assert_eq!(summary.all().tasks, 3);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Summary {
+    by: Vec<String>,
+    /// By the text of the value: `1` and `"1"` differ, as they do in a record.
+    groups: HashMap<String, Collected>,
+}
+
+/// The tasks of a [`Summary`] that agree in what it goes by.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Group {
+    /// What they agree in; null where they do not have it.
+    pub key: Value,
+    /// How many there are.
+    pub tasks: u64,
+    /// Those that ended by an error.
+    pub errors: u64,
+    /// Those that have not ended.
+    pub running: u64,
+    /// How long they took; none where no task tells.
+    pub duration: Option<Distribution>,
+    /// Processor time of the tasks themselves and of processes that they ran; what they called counts where it belongs.
+    pub cpu: Option<Duration>,
+    /// The most resident memory that the process was seen to have when one of them began or ended; of a task that ran a
+    /// command, the most that the command had, where the system tells.
+    pub peak_rss: Option<u64>,
+    /// Bytes from disks, of those tasks of which it can be told and of processes that they ran.
+    pub read_bytes: Option<u64>,
+    /// Bytes to disks, of those tasks of which it can be told and of processes that they ran.
+    pub write_bytes: Option<u64>,
+    /// Energy while they ran, without tasks inside them, of those of which it can be told.
+    pub joules: Option<f64>,
+}
+
+/// How durations are spread. A percentile is the duration of the task at that rank, never one in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Distribution {
+    /// How many tasks tell their duration.
+    pub count: u64,
+    /// All together.
+    pub total: Duration,
+    /// The total divided by the count.
+    pub mean: Duration,
+    /// The shortest.
+    pub min: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// Half of them took no longer.
+    pub p50: Duration,
+    /// 95 of 100 took no longer.
+    pub p95: Duration,
+    /// 99 of 100 took no longer.
+    pub p99: Duration,
+}
+
+/// The fields that a summary looks at, beside the one it goes by.
+pub const SUMMARISED: [&str; 17] = [
+    "activity_id",
+    "status",
+    "duration_ns",
+    "started_at",
+    "ended_at",
+    "resources.cpu_ns.self",
+    "resources.child.user_ns",
+    "resources.child.system_ns",
+    "resources.child.peak_rss_bytes",
+    "resources.child.read_bytes",
+    "resources.child.write_bytes",
+    "resources.read_bytes.self",
+    "resources.write_bytes.self",
+    "resources.joules.self",
+    "telemetry_at_start.process.memory.rss",
+    "telemetry_at_end.process.memory.rss",
+    "task_id",
+];
+
+#[derive(Debug, Clone, Default)]
+struct Collected {
+    group: Group,
+    /// Every duration in nanoseconds: eight bytes a task buy exact percentiles.
+    durations: Vec<u64>,
+}
+
+impl Summary {
+    /// An empty summary that goes by a field: `activity_id`, `status`, `used.learning_rate`.
+    pub fn by(field: &str) -> Self {
+        Self { by: field.split('.').map(str::to_owned).collect(), groups: HashMap::new() }
+    }
+
+    /// Counts a task, given as the JSON of its record.
+    pub fn add(&mut self, task: &Value) {
+        let key = at(task, self.by.iter().map(String::as_str)).cloned().unwrap_or_default();
+        let text = key.to_string();
+        let collected = match self.groups.get_mut(&text) {
+            Some(collected) => collected,
+            None => {
+                let group = Group { key, ..Group::default() };
+                self.groups.entry(text).or_insert(Collected { group, durations: Vec::new() })
+            }
+        };
+        collected.add(task);
+    }
+
+    /// The groups, most time first; those of equal time by their key.
+    pub fn groups(&self) -> Vec<Group> {
+        let mut groups: Vec<(&String, Group)> =
+            self.groups.iter().map(|(text, collected)| (text, collected.finished())).collect();
+        let total = |group: &Group| group.duration.map(|duration| duration.total);
+        groups.sort_by(|(text, one), (other_text, other)| {
+            total(other).cmp(&total(one)).then_with(|| text.cmp(other_text))
+        });
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+
+    /// All tasks as one group.
+    pub fn all(&self) -> Group {
+        let mut all = Collected::default();
+        for Collected { group, durations } in self.groups.values() {
+            all.durations.extend_from_slice(durations);
+            let sum = &mut all.group;
+            sum.tasks += group.tasks;
+            sum.errors += group.errors;
+            sum.running += group.running;
+            add_to(&mut sum.cpu, group.cpu);
+            add_to(&mut sum.read_bytes, group.read_bytes);
+            add_to(&mut sum.write_bytes, group.write_bytes);
+            add_to(&mut sum.joules, group.joules);
+            sum.peak_rss = sum.peak_rss.max(group.peak_rss);
+        }
+        all.finished()
+    }
+}
+
+impl Group {
+    /// What they agree in, as text; `(none)` where they do not have it.
+    pub fn name(&self) -> String {
+        match &self.key {
+            Value::Null => "(none)".to_owned(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl Collected {
+    fn add(&mut self, task: &Value) {
+        let group = &mut self.group;
+        group.tasks += 1;
+        match task.get("status").and_then(Value::as_str) {
+            Some("ERROR") => group.errors += 1,
+            Some("RUNNING") => group.running += 1,
+            _ => {}
+        }
+        if let Some(duration) = duration_ns(task) {
+            self.durations.push(duration);
+        }
+        let resources = task.get("resources");
+        if let Some(resources) = resources {
+            let whole = |path: [&str; 2]| at(resources, path).and_then(Value::as_u64);
+            let sum = |paths: &[[&str; 2]]| {
+                paths.iter().copied().filter_map(whole).reduce(u64::saturating_add)
+            };
+            let cpu = sum(&[["cpu_ns", "self"], ["child", "user_ns"], ["child", "system_ns"]]);
+            add_to(&mut group.cpu, cpu.map(Duration::from_nanos));
+            add_to(&mut group.read_bytes, sum(&[["read_bytes", "self"], ["child", "read_bytes"]]));
+            let written = sum(&[["write_bytes", "self"], ["child", "write_bytes"]]);
+            add_to(&mut group.write_bytes, written);
+            let joules = at(resources, ["joules", "self"]).and_then(Value::as_f64);
+            add_to(&mut group.joules, joules);
+            group.peak_rss = group.peak_rss.max(whole(["child", "peak_rss_bytes"]));
+        }
+        // Beside a command, the process that started it is not what the task used.
+        if resources.and_then(|resources| resources.get("child")).is_none() {
+            for edge in ["telemetry_at_start", "telemetry_at_end"] {
+                let rss = at(task, [edge, "process", "memory", "rss"]).and_then(Value::as_u64);
+                group.peak_rss = group.peak_rss.max(rss);
+            }
+        }
+    }
+
+    fn finished(&self) -> Group {
+        let mut durations = self.durations.clone();
+        durations.sort_unstable();
+        Group { duration: Distribution::of_sorted(&durations), ..self.group.clone() }
+    }
+}
+
+impl Distribution {
+    /// Of durations in nanoseconds, shortest first.
+    fn of_sorted(durations: &[u64]) -> Option<Self> {
+        let (&min, &max) = (durations.first()?, durations.last()?);
+        let total: u128 = durations.iter().map(|&duration| u128::from(duration)).sum();
+        let count = durations.len();
+        let rank = |percent: usize| durations[(count * percent).div_ceil(100).max(1) - 1];
+        let nanos = Duration::from_nanos;
+        Some(Self {
+            count: count as u64,
+            total: nanos(u64::try_from(total).unwrap_or(u64::MAX)),
+            mean: nanos((total / count as u128) as u64),
+            min: nanos(min),
+            max: nanos(max),
+            p50: nanos(rank(50)),
+            p95: nanos(rank(95)),
+            p99: nanos(rank(99)),
+        })
+    }
+}
+
+/// How long a task took: by the monotonic clock where that was kept, else by the wall clock.
+fn duration_ns(task: &Value) -> Option<u64> {
+    let kept = task.get("duration_ns").and_then(Value::as_u64);
+    let seconds = |name: &str| task.get(name).and_then(Value::as_f64);
+    kept.or_else(|| {
+        let taken = Duration::try_from_secs_f64(seconds("ended_at")? - seconds("started_at")?);
+        u64::try_from(taken.ok()?.as_nanos()).ok()
+    })
+}
+
+fn at<'v, 'p>(value: &'v Value, path: impl IntoIterator<Item = &'p str>) -> Option<&'v Value> {
+    path.into_iter().try_fold(value, |value, name| value.get(name))
+}
+
+fn add_to<T: std::ops::AddAssign + Default>(sum: &mut Option<T>, more: Option<T>) {
+    if let Some(more) = more {
+        *sum.get_or_insert_default() += more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn percentiles_are_durations_that_occurred() {
+        let sorted: Vec<u64> = (1..=200).collect();
+        let spread = Distribution::of_sorted(&sorted).unwrap();
+        let nanos = |duration: Duration| duration.as_nanos() as u64;
+        assert_eq!((nanos(spread.p50), nanos(spread.p95), nanos(spread.p99)), (100, 190, 198));
+        let one = Distribution::of_sorted(&[7]).unwrap();
+        assert_eq!((nanos(one.p50), nanos(one.p99), nanos(one.mean)), (7, 7, 7));
+        assert_eq!(Distribution::of_sorted(&[]), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_nought() {
+        let mut summary = Summary::by("used.lr");
+        summary.add(&json!({"used": {"lr": 0.1}}));
+        summary.add(&json!({"used": {"lr": "0.1"}, "resources": {"cpu_ns": {"self": 5}}}));
+        summary.add(&json!({"started_at": 10.0, "ended_at": 10.5}));
+        let groups = summary.groups();
+        assert_eq!(groups.iter().map(Group::name).collect::<Vec<_>>(), ["(none)", "0.1", "0.1"]);
+        assert_eq!(groups[0].duration.unwrap().total, Duration::from_millis(500));
+        assert_eq!(groups.iter().filter(|group| group.cpu.is_some()).count(), 1);
+        let all = summary.all();
+        assert_eq!((all.tasks, all.cpu, all.joules), (3, Some(Duration::from_nanos(5)), None));
+    }
+
+    #[test]
+    fn memory_is_the_most_that_was_seen() {
+        let mut summary = Summary::by("activity_id");
+        let seen = |rss: u64| json!({"process": {"memory": {"rss": rss}}});
+        summary.add(&json!({"telemetry_at_start": seen(10), "telemetry_at_end": seen(30)}));
+        summary.add(&json!({"telemetry_at_start": seen(20), "telemetry_at_end": seen(15)}));
+        assert_eq!(summary.all().peak_rss, Some(30));
+    }
+
+    #[test]
+    fn what_a_command_used_is_not_that_of_the_process_that_ran_it() {
+        let ran = |child: Value| {
+            let mut summary = Summary::by("activity_id");
+            let seen = json!({"process": {"memory": {"rss": 30}}});
+            let own = json!({"inclusive": 1, "self": 1});
+            let resources = json!({"child": child, "write_bytes": own});
+            summary.add(&json!({"telemetry_at_end": seen, "resources": resources}));
+            let all = summary.all();
+            (all.peak_rss, all.read_bytes, all.write_bytes)
+        };
+        let told = json!({"user_ns": 1, "peak_rss_bytes": 20, "read_bytes": 5, "write_bytes": 7});
+        assert_eq!(ran(told), (Some(20), Some(5), Some(8)));
+        assert_eq!(ran(json!({"user_ns": 1})), (None, None, Some(1)));
+    }
+}

@@ -1,0 +1,56 @@
+//! The values of a task that have a hash: what joins tasks of one run, and runs.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use runlore_core::record::hash::identifies;
+
+/// A task that used or generated a value.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Trace {
+    /// The hash of the value.
+    pub hash: String,
+    /// Whether the task made it; else it used it.
+    pub is_generated: bool,
+    /// The name that the value has there.
+    pub name: String,
+    /// The task.
+    pub task_id: String,
+    /// Its workflow.
+    pub workflow_id: Option<String>,
+    /// Its name.
+    pub activity_id: Option<String>,
+    /// When it began, in Unix seconds.
+    pub started_at: Option<f64>,
+}
+
+impl Trace {
+    /// The values of a task, given as the JSON of its record, that have one of these hashes; every value with a hash,
+    /// where none is named. Those that it used come first. Hashes of a value's beginning, which older versions wrote, join
+    /// nothing.
+    pub fn in_task(task: &Value, hashes: Option<&HashSet<String>>) -> Vec<Trace> {
+        let text = |name: &str| task.get(name).and_then(Value::as_str).map(str::to_owned);
+        let mut found = Vec::new();
+        for (side, is_generated) in [("used", false), ("generated", true)] {
+            let values = task.get("hashes").and_then(|hashes| hashes.get(side));
+            for (name, hash) in values.and_then(Value::as_object).into_iter().flatten() {
+                let Some(hash) = hash.as_str() else { continue };
+                if !identifies(hash) || hashes.is_some_and(|hashes| !hashes.contains(hash)) {
+                    continue;
+                }
+                found.push(Trace {
+                    hash: hash.to_owned(),
+                    is_generated,
+                    name: name.clone(),
+                    task_id: text("task_id").unwrap_or_default(),
+                    workflow_id: text("workflow_id"),
+                    activity_id: text("activity_id"),
+                    started_at: task.get("started_at").and_then(Value::as_f64),
+                });
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,346 @@
+//! One pass over the tasks of a run.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use super::RunReport;
+use super::calls;
+use super::facts::{Activity, Cost, Counts, Crate, Failed, RunFacts, TaskFacts, Unavailable};
+use super::gantt::{self, Row};
+use super::lineage::Values;
+use super::sensors::Sensors;
+use crate::axis;
+use crate::picture::{Mark, Picture, State};
+use crate::timeline::{level, mark_text};
+use runlore_core::Result;
+use runlore_core::record::WorkflowObject;
+use runlore_core::runs::failed_children;
+use runlore_query::analyze::{Earlier, Finding, TaskRows, Thresholds, tasks_of};
+use runlore_query::provenance::Provenance;
+use runlore_query::query::{Collection, Find, Summary};
+
+/// How many of the slowest are told of; of a small run, that is all.
+const SLOWEST: usize = 40;
+/// How many different failures are told of.
+const FAILURES: usize = 60;
+/// How many different reasons are told of.
+const REASONS: usize = 100;
+/// How many findings are marked in the picture.
+const MARKS: usize = 12;
+
+/// What is looked at of each task, beside what sensors told and what an analysis looks at.
+const FIELDS: [&str; 16] = [
+    "used",
+    "generated",
+    "error",
+    "stderr",
+    "code.crate",
+    "code.version",
+    "code.commit",
+    "code.file",
+    "code.line",
+    "hashes",
+    "unavailable",
+    "resources.child",
+    "resources.read_bytes.self",
+    "resources.write_bytes.self",
+    "resources.joules.self",
+    "telemetry_at_start.process.memory.rss",
+];
+
+/// The report of the first of these workflows, which started the others.
+pub(super) fn run(
+    records: &Provenance,
+    workflows: &[WorkflowObject],
+    earlier: Earlier<'_>,
+    workflow_id: &str,
+    thresholds: &Thresholds,
+) -> Result<RunReport> {
+    let mut collected = Collected::new(workflows);
+    let mut rows = TaskRows::default();
+    let fields = TaskRows::FIELDS.into_iter().chain(FIELDS).map(str::to_owned);
+    let fields = fields.chain(Sensors::fields());
+    let find = Find::new().filter(tasks_of(workflow_id, workflows)).fields(fields).loosely();
+    for task in records.find(Collection::Tasks, &find)? {
+        let task = task?;
+        rows.add(&task);
+        collected.add(task);
+    }
+    let mut report = collected.finish(workflows, workflow_id);
+    // A run without tasks has nothing to analyse, and is told all the same.
+    if report.tasks.tasks > 0 {
+        let analysis = rows.analyze(records, workflow_id, workflows, earlier, thresholds)?;
+        report.picture.marks = marks(&analysis.findings, &report.picture);
+        report.findings = analysis.findings;
+        report.notes.extend(analysis.notes);
+    }
+    report.notes.extend(records.problems());
+    Ok(report)
+}
+
+/// What is worth looking at in one part of the run.
+fn marks(findings: &[Finding], picture: &Picture) -> Vec<Mark> {
+    let mark = |finding: &Finding| {
+        let window = finding.place.window?;
+        (window.length_ns() <= picture.length_ns / 2).then(|| Mark {
+            at_ns: window.start_ns.saturating_sub(picture.start_ns),
+            end_ns: window.end_ns.saturating_sub(picture.start_ns),
+            level: level(finding.severity),
+            text: mark_text(finding),
+            panel: None,
+        })
+    };
+    findings.iter().filter_map(mark).take(MARKS).collect()
+}
+
+struct Collected {
+    summary: Summary,
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+    /// When each activity first began.
+    first_ns: Vec<u64>,
+    rows: Vec<Row>,
+    counts: Counts,
+    slowest: Vec<TaskFacts>,
+    /// By activity and message.
+    failures: HashMap<(u32, String), Failed>,
+    failures_left_out: u64,
+    unavailable: BTreeMap<(String, String), u64>,
+    crates: BTreeMap<[Option<Box<str>>; 3], u64>,
+    values: Values,
+    sensors: Sensors,
+    /// Which task started a run that this one started.
+    started_by: HashMap<String, Option<Box<str>>>,
+    main: Option<String>,
+}
+
+impl Collected {
+    fn new(workflows: &[WorkflowObject]) -> Self {
+        let started_by = workflows
+            .iter()
+            .map(|one| (one.workflow_id.clone(), one.parent_task_id.as_deref().map(Into::into)))
+            .collect();
+        Self {
+            summary: Summary::by("activity_id"),
+            names: Vec::new(),
+            numbers: HashMap::new(),
+            first_ns: Vec::new(),
+            rows: Vec::new(),
+            counts: Counts::default(),
+            slowest: Vec::new(),
+            failures: HashMap::new(),
+            failures_left_out: 0,
+            unavailable: BTreeMap::new(),
+            crates: BTreeMap::new(),
+            values: Values::default(),
+            sensors: Sensors::default(),
+            started_by,
+            main: workflows.first().map(|one| one.workflow_id.clone()),
+        }
+    }
+
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.first_ns.push(u64::MAX);
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    fn add(&mut self, mut task: Value) {
+        self.summary.add(&task);
+        let text = |name: &str| task.get(name).and_then(Value::as_str);
+        let seconds = |name: &str| task.get(name).and_then(Value::as_f64).map(nanoseconds);
+        let name = text("activity_id").unwrap_or("(none)").to_owned();
+        let state = match text("status") {
+            Some("ERROR") => State::Failed,
+            Some("FINISHED") => State::Finished,
+            _ => State::Running,
+        };
+        let (began, ended) = (seconds("started_at"), seconds("ended_at"));
+        let length = task.get("duration_ns").and_then(Value::as_u64);
+        let length = length.or_else(|| Some(ended?.saturating_sub(began?))).unwrap_or(0);
+        self.counts.tasks += 1;
+        match state {
+            State::Finished => self.counts.finished += 1,
+            State::Failed => self.counts.errors += 1,
+            State::Running => self.counts.running += 1,
+        }
+        let activity = self.number(&name);
+        self.sense(&task, began, ended);
+        self.know_crate(&task);
+        self.values.add(&task, activity);
+        for (what, reason) in
+            task.get("unavailable").and_then(Value::as_object).into_iter().flatten()
+        {
+            let reason = reason.as_str().map_or_else(|| reason.to_string(), str::to_owned);
+            let key = (what.clone(), reason);
+            if self.unavailable.len() < REASONS || self.unavailable.contains_key(&key) {
+                *self.unavailable.entry(key).or_default() += 1;
+            }
+        }
+        if let Some(start_ns) = began {
+            self.first_ns[activity as usize] = self.first_ns[activity as usize].min(start_ns);
+            let id = task.get("task_id").and_then(Value::as_str).unwrap_or_default().into();
+            let parent = self.parent_of(&task);
+            self.rows.push(Row { id, parent, activity, start_ns, length_ns: length, state });
+        }
+        if state == State::Failed {
+            self.fail(&mut task, activity, &name, length);
+        }
+        self.keep_if_slow(&mut task, &name, length);
+    }
+
+    /// The task around it; around the tasks of a run that was started, the one that started it.
+    fn parent_of(&self, task: &Value) -> Option<Box<str>> {
+        let text = |name: &str| task.get(name).and_then(Value::as_str);
+        text("parent_task_id").map(Into::into).or_else(|| {
+            let workflow = text("workflow_id")?;
+            let is_started = self.main.as_deref() != Some(workflow);
+            self.started_by.get(workflow).filter(|_| is_started)?.clone()
+        })
+    }
+
+    fn sense(&mut self, task: &Value, began: Option<u64>, ended: Option<u64>) {
+        let host = task.get("hostname").and_then(Value::as_str).unwrap_or_default();
+        let pid = task.get("pid").and_then(Value::as_u64);
+        for (at, name) in [(began, "telemetry_at_start"), (ended, "telemetry_at_end")] {
+            if let (Some(at), Some(telemetry)) = (at, task.get(name)) {
+                self.sensors.add(at, telemetry, host, pid);
+            }
+        }
+    }
+
+    fn know_crate(&mut self, task: &Value) {
+        let Some(code) = task.get("code") else { return };
+        let text = |name: &str| code.get(name).and_then(Value::as_str).map(Into::into);
+        let key = ["crate", "version", "commit"].map(text);
+        if key[0].is_some() && (self.crates.len() < REASONS || self.crates.contains_key(&key)) {
+            *self.crates.entry(key).or_default() += 1;
+        }
+    }
+
+    fn fail(&mut self, task: &mut Value, activity: u32, name: &str, length: u64) {
+        let message = task.pointer("/error/message").or_else(|| task.get("stderr"));
+        let message = message.and_then(Value::as_str).unwrap_or("no message").to_owned();
+        let key = (activity, message);
+        if let Some(known) = self.failures.get_mut(&key) {
+            known.tasks += 1;
+        } else if self.failures.len() < FAILURES {
+            // It may be among the slowest, too.
+            let example = TaskFacts::taken(&mut task.clone(), name, length);
+            let (activity, message) = (name.to_owned(), key.1.clone());
+            self.failures.insert(key, Failed { activity, message, tasks: 1, example });
+        } else {
+            self.failures_left_out += 1;
+        }
+    }
+
+    fn keep_if_slow(&mut self, task: &mut Value, name: &str, length: u64) {
+        let is_slow = |least: &TaskFacts| length > least.duration_ns;
+        if self.slowest.len() < SLOWEST || self.slowest.last().is_some_and(is_slow) {
+            let at = self.slowest.partition_point(|known| known.duration_ns >= length);
+            self.slowest.insert(at, TaskFacts::taken(task, name, length));
+            self.slowest.truncate(SLOWEST);
+        }
+    }
+
+    fn finish(mut self, workflows: &[WorkflowObject], workflow_id: &str) -> RunReport {
+        let main = workflows.first();
+        let failed = failed_children(workflows.iter());
+        let mut report = RunReport {
+            run: main.map(|main| RunFacts::of(main, failed[0])).unwrap_or_else(|| RunFacts {
+                workflow_id: workflow_id.to_owned(),
+                name: workflow_id.to_owned(),
+                ..RunFacts::default()
+            }),
+            started: workflows
+                .iter()
+                .zip(&failed)
+                .skip(1)
+                .map(|(run, failed)| RunFacts::of(run, *failed))
+                .collect(),
+            tasks: self.counts,
+            activities: self.summary.groups().iter().map(Activity::of).collect(),
+            slowest: std::mem::take(&mut self.slowest),
+            ..RunReport::default()
+        };
+        if let Some(main) = main {
+            report.machine = main.machine_info.clone().unwrap_or_default();
+            report.settings = main.settings.clone().unwrap_or_default();
+            report.code = main.code_repository.clone().unwrap_or_default();
+        }
+        report.cost = Cost::of(workflows);
+        report.crates = std::mem::take(&mut self.crates).into_iter().map(Crate::of).collect();
+        report.crates.sort_by_key(|one| std::cmp::Reverse(one.tasks));
+        report.failures = std::mem::take(&mut self.failures).into_values().collect();
+        report.failures.sort_by(|one, other| {
+            let order =
+                |it: &Failed| (u64::MAX - it.tasks, it.activity.clone(), it.message.clone());
+            order(one).cmp(&order(other))
+        });
+        let unavailable = std::mem::take(&mut self.unavailable).into_iter();
+        report.unavailable = unavailable
+            .map(|((what, reason), tasks)| Unavailable { what, reason, tasks })
+            .collect();
+        if self.failures_left_out > 0 {
+            let left_out = self.failures_left_out;
+            report.notes.push(format!(
+                "{left_out} more tasks failed with other messages, which are not told"
+            ));
+        }
+        let (calls, left_out) = calls::of(&self.rows, &self.names);
+        report.calls = calls;
+        if left_out > 0 {
+            report
+                .notes
+                .push(format!("{left_out} tasks were called in more ways than the tree shows"));
+        }
+        if self.values.left_out > 0 {
+            let left_out = self.values.left_out;
+            report
+                .notes
+                .push(format!("the lineage leaves out {left_out} values: there are too many"));
+        }
+        report.picture = self.picture(&report.run, main);
+        report.lineage = self.values.graph(&self.names, &self.first_ns);
+        report
+    }
+
+    fn picture(&mut self, run: &RunFacts, main: Option<&WorkflowObject>) -> Picture {
+        let Some((start_ns, end_ns)) = gantt::window(&self.rows) else { return Picture::default() };
+        // As long as the run: what it did before and after its tasks takes time, too.
+        let of_run = |at: Option<f64>| at.filter(|at| (0.0..1e10).contains(at)).map(nanoseconds);
+        let began = of_run(main.and_then(|run| run.started_at));
+        let ended = of_run(main.and_then(|run| run.ended_at));
+        let (start_ns, end_ns) = (
+            began.map_or(start_ns, |it| it.min(start_ns)),
+            ended.map_or(end_ns, |it| it.max(end_ns)),
+        );
+        let length_ns = end_ns - start_ns;
+        for row in self.rows.iter_mut().filter(|row| row.state == State::Running) {
+            // Open until the last that is known.
+            row.length_ns = row.length_ns.max(end_ns - row.start_ns);
+        }
+        let (bars, density) = gantt::bars(&self.rows, &self.names, start_ns, length_ns);
+        Picture {
+            title: run.name.clone(),
+            subtitle: format!("{} tasks, from {}", self.counts.tasks, axis::utc(start_ns)),
+            start_ns,
+            length_ns,
+            panels: std::mem::take(&mut self.sensors).panels(start_ns, length_ns),
+            bars,
+            density,
+            ..Picture::default()
+        }
+    }
+}
+
+/// Unix seconds as nanoseconds.
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}

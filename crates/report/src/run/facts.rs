@@ -1,0 +1,275 @@
+//! The parts of a report, as plain data.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use runlore_core::record::{Lost, Status, WorkflowObject};
+use runlore_core::text::thousands;
+use runlore_query::query::Group;
+
+/// A run by itself.
+#[derive(Debug, Clone, Default, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the workflow's record")]
+pub struct RunFacts {
+    pub workflow_id: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// The status as every view shows it: see [`WorkflowObject::shown`].
+    pub shown: String,
+    /// Whether that tells of a failure.
+    pub failed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl RunFacts {
+    pub(super) fn of(workflow: &WorkflowObject, failed_children: u64) -> Self {
+        let shown = workflow.shown().with_failed_children(failed_children);
+        Self {
+            workflow_id: workflow.workflow_id.clone(),
+            name: workflow.display_name().to_owned(),
+            description: workflow.workflow_description.clone(),
+            status: workflow.status,
+            shown: shown.to_string(),
+            failed: shown.is_failure(),
+            started_at: workflow.started_at,
+            duration_ns: workflow.duration().map(|duration| duration.as_nanos() as u64),
+            hostname: workflow.hostname.clone(),
+            user: workflow.user.clone(),
+            error: workflow.error_message().map(std::borrow::Cow::into_owned),
+        }
+    }
+}
+
+impl RunFacts {
+    /// The status for people; a record need not have one.
+    pub(super) fn shown_or_unknown(&self) -> &str {
+        if self.shown.is_empty() { "unknown" } else { &self.shown }
+    }
+}
+
+/// How tasks ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Counts {
+    pub tasks: u64,
+    pub finished: u64,
+    pub errors: u64,
+    pub running: u64,
+}
+
+/// What the tasks of one name come to.
+#[derive(Debug, Clone, Default, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of `query::Group`, in nanoseconds and bytes")]
+pub struct Activity {
+    pub name: String,
+    pub tasks: u64,
+    pub errors: u64,
+    pub running: u64,
+    pub total_ns: u64,
+    pub mean_ns: u64,
+    pub p50_ns: u64,
+    pub p95_ns: u64,
+    pub max_ns: u64,
+    pub cpu_ns: Option<u64>,
+    pub peak_rss_bytes: Option<u64>,
+    pub read_bytes: Option<u64>,
+    pub write_bytes: Option<u64>,
+    pub joules: Option<f64>,
+}
+
+impl Activity {
+    pub(super) fn of(group: &Group) -> Self {
+        let spread = group.duration;
+        let ns = |of: fn(&runlore_query::query::Distribution) -> std::time::Duration| {
+            spread.as_ref().map_or(0, |spread| of(spread).as_nanos() as u64)
+        };
+        Self {
+            name: group.name(),
+            tasks: group.tasks,
+            errors: group.errors,
+            running: group.running,
+            total_ns: ns(|it| it.total),
+            mean_ns: ns(|it| it.mean),
+            p50_ns: ns(|it| it.p50),
+            p95_ns: ns(|it| it.p95),
+            max_ns: ns(|it| it.max),
+            cpu_ns: group.cpu.map(|cpu| cpu.as_nanos() as u64),
+            peak_rss_bytes: group.peak_rss,
+            read_bytes: group.read_bytes,
+            write_bytes: group.write_bytes,
+            joules: group.joules,
+        }
+    }
+}
+
+/// One task, as far as a report tells of it.
+#[derive(Debug, Clone, Default, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the task's record")]
+pub struct TaskFacts {
+    pub task_id: String,
+    pub activity: String,
+    pub status: Option<String>,
+    pub started_at: Option<f64>,
+    pub duration_ns: u64,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub used: Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub generated: Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub error: Value,
+    /// Where its code is: `src/data.rs:12`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+impl TaskFacts {
+    /// Takes what is told out of a record.
+    pub(super) fn taken(task: &mut Value, activity: &str, duration_ns: u64) -> Self {
+        let text = |task: &Value, name: &str| task.get(name)?.as_str().map(str::to_owned);
+        let code = task.get("code").and_then(|code| {
+            let file = code.get("file")?.as_str()?;
+            let line = code.get("line").and_then(Value::as_u64);
+            Some(line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
+        });
+        let mut take = |name: &str| task.get_mut(name).map(Value::take).unwrap_or_default();
+        let (used, generated, error) = (take("used"), take("generated"), take("error"));
+        Self {
+            task_id: text(task, "task_id").unwrap_or_default(),
+            activity: activity.to_owned(),
+            status: text(task, "status"),
+            started_at: task.get("started_at").and_then(Value::as_f64),
+            duration_ns,
+            used,
+            generated,
+            error,
+            code,
+        }
+    }
+}
+
+/// Failures that are alike: of the same activity, with the same message.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Failed {
+    /// What failed.
+    pub activity: String,
+    /// What went wrong.
+    pub message: String,
+    /// How often.
+    pub tasks: u64,
+    /// The first that was read.
+    pub example: TaskFacts,
+}
+
+/// What could not be recorded.
+#[derive(Debug, Clone, Default, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Unavailable {
+    pub what: String,
+    pub reason: String,
+    pub tasks: u64,
+}
+
+/// A crate that tasks are part of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Crate {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The commit that it was built from, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// How many tasks are part of it.
+    pub tasks: u64,
+}
+
+impl Crate {
+    pub(super) fn of(([name, version, commit], tasks): ([Option<Box<str>>; 3], u64)) -> Self {
+        Self {
+            name: name.map(String::from).unwrap_or_default(),
+            version: version.map(String::from),
+            commit: commit.map(String::from),
+            tasks,
+        }
+    }
+}
+
+/// What recording cost, and what it lost, of a run and those that it started; none where no record of them tells.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cost {
+    /// Time that reading telemetry took, on all threads together.
+    pub capture_ns: Option<u64>,
+    /// The same as a share of the run.
+    pub capture_percent: Option<f64>,
+    /// Bytes of records.
+    pub bytes_written: Option<u64>,
+    /// Tasks of which no record was kept.
+    pub dropped: Option<u64>,
+    /// Records that a store would not have.
+    pub refused: Option<u64>,
+    /// Records that wait on disk for their store.
+    pub spooled: Option<u64>,
+    /// Why it is not known how much was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_unknown: Option<String>,
+}
+
+impl Cost {
+    /// Of a run, which is the first, and those that it started.
+    pub(super) fn of(runs: &[WorkflowObject]) -> Self {
+        let sum = |name: &str| {
+            let told = runs.iter().filter_map(|run| run.totals.as_ref()?.get(name)?.as_u64());
+            told.fold(None, |sum: Option<u64>, more| Some(sum.unwrap_or(0).saturating_add(more)))
+        };
+        let capture_ns = sum("capture_ns");
+        let capture_percent = match runs {
+            [one] => one.totals.as_ref().and_then(|it| it.get("capture_percent")?.as_f64()),
+            // The shares of runs of different lengths do not add up.
+            several => {
+                let length = several.first().and_then(WorkflowObject::duration);
+                let length = length.map(|length| length.as_nanos() as f64).filter(|it| *it > 0.0);
+                capture_ns.zip(length).map(|(ns, length)| ns as f64 / length * 100.0)
+            }
+        };
+        Self {
+            capture_ns,
+            capture_percent,
+            bytes_written: sum("bytes_written"),
+            dropped: sum("dropped"),
+            refused: sum("refused"),
+            spooled: sum("spooled"),
+            lost_unknown: Lost::of(runs).and_then(|lost| lost.unknown),
+        }
+    }
+
+    /// How many tasks have no record, and whether that is bad news.
+    pub(super) fn lost_in_words(&self) -> (String, bool) {
+        match (self.lost(), &self.lost_unknown) {
+            (Some(lost @ 1..), Some(_)) => (format!("{} or more", thousands(lost)), true),
+            (_, Some(_)) => ("unknown".to_owned(), true),
+            (Some(lost), None) => (thousands(lost), lost > 0),
+            (None, None) => ("unknown".to_owned(), false),
+        }
+    }
+
+    /// What is missing in the records: dropped or refused; none where nothing tells.
+    pub(super) fn lost(&self) -> Option<u64> {
+        match (self.dropped, self.refused) {
+            (None, None) => None,
+            (dropped, refused) => Some(dropped.unwrap_or(0).saturating_add(refused.unwrap_or(0))),
+        }
+    }
+}

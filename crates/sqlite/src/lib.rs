@@ -1,0 +1,30 @@
+//! Records in an SQLite file, for any SQLite client to look at.
+
+mod ask;
+mod condition;
+mod connections;
+mod descriptors;
+mod matching;
+mod needed;
+mod problem;
+mod put;
+mod read;
+mod schema;
+mod skim;
+mod turn;
+mod write;
+
+use runlore_query::reading::SourceEntry;
+
+inventory::submit! {
+    SourceEntry::new("sqlite", |uri| Ok(Box::new(SqliteSource::open(write::path_of(uri)?)?)))
+}
+
+#[cfg(unix)]
+inventory::submit! {
+    runlore_core::store::HoldForFork(|| Box::new(connections::hold()))
+}
+
+pub use connections::inside;
+pub use read::{SqliteSource, check_file};
+pub use write::SqliteStore;

@@ -1,0 +1,280 @@
+//! Writing: a batch is a transaction, and writing a record again changes nothing.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::connections::Writer;
+use super::problem::{Problem, explain, is_busy};
+use super::put::{self, Failed};
+use super::turn::{PAUSE, Turn};
+use runlore_core::record::{Status, WorkflowObject};
+use runlore_core::settings::Durability;
+use runlore_core::store::{Batch, Known, RunInfo, Store, StoreEntry, StoredTasks, refuse_special};
+use runlore_core::{Error, ErrorKind, Result};
+
+inventory::submit! {
+    StoreEntry::new("sqlite", |uri, run| Ok(Box::new(SqliteStore::open(path_of(uri)?, run)?)))
+        .recovers(left_in)
+        .enabled_by(|settings| {
+            let sqlite = &settings.databases.sqlite;
+            sqlite.enabled.then(|| format!("sqlite://{}", sqlite.path.display()))
+        })
+}
+
+/// The longest that a write waits for another process to be done.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The file that a URI names: `sqlite://runs.db` where the program stands, `sqlite:///data/runs.db` from the root.
+pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
+    let path = uri.strip_prefix("sqlite://").unwrap_or(uri);
+    let wrong = |what: &str| {
+        let text = format!(
+            "`{uri}` {what}: write `sqlite://runs.db`, or `sqlite:///data/runs.db` for a path from the root"
+        );
+        Err(Error::new(ErrorKind::Store, text))
+    };
+    if path.is_empty() {
+        return wrong("names no file");
+    }
+    if path.ends_with('/') {
+        return wrong("names a folder");
+    }
+    if path.contains('\0') {
+        return wrong("has a NUL in it");
+    }
+    Ok(Path::new(path).to_owned())
+}
+
+/// The URI of a file in this folder, from one that a dead process left. By its name only: the folder may have been moved,
+/// and nothing outside it is touched, through links neither.
+fn left_in(uri: &str, folder: &Path) -> Result<String> {
+    let logged = path_of(uri)?;
+    let refuse = |why: &str| {
+        let text = format!("a killed process recorded into {uri}, and {why}");
+        Error::new(ErrorKind::Store, text)
+    };
+    let name = logged.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| refuse("that names no file"))?;
+    let folder = std::path::absolute(folder).map_err(|error| refuse("").with_source(error))?;
+    for part in ["", "-wal", "-shm", "-journal"] {
+        let file = folder.join(format!("{name}{part}"));
+        if fs::symlink_metadata(&file).is_ok_and(|facts| !facts.is_file()) {
+            return Err(refuse(&format!("{} is not a plain file", file.display())));
+        }
+    }
+    let path = folder.join(name);
+    let path = path.to_str().ok_or_else(|| refuse("its folder's name is not text"))?;
+    Ok(format!("sqlite://{path}"))
+}
+
+/// An SQLite file that runs are recorded into, made at the first record.
+///
+/// Several runs, of this process and of others, may share a file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    writer: Writer,
+    folder: PathBuf,
+    /// How long to wait for other processes: so much shorter than tasks wait for room in their queue that none is dropped
+    /// because of it. Afterwards records wait in memory.
+    wait: Duration,
+}
+
+impl SqliteStore {
+    /// The store of a run in a file, which is made if need be.
+    ///
+    /// # Errors
+    ///
+    /// Where the path cannot be one of a file. Whether it can be written to is found out at the first record.
+    pub fn open(path: impl AsRef<Path>, run: &RunInfo) -> Result<Self> {
+        let path = path.as_ref();
+        // A child process may be started elsewhere.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let Some(folder) = path.parent().map(Path::to_owned) else {
+            let text = format!("{} is a folder: name a file for the database", path.display());
+            return Err(Error::new(ErrorKind::Store, text));
+        };
+        refuse_special(&path)?;
+        let recorder = &run.settings.recorder;
+        let wait = (recorder.max_wait_ms / 2).min(LONGEST_WAIT);
+        let syncs = recorder.durability == Durability::System;
+        Ok(Self { writer: Writer::new(path, syncs), folder, wait })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.writer.path()
+    }
+}
+
+/// Works with the connection; while another process has the database, tries again.
+fn patiently<R>(
+    writer: &Writer,
+    until: Instant,
+    mut work: impl FnMut(&Connection) -> Result<R>,
+) -> Result<R> {
+    loop {
+        match writer.with(&mut work) {
+            Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn write(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let until = Instant::now() + self.wait;
+        let mut turn = Turn::take(&self.folder, until);
+        patiently(&self.writer, until, |connection| {
+            write(connection, batch, self.writer.path(), || turn = None)
+        })
+    }
+
+    // Where it is wanted, every transaction is synced.
+
+    fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
+        self.write(batch)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.writer.rest();
+        Ok(())
+    }
+
+    fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
+        patiently(&self.writer, Instant::now() + self.wait, |connection| {
+            missing(connection, batch, self.writer.path())
+        })
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.folder)
+    }
+
+    fn uri(&self) -> Option<String> {
+        Some(format!("sqlite://{}", self.path().to_str()?))
+    }
+
+    fn known(&mut self, run: &RunInfo, tasks: &HashSet<String>) -> Result<Known> {
+        patiently(&self.writer, Instant::now() + self.wait, |connection| {
+            known(connection, run, tasks)
+                .map_err(|error| explain(Problem::Read, self.writer.path(), error))
+        })
+    }
+}
+
+/// `begun` is called as soon as the database is ours.
+fn write(
+    connection: &Connection,
+    batch: &Batch<'_>,
+    path: &Path,
+    begun: impl FnOnce(),
+) -> Result<()> {
+    let problem = |error| explain(Problem::Write, path, error);
+    let run = |sql: &str| connection.prepare_cached(sql)?.execute([]);
+    run("BEGIN IMMEDIATE").map_err(problem)?;
+    begun();
+    let mut outline = String::new();
+    let stored = batch.outlined().try_for_each(|(record, parts)| {
+        outline.clear();
+        outline.extend(parts);
+        put::put(connection, record, &outline)
+    });
+    let done = match stored {
+        Ok(()) => run("COMMIT").map(|_| ()).map_err(problem),
+        Err(Failed::Sql(error)) => Err(problem(error)),
+        Err(Failed::Record(error)) => Err(error),
+    };
+    if done.is_err() && !connection.is_autocommit() {
+        // Where that fails too, the connection is closed, which does the same.
+        _ = run("ROLLBACK");
+    }
+    done
+}
+
+/// Which records would change anything. Of those whose ids are there that is tried, and taken back.
+fn missing(connection: &Connection, batch: &Batch<'_>, path: &Path) -> Result<Vec<bool>> {
+    let problem = |error| explain(Problem::Write, path, error);
+    let run = |sql: &str| connection.prepare_cached(sql)?.execute([]);
+    run("BEGIN").map_err(problem)?;
+    let mut outline = String::new();
+    let looked = batch.outlined().map(|(record, parts)| {
+        outline.clear();
+        outline.extend(parts);
+        if put::is_new_task(connection, &outline)? {
+            return Ok(true);
+        }
+        let before = connection.total_changes();
+        put::put(connection, record, &outline)?;
+        Ok(connection.total_changes() != before)
+    });
+    let missing = looked.collect::<Result<_, Failed>>().map_err(|failed| match failed {
+        Failed::Sql(error) => problem(error),
+        Failed::Record(error) => error,
+    });
+    if !connection.is_autocommit() {
+        run("ROLLBACK").map_err(problem)?;
+    }
+    missing
+}
+
+fn known(
+    connection: &Connection,
+    run: &RunInfo,
+    tasks: &HashSet<String>,
+) -> rusqlite::Result<Known> {
+    let mut known = Known::default();
+    for task in tasks {
+        match put::status_of(connection, &run.workflow_id, task)? {
+            Some(status) if status.is_some_and(Status::is_final) => {
+                known.ended.insert(task.clone())
+            }
+            Some(_) => known.running.insert(task.clone()),
+            None => false,
+        };
+    }
+    let mut around = None;
+    for (_, doc) in put::processes_of(connection, &run.workflow_id)? {
+        let workflow: WorkflowObject = serde_json::from_str(&doc).unwrap_or_default();
+        around = around.or_else(|| workflow.parent_task_id.clone());
+        let is_it = workflow.pid.is_none_or(|pid| pid == u64::from(run.pid));
+        if is_it && workflow.status != Some(Status::Running) {
+            known.has_end = true;
+            known.end = Some(Box::new(workflow));
+        }
+    }
+    known.tasks = Some(count_tasks(connection, run, around.as_deref())?);
+    Ok(known)
+}
+
+/// How many tasks of a process there are. `around` is the task that started the workflow.
+fn count_tasks(
+    connection: &Connection,
+    run: &RunInfo,
+    around: Option<&str>,
+) -> rusqlite::Result<StoredTasks> {
+    let sql = "SELECT status, count(*), total(json_extract(doc, '$.capture.start_ns')),
+            total(json_extract(doc, '$.capture.end_ns')),
+            total(ifnull(json_extract(doc, '$.parent_task_id') = ?3, 1))
+        FROM task WHERE workflow_id = ?1 AND ifnull(json_extract(doc, '$.pid'), ?2) = ?2 GROUP BY status";
+    let around = around.unwrap_or_default();
+    let mut tasks = StoredTasks::default();
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query((&run.workflow_id, run.pid, around))?;
+    while let Some(row) = rows.next()? {
+        let status: Option<String> = row.get(0)?;
+        let count = row.get::<_, i64>(1)? as u64;
+        match status.and_then(|word| word.parse().ok()) {
+            Some(Status::Finished) => tasks.finished += count,
+            Some(Status::Error) => {
+                tasks.errors += count;
+                tasks.failed_roots += row.get::<_, f64>(4)? as u64;
+            }
+            _ => tasks.running += count,
+        }
+        tasks.capture_ns += (row.get::<_, f64>(2)? + row.get::<_, f64>(3)?) as u64;
+    }
+    Ok(tasks)
+}

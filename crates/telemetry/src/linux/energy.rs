@@ -1,0 +1,247 @@
+//! The machine's own energy meters.
+//!
+//! Processors tell what they used through powercap (RAPL); where there is none, boards may through hwmon, and laptops by what
+//! their batteries lose. Of meters that count the same energy one is read: cores are in their package, and the platform
+//! (`psys`) is more than the packages, but not in addition to them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::Host;
+use super::held::{Held, Shape};
+use crate::energy::Counter;
+use crate::reasons::told;
+use runlore_core::clock;
+
+/// Sooner than any counter goes round: the smallest holds 65 kJ.
+const KEEP_UP_NS: u64 = 30_000_000_000;
+/// What reading them costs is little, what holding them open costs is a descriptor each.
+const MOST: usize = 32;
+
+/// The meters of the machine.
+#[derive(Debug)]
+pub(super) struct Meters {
+    meters: Vec<Meter>,
+    /// One for each of them. Locked while they are read, so that a counter never seems to run backwards.
+    counters: Mutex<Vec<Counter>>,
+    read_at_ns: AtomicU64,
+    /// Why there is none.
+    nothing: Option<String>,
+}
+
+#[derive(Debug)]
+struct Meter {
+    /// `rapl:package-0`.
+    name: String,
+    file: Held,
+    /// How many microjoules one step of it is.
+    step: u64,
+    /// Of a battery: what tells whether it is what feeds the machine.
+    status: Option<Held>,
+}
+
+impl Host {
+    pub(super) fn meters(&self) -> &Meters {
+        self.meters.get_or_init(|| Meters::find(&self.root))
+    }
+
+    /// Reads the counters, if they were read before and not for a while, so that none goes round unseen.
+    pub(crate) fn keep_up(&self, now_ns: u64) {
+        let Some(meters) = self.meters.get() else { return };
+        if now_ns.saturating_sub(meters.read_at_ns.load(Ordering::Relaxed)) > KEEP_UP_NS {
+            meters.read(&mut vec![0; 256], |_, _| ());
+        }
+    }
+}
+
+impl Meters {
+    fn find(root: &Path) -> Self {
+        let found = match powercap(root) {
+            found if !found.is_empty() => found,
+            _ => match hwmon(root) {
+                found if !found.is_empty() => found,
+                _ => batteries(root),
+            },
+        };
+        let nothing = found.is_empty().then(|| {
+            "this machine shows no meter: none in /sys/class/powercap (RAPL), none in /sys/class/hwmon, and no battery"
+                .to_owned()
+        });
+        let (meters, counters) = found.into_iter().take(MOST).unzip();
+        Self { meters, counters: Mutex::new(counters), read_at_ns: AtomicU64::new(0), nothing }
+    }
+
+    pub(super) fn held(&self) -> impl Iterator<Item = &Held> {
+        self.meters.iter().flat_map(|meter| std::iter::once(&meter.file).chain(&meter.status))
+    }
+
+    /// What each meter has counted, in microjoules, or why that is not known.
+    pub(super) fn read(
+        &self,
+        buffer: &mut Vec<u8>,
+        mut each: impl FnMut(&str, Result<u64, String>),
+    ) {
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ns = clock::monotonic_ns();
+        self.read_at_ns.store(now_ns, Ordering::Relaxed);
+        for (meter, counter) in self.meters.iter().zip(&mut *counters) {
+            each(&meter.name, meter.read(counter, now_ns, buffer));
+        }
+    }
+
+    /// Why there is none.
+    pub(super) fn nothing(&self) -> Option<&str> {
+        self.nothing.as_deref()
+    }
+}
+
+impl Meter {
+    fn read(
+        &self,
+        counter: &mut Counter,
+        now_ns: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<u64, String> {
+        let read = self.file.read_checked(Shape::Whole, buffer, number);
+        let register = read.map_err(|error| self.told(&error))?.saturating_mul(self.step);
+        let Some(status) = &self.status else { return counter.advance(register, now_ns) };
+        let total = counter.drain(register, now_ns);
+        let is_feeding = |text: &[u8]| Some(text.trim_ascii() == b"Discharging");
+        match status.read_checked(Shape::Whole, buffer, is_feeding) {
+            Ok(true) => Ok(total),
+            Ok(false) => {
+                Err("the battery does not feed the machine, so that it does not tell".to_owned())
+            }
+            Err(error) => Err(told(status.path().display(), &error)),
+        }
+    }
+
+    fn told(&self, error: &std::io::Error) -> String {
+        let path = self.file.path().display();
+        let reason = told(&path, error);
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                format!(
+                    "{reason}; only root may read it, unless somebody allows it: sudo chmod a+r {path}"
+                )
+            }
+            _ => reason,
+        }
+    }
+}
+
+type Found = Vec<(Meter, Counter)>;
+
+fn meter(name: String, file: PathBuf, range: Option<u64>) -> (Meter, Counter) {
+    (Meter { name, file: Held::file(file), step: 1, status: None }, Counter::new(range))
+}
+
+/// Zones of powercap: `intel-rapl:0` is a package or the platform, `intel-rapl:0:1` a part of it. AMD's processors are
+/// called so too. `intel-rapl-mmio` are the same packages once more.
+fn powercap(root: &Path) -> Found {
+    let folder = root.join("sys/class/powercap");
+    let mut zones: Vec<(Vec<u32>, PathBuf)> = entries(&folder)
+        .into_iter()
+        .filter_map(|(name, path)| {
+            let numbers = name.strip_prefix("intel-rapl:")?.split(':');
+            Some((numbers.map(|number| number.parse().ok()).collect::<Option<_>>()?, path))
+        })
+        .collect();
+    zones.sort();
+    let mut found = Vec::new();
+    let mut platform = Vec::new();
+    for (numbers, path) in zones {
+        let Some(name) = word(&path.join("name")) else { continue };
+        let range = word(&path.join("max_energy_range_uj")).and_then(|range| range.parse().ok());
+        let file = path.join("energy_uj");
+        match (&*numbers, &*name) {
+            ([_], "psys") => platform.push(meter("rapl:psys".to_owned(), file, range)),
+            ([_], _) => found.push(meter(format!("rapl:{name}"), file, range)),
+            // Memory is no part of what its package counts.
+            ([package, _], "dram") => {
+                found.push(meter(format!("rapl:dram-{package}"), file, range));
+            }
+            _ => {}
+        }
+    }
+    if found.is_empty() { platform } else { found }
+}
+
+/// Counters of boards. Those of single cores are part of their socket's; Intel's graphics drivers tell of nothing else.
+fn hwmon(root: &Path) -> Found {
+    let mut found = Vec::new();
+    for (_, path) in entries(&root.join("sys/class/hwmon")) {
+        let Some(name) = word(&path.join("name")) else { continue };
+        if name.starts_with("i915") || name.starts_with("xe") {
+            continue;
+        }
+        for number in 1.. {
+            let file = path.join(format!("energy{number}_input"));
+            if !file.exists() {
+                break;
+            }
+            let label = word(&path.join(format!("energy{number}_label")));
+            if label.as_ref().is_some_and(|label| label.starts_with("Ecore")) {
+                continue;
+            }
+            let label = label.unwrap_or_else(|| number.to_string());
+            found.push(meter(format!("hwmon:{name}-{label}"), file, None));
+        }
+    }
+    found
+}
+
+/// Batteries of the machine itself, which tell what they hold in microwatt-hours.
+fn batteries(root: &Path) -> Found {
+    let mut found = Vec::new();
+    for (name, path) in entries(&root.join("sys/class/power_supply")) {
+        let is_battery = word(&path.join("type")).as_deref() == Some("Battery");
+        // That of a mouse, say.
+        let is_other = word(&path.join("scope")).as_deref() == Some("Device");
+        let file = path.join("energy_now");
+        if !is_battery || is_other || !file.exists() {
+            continue;
+        }
+        let (mut meter, counter) = meter(format!("battery:{name}"), file, None);
+        meter.step = 3600;
+        meter.status = Some(Held::file(path.join("status")));
+        found.push((meter, counter));
+    }
+    found
+}
+
+/// Names and paths, in order.
+fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let named =
+        entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));
+    let mut all: Vec<_> = named.collect();
+    all.sort();
+    all
+}
+
+fn word(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|word| !word.is_empty())
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_root_may_read_says_how_to_allow_it() {
+        let (meter, _) = meter("rapl:package-0".to_owned(), PathBuf::from("/sys/energy_uj"), None);
+        let denied = std::io::Error::from_raw_os_error(libc::EACCES);
+        assert_eq!(
+            meter.told(&denied),
+            "/sys/energy_uj: Permission denied; only root may read it, unless somebody allows it: sudo chmod a+r \
+             /sys/energy_uj"
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! How fast processors run.
+//!
+//! Where the kernel scales frequencies, from sysfs; else from `/proc/cpuinfo`, which is by far the dearest file of all. There
+//! it is read only once, unless the processors count their cycles (the flag `aperfmperf`): without that the kernel
+//! has but one number to tell.
+
+use std::fs;
+use std::path::Path;
+
+use super::Host;
+use super::held::{Held, Shape};
+use crate::reasons::told;
+use crate::scan::Scan;
+
+/// Descriptors are scarce; of more policies than this each is opened when it is read.
+const MOST_HELD: usize = 32;
+
+#[derive(Debug)]
+pub(super) enum Frequency {
+    /// One file a group of processors.
+    Scaled(Vec<Held>),
+    /// `/proc/cpuinfo`, each time.
+    Measured(Held),
+    /// MHz that cannot change.
+    Constant(f64),
+    Unknown(String),
+}
+
+impl Host {
+    #[inline]
+    pub(super) fn frequency(&self) -> &Frequency {
+        self.frequency.get_or_init(|| Frequency::find(&self.root))
+    }
+}
+
+impl Frequency {
+    fn find(root: &Path) -> Self {
+        let scaled = policies(root);
+        if !scaled.is_empty() {
+            return Self::Scaled(scaled);
+        }
+        let held = Held::file(root.join("proc/cpuinfo"));
+        let mut buffer = vec![0; 16 * 1024];
+        let mut is_measured = false;
+        let read = held.read(Shape::Lines, &mut buffer, |text| {
+            is_measured = has_flag(text, b"aperfmperf");
+            Some(mean_mhz(text))
+        });
+        match read {
+            Ok(Some(_)) if is_measured => Self::Measured(held),
+            Ok(Some(mhz)) => Self::Constant(mhz),
+            Ok(None) => {
+                let path = held.path().display();
+                Self::Unknown(format!("the kernel scales no frequency, and {path} tells none"))
+            }
+            Err(error) => Self::Unknown(told(held.path().display(), &error)),
+        }
+    }
+
+    /// MHz, or why they are not known.
+    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<f64, String> {
+        match self {
+            Self::Constant(mhz) => Ok(*mhz),
+            Self::Unknown(reason) => Err(reason.clone()),
+            Self::Measured(held) => held
+                .read(Shape::Lines, buffer, mean_mhz)
+                .map_err(|error| told(held.path().display(), &error)),
+            Self::Scaled(policies) => scaled(policies, buffer),
+        }
+    }
+
+    /// Where the number comes from.
+    pub(super) fn source(&self) -> &'static str {
+        match self {
+            Self::Scaled(_) => "/sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq",
+            Self::Constant(_) => "/proc/cpuinfo, once",
+            Self::Measured(_) | Self::Unknown(_) => "/proc/cpuinfo",
+        }
+    }
+
+    pub(super) fn held(&self) -> &[Held] {
+        match self {
+            Self::Scaled(policies) => policies,
+            Self::Measured(held) => std::slice::from_ref(held),
+            Self::Constant(_) | Self::Unknown(_) => &[],
+        }
+    }
+}
+
+fn policies(root: &Path) -> Vec<Held> {
+    let Ok(entries) = fs::read_dir(root.join("sys/devices/system/cpu/cpufreq")) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<_> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("policy"))
+        .map(|entry| entry.path().join("scaling_cur_freq"))
+        .filter(|path| path.exists())
+        .collect();
+    paths.sort();
+    paths.into_iter().map(Held::file).collect()
+}
+
+fn scaled(policies: &[Held], buffer: &mut Vec<u8>) -> Result<f64, String> {
+    let (mut sum, mut count) = (0, 0);
+    let mut trouble = None;
+    for (at, policy) in policies.iter().enumerate() {
+        let read = policy.read_checked(Shape::Whole, buffer, |text| Scan::new(text).number());
+        if at >= MOST_HELD {
+            policy.release();
+        }
+        match read {
+            Ok(khz) => {
+                sum += khz;
+                count += 1;
+            }
+            // Processors may be switched off.
+            Err(error) => trouble = Some(told(policy.path().display(), &error)),
+        }
+    }
+    match (count, trouble) {
+        (0, trouble) => Err(trouble.unwrap_or_default()),
+        (count, _) => Ok(sum as f64 / f64::from(count) / 1000.0),
+    }
+}
+
+/// Mean of all `cpu MHz`.
+fn mean_mhz(text: &[u8]) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0);
+    for line in text.split(|byte| *byte == b'\n') {
+        if line.starts_with(b"cpu MHz") {
+            let value = line.rsplit(|byte| *byte == b':').next()?.trim_ascii();
+            sum += str::from_utf8(value).ok()?.parse::<f64>().ok()?;
+            count += 1;
+        }
+    }
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+fn has_flag(text: &[u8], flag: &[u8]) -> bool {
+    let flags = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(b"flags"));
+    flags.is_some_and(|line| line.split(|byte| *byte == b' ').any(|word| word == flag))
+}

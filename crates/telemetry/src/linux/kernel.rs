@@ -1,0 +1,53 @@
+//! The kernel's files as a source of captures.
+
+use std::time::Duration;
+
+use super::{Host, of_this_process};
+use crate::capture::Options;
+use crate::gpu::Gpus;
+use crate::source::Source;
+use crate::types::Types;
+
+/// The files of whichever process asks, or of a tree that somebody made.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    tree: Option<Host>,
+}
+
+impl Kernel {
+    pub(crate) fn of_process() -> Self {
+        Self { tree: None }
+    }
+
+    /// Reads below this folder instead of `/`.
+    #[cfg(test)]
+    pub(crate) fn below(root: &std::path::Path) -> Self {
+        Self { tree: Some(Host::new(root)) }
+    }
+
+    #[inline]
+    fn host(&self) -> &Host {
+        match &self.tree {
+            Some(host) => host,
+            None => of_this_process(),
+        }
+    }
+}
+
+impl Source for Kernel {
+    fn name(&self) -> &'static str {
+        "linux"
+    }
+
+    fn capture_into(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>) {
+        self.host().capture_into(types, options, gpus, out);
+    }
+
+    fn take_base_line(&self, types: Types) {
+        self.host().take_base_line(types);
+    }
+
+    fn source_of(&self, name: &str) -> (String, Option<Duration>) {
+        self.host().source_of(name)
+    }
+}

@@ -1,0 +1,420 @@
+//! Telemetry from the kernel's files, each from its cheapest right source.
+//!
+//! A [`Host`] holds the files of one process open. It belongs to the process that made it: after a fork there is a new one.
+
+mod again;
+mod cpu;
+mod descriptors;
+mod disk;
+mod energy;
+mod frequency;
+mod held;
+mod kernel;
+mod memory;
+mod network;
+mod now;
+mod own;
+mod process;
+mod shared;
+mod sources;
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+pub(super) use held::{Held, Shape};
+pub(super) use kernel::Kernel;
+pub(super) use shared::{forget_after_fork, of_this_process};
+
+use self::again::Again;
+use self::cpu::CpuLines;
+use self::descriptors::Numbers;
+use super::TelemetryType;
+use super::capture::Options;
+use super::container::{ContainerNumbers, ContainerReader, Limits};
+use super::gpu::{self, Answer, Gpus, Wanted};
+use super::reasons::Missing;
+use super::rolling::Rolling;
+use super::snapshot::{self, Description, OpenList, put_bytes, put_integer};
+use super::types::Types;
+use runlore_core::{clock, this_process};
+
+/// Why a first capture has no percentages.
+const TOO_SOON: &str =
+    "less than 10 ms have passed since the first capture, and there is no earlier one";
+
+/// What is kept open and remembered between captures.
+#[derive(Debug)]
+pub(super) struct Host {
+    root: PathBuf,
+    /// Whether that is the machine's own, and not a tree of files.
+    is_live: bool,
+    /// The process it belongs to.
+    pid: u32,
+    stat: Held,
+    meminfo: Held,
+    vmstat: Held,
+    pressure: Held,
+    diskstats: Held,
+    net_dev: Held,
+    statm: Held,
+    io: Held,
+    self_stat: Held,
+    tasks: Held,
+    descriptors: Held,
+    frequency: OnceLock<frequency::Frequency>,
+    swapped: memory::Swapped,
+    devices: disk::Devices,
+    /// Without idle devices, and with them.
+    disks: [Again; 2],
+    interfaces: Again,
+    meters: OnceLock<energy::Meters>,
+    own: OnceLock<own::Own>,
+    cpu_samples: Rolling<cpu::CpuSample>,
+    process_samples: Rolling<u64>,
+    listing: Mutex<()>,
+    described: Mutex<Arc<Described>>,
+    /// The descriptors of the program, as last seen.
+    seen: Mutex<Numbers>,
+    /// The last capture, for those who may share it.
+    last: Mutex<Last>,
+}
+
+/// What a container is and may use; looked at again each second.
+#[derive(Debug, Default)]
+struct Described {
+    at_ns: u64,
+    limits: Limits,
+    text: Description,
+}
+
+/// A capture that others may share.
+#[derive(Debug, Default)]
+struct Last {
+    at_ns: u64,
+    types: Types,
+    /// Whose metrics of graphics processors are in it.
+    gpus: u64,
+    bytes: Vec<u8>,
+}
+
+/// What a thread uses again from capture to capture.
+#[derive(Debug)]
+struct Scratch {
+    buffer: Vec<u8>,
+    cpus: CpuLines,
+    own_numbers: Numbers,
+    missing: Missing,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        Self {
+            buffer: vec![0; 8192],
+            cpus: CpuLines::default(),
+            own_numbers: Numbers::new(),
+            missing: Missing::default(),
+        }
+    }
+
+    /// The thread's own, or a new one where the thread has given it up already or is using it.
+    fn with<T>(mut work: impl FnMut(&mut Self) -> T) -> T {
+        thread_local!(static SCRATCH: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) });
+        let with_own = SCRATCH.try_with(|own| {
+            let mut own = own.try_borrow_mut().ok()?;
+            Some(work(own.get_or_insert_with(|| Box::new(Self::new()))))
+        });
+        match with_own {
+            Ok(Some(result)) => result,
+            _ => work(&mut Self::new()),
+        }
+    }
+}
+
+impl Host {
+    /// Reads below this folder instead of `/`.
+    pub(super) fn new(root: &Path) -> Self {
+        let file = |path: &str| Held::file(root.join(path));
+        let folder = |path: &str| Held::folder(root.join(path));
+        Self {
+            root: root.to_owned(),
+            is_live: root == Path::new("/"),
+            pid: this_process::id(),
+            stat: file("proc/stat"),
+            meminfo: file("proc/meminfo"),
+            vmstat: file("proc/vmstat"),
+            pressure: file("proc/pressure/memory"),
+            diskstats: file("proc/diskstats"),
+            net_dev: file("proc/net/dev"),
+            statm: file("proc/self/statm"),
+            io: file("proc/self/io"),
+            self_stat: file("proc/self/stat"),
+            tasks: folder("proc/self/task"),
+            descriptors: folder("proc/self/fd"),
+            frequency: OnceLock::new(),
+            swapped: memory::Swapped::default(),
+            devices: disk::Devices::default(),
+            disks: Default::default(),
+            interfaces: Again::default(),
+            meters: OnceLock::new(),
+            own: OnceLock::new(),
+            cpu_samples: Rolling::default(),
+            process_samples: Rolling::default(),
+            listing: Mutex::new(()),
+            described: Mutex::default(),
+            seen: Mutex::default(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Takes what percentages will be measured against.
+    pub(super) fn take_base_line(&self, types: Types) {
+        Scratch::with(|scratch| {
+            if wants_cpu(types) {
+                _ = cpu::sample(self, scratch);
+            }
+            if types.contains(TelemetryType::ProcessInfo) {
+                process::sample(self);
+            }
+        });
+    }
+
+    /// Appends a snapshot. One of another thread that is not too old will do.
+    pub(super) fn capture_into(
+        &self,
+        types: Types,
+        options: Options,
+        gpus: &Gpus,
+        out: &mut Vec<u8>,
+    ) {
+        let Options { max_age_ns, .. } = options;
+        if max_age_ns == 0 {
+            self.capture(types, options, gpus, out);
+            return;
+        }
+        let now = clock::monotonic_ns();
+        if let Ok(last) = self.last.try_lock()
+            && last.types == types
+            && last.gpus == gpus.number()
+            && !last.bytes.is_empty()
+            && now.saturating_sub(last.at_ns) <= max_age_ns
+        {
+            out.extend_from_slice(&last.bytes);
+            return;
+        }
+        let start = out.len();
+        let is_whole = self.capture(types, options, gpus, out);
+        // What a driver was late for may be there for the next one.
+        if is_whole && let Ok(mut last) = self.last.try_lock() {
+            last.at_ns = now;
+            last.types = types;
+            last.gpus = gpus.number();
+            last.bytes.clear();
+            last.bytes.extend_from_slice(&out[start..]);
+        }
+    }
+
+    /// Appends a new snapshot; whether no driver was late for it.
+    fn capture(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        // Their drivers take their time; meanwhile the rest is read.
+        let ticket = gpus.ask(Wanted::of(types), Duration::from_nanos(options.max_age_ns));
+        Scratch::with(|scratch| {
+            out.truncate(start);
+            scratch.missing.clear();
+            let begun = snapshot::begin(types, out);
+            // In the order of `Telemetry`.
+            part(wants_cpu(types), out, |out| cpu::capture(self, types, scratch, out));
+            part(types.contains(TelemetryType::Mem), out, |out| {
+                memory::capture(self, scratch, out);
+            });
+            part(types.contains(TelemetryType::Disk), out, |out| {
+                disk::capture(self, options.idle_devices, scratch, out);
+            });
+            part(types.contains(TelemetryType::Network), out, |out| {
+                network::capture(self, scratch, out);
+            });
+            let container = self.container().filter(|_| wants_container(types));
+            maybe(container, out, |container, out| {
+                self.put_container(container, &mut scratch.buffer, out);
+            });
+            begun.process_follows(out);
+            part(types.contains(TelemetryType::ProcessInfo), out, |out| {
+                process::capture(self, types, scratch, out);
+            });
+            let answer = (!Wanted::of(types).is_nothing()).then(|| gpus.take(&ticket));
+            put_gpus(types, answer.as_ref(), &mut scratch.missing, out);
+            self.put_energy(types, answer.as_ref(), scratch, out);
+            scratch.missing.put(out);
+            !matches!(answer, Some(Err(gpu::Absent::Late(_))))
+        })
+    }
+
+    /// What the machine's meters and the graphics processors' counted.
+    fn put_energy(
+        &self,
+        types: Types,
+        answer: Option<&Answer>,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) {
+        if !types.contains(TelemetryType::Energy) {
+            return out.push(0);
+        }
+        let devices = match answer {
+            Some(Ok(reading)) => reading.energy.as_slice(),
+            // A machine may well have no graphics processors; but if it has, what they use is not left out in silence.
+            Some(Err(gpu::Absent::Late(reason))) => {
+                scratch.missing.add("energy.gpu", reason.as_str());
+                &[]
+            }
+            _ => &[],
+        };
+        let meters = self.meters();
+        if let Some(reason) = meters.nothing() {
+            scratch.missing.add("energy", reason);
+            if devices.is_empty() {
+                return out.push(0);
+            }
+        }
+        out.push(1);
+        let mut list = OpenList::begin(out);
+        let Scratch { buffer, missing, .. } = scratch;
+        let mut put = |meter: &str, microjoules: u64| {
+            put_bytes(meter.as_bytes(), out);
+            put_integer(microjoules, out);
+            list.item();
+        };
+        meters.read(buffer, |meter, read| match read {
+            Ok(microjoules) => put(meter, microjoules),
+            Err(reason) => missing.add(format!("energy.{meter}"), reason),
+        });
+        for (meter, microjoules) in devices {
+            put(meter, *microjoules);
+        }
+        list.end(out);
+    }
+
+    /// Every file that is held open, with the type that reads it at each capture.
+    fn held(&self) -> impl Iterator<Item = (TelemetryType, &Held)> {
+        let own = [
+            (TelemetryType::Cpu, &self.stat),
+            (TelemetryType::Mem, &self.meminfo),
+            (TelemetryType::Mem, &self.vmstat),
+            (TelemetryType::Mem, &self.pressure),
+            (TelemetryType::Disk, &self.diskstats),
+            (TelemetryType::Network, &self.net_dev),
+            (TelemetryType::ProcessInfo, &self.statm),
+            (TelemetryType::ProcessInfo, &self.io),
+            (TelemetryType::ProcessInfo, &self.self_stat),
+            (TelemetryType::ProcessInfo, &self.tasks),
+            (TelemetryType::ProcessInfo, &self.descriptors),
+        ];
+        let frequency = self.frequency.get().into_iter().flat_map(frequency::Frequency::held);
+        let meters = self.meters.get().into_iter().flat_map(energy::Meters::held);
+        own.into_iter()
+            .chain(frequency.map(|held| (TelemetryType::Cpu, held)))
+            .chain(meters.map(|held| (TelemetryType::Energy, held)))
+    }
+
+    /// The container of this process, which a tree of files is not.
+    fn container(&self) -> Option<&'static ContainerReader> {
+        if self.is_live { shared::container() } else { None }
+    }
+
+    fn put_container(&self, container: &ContainerReader, buffer: &mut Vec<u8>, out: &mut Vec<u8>) {
+        let known = self.described(container, buffer);
+        let numbers = container.numbers_within(&known.limits, buffer);
+        snapshot::put_container(&numbers, &known.text, out);
+    }
+
+    /// What the container is and may use, as it was at most a second ago.
+    fn described(&self, container: &ContainerReader, buffer: &mut Vec<u8>) -> Arc<Described> {
+        const MOST_NS: u64 = 1_000_000_000;
+        let now = clock::monotonic_ns();
+        let lock = || self.described.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = Arc::clone(&lock());
+        if known.text.is_empty() || now.saturating_sub(known.at_ns) >= MOST_NS {
+            let limits = container.limits(buffer);
+            let text = Description::of(&container.describe(ContainerNumbers::default(), buffer));
+            known = Arc::new(Described { at_ns: now, limits, text });
+            *lock() = Arc::clone(&known);
+        }
+        known
+    }
+
+    /// In a forked child: closes what the parent opened. It waits for no lock.
+    fn close_all(&self) {
+        for (_, held) in self.held() {
+            held.close_alone();
+        }
+    }
+
+    fn lock_listing(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine's memory in bytes, as last read.
+    fn memory_total(&self, buffer: &mut Vec<u8>) -> Option<u64> {
+        match self.swapped.memory_total() {
+            0 => {
+                let read = self.meminfo.read(Shape::Whole, buffer, memory::parse).ok()?;
+                // Only whoever captures memory needs it again.
+                self.meminfo.release();
+                self.swapped.set_memory_total(read.total?);
+                read.total
+            }
+            known => Some(known),
+        }
+    }
+}
+
+/// What the graphics processors said.
+fn put_gpus(types: Types, answer: Option<&Answer>, missing: &mut Missing, out: &mut Vec<u8>) {
+    let is_wanted = types.contains(TelemetryType::Gpu);
+    let metrics = match answer {
+        Some(Ok(reading)) => {
+            for (field, reason) in &reading.missing {
+                missing.add(field.clone(), reason.as_str());
+            }
+            Some(&reading.metrics)
+        }
+        Some(Err(absent)) if is_wanted => {
+            missing.add("gpu", absent.reason());
+            None
+        }
+        _ => None,
+    };
+    let metrics = metrics.filter(|metrics| is_wanted && !metrics.is_empty());
+    maybe(metrics, out, |metrics, out| put_bytes(metrics, out));
+}
+
+fn wants_container(types: Types) -> bool {
+    [TelemetryType::Cpu, TelemetryType::Mem, TelemetryType::ProcessInfo]
+        .into_iter()
+        .any(|one| types.contains(one))
+}
+
+fn wants_cpu(types: Types) -> bool {
+    types.contains(TelemetryType::Cpu) || types.contains(TelemetryType::PerCpu)
+}
+
+fn part(wanted: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(u8::from(wanted));
+    if wanted {
+        write(out);
+    }
+}
+
+/// A value that is there, or not.
+#[inline]
+fn maybe<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        write(value, out);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! This process: memory and transfers from its files, times and switches from `getrusage`.
+//!
+//! `getrusage` costs a fifth of `/proc/self/stat`, and tells microseconds of all threads instead of ticks.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::held::Shape;
+use super::{Host, Scratch, TOO_SOON, maybe};
+use crate::parts::{IoCounters, ProcessMemory, Switches};
+use crate::scan::Scan;
+use crate::snapshot::{Code, Maybe, put_float, put_integer};
+use crate::types::Types;
+use crate::usage::ProcessUsage;
+use runlore_core::clock;
+
+/// Times in microseconds, and switches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rusage {
+    pub(super) user_us: u64,
+    pub(super) system_us: u64,
+    pub(super) voluntary: u64,
+    pub(super) involuntary: u64,
+}
+
+/// The processor that the calling thread is on; negative where that is not known.
+pub(super) fn current_cpu() -> libc::c_int {
+    // SAFETY: a plain call.
+    unsafe { libc::sched_getcpu() }
+}
+
+/// Of a process, its children or a thread; nothing can go wrong for these.
+pub(super) fn rusage(who: libc::c_int) -> Rusage {
+    let mut place = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: there is room for an `rusage`; should the call fail, it is all zero, which is a value too.
+    let found = unsafe {
+        libc::getrusage(who, place.as_mut_ptr());
+        place.assume_init()
+    };
+    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    Rusage {
+        user_us: micros(found.ru_utime),
+        system_us: micros(found.ru_stime),
+        voluntary: found.ru_nvcsw as u64,
+        involuntary: found.ru_nivcsw as u64,
+    }
+}
+
+/// Offers a sample without telling.
+pub(super) fn sample(host: &Host) {
+    let used = rusage(libc::RUSAGE_SELF);
+    host.process_samples.offer(clock::monotonic_ns(), || used.user_us + used.system_us);
+}
+
+pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mut Vec<u8>) {
+    let Scratch { buffer, own_numbers, missing, .. } = scratch;
+    // First of all, because it shows if somebody has closed our files.
+    let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
+    // In the order of `Process`.
+    put_integer(u64::from(host.pid), out);
+    let cpu = u64::try_from(current_cpu())
+        .map_err(|_| missing.add("process.cpu_number", "sched_getcpu failed"));
+    maybe(cpu.ok(), out, put_integer);
+
+    let memory = missing.or("process.memory", host.statm.path(), memory(host, buffer));
+    Maybe::<ProcessMemory>::put(&memory, out);
+    let total = host.memory_total(buffer);
+    let percent = memory.as_ref().zip(total).filter(|(_, total)| *total > 0);
+    let percent = percent.map(|(memory, total)| memory.rss as f64 / total as f64 * 100.0);
+    if percent.is_none() {
+        missing.add(
+            "process.memory_percent",
+            "the memory of the process or of the machine is not known",
+        );
+    }
+    maybe(percent, out, put_float);
+
+    let base = host.process_samples.base(clock::monotonic_ns);
+    let own = rusage(libc::RUSAGE_SELF);
+    let now = clock::monotonic_ns();
+    let children = rusage(libc::RUSAGE_CHILDREN);
+    out.push(1);
+    put_integer(own.user_us, out);
+    put_integer(own.system_us, out);
+    for of_children in [children.user_us, children.system_us] {
+        out.push(1);
+        put_integer(of_children, out);
+    }
+    let waited = match host.own().waits_are_counted {
+        true => missing.or(
+            "process.cpu_times.iowait",
+            host.self_stat.path(),
+            host.self_stat.read_alike(Shape::Whole, buffer, waited),
+        ),
+        false => Some(0),
+    };
+    maybe(waited, out, put_integer);
+
+    let used = own.user_us + own.system_us;
+    let percent = base.map(|base| {
+        let micros = used.saturating_sub(base.value) as f64;
+        // Microseconds in nanoseconds to tenths of a percent.
+        (micros * 1_000_000.0 / (now - base.at_ns) as f64).round() as u64
+    });
+    if percent.is_none() {
+        missing.add("process.cpu_percent", TOO_SOON);
+    }
+    maybe(percent, out, put_integer);
+    host.process_samples.offer(now, || used);
+
+    let io = missing.or("process.io_counters", host.io.path(), io_counters(host, buffer));
+    Maybe::<IoCounters>::put(&io, out);
+
+    let threads = missing.or("process.num_threads", host.tasks.path(), threads);
+    let opened = host.count_descriptors(types, own_numbers, buffer);
+    let opened = missing.or("process.num_open_file_descriptors", host.descriptors.path(), opened);
+    if opened.is_none() {
+        missing.add("process.num_open_files", "see process.num_open_file_descriptors");
+        missing.add("process.num_connections", "see process.num_open_file_descriptors");
+    }
+    let counts = [
+        opened.map(|opened| opened.descriptors),
+        opened.map(|opened| opened.files),
+        opened.map(|opened| opened.connections),
+        threads,
+    ];
+    for count in counts {
+        maybe(count, out, put_integer);
+    }
+    let switches = Switches { voluntary: own.voluntary, involuntary: own.involuntary };
+    out.push(1);
+    Switches::put(&switches, out);
+    let own = host.own();
+    out.extend_from_slice(&own.encoded);
+    if !own.has_executable {
+        missing.add("process.executable", "/proc/self/exe cannot be read");
+    }
+    if !own.has_cmd_line {
+        missing.add("process.cmd_line", "/proc/self/cmdline cannot be read");
+    }
+}
+
+/// Size, resident, shared, text, lib, data and dirty pages.
+pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMemory> {
+    let page = page_size();
+    host.statm.read_alike(Shape::Whole, buffer, |text| {
+        let mut scan = Scan::new(text);
+        let mut bytes = || scan.number().map(|pages| pages.saturating_mul(page));
+        let memory = ProcessMemory {
+            vms: bytes()?,
+            rss: bytes()?,
+            shared: Some(bytes()?),
+            text: Some(bytes()?),
+            lib: Some(bytes()?),
+            data: Some(bytes()?),
+            dirty: Some(bytes()?),
+        };
+        scan.rest().trim_ascii().is_empty().then_some(memory)
+    })
+}
+
+/// The second number of these, without the others.
+pub(super) fn resident_of(statm: &[u8]) -> Option<u64> {
+    let (mut place, mut pages) = (0, 0_u64);
+    for byte in statm.trim_ascii_end() {
+        match byte {
+            b' ' => place += 1,
+            b'0'..=b'9' if place == 1 => {
+                pages = pages.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+            }
+            b'0'..=b'9' => {}
+            _ => return None,
+        }
+    }
+    (place == 6).then(|| pages.saturating_mul(page_size()))
+}
+
+pub(super) fn page_size() -> u64 {
+    static SIZE: AtomicU64 = AtomicU64::new(0);
+    match SIZE.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: a plain call that asks the kernel nothing.
+            let size = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+            SIZE.store(size, Ordering::Relaxed);
+            size
+        }
+        size => size,
+    }
+}
+
+pub(super) fn io_counters(host: &Host, buffer: &mut Vec<u8>) -> io::Result<IoCounters> {
+    host.io.read_alike(Shape::Whole, buffer, |text| {
+        let mut scan = Scan::new(text);
+        let mut next = |key: &[u8]| {
+            let number = scan.skip(key).then(|| scan.number()).flatten();
+            scan.next_line();
+            number
+        };
+        Some(IoCounters {
+            read_chars: Some(next(b"rchar:")?),
+            write_chars: Some(next(b"wchar:")?),
+            read_count: Some(next(b"syscr:")?),
+            write_count: Some(next(b"syscw:")?),
+            read_bytes: Some(next(b"read_bytes:")?),
+            write_bytes: Some(next(b"write_bytes:")?),
+        })
+    })
+}
+
+/// Ticks of waiting for disks: the 42nd field of `/proc/self/stat`, where the second is a name in brackets that may hold
+/// anything.
+fn waited(text: &[u8]) -> Option<u64> {
+    let name_ends = text.iter().rposition(|byte| *byte == b')')?;
+    let mut scan = Scan::new(&text[name_ends + 1..]);
+    for _ in 3..42 {
+        scan.word()?;
+    }
+    scan.number()
+}
+
+/// The most resident memory, in bytes, in the text of `/proc/self/status`.
+fn peak_of(text: &[u8]) -> Option<u64> {
+    let mut scan = Scan::new(text);
+    while !scan.skip(b"VmHWM:") {
+        if !scan.next_line() {
+            return None;
+        }
+    }
+    scan.number()?.checked_mul(1024)
+}
+
+impl Host {
+    /// Counters of the whole process.
+    pub(crate) fn process_usage(&self) -> ProcessUsage {
+        // Nothing else is looked at that would show if somebody has closed our files.
+        _ = self.io.check();
+        _ = self.statm.check();
+        Scratch::with(|scratch| {
+            let io = io_counters(self, &mut scratch.buffer).ok();
+            let memory = memory(self, &mut scratch.buffer).ok();
+            let rss = memory.map(|memory| memory.rss);
+            // `getrusage` would tell the peak of whoever started this program, if that was higher.
+            let status = std::fs::read(self.root.join("proc/self/status"));
+            let peak_rss = status.ok().and_then(|text| peak_of(&text));
+            ProcessUsage {
+                read_bytes: io.as_ref().and_then(|io| io.read_bytes),
+                write_bytes: io.as_ref().and_then(|io| io.write_bytes),
+                rss,
+                // The kernel's own peak may lag behind.
+                peak_rss: peak_rss.max(rss.filter(|_| peak_rss.is_some())),
+            }
+        })
+    }
+}

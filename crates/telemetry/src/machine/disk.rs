@@ -1,0 +1,35 @@
+//! Space on the disk that holds the root folder.
+
+use super::facts::{ONLY_LIVE, Reasons, facts};
+use super::{memory, system};
+use crate::root::Root;
+
+facts! {
+    /// Space on a disk, in bytes.
+    pub struct Disk {
+        /// Its size.
+        pub total: u64,
+        /// What is used.
+        pub used: u64,
+        /// What this user may still use.
+        pub free: u64,
+        /// The share that is used of what this user could use.
+        pub percent: f64,
+    }
+}
+
+pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Disk {
+    let asked = if root.is_live() { system::space_of_root() } else { Err(ONLY_LIVE.to_owned()) };
+    let Some((total, unused, free)) = reasons.unless_ok("disk", asked) else {
+        return Disk::default();
+    };
+    let used = total.saturating_sub(unused);
+    let disk = Disk {
+        total: Some(total),
+        used: Some(used),
+        free: Some(free),
+        percent: memory::percent(used, used.saturating_add(free)),
+    };
+    disk.explain("disk", reasons, |_| "`/` has no room at all");
+    disk
+}

@@ -1,0 +1,40 @@
+//! The kernel, and since when it runs.
+
+use super::facts::{Reasons, facts};
+use super::system;
+use crate::root::Root;
+
+facts! {
+    /// The kernel.
+    pub struct Kernel {
+        /// Its release.
+        pub release: String,
+        /// For how many seconds it has been running.
+        pub uptime: f64,
+        /// When it was started, in seconds since 1970.
+        pub booted_at: f64,
+    }
+}
+
+pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Kernel {
+    let uptime = root.read("/proc/uptime").ok();
+    let uptime = uptime.and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
+    let kernel = Kernel {
+        release: system::uname(root).release,
+        uptime: uptime.filter(|seconds: &f64| seconds.is_finite()),
+        booted_at: booted_at(root),
+    };
+    kernel.explain("kernel", reasons, |_| "/proc/uptime or /proc/stat does not tell it");
+    kernel
+}
+
+/// When the system was started.
+pub(super) fn booted_at(root: &Root) -> Option<f64> {
+    let text = root.read("/proc/stat").ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("btime "))?
+        .trim()
+        .parse::<u32>()
+        .ok()
+        .map(f64::from)
+}

@@ -1,0 +1,48 @@
+//! Command lines and environment variables without their secrets.
+
+use runlore_core::record::redact::{Class, REDACTED, class, scrub, scrub_arguments};
+
+/// Longer texts keep their beginning.
+const LONGEST: usize = 4096;
+
+/// The value of a variable as it may be stored.
+pub(super) fn variable(name: &str, value: &str) -> String {
+    let is_hidden = match class(name) {
+        Class::Plain => false,
+        Class::Ambiguous => value.parse::<f64>().is_err(),
+        _ => true,
+    };
+    if is_hidden { REDACTED.to_owned() } else { shortened(scrub(value)) }
+}
+
+/// The arguments of a program as they may be stored.
+pub(super) fn arguments(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    scrub_arguments(arguments).map(shortened).collect()
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_in_arguments_are_hidden() {
+        let words = ["--token", "--abc", "--password=a b"].map(str::to_owned);
+        let kept = ["--token", "[redacted]", "--password=[redacted]"];
+        assert_eq!(arguments(words.into_iter()), kept);
+    }
+
+    #[test]
+    fn long_texts_keep_their_beginning() {
+        let long = "ü".repeat(LONGEST);
+        let kept = variable("LONG", &long);
+        assert!(kept.ends_with("ü…") && kept.len() <= LONGEST + 3, "{}", kept.len());
+    }
+}

@@ -1,0 +1,363 @@
+//! How each kind of field is written, read, and turned into JSON.
+//!
+//! A part ([`part!`](super::part)) names the code of each of its fields; everything else follows from that.
+
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::bytes::{OpenList, Reader, put_bytes, put_float, put_integer};
+use super::json;
+use super::named::Named;
+
+/// One way to write a value. Every value has at least one byte.
+pub(crate) trait Code {
+    /// What it stands for.
+    type Value;
+
+    fn put(value: &Self::Value, out: &mut Vec<u8>);
+    fn take(from: &mut Reader<'_>) -> Option<Self::Value>;
+    /// Passes over the next value.
+    fn skip(from: &mut Reader<'_>) -> Option<()>;
+    /// Reads the next value and appends it as JSON. Where the bytes are damaged, a part of it may have been appended.
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()>;
+
+    /// Reads the next value and appends it as a field of an object, unless it is absent. [`json::key`] says what the key
+    /// looks like.
+    #[inline]
+    fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::key(key, out);
+        Self::write_json(from, out)
+    }
+}
+
+/// A whole number.
+#[derive(Debug)]
+pub(crate) struct Integer;
+
+impl Code for Integer {
+    type Value = u64;
+
+    fn put(value: &u64, out: &mut Vec<u8>) {
+        put_integer(*value, out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<u64> {
+        from.integer()
+    }
+
+    #[inline]
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.integer().map(drop)
+    }
+
+    #[inline]
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::integer(from.integer()?, out);
+        Some(())
+    }
+}
+
+/// A number with at most this many digits after the point, written as a whole number.
+#[derive(Debug)]
+pub(crate) struct Decimal<const DIGITS: u32>;
+
+/// Percentages.
+pub(crate) type Tenths = Decimal<1>;
+/// Seconds of which the kernel counts hundredths.
+pub(crate) type Hundredths = Decimal<2>;
+/// Seconds of which the kernel counts millionths.
+pub(crate) type Millionths = Decimal<6>;
+
+impl<const DIGITS: u32> Decimal<DIGITS> {
+    const UNIT: u64 = 10_u64.pow(DIGITS);
+
+    /// The whole number for a value; what cannot be written so becomes the nearest that can.
+    pub(crate) fn whole(value: f64) -> u64 {
+        (value * Self::UNIT as f64).round() as u64
+    }
+}
+
+impl<const DIGITS: u32> Code for Decimal<DIGITS> {
+    type Value = f64;
+
+    fn put(value: &f64, out: &mut Vec<u8>) {
+        put_integer(Self::whole(*value), out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<f64> {
+        Some(from.integer()? as f64 / Self::UNIT as f64)
+    }
+
+    #[inline]
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.integer().map(drop)
+    }
+
+    #[inline]
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::decimal::<DIGITS>(from.integer()?, out);
+        Some(())
+    }
+}
+
+/// Any number.
+#[derive(Debug)]
+pub(crate) struct Float;
+
+impl Code for Float {
+    type Value = f64;
+
+    fn put(value: &f64, out: &mut Vec<u8>) {
+        put_float(*value, out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<f64> {
+        from.float()
+    }
+
+    #[inline]
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.float().map(drop)
+    }
+
+    #[inline]
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::any(&from.float()?, out)
+    }
+}
+
+/// Text. Names of devices and files may hold any bytes; what is no text is replaced when they are read.
+#[derive(Debug)]
+pub(crate) struct Text;
+
+impl Code for Text {
+    type Value = String;
+
+    fn put(value: &String, out: &mut Vec<u8>) {
+        put_bytes(value.as_bytes(), out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<String> {
+        Some(String::from_utf8_lossy(from.bytes()?).into_owned())
+    }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.bytes().map(drop)
+    }
+
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        json::text(from.bytes()?, out);
+        Some(())
+    }
+}
+
+/// JSON, for parts that others declare.
+#[derive(Debug)]
+pub(crate) struct Json<T>(PhantomData<T>);
+
+impl<T: Serialize + DeserializeOwned> Code for Json<T> {
+    type Value = T;
+
+    fn put(value: &T, out: &mut Vec<u8>) {
+        put_bytes(&serde_json::to_vec(value).unwrap_or_default(), out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<T> {
+        serde_json::from_slice(from.bytes()?).ok()
+    }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        from.bytes().map(drop)
+    }
+
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        // Read and written again, because damaged bytes must not become a damaged line.
+        json::any(&Self::take(from)?, out)
+    }
+}
+
+/// A value that may be missing.
+#[derive(Debug)]
+pub(crate) struct Maybe<C>(PhantomData<C>);
+
+impl<C: Code> Code for Maybe<C> {
+    type Value = Option<C::Value>;
+
+    fn put(value: &Option<C::Value>, out: &mut Vec<u8>) {
+        out.push(u8::from(value.is_some()));
+        if let Some(value) = value {
+            C::put(value, out);
+        }
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<Option<C::Value>> {
+        match from.byte()? {
+            0 => Some(None),
+            1 => C::take(from).map(Some),
+            _ => None,
+        }
+    }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        match from.byte()? {
+            0 => Some(()),
+            1 => C::skip(from),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        match from.byte()? {
+            0 => {
+                out.extend_from_slice(b"null");
+                Some(())
+            }
+            1 => C::write_json(from, out),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        match from.byte()? {
+            0 => Some(()),
+            1 => C::write_field(key, from, out),
+            _ => None,
+        }
+    }
+}
+
+/// A list.
+#[derive(Debug)]
+pub(crate) struct List<C>(PhantomData<C>);
+
+impl<C: Code> Code for List<C> {
+    type Value = Vec<C::Value>;
+
+    fn put(values: &Vec<C::Value>, out: &mut Vec<u8>) {
+        let mut list = OpenList::begin(out);
+        for value in values {
+            C::put(value, out);
+            list.item();
+        }
+        list.end(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<Vec<C::Value>> {
+        (0..from.count()?).map(|_| C::take(from)).collect()
+    }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        (0..from.count()?).try_for_each(|_| C::skip(from))
+    }
+
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        out.push(b'[');
+        for index in 0..from.count()? {
+            if index > 0 {
+                out.push(b',');
+            }
+            C::write_json(from, out)?;
+        }
+        out.push(b']');
+        Some(())
+    }
+}
+
+/// Values by name.
+#[derive(Debug)]
+pub(crate) struct ByName<C>(PhantomData<C>);
+
+impl<C: Code> Code for ByName<C> {
+    type Value = Named<C::Value>;
+
+    fn put(values: &Named<C::Value>, out: &mut Vec<u8>) {
+        let mut list = OpenList::begin(out);
+        for (name, value) in values {
+            put_bytes(name.as_bytes(), out);
+            C::put(value, out);
+            list.item();
+        }
+        list.end(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<Named<C::Value>> {
+        (0..from.count()?).map(|_| Some((Text::take(from)?, C::take(from)?))).collect()
+    }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        (0..from.count()?).try_for_each(|_| {
+            Text::skip(from)?;
+            C::skip(from)
+        })
+    }
+
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let count = from.count()?;
+        Self::write_object(count, from, out)
+    }
+}
+
+impl<C: Code> ByName<C> {
+    fn write_object(count: usize, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        out.push(b'{');
+        for _ in 0..count {
+            json::name(from.bytes()?, out);
+            C::write_json(from, out)?;
+        }
+        out.push(b'}');
+        Some(())
+    }
+}
+
+/// Texts by name, left out where there are none.
+#[derive(Debug)]
+pub(crate) struct Reasons;
+
+impl Code for Reasons {
+    type Value = Named<String>;
+
+    fn put(values: &Named<String>, out: &mut Vec<u8>) {
+        ByName::<Text>::put(values, out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Option<Named<String>> {
+        ByName::<Text>::take(from)
+    }
+
+    fn skip(from: &mut Reader<'_>) -> Option<()> {
+        ByName::<Text>::skip(from)
+    }
+
+    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        ByName::<Text>::write_json(from, out)
+    }
+
+    fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let count = from.count()?;
+        if count == 0 {
+            return Some(());
+        }
+        json::key(key, out);
+        ByName::<Text>::write_object(count, from, out)
+    }
+}
+
+/// Whether a field is left out of JSON.
+pub(crate) trait Absent {
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+impl Absent for u64 {}
+impl Absent for f64 {}
+
+impl<T> Absent for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}

@@ -1,0 +1,27 @@
+//! Pictures and reports that people can open anywhere: timelines as PNG, SVG and self-contained HTML, and all of a run in
+//! one file.
+//!
+//! A [`Picture`] is plain data; where it comes from and what it is drawn as have nothing to do with each other.
+//!
+//! ```
+//! use runlore::report::{Line, Panel, Picture, Point, Unit};
+//!
+//! let loss = Line {
+//!     name: "loss".to_owned(),
+//!     points: (0..100).map(|at| Point { at_ns: at * 1_000_000, value: 1.0 / (at + 1) as f64 }).collect(),
+//!     ..Line::default()
+//! };
+//! let picture = Picture {
+//!     title: "Training".to_owned(),
+//!     length_ns: 99_000_000,
+//!     panels: vec![Panel { title: "Loss".to_owned(), unit: Unit::Count, lines: vec![loss], limit: None }],
+//!     ..Picture::default()
+//! };
+//! assert!(picture.to_svg().contains("Training"));
+//! ```
+
+pub use runlore_report::{
+    Activity, Bar, Call, Cost, Counts, Crate, Failed, Flow, FlowGraph, Level, Line, Mark, Panel,
+    Picture, Point, RunFacts, RunReport, State, TaskFacts, Unavailable, Unit, diagnosis_page,
+    events_page,
+};
