@@ -13,7 +13,6 @@ mod finish;
 mod fork;
 mod json;
 mod lane;
-mod lock;
 mod memory;
 mod overflow;
 pub(crate) mod overhead;

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::event::{Add, End, Kind, Start};
 use super::finish::{Left, finish_run};
-use super::lock;
 use super::overflow::{self, DeadOverflow};
 use super::owner::Owner;
 use super::ring::DeadRing;
@@ -24,6 +23,7 @@ use runlore_core::notice;
 use runlore_core::once::Lock;
 use runlore_core::record::Id;
 use runlore_core::store::jsonl::{LIMIT, Line, Lines as FileLines};
+use runlore_core::store::lock;
 use runlore_core::store::{BeforeReading, is_plain_folder, open_plain, refuse_special};
 use runlore_core::{Error, ErrorKind, Result};
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use super::log::{About, Entry, FORMAT};
 use super::{Home, NO_HOME};
-use crate::pipeline::lock;
 use crate::pipeline::memory::Memory;
 use crate::pipeline::overflow;
 use crate::pipeline::overflow::Overflow;
@@ -24,12 +23,14 @@ use runlore_core::file_system::Treatment;
 use runlore_core::notice::notice;
 use runlore_core::record::Id;
 use runlore_core::store::jsonl::{LIMIT, Line, Lines};
+use runlore_core::store::lock;
+use runlore_core::store::unrecovered;
 use runlore_core::store::{OwnFile, create_folders, create_private, open_plain, private_folder};
 
 /// The folder of all sessions, inside the folder of a store.
-pub(in crate::pipeline) const FOLDER: &str = ".rings";
+pub(in crate::pipeline) const FOLDER: &str = unrecovered::SESSIONS;
 pub(in crate::pipeline) const LOG: &str = "log.jsonl";
-pub(in crate::pipeline) const LOCK: &str = "lock";
+pub(in crate::pipeline) const LOCK: &str = unrecovered::LOCK;
 pub(in crate::pipeline) const OPEN: &str = "open";
 /// What a session's name begins with once nothing in it is needed any more.
 pub(in crate::pipeline) const DONE: &str = "done-";

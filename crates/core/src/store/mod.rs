@@ -4,6 +4,8 @@ mod batch;
 #[doc(hidden)]
 pub mod join;
 pub mod jsonl;
+#[doc(hidden)]
+pub mod lock;
 mod memory;
 #[doc(hidden)]
 mod own_file;
@@ -14,6 +16,8 @@ pub mod private;
 #[doc(hidden)]
 mod refused;
 mod sink;
+#[doc(hidden)]
+pub mod unrecovered;
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -289,7 +293,11 @@ inventory::collect!(BeforeReading);
 
 /// Does what is to be done before a folder is read.
 pub fn before_reading(folder: &Path) {
-    for hook in inventory::iter::<BeforeReading>() {
+    let mut hooks = inventory::iter::<BeforeReading>().peekable();
+    if hooks.peek().is_none() {
+        unrecovered::tell(folder);
+    }
+    for hook in hooks {
         (hook.0)(folder);
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 
 /// Takes the lock; `false` when another process has it.
 #[cfg(unix)]
-pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+pub fn try_lock(file: &File) -> io::Result<bool> {
     use std::os::fd::AsRawFd as _;
     // SAFETY: a zeroed flock is a valid one: the whole file from its start.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -28,7 +28,7 @@ pub(super) fn try_lock(file: &File) -> io::Result<bool> {
 
 /// Takes the lock; `false` when another process has it.
 #[cfg(not(unix))]
-pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+pub fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(std::fs::TryLockError::WouldBlock) => Ok(false),
