@@ -39,8 +39,6 @@ pub use reader::{Format, ReadOptions, Reader, read, read_with};
 pub use record::{Options, validate};
 pub use session::{SessionStatus, SessionSummary};
 pub use shared::{Metadata, Text};
-pub(crate) use sink::Facts;
 pub use sink::{SinkOptions, SinkTotals, SinkWriter};
 pub use statistics::{Peak, Statistics};
-pub(crate) use write::escape_line_ends;
 pub use write::{Writer, save};

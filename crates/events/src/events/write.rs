@@ -196,7 +196,7 @@ pub(super) fn put_line(record: &InTarget<'_>, to: &mut Vec<u8>) -> serde_json::R
 }
 
 /// Escapes in JSON, from `start` on, what some readers take for the end of a line.
-pub(crate) fn escape_line_ends(to: &mut Vec<u8>, start: usize) {
+fn escape_line_ends(to: &mut Vec<u8>, start: usize) {
     // Of what is escaped, each begins so, and little else does.
     if !to[start..].is_ascii() && to[start..].iter().any(|byte| matches!(byte, 0xC2 | 0xE2)) {
         let line = to.split_off(start);

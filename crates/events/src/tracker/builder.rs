@@ -1,7 +1,6 @@
 //! How a tracker is to be, before it begins.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::alerts::{Alert, Alerts};
@@ -10,7 +9,6 @@ use super::core::Core;
 use super::entry::Session;
 use super::file::Wanted;
 use super::host_memory::{Host, Process};
-use super::line::Lines;
 use super::outgoing::{OpenOutlet, Outlet, Sink};
 use super::prepared::{Parts, Prepared};
 use super::recorder::FlightRecorder;
@@ -242,7 +240,6 @@ impl TrackerBuilder {
         let outlets: Vec<_> = self.outlets.into_iter().map(|open| open()).collect::<Result<_>>()?;
         let sink = match self.sink {
             Some((folder, options)) => Some(Sink {
-                lines: Lines::new(Arc::clone(&core.session), options.target),
                 writer: SinkWriter::open(folder, options.clone(), core.summary())?,
                 options,
             }),

@@ -11,14 +11,13 @@ mod file;
 mod gpu;
 mod health;
 mod host_memory;
-mod line;
 mod outgoing;
 mod phase;
 mod prepared;
 mod process_tree;
 mod recorder;
-mod rest;
 mod shared;
+mod sleep;
 mod statistics;
 #[cfg(test)]
 mod tests;

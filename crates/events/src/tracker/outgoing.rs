@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::core::Said;
 use super::entry::Entry;
-use super::line::Lines;
 use super::shared::Shared;
 use crate::events::{SinkOptions, SinkWriter, TelemetryEvent};
 use runlore_core::notice::notice;
@@ -46,10 +45,9 @@ pub trait Outlet: Send {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// A sink, and how events become lines of it.
+/// A sink, and how it was opened.
 pub(super) struct Sink {
     pub(super) writer: SinkWriter,
-    pub(super) lines: Lines,
     pub(super) options: SinkOptions,
 }
 
@@ -113,16 +111,14 @@ impl Outgoing {
             Arc::clone(&core.session)
         };
         for entry in self.entries.drain(..) {
+            let event = entry.to_event(&session);
             if let Some(sink) = &mut self.sink
-                && let Err(error) = sink.lines.append(&entry, &mut sink.writer)
+                && let Err(error) = sink.writer.append(&event)
             {
                 shared.lock().not_written += 1;
                 self.refused.get_or_insert((error, 0)).1 += 1;
             }
-            if !self.outlets.is_empty() {
-                let event = entry.to_event(&session);
-                self.outlets.iter_mut().for_each(|outlet| outlet.take(&event));
-            }
+            self.outlets.iter_mut().for_each(|outlet| outlet.take(&event));
         }
     }
 

@@ -9,7 +9,6 @@ use super::core::Core;
 use super::file::Opened;
 use super::outgoing::{Outgoing, Outlet, Sink};
 use super::recorder::FlightRecorder;
-use super::rest::Rest;
 use super::shared::{PATIENCE, Shared};
 use super::thread::{Cleanup, OnAlert, Sampler};
 use crate::events::SessionStatus;
@@ -75,11 +74,8 @@ impl Parts {
         for output in self.outputs {
             self.outlets.push(Box::new(output.begin()?));
         }
-        let has_recorder = self.recorder.is_some();
-        // Whoever tells of a failed allocation unparks the thread.
-        let rest = if has_recorder { Rest::parking() } else { Rest::new(self.interval) };
         let outgoing = Outgoing::new(self.sink, self.outlets);
-        let shared = Arc::new(Shared::new(self.core, rest, outgoing));
+        let shared = Arc::new(Shared::new(self.core, outgoing));
         let (begun, has_begun) = mpsc::sync_channel(1);
         let sampler = Sampler {
             shared: Arc::clone(&shared),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::outgoing::Outgoing;
-use super::rest::Rest;
+use super::sleep::Sleep;
 use super::statistics::TrackerStatistics;
 use super::timeline::Timeline;
 use crate::events::{SessionSummary, TelemetryEvent};
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pid: u32,
     core: Mutex<Core>,
     pub(super) begun: Begun,
-    pub(super) rest: Rest,
+    pub(super) sleep: Sleep,
     /// Where events go; none where they go nowhere.
     outgoing: Option<Mutex<Outgoing>>,
     pub(super) is_stopping: AtomicBool,
@@ -49,12 +49,12 @@ pub(super) struct Begun {
 }
 
 impl Shared {
-    pub(super) fn new(core: Core, rest: Rest, outgoing: Option<Outgoing>) -> Self {
+    pub(super) fn new(core: Core, outgoing: Option<Outgoing>) -> Self {
         Self {
             pid: this_process::id(),
             begun: Begun { session: core.summary(), statistics: core.first_statistics() },
             core: Mutex::new(core),
-            rest,
+            sleep: Sleep::default(),
             outgoing: outgoing.map(Mutex::new),
             is_stopping: AtomicBool::new(false),
             asked: AtomicU64::new(0),
@@ -128,7 +128,7 @@ impl Shared {
 
     /// Lets the thread look what there is to do.
     pub(super) fn wake(&self) {
-        self.rest.wake();
+        self.sleep.wake();
     }
 
     /// The rounds that were asked for.

@@ -86,7 +86,7 @@ impl Sampler {
                 answered = asked;
             }
             let until_next = Duration::from_nanos(next.saturating_sub(clock::monotonic_ns()));
-            self.shared.rest.wait(until_next.min(until_writing));
+            self.shared.sleep.wait(until_next.min(until_writing));
         }
         drop(watcher);
         self.shared.lock().stop(SessionStatus::Completed);

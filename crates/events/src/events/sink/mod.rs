@@ -18,7 +18,6 @@ use super::problem::{Problem, What};
 use super::session::{SessionStatus, SessionSummary};
 pub(super) use manifest::read;
 pub use options::SinkOptions;
-pub(crate) use rollups::Facts;
 pub use writer::{SinkTotals, SinkWriter};
 
 pub(super) const MANIFEST: &str = "manifest.json";

@@ -163,20 +163,6 @@ impl SinkWriter {
         Ok(())
     }
 
-    /// Takes an event that somebody else writes: one whole line of this session, in this schema. Whoever has more of them goes on with
-    /// those before [`flush_if_due`](Self::flush_if_due): what has come by then is written, and synced, at once.
-    pub(crate) fn append_line(&mut self, facts: &Facts<'_>, write: impl FnOnce(&mut Vec<u8>)) {
-        let before = self.buffer.len();
-        write(&mut self.buffer);
-        self.lengths.push_back(self.buffer.len() - before);
-        if let Some(kept) = &mut self.kept {
-            kept.add(facts);
-        }
-        if self.buffer.len() > self.options.buffer_bytes / 2 {
-            self.make_room();
-        }
-    }
-
     /// Flushes if it is time to, and drops the oldest where that did not help.
     fn make_room(&mut self) {
         self.flush_if_due();
