@@ -12,7 +12,7 @@ fn listed<'a>(lines: impl Iterator<Item = &'a str>, end: &str) -> BTreeSet<Strin
 }
 
 #[test]
-fn are_told_in_the_readme_and_in_the_documentation() {
+fn are_listed_in_the_guide_and_in_the_documentation() {
     let manifest: BTreeSet<String> = include_str!("../Cargo.toml")
         .split_once("\n[features]\n")
         .and_then(|(_, rest)| rest.split_once("\n["))
@@ -24,9 +24,9 @@ fn are_told_in_the_readme_and_in_the_documentation() {
         .collect();
     assert!(manifest.contains("capture"));
 
-    let (_, readme) = include_str!("../README.md").split_once("## Features\n").unwrap();
-    let (readme, _) = readme.split_once("\n## ").unwrap();
-    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `"));
+    let (_, guide) =
+        include_str!("../docs/records.md").split_once("## Features of the crate\n").unwrap();
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| `"));
     let rows: Vec<String> = rows.map(|row| format!("`{row}")).collect();
     assert_eq!(listed(rows.iter().map(String::as_str), " | "), manifest);
 

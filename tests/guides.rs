@@ -15,6 +15,10 @@ struct Analyze;
 #[doc = include_str!("../docs/asking.md")]
 struct Asking;
 
+/// `docs/context.md`.
+#[doc = include_str!("../docs/context.md")]
+struct Context;
+
 /// `docs/emit.md`.
 #[cfg(feature = "events")]
 #[doc = include_str!("../docs/emit.md")]
@@ -42,6 +46,10 @@ struct Mongodb;
 #[cfg(feature = "query")]
 #[doc = include_str!("../docs/query.md")]
 struct Query;
+
+/// `docs/records.md`.
+#[doc = include_str!("../docs/records.md")]
+struct Records;
 
 /// `docs/report.md`.
 #[cfg(feature = "report")]
