@@ -36,7 +36,8 @@ pub(crate) fn listed(names: &[&str]) -> String {
 /// not nearer than a slip of the finger.
 fn closeness(word: &str, candidate: &str) -> Option<usize> {
     let slips = word.chars().count().max(3) / 3;
-    let distance = distance(word, candidate);
+    // Swapping two neighbours is one slip, as it is on a keyboard.
+    let distance = strsim::osa_distance(word, candidate);
     if distance <= slips {
         return Some(distance);
     }
@@ -45,46 +46,9 @@ fn closeness(word: &str, candidate: &str) -> Option<usize> {
     (abbreviates && shorter >= 3).then_some(slips + 1)
 }
 
-/// Edit distance in which swapping two neighbours is one slip, as it is on a keyboard.
-fn distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.chars().collect();
-    let right: Vec<char> = right.chars().collect();
-    let mut rows = vec![vec![0; right.len() + 1]; left.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=left.len() {
-        for j in 1..=right.len() {
-            let changed = usize::from(left[i - 1] != right[j - 1]);
-            let mut best =
-                (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + changed);
-            let swapped =
-                i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
-            if swapped {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[left.len()][right.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distance_counts_slips() {
-        assert_eq!(distance("tags", "tags"), 0);
-        assert_eq!(distance("tagz", "tags"), 1);
-        assert_eq!(distance("tgas", "tags"), 1);
-        assert_eq!(distance("", "tags"), 4);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("größe", "grösse"), 2);
-    }
 
     #[test]
     fn a_slip_finds_its_word() {

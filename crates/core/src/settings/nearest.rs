@@ -33,37 +33,13 @@ pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
 /// `password_env`) counts as near, but not nearer than a slip of the finger.
 fn closeness(word: &str, name: &str) -> Option<usize> {
     let slips = word.chars().count().max(3) / 3;
-    let distance = distance(word, name);
+    // Swapping two neighbours is one slip, as it is on a keyboard.
+    let distance = strsim::osa_distance(word, name);
     if distance <= slips {
         return Some(distance);
     }
     let is_part = word.contains(name) || name.contains(word);
     (is_part && word.len().min(name.len()) >= 3).then_some(slips + 1)
-}
-
-/// Edit distance in which swapping two neighbours is one slip, as it is on a keyboard.
-fn distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.chars().collect();
-    let right: Vec<char> = right.chars().collect();
-    let mut rows = vec![vec![0; right.len() + 1]; left.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=left.len() {
-        for j in 1..=right.len() {
-            let changed = usize::from(left[i - 1] != right[j - 1]);
-            let mut best =
-                (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + changed);
-            if i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[left.len()][right.len()]
 }
 
 #[cfg(test)]
