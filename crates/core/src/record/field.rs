@@ -1,9 +1,11 @@
-//! How a typed field is taken out of a JSON object and put back without losing anything.
+//! Lossless conversion between a typed field and a JSON object.
 //!
-//! A value of another type than the field's stays in `extra` under its own name. A value that can be
-//! read but would be written differently (an unknown status word, a whole number where a float is
-//! meant) is read *and* stays in `extra`; writing prefers the original as long as it still reads as what
-//! the field holds, so that whoever changes the field gets what they wrote.
+//! A value that does not have the field's type stays in `extra` under the field's name.
+//!
+//! Some values can be read but would be written differently, such as an unknown status word, or an
+//! integer in a float field. Such a value is read *and* its original stays in `extra`. Writing uses
+//! the original only while it still reads as the field's current value, so a changed field is
+//! written as changed.
 
 use serde::de::DeserializeOwned;
 use serde::ser::{Serialize, SerializeMap};
@@ -11,31 +13,31 @@ use serde_json::{Map, Value};
 
 use super::{CaptureObject, CodeObject, ErrorObject, Status, ThreadObject};
 
-/// What a JSON value is to a field of type `T`.
+/// The result of reading a JSON value as a `T`.
 pub(super) enum Taken<T> {
-    /// Exactly this; writing it gives the same JSON.
+    /// A value that is written as the same JSON.
     Exact(T),
-    /// This, but writing it gives other JSON than the original.
+    /// A value that is written as different JSON than the original, and the original.
     Near(T, Value),
-    /// Not a value of this type.
+    /// The original, which is not a `T`.
     Not(Value),
 }
 
 pub(super) trait Field: Sized + PartialEq + Serialize {
     fn take(value: Value) -> Taken<Self>;
 
-    /// Whether JSON has a form for it.
+    /// Whether JSON can represent the value.
     fn has_json(&self) -> bool {
         true
     }
 
-    /// The JSON that writing it gives.
+    /// Converts the value into the JSON that serializing it gives.
     fn into_json(self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 }
 
-/// Puts `value` into the field `name`; what does not fit goes to `extra`.
+/// Reads `value` into the field `name`. If it does not fit exactly, the original goes to `extra`.
 pub(super) fn read<T: Field>(
     field: &mut Option<T>,
     name: String,
@@ -54,7 +56,7 @@ pub(super) fn read<T: Field>(
     }
 }
 
-/// Writes the field `name`, or the original of it that `extra` kept.
+/// Serializes the field `name`, or its original from `extra`.
 pub(super) fn write<T: Field, M: SerializeMap>(
     out: &mut M,
     name: &'static str,
@@ -70,7 +72,7 @@ pub(super) fn write<T: Field, M: SerializeMap>(
     }
 }
 
-/// The same into an object: nothing is copied.
+/// Moves the field `name`, or its original from `extra`, into the object `out`. Copies nothing.
 pub(super) fn put<T: Field>(
     out: &mut Map<String, Value>,
     name: &'static str,
@@ -84,7 +86,7 @@ pub(super) fn put<T: Field>(
     out.extend(json.map(|json| (name.to_owned(), json)));
 }
 
-/// What `extra` kept of a field, if it still reads as what the field holds.
+/// Returns the original of a field from `extra`, if it still reads as the field's value.
 fn original_of<'a, T: Field>(
     name: &str,
     value: Option<&T>,
@@ -102,7 +104,7 @@ impl Field for String {
     fn take(value: Value) -> Taken<Self> {
         match value {
             Value::String(text) => Taken::Exact(text),
-            // Ids are numbers in some people's records.
+            // In some records ids are numbers.
             Value::Number(number) => Taken::Near(number.to_string(), Value::Number(number)),
             other => Taken::Not(other),
         }
@@ -197,8 +199,7 @@ impl Field for Vec<String> {
     }
 }
 
-/// An inner object: read by its own rules, and only trusted to replace the original where it writes the
-/// same.
+/// Reads an inner object. The result is exact only if it serializes to the same JSON.
 fn take_object<T: DeserializeOwned + Serialize>(value: Value) -> Taken<T> {
     match T::deserialize(&value) {
         Ok(object) => match serde_json::to_value(&object) {
@@ -211,7 +212,7 @@ fn take_object<T: DeserializeOwned + Serialize>(value: Value) -> Taken<T> {
 
 macro_rules! object_fields {
     ($($object:ty),*) => {$(
-        // Boxed, for few records have one and many records are held.
+        // Boxed, because many records are kept in memory and few of them have such an object.
         impl Field for Box<$object> {
             fn take(value: Value) -> Taken<Self> {
                 take_object(value)
@@ -222,8 +223,9 @@ macro_rules! object_fields {
 
 object_fields!(ErrorObject, CodeObject, ThreadObject, CaptureObject);
 
-/// Declares a record: an id that is always there, optional typed fields each under its own name, and
-/// `extra` for the rest; with the lenient reading and the lossless writing of this module.
+/// Declares a record type with the lenient reading and lossless writing of this module.
+///
+/// The struct has an id, which is always present, optional typed fields, and `extra` for the rest.
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -239,16 +241,16 @@ macro_rules! record {
             $(#[$id_meta])*
             pub $id: String,
             $($(#[$field_meta])* pub $field: Option<$type>,)*
-            /// Everything else in the record, by name.
+            /// All other fields of the record, by name.
             pub extra: ::serde_json::Map<String, ::serde_json::Value>,
         }
 
         impl $name {
-            /// The names that are fields; anything else is in `extra`.
+            /// The names of the typed fields. All other fields are in `extra`.
             pub(crate) const FIELDS: &'static [&'static str] =
                 &["type", stringify!($id), $(stringify!($field)),*];
 
-            /// Reads an object whose type is known; `line` tells apart equal records without an id.
+            /// Reads an object of this type. `line` distinguishes equal records without an id.
             pub(super) fn from_object(
                 mut map: ::serde_json::Map<String, ::serde_json::Value>,
                 line: u64,
@@ -257,7 +259,8 @@ macro_rules! record {
                 map.remove("type");
                 let $id = $crate::record::fill::id(&mut map, stringify!($id), $kind, line);
                 let mut record = Self { $id, ..Self::default() };
-                // One pass over what is there: most records have a few of the many fields.
+                // Iterates over the object, not over the fields: most records have few of the many
+                // fields.
                 for (name, value) in map {
                     match name.as_str() {
                         $(stringify!($field) => $crate::record::field::read(
@@ -271,7 +274,7 @@ macro_rules! record {
                 record
             }
 
-            /// The record as JSON, as writing it gives; nothing is copied.
+            /// Converts the record into JSON without copying values.
             pub(super) fn into_json(self) -> ::serde_json::Value {
                 let mut extra = self.extra;
                 let mut out = ::serde_json::Map::new();
@@ -290,7 +293,7 @@ macro_rules! record {
                 out.into()
             }
 
-            /// Takes every field that is not set here from `other`.
+            /// Fills every field that is not set in `self` from `other`.
             pub(crate) fn fill_from(&mut self, mut other: Self) {
                 other.extra.remove(stringify!($id));
                 $({

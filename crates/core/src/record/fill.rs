@@ -1,14 +1,14 @@
-//! Ids for records that have none: Flowcept leaves them out of its lightweight and loop records.
+//! Synthetic ids for records without one, such as Flowcept's lightweight and loop records.
 //!
-//! A filled id is a UUID of version 8 made from the record's content (keys sorted) and the number of its
-//! line, so that the same file gives the same ids on every read, on every machine and in a copy, and
-//! two equal records in one file stay two.
+//! A synthetic id is a UUID version 8 derived from the record's content (with sorted keys) and its
+//! line number. The same file therefore gives the same ids on every read, on every machine and in
+//! every copy, and two equal records in one file keep separate ids.
 
 use serde::ser::SerializeMap;
 use serde_json::{Map, Value};
 use twox_hash::XxHash3_128;
 
-/// Takes the id out of `map`, or makes one. An id that is not text is read as its JSON text.
+/// Removes the id from `map`, or generates one. If the id is not text, its JSON text is used.
 pub(super) fn id(map: &mut Map<String, Value>, name: &str, kind: &str, line: u64) -> String {
     match map.remove(name) {
         Some(Value::String(id)) => id,
@@ -21,7 +21,7 @@ pub(super) fn id(map: &mut Map<String, Value>, name: &str, kind: &str, line: u64
     }
 }
 
-/// Writes the id, or the original of it that was not text.
+/// Serializes the id, or its original JSON if that was not text.
 pub(super) fn write_id<M: SerializeMap>(
     out: &mut M,
     name: &'static str,
@@ -34,7 +34,7 @@ pub(super) fn write_id<M: SerializeMap>(
     }
 }
 
-/// The original of an id that was not text.
+/// Returns the original JSON of an id that was not text.
 pub(super) fn original_id<'a>(
     name: &str,
     id: &str,

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::clock;
 
-/// The id of a task or workflow: a UUID version 7, so ids sort by the time they were made.
+/// The id of a task or workflow: a UUID version 7. Ids sort by creation time.
 ///
 /// ```
 /// let id: runlore::Id = "0199a0c5-7b6f-7a3e-9d4c-2f1e5b8a6c3d".parse()?;
@@ -20,20 +20,20 @@ use crate::clock;
 pub struct Id(NonZeroU128);
 
 thread_local! {
-    /// The thread's place in its own random sequence; 0 until it was seeded.
+    /// The thread's position in its own random sequence. 0 until the sequence is seeded.
     static SEQUENCE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An odd step visits every 64-bit number before one comes back.
+/// The increment of the sequence. An odd increment visits every 64-bit number before any repeats.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Id {
-    /// A new id for this moment.
+    /// Creates an id for the current time.
     pub fn new() -> Self {
         Self::at(clock::system_ns())
     }
 
-    /// A new id made from a clock reading already taken.
+    /// Creates an id from a wall-clock reading that the caller has already taken.
     #[inline]
     pub fn at(wall_ns: u64) -> Self {
         let sequence = SEQUENCE.get();
@@ -48,29 +48,29 @@ impl Id {
         Self(NonZeroU128::new(bits).unwrap_or(NonZeroU128::MIN))
     }
 
-    /// The id as a number; never zero.
+    /// Returns the id as a number, which is never zero.
     pub fn to_bits(self) -> u128 {
         self.0.get()
     }
 
-    /// The id of these bits; zero stands for none.
+    /// Returns the id with these bits. `None` if they are zero.
     pub fn from_bits(bits: u128) -> Option<Self> {
         NonZeroU128::new(bits).map(Self)
     }
 
-    /// Forgets this thread's place, so that a forked child does not repeat its parent's ids.
+    /// Resets this thread's sequence, so that a forked child does not repeat its parent's ids.
     #[cfg(unix)]
     pub fn reseed_thread() {
         SEQUENCE.set(0);
     }
 
-    /// The id as text, in a place that the caller gives.
+    /// Writes the id as text into `buffer` and returns the text.
     pub fn text(self, buffer: &mut [u8; 36]) -> &str {
         *buffer = self.digits();
         std::str::from_utf8(buffer).unwrap_or_default()
     }
 
-    /// The characters of that text, all of them ASCII.
+    /// Returns the characters of the id's text form, all of them ASCII.
     pub fn digits(self) -> [u8; 36] {
         let bits = self.to_bits();
         let [a, b, c, d] = [96, 64, 32, 0].map(|shift| hex((bits >> shift) as u32));
@@ -85,7 +85,7 @@ impl Id {
     }
 }
 
-/// The eight digits of a number, all at once: each in a byte of one word.
+/// Returns the eight hexadecimal digits of a number, computed in parallel in one 64-bit word.
 #[inline]
 fn hex(number: u32) -> [u8; 8] {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
@@ -93,7 +93,7 @@ fn hex(number: u32) -> [u8; 8] {
     word = (word | word << 16) & 0x0000_FFFF_0000_FFFF;
     word = (word | word << 8) & 0x00FF_00FF_00FF_00FF;
     word = (word | word << 4) & 0x0F0F_0F0F_0F0F_0F0F;
-    // One in each byte that is ten or more, for the letters do not follow the digits.
+    // 1 in each byte with a digit of ten or more: in ASCII the letters do not follow `9` directly.
     let letters = (word + EACH * 6) >> 4 & EACH;
     let distance = u64::from(b'a' - b'9' - 1);
     (word + EACH * u64::from(b'0') + letters * distance).to_be_bytes()
@@ -103,7 +103,7 @@ fn hex(number: u32) -> [u8; 8] {
 fn seed() -> u64 {
     let mut bytes = [0; 8];
     if getrandom::fill(&mut bytes).is_err() {
-        // Without a source of randomness, mix what differs between threads and processes.
+        // Without a random source, mix values that differ between threads and processes.
         let here = &raw const bytes as u64;
         bytes =
             (clock::monotonic_ns() ^ here.rotate_left(32) ^ u64::from(std::process::id()) << 40)

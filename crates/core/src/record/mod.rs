@@ -1,4 +1,4 @@
-//! What a record is: one JSON object about a task or a workflow, in Flowcept's shape, key for key.
+//! Record types: one JSON object per task or workflow, with the same keys as Flowcept's records.
 
 mod field;
 mod fill;
@@ -59,18 +59,28 @@ pub enum Record {
     Task(Box<TaskObject>),
     /// A workflow.
     Workflow(Box<WorkflowObject>),
-    /// Anything else, such as Flowcept's agents and objects: kept as it is.
+    /// A record of any other type, such as Flowcept's agents and objects. It is kept unchanged.
     Other(Map<String, Value>),
 }
 
 impl Record {
-    /// Reads a record. Fails only where the JSON is not an object.
+    /// Parses a record.
+    ///
+    /// # Errors
+    ///
+    /// Fails only if `json` is not an object.
     pub fn from_json(json: Value) -> Result<Record> {
         Self::from_json_at(json, 0)
     }
 
-    /// Reads the record of a line of a file: the number of the line tells apart equal records that have
-    /// no id of their own.
+    /// Parses a record from line number `line` of a file.
+    ///
+    /// A record without an id gets one derived from its content and `line`, so that equal records
+    /// on different lines get different ids.
+    ///
+    /// # Errors
+    ///
+    /// Fails only if `json` is not an object.
     pub fn from_json_at(json: Value, line: u64) -> Result<Record> {
         let Value::Object(map) = json else {
             let what = match json {
@@ -93,13 +103,14 @@ impl Record {
         })
     }
 
-    /// The record as JSON, nulls left out.
+    /// Returns the record as JSON, without null fields.
     pub fn to_json(&self) -> Value {
-        // Only keys that are not text or a failing Serialize could make this fail; a record has neither.
+        // Serialization fails only for map keys that are not text or for a failing `Serialize`. A
+        // record has neither.
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The same, of a record that nobody needs any more: nothing is copied.
+    /// Converts the record into JSON, without null fields and without copying values.
     pub fn into_json(self) -> Value {
         match self {
             Record::Task(task) => task.into_json(),
@@ -108,7 +119,7 @@ impl Record {
         }
     }
 
-    /// The task, if it is one.
+    /// Returns the task. `None` if this is another kind of record.
     pub fn as_task(&self) -> Option<&TaskObject> {
         match self {
             Record::Task(task) => Some(task),
@@ -116,7 +127,7 @@ impl Record {
         }
     }
 
-    /// The workflow, if it is one.
+    /// Returns the workflow. `None` if this is another kind of record.
     pub fn as_workflow(&self) -> Option<&WorkflowObject> {
         match self {
             Record::Workflow(workflow) => Some(workflow),
@@ -124,7 +135,7 @@ impl Record {
         }
     }
 
-    /// The id of the workflow it is or belongs to.
+    /// Returns the id of the workflow that this record describes or belongs to.
     pub fn workflow_id(&self) -> Option<&str> {
         match self {
             Record::Task(task) => task.workflow_id.as_deref(),
@@ -175,7 +186,8 @@ impl Kind {
             Some(Value::String(kind)) if kind == "task" => Kind::Task,
             Some(Value::String(kind)) if kind == "workflow" => Kind::Workflow,
             None | Some(Value::Null) => {
-                // Blobs name a task too, and agents name a workflow; neither is one.
+                // Blobs can have a task id and agents a workflow id, but they are neither tasks nor
+                // workflows.
                 if has("object_id") {
                     Kind::Other
                 } else if has("activity_id") || has("task_id") {
@@ -195,7 +207,8 @@ impl Kind {
 
 fn duration(nanos: Option<u64>, started: Option<f64>, ended: Option<f64>) -> Option<Duration> {
     nanos.map(Duration::from_nanos).or_else(|| {
-        // A wall clock that was set back gives a negative difference: no duration, rather than a wrong one.
+        // If the wall clock was set back, the difference is negative. `None` is better than a wrong
+        // duration.
         Duration::try_from_secs_f64(ended? - started?).ok()
     })
 }

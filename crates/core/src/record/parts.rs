@@ -1,10 +1,9 @@
-//! The small objects inside a task record: how it failed, where its code is, which thread ran it, what
-//! capturing it cost.
+//! The small objects inside a task record: error, source location, thread and captures.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How a task or workflow failed.
+/// The error of a task or workflow.
 ///
 /// ```
 /// use runlore::record::{ErrorObject, Record};
@@ -19,37 +18,42 @@ use serde_json::{Map, Value};
 /// ```
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ErrorObject {
-    /// `error` for a returned error, `panic`, or `cancelled` for a future dropped before its end; of workflows also
-    /// `signal`, `exit` for an exit code other than 0, and `unfinished` for a guard dropped without `finish()`.
+    /// The kind of failure: `error` for a returned error, `panic`, or `cancelled` for a future that
+    /// was dropped before its end.
+    ///
+    /// Workflows also have `signal`, `exit` for an exit code other than 0, and `unfinished` for a
+    /// guard that was dropped without `finish()`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The Rust type of the error; written as `type`.
+    /// The Rust type of the error. Written as `type`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_name: Option<String>,
-    /// The error's own words.
+    /// The error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The words of what caused it, nearest first.
+    /// The messages of the causes, the direct cause first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
-    /// Where a panic came from, when backtraces are enabled: `function at file:line`, the innermost first.
+    /// The backtrace of a panic, if backtraces are enabled: `function at file:line`, innermost
+    /// frame first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<String>,
-    /// Whatever else stands in the object.
+    /// All other fields of the object.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// Where the code of a task is.
+/// The source location of a task's code.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CodeObject {
-    /// The crate's name; written as `crate`.
+    /// The crate's name. Written as `crate`.
     #[serde(rename = "crate", skip_serializing_if = "Option::is_none")]
     pub krate: Option<String>,
     /// The module path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
-    /// The function's path with its type, as the compiler spells it; where the module and the activity say it all, none.
+    /// The function's path with its type, as the compiler spells it. `None` if the module and the
+    /// activity give the same path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// The source file, as the compiler named it.
@@ -64,10 +68,10 @@ pub struct CodeObject {
     /// The crate's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The git commit, when the build knows it.
+    /// The git commit, if it was known at build time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Whatever else stands in the object.
+    /// All other fields of the object.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -75,39 +79,40 @@ pub struct CodeObject {
 /// The thread that ran a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ThreadObject {
-    /// The operating system's number of the thread.
+    /// The operating system's id of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
-    /// The name the program gave it.
+    /// The name that the program gave the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whatever else stands in the object.
+    /// All other fields of the object.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// How telemetry was captured for a task, and what that cost.
+/// How the captures of a task were taken, and their cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CaptureObject {
-    /// `own`, `shared` with other tasks, or `none`.
+    /// `own` if the captures were taken for this task, `shared` if other tasks use them too, or
+    /// `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Why the task has no capture: `budget`.
+    /// Why the mode is `none`: `budget`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How old the older capture was when it was shared, in nanoseconds.
+    /// If the captures are shared, the age of the older one in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_ns: Option<u64>,
-    /// Nanoseconds before the body began.
+    /// How long the capture before the body took, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<u64>,
-    /// Nanoseconds after the body ended.
+    /// How long the capture after the body took, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_ns: Option<u64>,
-    /// What the captures of nested tasks added to this task's duration.
+    /// How much the captures of nested tasks added to this task's duration, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nested_ns: Option<u64>,
-    /// Whatever else stands in the object.
+    /// All other fields of the object.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! How far a task or a workflow has come: a closed set, so that every reader knows every case.
+//! The status of a task or workflow. The set is closed, so that every reader knows every value.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind};
 
-/// How far a task or a workflow has come.
+/// The status of a task or workflow.
 ///
-/// The set is closed: Flowcept's readers refuse any other word. A record that carries another word is
-/// read as [`Status::Unknown`] and keeps its own word (see [`crate::record`]).
+/// The set is closed, because Flowcept's readers reject any other word. A record with another word
+/// is read as [`Status::Unknown`] and keeps its word (see [`crate::record`]).
 ///
 /// ```
 /// use runlore::record::Status;
@@ -23,22 +23,22 @@ use crate::{Error, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Status {
-    /// Handed to whoever will run it.
+    /// Submitted to the system that will run it.
     Submitted,
-    /// Accepted, waiting for something else.
+    /// Accepted, and waiting for something else.
     Waiting,
-    /// Begun, not ended.
+    /// Started, and not yet ended.
     Running,
-    /// Ended as it should.
+    /// Ended successfully.
     Finished,
-    /// Ended by an error, a panic or a cancellation.
+    /// Ended with an error, a panic or a cancellation.
     Error,
-    /// Anything else.
+    /// Any other status.
     Unknown,
 }
 
 impl Status {
-    /// Every status, in the order a task goes through them.
+    /// Every status, in the order in which a task passes through them.
     pub const ALL: [Status; 6] = [
         Status::Submitted,
         Status::Waiting,
@@ -48,7 +48,7 @@ impl Status {
         Status::Unknown,
     ];
 
-    /// The word that stands in a record.
+    /// Returns the word that records use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Status::Submitted => "SUBMITTED",
@@ -60,7 +60,7 @@ impl Status {
         }
     }
 
-    /// Whether nothing more is to come: [`Status::Finished`] or [`Status::Error`].
+    /// Whether the status cannot change any more: [`Status::Finished`] or [`Status::Error`].
     pub const fn is_final(self) -> bool {
         matches!(self, Status::Finished | Status::Error)
     }

@@ -1,4 +1,4 @@
-//! One call of a function, or one block: the record most of a store is made of.
+//! Task records: one per recorded function call or block. Most records of a store are tasks.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::field::record;
 use super::{CaptureObject, CodeObject, ErrorObject, Status, ThreadObject};
 
 record! {
-    /// A task: what went in, what came out, how it ended, how long it took, and what called it.
+    /// A task record: inputs, outputs, outcome, duration and parent of one recorded call.
     ///
-    /// Every field but the id is optional, because records of other programs are read too. See
-    /// [`crate::record`] for how a record is read.
+    /// Every field except the id is optional, because records written by other programs may lack
+    /// them. [`crate::record`] describes how records are parsed.
     ///
     /// ```
     /// use runlore::record::{Status, TaskObject};
@@ -30,59 +30,60 @@ record! {
     /// );
     /// ```
     pub struct TaskObject("task") {
-        /// Its id; filled on reading where the record has none.
+        /// The task's id. If the record has none, the parser generates one.
         id: task_id,
         /// The workflow it belongs to.
         workflow_id: String,
-        /// What the workflow belongs to.
+        /// The campaign that the workflow belongs to.
         campaign_id: String,
-        /// The name of the function, or the one given instead.
+        /// The activity: the function's name, or the name given in its place.
         activity_id: String,
-        /// The task that was open around this one.
+        /// The enclosing task: the one that was current when this task began.
         parent_task_id: String,
-        /// What kind of task it is, such as `iteration`.
+        /// The kind of task, such as `iteration`.
         subtype: String,
-        /// What the iterations of one loop have in common.
+        /// An id that all iterations of one loop share.
         group_id: String,
-        /// Words given by the author.
+        /// Tags given by the author of the program.
         tags: Vec<String>,
-        /// When it was handed over, in Unix seconds.
+        /// When it was submitted, in Unix seconds.
         submitted_at: f64,
         /// When it began, in Unix seconds.
         started_at: f64,
         /// When it ended, in Unix seconds.
         ended_at: f64,
-        /// Nanoseconds by the monotonic clock, the body alone: the duration to trust.
+        /// Duration of the body alone, in nanoseconds of the monotonic clock. Prefer it to the
+        /// difference of the timestamps.
         duration_ns: u64,
-        /// How far it has come.
+        /// The status, such as running or finished.
         status: Status,
         /// Whether its block was left by `break`, `?` or `return`.
         ended_early: bool,
-        /// What went in, by parameter name.
+        /// Input values, by parameter name.
         used: Map<String, Value>,
-        /// What came out, by name.
+        /// Output values, by name.
         generated: Map<String, Value>,
-        /// The error with its whole chain, or the panic's message.
+        /// The error with its chain of causes, or the panic message.
         stderr: String,
-        /// What it printed, where somebody kept it.
+        /// Standard output of the task, if it was captured.
         stdout: Value,
-        /// How it failed, in parts.
+        /// The error as separate fields.
         error: Box<ErrorObject>,
-        /// Where its code is.
+        /// Source location of the task's code.
         code: Box<CodeObject>,
-        /// Whatever the author added.
+        /// Other data that the author of the program added.
         custom_metadata: Map<String, Value>,
-        /// The machine it ran on.
+        /// The name of the host it ran on.
         hostname: String,
-        /// The node of a cluster it ran on.
+        /// The cluster node it ran on.
         node_name: String,
         /// The account it ran under.
         login_name: String,
         /// The person it ran for.
         user: String,
-        /// The environment it ran in, as the settings name it.
+        /// The environment it ran in, as named in the settings.
         environment_id: String,
-        /// The number of its process.
+        /// The process id.
         pid: u64,
         /// The thread that ran it.
         thread: Box<ThreadObject>,
@@ -90,35 +91,35 @@ record! {
         rank: u64,
         /// Its rank among the processes of a job on this machine.
         local_rank: u64,
-        /// How many processes the job has.
+        /// The number of processes in the job.
         world_size: u64,
         /// The id of the batch job.
         job_id: String,
         /// The agent that ran it.
         agent_id: String,
-        /// The agent that asked for it.
+        /// The agent that requested it.
         source_agent_id: String,
-        /// The adapter that made the record.
+        /// The Flowcept adapter that created the record.
         adapter_id: String,
         /// Ids of the tasks it waited for.
         dependencies: Vec<String>,
         /// Ids of the tasks that waited for it.
         dependents: Vec<String>,
-        /// What the machine was doing when it began.
+        /// The telemetry capture at the start of the task.
         telemetry_at_start: Map<String, Value>,
-        /// What the machine was doing when it ended.
+        /// The telemetry capture at the end of the task.
         telemetry_at_end: Map<String, Value>,
-        /// What capturing that cost.
+        /// How these captures were taken, and their cost.
         capture: Box<CaptureObject>,
-        /// What the task itself used.
+        /// The resources that the task used.
         resources: Map<String, Value>,
         /// Hashes of the values in `used` and `generated`.
         hashes: Map<String, Value>,
-        /// What could not be recorded, with the reason.
+        /// Reasons why parts of the record are missing, by field.
         unavailable: Map<String, Value>,
-        /// A raw payload, where somebody kept one.
+        /// A raw payload, if there is one.
         data: Value,
-        /// When the record was made, in Unix seconds.
+        /// When the record was created, in Unix seconds.
         utc_timestamp: f64,
         /// When the record was stored, in Unix seconds.
         registered_at: f64,
@@ -126,12 +127,13 @@ record! {
 }
 
 impl TaskObject {
-    /// The name to show: the activity, else the id.
+    /// Returns the name to show: the activity, or the id if there is none.
     pub fn name(&self) -> &str {
         self.activity_id.as_deref().unwrap_or(&self.task_id)
     }
 
-    /// How long it took: by the monotonic clock where that was kept, else by the wall clock.
+    /// Returns the duration: by the monotonic clock if it was recorded, otherwise by the wall
+    /// clock.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -143,7 +145,9 @@ impl TaskObject {
         super::duration(self.duration_ns, self.started_at, self.ended_at)
     }
 
-    /// Processor time that is in no other task's record: the task's own, and that of a process which it ran.
+    /// Returns the CPU time that no other task's record includes.
+    ///
+    /// This is the task's own CPU time plus that of a child process that it ran.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -161,17 +165,17 @@ impl TaskObject {
         times.reduce(u64::saturating_add).map(Duration::from_nanos)
     }
 
-    /// Whether it has ended, well or not.
+    /// Whether the task has ended, successfully or not.
     pub fn is_finished(&self) -> bool {
         self.status.is_some_and(Status::is_final)
     }
 
-    /// Whether it ended by an error.
+    /// Whether the task ended with an error.
     pub fn is_error(&self) -> bool {
         self.status == Some(Status::Error)
     }
 
-    /// What went wrong, in one text: the error with its chain, or the panic's message.
+    /// Returns the error as one text: the error with its chain of causes, or the panic message.
     pub fn error_message(&self) -> Option<Cow<'_, str>> {
         super::error_message(self.stderr.as_deref(), self.error.as_deref(), &self.extra)
     }

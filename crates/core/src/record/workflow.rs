@@ -1,4 +1,5 @@
-//! One run of a program or of a part of it: what the tasks in it have in common.
+//! Workflow records: one per run of a program or of a part of it, with the data that its tasks
+//! share.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::field::record;
 use super::{ErrorObject, Status};
 
 record! {
-    /// A workflow: recorded as RUNNING when it starts, and in full when it ends.
+    /// A workflow record. It is written as RUNNING when the run starts, and in full when it ends.
     ///
     /// ```
     /// use runlore::record::{Record, Status};
@@ -23,104 +24,106 @@ record! {
     /// # Ok::<(), runlore::Error>(())
     /// ```
     pub struct WorkflowObject("workflow") {
-        /// Its id; filled on reading where the record has none.
+        /// The workflow's id. If the record has none, the parser generates one.
         id: workflow_id,
         /// The workflow that started this one.
         parent_workflow_id: String,
         /// The task that started this one.
         parent_task_id: String,
-        /// What several workflows belong to.
+        /// The campaign, which groups several workflows.
         campaign_id: String,
-        /// Its name.
+        /// The workflow's name.
         name: String,
-        /// What it is for.
+        /// The purpose of the workflow.
         workflow_description: String,
-        /// What kind of workflow it is.
+        /// The kind of workflow.
         subtype: String,
-        /// Words given by the author.
+        /// Tags given by the author of the program.
         tags: Vec<String>,
         /// When it began, in Unix seconds.
         started_at: f64,
         /// When it ended, in Unix seconds.
         ended_at: f64,
-        /// Nanoseconds by the monotonic clock: the duration to trust.
+        /// Duration in nanoseconds of the monotonic clock. Prefer it to the difference of the
+        /// timestamps.
         duration_ns: u64,
-        /// How far it has come.
+        /// The status, such as running or finished.
         status: Status,
-        /// Whether its process exited with 0 while it was open.
+        /// Whether the process exited with code 0 while the run was still open.
         ended_early: bool,
-        /// What ended its process, where that is known: `signal 9`.
+        /// What ended the process, such as `signal 9`, if that is known.
         ended_by: String,
-        /// The exit code of its process, unless that is 0.
+        /// The exit code of the process, if it is not 0.
         exit_code: u64,
-        /// What went in.
+        /// Input values, by name.
         used: Map<String, Value>,
-        /// What came out.
+        /// Output values, by name.
         generated: Map<String, Value>,
-        /// What went wrong, in one text.
+        /// The error as one text.
         stderr: String,
-        /// What went wrong, in parts.
+        /// The error as separate fields.
         error: Box<ErrorObject>,
-        /// Whatever the author added.
+        /// Other data that the author of the program added.
         custom_metadata: Map<String, Value>,
-        /// Who ran it.
+        /// The person who ran it.
         user: String,
-        /// The machine it ran on.
+        /// The name of the host it ran on.
         hostname: String,
-        /// The number of its process.
+        /// The process id.
         pid: u64,
         /// The operating system.
         sys_name: String,
-        /// The environment it ran in, as the settings name it.
+        /// The environment it ran in, as named in the settings.
         environment_id: String,
-        /// The machines it ran on.
+        /// Descriptions of the machines it ran on.
         machine_info: Map<String, Value>,
-        /// Every annotated function of the program: the plan, beside what really ran.
+        /// Every annotated function of the program, whether it was called or not.
         catalogue: Value,
-        /// Tasks by status, drops, bytes, and what capturing cost.
+        /// Number of tasks by status, number of dropped tasks, bytes, and the cost of captures.
         totals: Map<String, Value>,
-        /// What could not be recorded, and why.
+        /// Reasons why parts of the record are missing, by field.
         unavailable: Map<String, Value>,
-        /// The settings in force, without secrets.
+        /// The effective settings, without secrets.
         settings: Map<String, Value>,
         /// Where the settings came from.
         conf: Map<String, Value>,
-        /// The commit the program was run from.
+        /// The commit of the program's source code.
         code_repository: Map<String, Value>,
-        /// Whatever the settings add to every workflow.
+        /// Metadata that the settings add to every workflow.
         extra_metadata: Map<String, Value>,
         /// The agent that started it.
         agent_id: String,
-        /// The adapter that made the record.
+        /// The Flowcept adapter that created the record.
         adapter_id: String,
-        /// What captured it, as Flowcept names that.
+        /// Ids of the Flowcept interceptors that captured it.
         interceptor_ids: Vec<String>,
-        /// Flowcept's settings, in its own records.
+        /// Flowcept's settings. Only records written by Flowcept have them.
         flowcept_settings: Map<String, Value>,
-        /// Flowcept's version, in its own records.
+        /// Flowcept's version. Only records written by Flowcept have it.
         flowcept_version: String,
-        /// When the record was made, in Unix seconds.
+        /// When the record was created, in Unix seconds.
         utc_timestamp: f64,
     }
 }
 
 impl WorkflowObject {
-    /// The name to show: its own, else the id.
+    /// Returns the name to show: the workflow's name, or the id if there is none.
     pub fn display_name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.workflow_id)
     }
 
-    /// How long it took: by the monotonic clock where that was kept, else by the wall clock.
+    /// Returns the duration: by the monotonic clock if it was recorded, otherwise by the wall
+    /// clock.
     pub fn duration(&self) -> Option<Duration> {
         super::duration(self.duration_ns, self.started_at, self.ended_at)
     }
 
-    /// Whether it has ended, well or not.
+    /// Whether the run has ended, successfully or not.
     pub fn is_finished(&self) -> bool {
         self.status.is_some_and(Status::is_final)
     }
 
-    /// What went wrong, in one text.
+    /// Returns the error as one text.
     pub fn error_message(&self) -> Option<Cow<'_, str>> {
         super::error_message(self.stderr.as_deref(), self.error.as_deref(), &self.extra)
     }
