@@ -1,16 +1,23 @@
-//! The hash of a value: equal values have equal hashes, in any run, process or language.
+//! Hashes of values: equal values have equal hashes, in any run, process or language.
 //!
-//! A value is hashed in the form in which it is stored (JSON's data model) and in one canonical
-//! encoding: numbers as 8 bytes, text and lists with their length, maps sorted by key. So the
-//! order of a `HashMap` does not matter, an `i32` and a `u64` of the same number agree, and whoever has a
-//! record can compute the hash again.
+//! A value is hashed in the form in which it is stored (JSON's data model), in one canonical
+//! encoding. The order of a `HashMap` therefore does not matter, an `i32` and a `u64` of the same
+//! number agree, and the hash can be computed again from a record.
 //!
-//! The encoding: `n`, `t`, `f` for null, true, false; `i` or `u` (above `i64::MAX`) or `d` and a number; `s`, a
-//! length and the text; `a`, a length and the items; `o`, a length and for each field the name's length, the name and
-//! the value. Numbers and lengths have 8 bytes, little-endian. NaN and the infinities are numbers here, although JSON
-//! stores them as null: values that differ must not share a hash.
+//! The encoding of a value starts with a tag byte:
 //!
-//! The writer thread hashes values that were copied as a whole. Of others the caller hashes all, in `whole`.
+//! * `n`, `t`, `f`: null, true, false
+//! * `i`, `u` or `d`, then the number: an integer, an integer above `i64::MAX`, a float
+//! * `s`, then the length and the text
+//! * `a`, then the length and the items
+//! * `o`, then the length, and for each field the name's length, the name and the value; the fields
+//!   are sorted by name
+//!
+//! Numbers and lengths have 8 bytes, little-endian. NaN and the infinities are encoded as numbers,
+//! although JSON stores them as null, because different values must not share a hash.
+//!
+//! The writer thread hashes values that were copied completely. For all other values, the caller
+//! hashes the whole value (module `whole`).
 
 mod form;
 mod whole;
@@ -27,10 +34,10 @@ pub use whole::{BLOCK, Budget, Hasher, of_slice, of_text, of_value};
 use super::value::ValueView;
 use crate::settings::HashKind;
 
-/// Values whose canonical form is shorter are not hashed in records: too many unrelated ones are equal.
+/// Values with a shorter canonical form get no hash in records: too many unrelated ones are equal.
 const MIN_HASHED_BYTES: usize = 16;
 
-/// The hash of a stored value, as records write it.
+/// Returns the hash of a stored value, as records write it.
 ///
 /// ```
 /// use runlore::record::hash_of;
@@ -41,7 +48,7 @@ pub fn hash_of(value: &Value) -> String {
     Hash::Xxh3(XxHash3_128::oneshot(&Form::of(value).bytes)).text()
 }
 
-/// The hash of a stored value, as records write it under `instrumentation.hash: blake3`.
+/// Returns the hash of a stored value, as records write it under `instrumentation.hash: blake3`.
 ///
 /// ```
 /// use runlore::record::blake3_of;
@@ -54,7 +61,7 @@ pub fn blake3_of(value: &Value) -> String {
     Hash::Blake3(blake3::hash(&Form::of(value).bytes).into()).text()
 }
 
-/// A value's hashes by each algorithm that this program has: its records may have either.
+/// Returns the value's hash by each available algorithm. Records may have any of them.
 pub fn all_of(value: &Value) -> Vec<String> {
     vec![
         hash_of(value),
@@ -63,14 +70,14 @@ pub fn all_of(value: &Value) -> Vec<String> {
     ]
 }
 
-/// What is hashed with: the place of a [`HashKind`] in `KINDS`.
+/// The hash algorithm in use, as the index of a [`HashKind`] in `KINDS`.
 static KIND: AtomicU8 = AtomicU8::new(0);
 const KINDS: [HashKind; 3] = [HashKind::Xxh3, HashKind::Blake3, HashKind::None];
 
-/// Says what values are hashed with.
+/// Sets the hash algorithm.
 pub(crate) fn choose(kind: HashKind) {
     let available = if kind == HashKind::Blake3 && !cfg!(feature = "blake3") {
-        HashKind::Xxh3 // The settings have said so.
+        HashKind::Xxh3 // The settings check warns about this.
     } else {
         kind
     };
@@ -89,7 +96,7 @@ pub(crate) fn is_on() -> bool {
     chosen() != HashKind::None
 }
 
-/// A hash of one kind or the other.
+/// A hash by one of the algorithms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Hash {
     Xxh3(u128),
@@ -106,7 +113,7 @@ impl Hash {
         }
     }
 
-    /// Its length and its bytes, on the way to the writer.
+    /// Writes the hash as its length and its bytes, for the queue to the writer thread.
     pub(crate) fn put(self, mut to: impl FnMut(&[u8])) {
         match self {
             Self::Xxh3(bits) => {
@@ -129,7 +136,7 @@ impl Hash {
         }
     }
 
-    /// As records write it.
+    /// Returns the hash as records write it.
     pub fn text(self) -> String {
         match self {
             Self::Xxh3(bits) => format!("xxh3-128:{bits:032x}"),
@@ -144,8 +151,8 @@ impl Hash {
     }
 }
 
-/// Whether a hash stands for one value. Older versions wrote `xxh3-128/prefix:…` of a value's beginning, which
-/// different values share.
+/// Whether a hash identifies one value. Older versions wrote `xxh3-128/prefix:…`, the hash of a
+/// value's beginning, which different values can share.
 pub fn identifies(hash: &str) -> bool {
     hash.split_once(':').is_none_or(|(algorithm, _)| !algorithm.ends_with("/prefix"))
 }
@@ -154,28 +161,29 @@ pub fn identifies(hash: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NoHash {
-    /// What is recorded is a description or a name, which different things share: facts about a tensor, a path.
+    /// The record has only a description or a name, such as facts about a tensor or a path.
+    /// Different values can share it.
     Described = 1,
-    /// It contains a secret.
+    /// The value contains a secret.
     Secret = 2,
-    /// The time for hashing was used up.
+    /// The time budget for hashing was used up.
     Slow = 3,
-    /// It is nested too deeply to be walked safely.
+    /// The value is nested too deeply to be walked safely.
     Deep = 4,
-    /// Its own `Serialize` panicked or returned an error after the copy was complete.
+    /// The value's `Serialize` panicked or returned an error after the copy was complete.
     Failed = 5,
-    /// A part of it was copied, and the rest is gone.
+    /// Only a part of the value was copied, and the rest is gone.
     Cut = 6,
 }
 
 impl NoHash {
-    /// The reason with this number, which is less than 8.
+    /// Returns the reason with this number, which fits in three bits. `None` if there is none.
     pub fn from_bits(bits: u8) -> Option<Self> {
         let all = [Self::Described, Self::Secret, Self::Slow, Self::Deep, Self::Failed, Self::Cut];
         all.into_iter().find(|why| *why as u8 == bits)
     }
 
-    /// The sentence for the reader of a record. `None` where the value itself shows why.
+    /// Returns the reason as text for a record. `None` if the recorded value itself shows it.
     pub fn reason(self) -> Option<&'static str> {
         match self {
             Self::Described | Self::Secret => None,
@@ -187,8 +195,10 @@ impl NoHash {
     }
 }
 
-/// The hash of a captured value; `None` where the value is too small to be told from others. `cut` says that a limit
-/// stopped the copying.
+/// Returns the hash of a captured value. `Ok(None)` if the value is too small to be distinctive, or
+/// hashing is off.
+///
+/// `cut` means that a limit stopped the copying.
 #[inline]
 pub fn of_captured(
     value: ValueView<'_>,
@@ -203,13 +213,15 @@ pub fn of_captured(
         return Err(why);
     }
     if let Some(hash) = value.caller_hash() {
-        // Older versions kept of a shed value the hash of its beginning.
+        // Older versions kept the hash of the beginning of a value that was too large for its
+        // queue.
         return if cut && value.is_scalar() { Err(NoHash::Cut) } else { Ok(Some(hash)) };
     }
     if value.is_scalar() {
         return Ok(None);
     }
-    // A field that is spread may be whole although the value around it is not.
+    // If the fields of a value are recorded separately, a field may be complete although the value
+    // is not.
     if (cut || value.is_long_slice()) && !value.is_whole() {
         return Err(no_hash.unwrap_or(NoHash::Cut));
     }

@@ -1,4 +1,4 @@
-//! What records tell of energy.
+//! Energy figures of records.
 
 use std::collections::BTreeMap;
 
@@ -28,26 +28,28 @@ use super::{TaskObject, WorkflowObject};
 #[serde(default)]
 #[non_exhaustive]
 pub struct JoulesObject {
-    /// With all that it called, in joules.
+    /// Energy in joules, including the tasks that this one called.
     pub inclusive: f64,
-    /// Without that; none where other tasks ran at the same time. Written as `self`.
+    /// Energy in joules, without the tasks that this one called. Written as `self`.
+    ///
+    /// `None` if other tasks ran at the same time.
     #[serde(rename = "self", skip_serializing_if = "Option::is_none")]
     pub own: Option<f64>,
-    /// Whether other tasks ran at the same time, so that not all of it is this one's.
+    /// Whether other tasks ran at the same time, so that part of the energy is theirs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overlap: bool,
-    /// What each meter counted, by its source and name: `rapl:package-0`.
+    /// Joules by meter. The key is the meter's source and name, such as `rapl:package-0`.
     pub meters: BTreeMap<String, f64>,
 }
 
 const NOT_MEASURED: &str = "energy was not measured";
 
 impl TaskObject {
-    /// The energy that was used while it ran.
+    /// Returns the energy that was used while the task ran.
     ///
     /// # Errors
     ///
-    /// Why it is not known.
+    /// Returns the reason if the energy is not known.
     pub fn joules(&self) -> Result<JoulesObject, &str> {
         read(self.resources.as_ref()).ok_or_else(|| {
             let reason = |field| self.unavailable.as_ref()?.get(field)?.as_str();
@@ -59,11 +61,12 @@ impl TaskObject {
 }
 
 impl WorkflowObject {
-    /// The energy that was used from the beginning of its first measured task to the end of its last.
+    /// Returns the energy used from the start of the first measured task to the end of the last
+    /// one.
     ///
     /// # Errors
     ///
-    /// Why it is not known.
+    /// Returns the reason if the energy is not known.
     pub fn joules(&self) -> Result<JoulesObject, &str> {
         read(self.totals.as_ref()).ok_or_else(|| {
             let reason = || self.totals.as_ref()?.get("unavailable")?.get("joules")?.as_str();

@@ -1,24 +1,24 @@
-//! Tasks that have no record.
+//! Counts of tasks without a record.
 
 use std::fmt;
 
 use super::WorkflowObject;
 use super::shown::counted;
 
-/// Tasks of which a run has no record; made by [`WorkflowObject::lost`].
+/// The tasks of a run that have no record. Created by [`WorkflowObject::lost`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
-    /// Tasks of which no record was kept.
+    /// The number of tasks that were dropped.
     pub dropped: u64,
-    /// Tasks that the store refused, and keeps apart.
+    /// The number of tasks that the store refused and keeps separately.
     pub refused: u64,
-    /// Why it is not known how many there are more.
+    /// Why the number of further lost tasks is unknown.
     pub unknown: Option<String>,
 }
 
 impl Lost {
-    /// What was lost of several runs together; none where nothing was.
+    /// Sums the lost tasks of several runs. `None` if no run lost any.
     pub fn of<'a>(runs: impl IntoIterator<Item = &'a WorkflowObject>) -> Option<Self> {
         runs.into_iter().filter_map(WorkflowObject::lost).reduce(|mut sum, more| {
             sum.dropped = sum.dropped.saturating_add(more.dropped);
@@ -28,12 +28,12 @@ impl Lost {
         })
     }
 
-    /// How many tasks are known to be lost.
+    /// Returns how many tasks are known to be lost.
     pub fn tasks(&self) -> u64 {
         self.dropped.saturating_add(self.refused)
     }
 
-    /// The number for a table: `12`, `unknown`, or `12 or more`.
+    /// Formats the number for a table: `12`, `unknown`, or `12 or more`.
     pub fn number(&self) -> String {
         match (self.tasks(), &self.unknown) {
             (0, Some(_)) => "unknown".to_owned(),
@@ -43,7 +43,7 @@ impl Lost {
     }
 }
 
-/// One sentence about each thing that was lost.
+/// Describes each kind of loss in a clause of its own.
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
@@ -68,7 +68,7 @@ fn was(count: u64) -> &'static str {
 }
 
 impl WorkflowObject {
-    /// What was lost of it; none where nothing was.
+    /// Returns the lost tasks of this run. `None` if no task was lost.
     pub fn lost(&self) -> Option<Lost> {
         let lost =
             Lost {

@@ -1,4 +1,4 @@
-//! How a run is shown: its status with what else must be seen at a glance.
+//! The status of a run as views display it, with details such as the exit code.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Status, WorkflowObject};
 
-/// The status of a run as every view shows it; made by [`WorkflowObject::shown`].
+/// The status of a run as every view displays it. Created by [`WorkflowObject::shown`].
 ///
 /// ```
 /// use runlore::record::{Status, WorkflowObject};
@@ -32,22 +32,23 @@ impl From<Status> for Shown {
 }
 
 impl Shown {
-    /// How a run is shown whose process was killed or ended by a signal, and how its open tasks are.
+    /// The display of a run whose process was killed or ended by a signal, and of its open tasks.
     pub fn interrupted() -> Self {
         Self { text: "INTERRUPTED".to_owned(), tone: Some(Status::Error) }
     }
 
-    /// The status whose colour fits: a run that finished with failed roots is shown like an error.
+    /// Returns the status that determines the colour. For a run that finished with failed roots,
+    /// this is [`Status::Error`].
     pub fn tone(&self) -> Option<Status> {
         self.tone
     }
 
-    /// Whether it tells of a failure.
+    /// Whether the display reports a failure.
     pub fn is_failure(&self) -> bool {
         self.tone == Some(Status::Error)
     }
 
-    /// Adds how many runs failed that this one started, directly or through others.
+    /// Adds the number of failed child runs, which this run started directly or indirectly.
     #[must_use]
     pub fn with_failed_children(mut self, count: u64) -> Self {
         self.fail(count, "child run", "child runs");
@@ -75,22 +76,22 @@ pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
 }
 
 impl WorkflowObject {
-    /// How the run is shown: the stored status, and why a reader should look twice.
+    /// Returns the display of the run: the stored status, and details that need attention.
     ///
-    /// | what happened | shown |
+    /// | event | display |
     /// |---|---|
-    /// | it finished | `FINISHED` |
-    /// | it finished, and some of its root tasks failed | `FINISHED, 2 roots failed` |
-    /// | it failed, or panicked | `ERROR` |
-    /// | its guard was dropped | `ERROR: dropped without finish()` |
-    /// | its process exited with another code than 0 | `ERROR, exit 4` |
-    /// | its process exited with 0 while it was open | `FINISHED, left open` |
-    /// | its process exited, and the system does not report the code | `ended, code unknown` |
-    /// | its process was killed, or ended by a signal | `INTERRUPTED` |
-    /// | a process failed that had joined it | as above, and `, 1 process failed` |
+    /// | the run finished | `FINISHED` |
+    /// | the run finished, but some of its root tasks failed | `FINISHED, 2 roots failed` |
+    /// | the run failed or panicked | `ERROR` |
+    /// | the run's guard was dropped without `finish()` | `ERROR: dropped without finish()` |
+    /// | the process exited with a code other than 0 | `ERROR, exit 4` |
+    /// | the process exited with code 0 while the run was open | `FINISHED, left open` |
+    /// | the process exited, and the system does not report the code | `ended, code unknown` |
+    /// | the process was killed or ended by a signal | `INTERRUPTED` |
+    /// | another process that had joined the run failed | as above, plus `, 1 process failed` |
     pub fn shown(&self) -> Shown {
         let Some(status) = self.status else { return Shown::default() };
-        // A status that Runlore does not know is shown as it was stored.
+        // A status word that Runlore does not know is displayed as stored.
         if let Some(word) = self.extra.get("status").and_then(Value::as_str) {
             return Shown { text: word.to_owned(), tone: Some(status) };
         }
@@ -118,7 +119,7 @@ impl WorkflowObject {
         shown
     }
 
-    /// Whether its process was killed or ended by a signal: its open tasks will never end.
+    /// Whether the run's process was killed or ended by a signal, so that open tasks never end.
     pub fn is_interrupted(&self) -> bool {
         match self.status {
             Some(Status::Error) => self.error_kind() == Some("signal"),
@@ -131,12 +132,12 @@ impl WorkflowObject {
         }
     }
 
-    /// Whether it failed, or will never end.
+    /// Whether the run failed, or its process was killed or ended by a signal.
     pub(crate) fn has_failed(&self) -> bool {
         self.status == Some(Status::Error) || self.is_interrupted()
     }
 
-    /// Whether its process ended before the run did.
+    /// Whether the process ended before the run did.
     pub fn is_dead(&self) -> bool {
         self.is_interrupted()
             || self.status == Some(Status::Unknown)

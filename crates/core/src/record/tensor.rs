@@ -1,9 +1,11 @@
-//! What is told of a tensor, whichever framework it is from: facts about it, never its data.
+//! Facts about tensors of any framework. Tensor data is never recorded.
 
 use serde::Serialize;
 
-/// A tensor that can be told about. Implement it for a type of your own, and an argument of that type is recorded by its facts;
-/// for those of burn and candle the crates `runlore-burn` and `runlore-candle` have it.
+/// A tensor that can describe itself.
+///
+/// If you implement this trait for a type, arguments of that type are recorded as [`TensorFacts`].
+/// The crates `runlore-burn` and `runlore-candle` implement it for the tensors of burn and candle.
 ///
 /// ```
 /// use runlore::ml::{Inspect, TensorFacts};
@@ -20,24 +22,27 @@ use serde::Serialize;
 /// assert_eq!((facts.numel, facts.nbytes), (6, 24));
 /// ```
 pub trait Inspect {
-    /// What is known without looking at the values.
+    /// Returns the facts that are known without reading the elements.
     fn facts(&self) -> TensorFacts;
 
-    /// What only the values tell. It is asked for where the settings say `tensor_statistics`, and may wait for the device.
+    /// Returns statistics of the elements, and may wait for the device. Called only if the setting
+    /// `tensor_statistics` is on.
     fn statistics(&self) -> Option<TensorStatistics> {
         None
     }
 
-    /// Whether the device may still be computing it.
+    /// Whether the device may still be computing the tensor.
     fn is_asynchronous(&self) -> bool {
         false
     }
 
-    /// Waits until the device has computed it.
+    /// Waits until the device has computed the tensor.
     fn wait(&self) {}
 
-    /// What waits for its device once the tensor itself is gone, into a function that returns none; nothing where there is no
-    /// device to wait for.
+    /// Returns a closure that waits for the tensor's device after the tensor itself is gone. `None`
+    /// if there is no device to wait for.
+    ///
+    /// It is used for a tensor that moves into a function which returns no tensor.
     fn wait_later(&self) -> Option<Box<dyn FnOnce() + Send>> {
         None
     }
@@ -73,24 +78,24 @@ pub struct TensorFacts {
     pub shape: Vec<usize>,
     /// The type of its elements, such as `f32`.
     pub dtype: String,
-    /// Where it is, such as `cpu` or `cuda:0`.
+    /// The device that has the tensor, such as `cpu` or `cuda:0`.
     pub device: String,
-    /// Bytes of its elements.
+    /// Size of all elements in bytes.
     pub nbytes: u64,
-    /// How many elements it has.
+    /// The number of elements.
     pub numel: u64,
-    /// Whether only some of its elements are stored.
+    /// Whether only some of the elements are stored.
     pub is_sparse: bool,
-    /// Whether gradients are computed for it, where that is known.
+    /// Whether gradients are computed for it. `None` if that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requires_grad: Option<bool>,
-    /// What its values tell, where that was asked for.
+    /// Statistics of the elements. `None` if they were not requested.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub statistics: Option<TensorStatistics>,
 }
 
 impl TensorFacts {
-    /// A dense tensor whose elements have `element_bytes` each.
+    /// Creates the facts of a dense tensor whose elements have `element_bytes` bytes each.
     pub fn new(shape: &[usize], dtype: impl Into<String>, element_bytes: usize) -> Self {
         let numel: u64 = shape.iter().map(|size| *size as u64).product();
         Self {
@@ -102,7 +107,7 @@ impl TensorFacts {
         }
     }
 
-    /// The same, on this device.
+    /// Sets the device.
     #[must_use]
     pub fn on(mut self, device: impl Into<String>) -> Self {
         self.device = device.into();
@@ -110,27 +115,27 @@ impl TensorFacts {
     }
 }
 
-/// What only the values of a tensor tell.
+/// Statistics of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct TensorStatistics {
-    /// The share of its elements that are not zero.
+    /// The share of elements that are not zero.
     pub density: f64,
-    /// The least element that is a number.
+    /// The smallest element, ignoring NaN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// The largest element that is a number.
+    /// The largest element, ignoring NaN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// The mean of the elements that are numbers.
+    /// The mean of the elements, ignoring NaN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
-    /// How many elements are not a number.
+    /// The number of elements that are NaN.
     pub nan_count: u64,
 }
 
 impl TensorStatistics {
-    /// What these values tell.
+    /// Computes the statistics of these values.
     ///
     /// ```
     /// use runlore::ml::TensorStatistics;

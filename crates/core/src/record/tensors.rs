@@ -1,9 +1,11 @@
-//! Tensors inside other values: in tuples, lists and the likes of `Option`.
+//! Finds tensors inside other values: tuples, lists, `Option` and `Result`.
 
 use super::tensor::{Inspect, TensorFacts, TensorStatistics};
 
-/// A reference to what may hold tensors. The crate of a framework has one of its own, because only that may say there what a
-/// tensor is.
+/// A reference to a value that may contain tensors.
+///
+/// Each framework's crate defines a `Probe` of its own. Rust's orphan rule allows that crate to
+/// implement [`Inspect`] for the framework's tensors only on a type of its own.
 #[derive(Debug)]
 pub struct Probe<'a, T: ?Sized>(pub &'a T);
 
@@ -29,14 +31,16 @@ impl<T: Inspect + ?Sized> Inspect for Probe<'_, T> {
     }
 }
 
-/// A value that is made of tensors and nothing else.
+/// A value that consists of tensors only.
 pub trait Tensors {
-    /// Shows each of them.
+    /// Calls `see` with each tensor.
     fn each(&self, see: &mut dyn FnMut(&dyn Inspect));
 }
 
-/// Says of a crate's own `Probe` which values are made of tensors: those it implements `Inspect` for, and all that is put together
-/// of them.
+/// Implements `Tensors` for a crate's own `Probe`.
+///
+/// The implementations cover the values that the crate implements `Inspect` for, and all lists,
+/// options, results and tuples of them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tensors {

@@ -1,4 +1,4 @@
-//! The canonical encoding of a value, as a serializer.
+//! A serializer that writes the canonical encoding of a value.
 
 use std::fmt::{self, Write as _};
 
@@ -14,19 +14,20 @@ use crate::record::value::{
     BoundedText, Encoder, LOCKED, Limits, Secrecy, ValueView, base64, is_os_text, os_text,
 };
 
-/// The canonical encoding of a value, and what is needed to make it.
+/// The canonical encoding of a value, with the buffers needed to write it.
 #[derive(Debug, Default)]
 pub struct Form {
     pub(super) bytes: Vec<u8>,
-    /// The fields of the maps that are open: where the name and the end of each are.
+    /// The fields of all open maps, outermost map first.
     fields: Vec<Field>,
-    /// Room to put the fields of a map in order.
+    /// Scratch buffer for sorting the fields of a map.
     sorted: Vec<u8>,
-    /// Watches a walk over a value of the program's own. Values that were copied need no watching.
+    /// Limits the walk over one of the program's own values. `None` for a copied value, which needs
+    /// no limits.
     guard: Option<Guard>,
 }
 
-/// A field of a map, in the bytes of the form: its length, its name, its value.
+/// The position of a map's field in [`Form::bytes`]: the name's length, the name, the value.
 #[derive(Debug, Clone, Copy)]
 struct Field {
     start: usize,
@@ -34,23 +35,24 @@ struct Field {
     end: usize,
 }
 
-/// How deep values may lie in each other. The walk takes stack for each level, and a cyclic value has no end.
+/// The maximum nesting depth. Each level takes stack, and a cyclic value has no end.
 const MAX_DEPTH: u32 = 128;
 
-/// How much of bytes is looked through for secrets: more than is copied of them.
+/// How many bytes of a byte string are searched for secrets: more than a record keeps by default.
 const MOST_TEXT: usize = 8 << 10;
 
-/// What a value costs of a block besides its bytes: the clock is read after a thousand of the smallest.
+/// What each value costs in addition to its bytes. The clock is read after about a thousand of the
+/// smallest values.
 const VALUE_COST: usize = 64;
 
-/// Stops a walk that takes too long, goes too deep or meets a secret.
+/// Stops a walk that takes too long, goes too deep or finds a secret.
 #[derive(Debug)]
 struct Guard {
     budget: Budget,
-    /// How much may be added before the clock is read again.
+    /// How much may still be written before the clock is read again.
     left: usize,
     depth: u32,
-    /// What the names around the value say of it.
+    /// The secrecy of the value according to the names of the fields around it.
     class: Class,
 }
 
@@ -65,7 +67,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Refuses a text that has a secret in it, or is one itself.
+    /// Fails if the text is a secret or contains one.
     fn admit(&mut self, text: &str) -> Done {
         if self.class.is_secret() {
             return Err(NoHash::Secret);
@@ -83,19 +85,19 @@ impl Guard {
 impl Form {
     pub(super) fn of(value: &Value) -> Self {
         let mut form = Self::default();
-        // JSON has nothing that could fail.
+        // A JSON value contains nothing that could fail.
         _ = form.fill(value);
         form
     }
 
-    /// Takes the form of a value that was copied.
+    /// Encodes a value that was copied.
     pub(super) fn fill(&mut self, value: &(impl Serialize + ?Sized)) -> Done {
         self.bytes.clear();
         self.fields.clear();
         value.serialize(Canonical(self))
     }
 
-    /// Takes the form of a value of the program's own, which may be of any size.
+    /// Encodes one of the program's own values, which may have any size, within limits.
     pub(super) fn fill_within<T: Serialize + ?Sized>(
         &mut self,
         value: &T,
@@ -119,7 +121,7 @@ impl Form {
         self.bytes.extend_from_slice(&tagged);
     }
 
-    /// A number, a truth value or nothing.
+    /// Writes a tag and eight bytes: a number, or the beginning of a list or map.
     #[inline]
     fn scalar(&mut self, kind: u8, bytes: [u8; 8]) -> Done {
         self.put(kind, bytes);
@@ -140,7 +142,7 @@ impl Form {
         self.plain_text(text)
     }
 
-    /// A text that is known to be no secret.
+    /// Writes a text that is known not to be a secret.
     fn plain_text(&mut self, text: &str) -> Done {
         self.put(b's', (text.len() as u64).to_le_bytes());
         for block in text.as_bytes().chunks(BLOCK) {
@@ -150,7 +152,7 @@ impl Form {
         Ok(())
     }
 
-    /// The name of a field.
+    /// Writes the name of a field.
     fn name(&mut self, name: &str) -> Done {
         let start = self.bytes.len();
         self.plain_text(name)?;
@@ -158,22 +160,22 @@ impl Form {
         Ok(())
     }
 
-    /// Makes a field's name of the text that begins there.
+    /// Turns the text that was written from `start` on into a field's name.
     fn close_name(&mut self, start: usize) {
-        // Names need not say that they are text.
+        // A name is always text, so it has no tag.
         self.bytes.remove(start);
         let name_end = self.bytes.len();
         self.fields.push(Field { start, name_end, end: name_end });
     }
 
-    /// Ends the field whose value was added.
+    /// Ends the current field after its value was written.
     fn close_field(&mut self) {
         if let Some(field) = self.fields.last_mut() {
             field.end = self.bytes.len();
         }
     }
 
-    /// The name that was added last.
+    /// Returns the name of the current field.
     fn last_name(&self) -> &str {
         let name = self.fields.last().map(|field| &self.bytes[field.start + 8..field.name_end]);
         name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
@@ -199,7 +201,7 @@ impl Form {
         }
     }
 
-    /// What the names around the value say of it.
+    /// Returns the secrecy of the value according to the names of the fields around it.
     fn class(&self) -> Class {
         self.guard.as_ref().map_or(Class::Plain, |guard| guard.class)
     }
@@ -210,14 +212,14 @@ impl Form {
         }
     }
 
-    /// The text that was added from here on, if it is one.
+    /// Returns the text that was written from `start` on. `None` if it is another kind of value.
     fn text_from(&self, start: usize) -> Option<&str> {
         let text = self.bytes.get(start..).filter(|bytes| bytes.first() == Some(&b's'))?;
         std::str::from_utf8(text.get(9..)?).ok()
     }
 
-    /// Sorts the fields of the innermost map, which begin with the given one. Of a name that comes twice the last
-    /// counts.
+    /// Ends the innermost map and sorts its fields, which begin at index `first`. If a name occurs
+    /// twice, the last value counts.
     fn close_map(&mut self, start: usize, first: usize) {
         let Self { bytes, fields, sorted, .. } = self;
         let name = |field: &Field| &bytes[field.start + 8..field.name_end];
@@ -243,7 +245,7 @@ impl Form {
     }
 }
 
-/// The form as a serializer.
+/// The serializer that writes to a [`Form`].
 struct Canonical<'f>(&'f mut Form);
 
 impl fmt::Display for NoHash {
@@ -360,7 +362,8 @@ impl<'f> ser::Serializer for Canonical<'f> {
         {
             return Err(NoHash::Secret);
         }
-        // As records hold them. Whole groups of three bytes need no padding.
+        // Bytes are encoded as base64, as in records. Only the last block needs padding, because
+        // the others are whole groups of three bytes.
         self.0.put(b's', (value.len().div_ceil(3) as u64 * 4).to_le_bytes());
         for block in value.chunks(BLOCK / 4 * 3) {
             self.0.bytes.extend_from_slice(base64(block).as_bytes());
@@ -414,7 +417,8 @@ impl<'f> ser::Serializer for Canonical<'f> {
         if is_os_text(name)
             && let Some(text) = os_text(value)
         {
-            // Different ones show the same text where they are not UTF-8.
+            // Different strings that are not UTF-8 can have the same lossy text, so they get no
+            // hash.
             return self.serialize_str(text.to_str().ok_or(NoHash::Failed)?);
         }
         let mut map = Open::new(self.0, b'o')?;
@@ -463,9 +467,10 @@ impl<'f> ser::Serializer for Canonical<'f> {
     }
 }
 
-/// The number that a reader of the record sees: of a short float its shortest text.
+/// Converts a float to the number that a reader of the record sees: the shortest text of the `f32`,
+/// parsed as `f64`.
 fn widened(value: f32) -> f64 {
-    /// Whole numbers up to here are the same in both.
+    /// Below this, an integral `f32` prints as exactly that integer.
     const EXACT: f32 = 16_777_216.0;
     if !value.is_finite() || (value.trunc() == value && value.abs() < EXACT) {
         return value.into();
@@ -475,7 +480,7 @@ fn widened(value: f32) -> f64 {
     text.as_str().parse().unwrap_or(value.into())
 }
 
-/// The text of a short number, without an allocation.
+/// A text buffer for one number on the stack.
 #[derive(Default)]
 struct Digits {
     bytes: [u8; 32],
@@ -502,13 +507,14 @@ struct Open<'f> {
     form: &'f mut Form,
     start: usize,
     items: u64,
-    /// The first of the map's own fields.
+    /// The index of the map's first field in [`Form::fields`].
     first: usize,
-    /// Where the map around it begins, and its fields, if this is the inside of `{variant: …}`.
+    /// For the content of `{variant: …}`: where the outer map begins, and the index of its first
+    /// field.
     around: Option<(usize, usize)>,
-    /// What the names around it say.
+    /// The secrecy according to the names of the fields around the container.
     outer: Class,
-    /// What is known of a list's items so far.
+    /// State for finding secrets among the items of a list.
     list: List,
 }
 
@@ -516,7 +522,7 @@ impl<'f> Open<'f> {
     fn new(form: &'f mut Form, kind: u8) -> Result<Self, NoHash> {
         let outer = form.class();
         if outer >= Class::Secret && kind == b'a' {
-            // The bytes of a key are a secret, too, as a list of numbers.
+            // A list of numbers under a secret name may be the bytes of a key.
             return Err(NoHash::Secret);
         }
         form.enter()?;
@@ -553,7 +559,7 @@ impl<'f> Open<'f> {
         self.value(value)
     }
 
-    /// The value of the field whose name was added last.
+    /// Writes the value of the current field.
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Done {
         if self.form.guard.is_some() {
             let class = self.outer.max(redact::class(self.form.last_name()));
@@ -562,7 +568,7 @@ impl<'f> Open<'f> {
         let start = self.form.bytes.len();
         value.serialize(Canonical(self.form))?;
         self.form.set_class(self.outer);
-        // What is named `password` here has its value in the next field.
+        // In `{name: "password", value: "x"}`, the first field says that the next one is a secret.
         if self.form.guard.is_some()
             && matches!(self.form.last_name(), "name" | "key" | "header" | "Name" | "Key")
             && self.form.text_from(start).is_some_and(|text| redact::class(text) >= Class::Secret)
@@ -651,7 +657,7 @@ impl ser::SerializeMap for Open<'_> {
     }
 }
 
-/// The text that records use for a map key that is not a string.
+/// Returns the text that records use for a map key that is not a string.
 fn key_text<T: Serialize + ?Sized>(key: &T) -> Result<String, NoHash> {
     let mut bytes = Vec::new();
     let limits = Limits { bytes: BLOCK as u32, items: BLOCK as u32, depth: MAX_DEPTH };
@@ -696,7 +702,7 @@ mod tests {
     #[cfg(feature = "blake3")]
     #[test]
     fn blake3_is_that_of_the_documented_form() {
-        // As `printf 'a\3\0\0\0\0\0\0\0tfn' | b3sum` says.
+        // The output of `printf 'a\3\0\0\0\0\0\0\0tfn' | b3sum`.
         assert_eq!(
             crate::record::blake3_of(&json!([true, false, null])),
             "blake3:95f8dc470c2163ed6eb8f7abd19974754a59b166ed7c8102c7abddbe0d8990be"

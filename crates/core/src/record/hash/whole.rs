@@ -1,6 +1,7 @@
-//! Hashing a whole value on the caller's side, whatever a record keeps of it, within a time budget.
+//! Hashes a whole value on the caller's thread within a time budget, even if the record keeps only
+//! a part of it.
 //!
-//! The clock is read between blocks, so that it costs nothing for the values that programs usually pass.
+//! The clock is read only between blocks, so values of usual size never read it.
 
 use serde::Serialize;
 use twox_hash::XxHash3_128;
@@ -10,23 +11,25 @@ use crate::clock;
 use crate::record::redact::Class;
 use crate::settings::HashKind;
 
-/// How many bytes are hashed between two looks at the clock.
+/// How many bytes are hashed between two readings of the clock.
 pub const BLOCK: usize = 64 << 10;
 
-/// How long the values of a task may take together. Less than the 5 ms that are promised, because the clock is read only now and then.
+/// The time limit for all values of a budget. It is below the documented 5 ms, because the clock is
+/// read only between blocks.
 const LIMIT_NS: u64 = 4_000_000;
 
-/// How much longer it may take on a busy machine, or while pages are read from a disk, when the thread itself worked
-/// less.
+/// How many times the limit may elapse if the thread itself used less CPU time than the limit, for
+/// example on a busy machine or while pages are read from disk.
 const WAITING: u64 = 10;
 
-/// The time that the values of a task may take: what it gets, or what it gives. It starts with the first look at the
-/// clock, for which a value must be long.
+/// The time budget for hashing all inputs, or all outputs, of one task.
+///
+/// The time starts at the first reading of the clock, which only long values cause.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// None where the author asked for the hash, however long it takes.
+    /// `None` if the author of the program requested the hash regardless of the time.
     limit_ns: Option<u64>,
-    /// The first look: the time, and how long the thread had been on a processor.
+    /// The first reading: the monotonic time and the thread's CPU time. `None` before it.
     start: Option<(u64, u64)>,
 }
 
@@ -37,18 +40,18 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// As much time as it takes.
+    /// A budget without a limit.
     pub(crate) const fn unlimited() -> Self {
         Self { limit_ns: None, start: None }
     }
 
-    /// Nothing, after the first block.
+    /// A budget that is spent after the first block.
     #[cfg(test)]
     pub(crate) const fn none() -> Self {
         Self { limit_ns: Some(0), start: None }
     }
 
-    /// Reads the clock, and returns whether the time is used up.
+    /// Reads the clock and returns whether the budget is spent.
     #[cold]
     pub(crate) fn is_spent(&mut self) -> bool {
         let Some(limit) = self.limit_ns else { return false };
@@ -61,12 +64,12 @@ impl Budget {
         if passed <= limit || passed > limit * WAITING {
             return passed > limit;
         }
-        // A thread that had to wait for a processor has not spent that time.
+        // Time in which the thread waited for a CPU does not count.
         clock::thread_cpu_ns().saturating_sub(start_cpu) > limit
     }
 }
 
-/// Hashes bytes that come in parts.
+/// A hasher for bytes that arrive in parts.
 #[allow(missing_debug_implementations, reason = "the hashers have none")]
 pub enum Hasher {
     Xxh3(Box<XxHash3_128>),
@@ -75,7 +78,7 @@ pub enum Hasher {
 }
 
 impl Hasher {
-    /// For the canonical form of a value; `None` where values are not hashed.
+    /// Creates a hasher for the canonical form of a value. `None` if hashing is off.
     fn new() -> Option<Self> {
         match chosen() {
             HashKind::Xxh3 => Some(Self::Xxh3(Box::new(XxHash3_128::new()))),
@@ -85,9 +88,11 @@ impl Hasher {
         }
     }
 
-    /// For the bytes of a long slice, which have no other form. `kind` keeps equal bytes of different types apart: it
-    /// is the seed of XXH3 and the first byte for BLAKE3. Bytes as such, `b'b'`, stand by themselves for BLAKE3, so
-    /// that the hash is that of a file of them.
+    /// Creates a hasher for the raw bytes of a long slice. `None` if hashing is off.
+    ///
+    /// `kind` distinguishes equal bytes of different types: it is the seed for XXH3 and the first
+    /// byte for BLAKE3. For plain bytes (`b'b'`), BLAKE3 gets no such byte, so the hash equals that
+    /// of a file with this content.
     pub fn of_slice(kind: u8) -> Option<Self> {
         match chosen() {
             HashKind::Xxh3 => Some(Self::Xxh3(Box::new(XxHash3_128::with_seed(u64::from(kind))))),
@@ -111,7 +116,7 @@ impl Hasher {
         }
     }
 
-    /// Adds bytes within the budget.
+    /// Adds bytes, unless the budget is spent.
     fn write_within(&mut self, bytes: &[u8], budget: &mut Budget) -> Result<(), NoHash> {
         for block in bytes.chunks(BLOCK) {
             self.write(block);
@@ -131,10 +136,10 @@ impl Hasher {
     }
 }
 
-/// The hash of a slice by its bytes; see [`Hasher::of_slice`]. `Ok(None)` where values are not hashed.
+/// Returns the hash of a slice's bytes; see [`Hasher::of_slice`]. `Ok(None)` if hashing is off.
 pub fn of_slice(kind: u8, bytes: &[u8], budget: &mut Budget) -> Result<Option<Hash>, NoHash> {
     if bytes.len() <= BLOCK && chosen() == HashKind::Xxh3 {
-        // The usual case, for which XXH3 has a faster way.
+        // The usual case, for which XXH3 has a faster function.
         let hash = XxHash3_128::oneshot_with_seed(u64::from(kind), bytes);
         return Ok(Some(Hash::Xxh3(hash)));
     }
@@ -143,8 +148,8 @@ pub fn of_slice(kind: u8, bytes: &[u8], budget: &mut Budget) -> Result<Option<Ha
     Ok(Some(hasher.finish()))
 }
 
-/// The hash of a value by all that its `Serialize` shows. `Ok(None)` where values are not hashed, or this one is too
-/// small.
+/// Returns the hash of everything that the value's `Serialize` writes. `Ok(None)` if hashing is off
+/// or the value is too small.
 pub fn of_value<T: Serialize + ?Sized>(
     value: &T,
     class: Class,
@@ -160,7 +165,8 @@ pub fn of_value<T: Serialize + ?Sized>(
     Ok(Some(hasher.finish()))
 }
 
-/// The hash of a text, however long, which is not copied for it. A part of it that `has_secret` leaves no hash.
+/// Returns the hash of a text of any length without copying it. Fails with [`NoHash::Secret`] if
+/// `has_secret` accepts a part of the text.
 pub fn of_text(
     text: &str,
     has_secret: impl Fn(&str) -> bool,
@@ -181,10 +187,12 @@ pub fn of_text(
     Ok(Some(hasher.finish()))
 }
 
-/// How much of a text is looked at for secrets between two looks at the clock, at least.
+/// The size of the parts in which a text is searched for secrets. The clock is read once per
+/// [`BLOCK`].
 const PART: usize = 4096;
 
-/// The text in parts that overlap: a secret across the end of one is in the next one as well.
+/// Splits a text into overlapping parts, so that a secret across the end of a part is whole in the
+/// next one.
 pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
     const OVERLAP: usize = 1024;
     let mut next = Some(0);
@@ -252,7 +260,7 @@ mod tests {
         assert_eq!(of_text(&text, never, &mut Budget::none()), Err(NoHash::Slow));
         assert_eq!(of_value(&text, Class::Plain, &mut Budget::none()), Err(NoHash::Slow));
         assert_eq!(of_value(&long, Class::Plain, &mut Budget::none()), Err(NoHash::Slow));
-        // A value of the usual size is hashed before anybody looks at the clock.
+        // A value of usual size is hashed before the clock is read.
         assert!(of_slice(b'b', &long[..BLOCK], &mut Budget::none()).unwrap().is_some());
         assert!(of_value(&long[..500], Class::Plain, &mut Budget::none()).unwrap().is_some());
     }
