@@ -1,34 +1,35 @@
-//! The text that a `Debug` or `Display` writes, as far as it is wanted.
+//! The output of a `Debug` or `Display` implementation, up to a limit.
 //!
-//! A formatter is stopped by an error. Code that ignores the error and writes on costs no memory, but does cost time:
-//! only unwinding would end it. Unwinding would poison locks that the code holds, cross frames of other languages, and
-//! abort where `panic = "abort"`. Each of these is worse for the program than a slow call.
+//! At the limit, writing fails with an error, which normally stops the formatter. Code that ignores
+//! the error and writes on uses no more memory, but it still takes time. Only unwinding could end
+//! it. Unwinding would poison locks that the code holds, cross frames of other languages, and abort
+//! the program under `panic = "abort"`. Each of these is worse for the program than a slow call.
 
 use std::fmt::{self, Write};
 
 use crate::record::hash::{BLOCK, Budget, NoHash};
 
-/// A text up to its window or, where all of it is hashed, up to the end of the time for that.
+/// A text of about `window` bytes or, if all of it is hashed, as much as the time budget allows.
 #[derive(Debug)]
 pub struct BoundedText {
     pub text: String,
     window: usize,
-    /// None where only the window is wanted.
+    /// `None` if only the window is needed.
     pub(crate) budget: Option<Budget>,
-    /// How much may be written before the clock is read again.
+    /// How much may still be written before the clock is read again.
     left: usize,
-    /// Where the stack was when it began.
+    /// The stack address at which formatting began.
     stack: usize,
-    /// Why the rest was refused.
+    /// Why the rest of the text was refused.
     pub(crate) stopped: Option<NoHash>,
-    /// Whether it says itself that something is left out.
+    /// Whether the text itself shows that something is left out.
     pub(crate) has_gap: bool,
 }
 
-/// What one write costs besides its bytes.
+/// What each write costs in addition to its bytes.
 const WRITE_COST: usize = 16;
 
-/// How much stack a `Debug` may take. That of a cyclic value has no other end.
+/// How much stack a `Debug` implementation may use. Nothing else stops that of a cyclic value.
 const MAX_STACK: usize = 256 << 10;
 
 impl BoundedText {
@@ -37,15 +38,15 @@ impl BoundedText {
         Self { text, window, budget, left: BLOCK, stack, stopped: None, has_gap: false }
     }
 
-    /// What `value` displays, up to `window` bytes or a little more.
+    /// Formats `value` with `Display`, up to `window` bytes or slightly more.
     pub fn of(value: &(impl fmt::Display + ?Sized), window: usize) -> Self {
         let mut text = Self::new(window, None);
-        // A `Display` that fails has written what it could.
+        // A `Display` that fails has written as much as it could.
         _ = write!(text, "{value}");
         text
     }
 
-    /// Why the text may not go on after `length` more bytes, if it may not.
+    /// Accounts for `length` written bytes. Returns the reason if writing must stop here.
     fn limit(&mut self, length: usize) -> Option<NoHash> {
         if stack_position().abs_diff(self.stack) > MAX_STACK {
             return Some(NoHash::Deep);
@@ -88,9 +89,11 @@ impl Write for BoundedText {
     }
 }
 
-/// Whether a text written by `Debug` leaves something out: as `finish_non_exhaustive` does (`{ kind: 1, .. }`), long
-/// arrays of `ndarray` (`[0.0, 1.0, ..., 9.0]`) and tensors of candle and tch (`Tensor[[2, 3], Float]`). Ranges
-/// (`0..5`) do not.
+/// Whether the output of a `Debug` implementation leaves something out.
+///
+/// Examples are `{ kind: 1, .. }` by `finish_non_exhaustive`, `[0.0, 1.0, ..., 9.0]` for a long
+/// array of `ndarray`, and `Tensor[[2, 3], Float]` for a tensor of candle or tch. Ranges (`0..5`)
+/// leave nothing out.
 fn shows_gap(text: &str) -> bool {
     let gaps = ["...", " .. }", " ..}", " ..]", " ..)", "{..}", "[..]", "(..)"];
     text.contains("..") && gaps.iter().any(|gap| text.contains(gap)) || text.contains("Tensor[")
@@ -100,7 +103,7 @@ fn shows_gap(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Writes a gigabyte, whatever it is told.
+    /// Writes a gigabyte and ignores all errors.
     struct Deaf;
 
     impl fmt::Display for Deaf {

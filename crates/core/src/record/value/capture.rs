@@ -1,4 +1,4 @@
-//! How plain values are recorded: numbers, texts, paths, and slices of numbers.
+//! `CaptureValue` for plain values: numbers, text, paths, and slices of numbers.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl CaptureValue for String {
     }
 }
 
-/// A path has no hash: it names a file, whose bytes change.
+/// A path has no hash, because it names a file whose content may change.
 impl CaptureValue for Path {
     fn capture(&self, to: &mut Encoder<'_>) {
         to.os_str(self.as_os_str());

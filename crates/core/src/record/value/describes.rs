@@ -1,6 +1,9 @@
-//! Types whose values name or describe something that may be another thing next time.
+//! Types whose values only name or describe something, as a path names a file.
 
-/// Paths name files, whose bytes change; facts are those of any tensor of that shape.
+/// The names of types for paths and facts about tensors.
+///
+/// The content of a file may change under the same path, and different tensors of one shape have
+/// equal facts.
 const DESCRIBING: [&str; 5] = [
     "std::path::Path",
     "std::path::PathBuf",
@@ -9,7 +12,7 @@ const DESCRIBING: [&str; 5] = [
     "runlore_core::record::tensor::TensorFacts",
 ];
 
-/// Types that add nothing of their own to what they hold.
+/// Suffixes of the names of containers that add no content of their own.
 const HOLDING: [&str; 10] = [
     "::Option",
     "::Vec",
@@ -23,15 +26,16 @@ const HOLDING: [&str; 10] = [
     "::LinkedList",
 ];
 
-/// Whether a type is a path or facts about a tensor, or is put together of nothing else.
+/// Whether a type is a path or facts about a tensor, or consists of nothing else.
 ///
-/// By the type's name: in generic code, and behind `impl Serialize`, that is all there is to tell a path from a text.
+/// The decision is based on the type's name. In generic code and behind `impl Serialize`, nothing
+/// else distinguishes a path from a text.
 pub fn describes<T: ?Sized>() -> bool {
     named(std::any::type_name::<T>())
 }
 
 fn named(name: &str) -> bool {
-    // The last type in the name decides for nearly all types.
+    // For nearly all types, the last type in the name decides.
     let last = name.trim_end_matches([
         '>', ')', ']', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', ';', ' ', ',',
     ]);

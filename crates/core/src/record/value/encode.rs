@@ -1,4 +1,4 @@
-//! The encoder: where a value is copied to, within its limits.
+//! The encoder, which copies one value into a buffer within the limits.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -15,11 +15,11 @@ use crate::record::hash::{Budget, Hash, NoHash};
 use crate::record::redact;
 use crate::record::redact::{Class, Hidden, List};
 
-/// A type that says itself what a record should hold of it.
+/// A type that decides itself what a record stores of it.
 ///
-/// For types whose data is too large or too opaque to store, such as tensors or handles: give facts instead.
-/// An annotated function prefers this over `Serialize` and `Debug`. Records have no hash of such a value, because
-/// different values may have the same facts.
+/// Implement it for types whose data is too large or too opaque to store, such as tensors or
+/// handles, and write facts instead. Annotated functions prefer this trait over `Serialize` and
+/// `Debug`. Records have no hash of such a value, because different values may have the same facts.
 ///
 /// ```
 /// use runlore::record::{CaptureValue, Encoder};
@@ -40,71 +40,72 @@ use crate::record::redact::{Class, Hidden, List};
     note = "implement `runlore::record::CaptureValue`, or derive `serde::Serialize` or `Debug`, which are used without it"
 )]
 pub trait CaptureValue {
-    /// Writes one value.
+    /// Writes exactly one value to the encoder.
     fn capture(&self, to: &mut Encoder<'_>);
 
-    /// Whether what is written is the value itself, so that it may be hashed.
+    /// Whether `capture` writes the value itself and not just facts, so that it may be hashed.
     #[doc(hidden)]
     fn is_whole(&self) -> bool {
         false
     }
 }
 
-/// How much of a value may be hashed on the caller's side.
+/// How much of a value the caller's thread may hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hashing {
-    /// Nothing: the record has no hash of it.
+    /// Nothing. The record has no hash of the value.
     Off,
-    /// As much as there is time for.
+    /// As much as the time budget allows.
     InTime,
-    /// All of it, however long that takes.
+    /// The whole value, however long that takes.
     Full,
 }
 
-/// Whether a value is a secret.
+/// How secret a value is.
 #[derive(Debug, Clone, Copy)]
 pub enum Secrecy<'n> {
     Known(Class),
-    /// The name that the value stands under says it. It is looked at when it matters.
+    /// The name of the value decides. It is evaluated only when the answer is needed.
     Named(&'n str),
 }
 
 impl Secrecy<'_> {
-    /// It is none.
+    /// Not a secret.
     pub const NONE: Self = Self::Known(Class::Plain);
 }
 
-/// Writes one value in a compact form, and stops at the limits.
+/// Writes one value in a compact form and stops at the limits.
 #[derive(Debug)]
 pub struct Encoder<'b> {
     pub(super) buffer: &'b mut Vec<u8>,
     pub(super) limits: Limits,
-    /// Where in the buffer the value's own bytes end at the latest.
+    /// The position up to which the value's content may fill the buffer.
     pub(super) end: usize,
     pub(super) depth: u32,
-    /// Values around this one that leave no trace in the record.
+    /// The number of enclosing values that leave no trace in the record, such as `Some`.
     pub(super) nesting: u32,
-    /// Whether strings are secrets here.
+    /// Whether strings at this point are secrets.
     pub(super) secrecy: Secrecy<'b>,
-    /// Whether a limit stopped the walk somewhere.
+    /// Whether a limit stopped the copying somewhere.
     pub(super) cut: bool,
-    /// Whether a secret was left out somewhere.
+    /// Whether a secret was redacted somewhere.
     redacted: bool,
     hashing: Hashing,
-    /// What is left of the time for the value.
+    /// The time budget that is left for the value.
     pub(super) budget: Budget,
-    /// Why there is no hash, where that is known.
+    /// Why there is no hash, if that is known.
     no_hash: Option<NoHash>,
-    /// Whether a device may still be computing it.
+    /// Whether a device may still be computing the value.
     outstanding: bool,
 }
 
-/// Where an integer stands in a buffer of values that is copied again and again, each time with another number.
+/// The position of an integer in a buffer that is reused as a template, with a new number each
+/// time.
 #[derive(Debug, Clone, Copy)]
 pub struct Slot(usize);
 
 impl Slot {
-    /// Puts a number there.
+    /// Writes a number to this position.
     #[inline]
     pub fn fill(self, buffer: &mut [u8], number: u64) {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
@@ -133,39 +134,41 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// Asks for the hash of the whole value where a limit stops the copying. `budget` is what the values before it left.
+    /// Requests a hash of the whole value in case a limit stops the copying. `budget` is what
+    /// earlier values have left.
     pub fn hashing(mut self, hashing: Hashing, budget: Budget) -> Self {
         self.budget = if hashing == Hashing::Full { Budget::unlimited() } else { budget };
         self.hashing = if hash::is_on() { hashing } else { Hashing::Off };
         self
     }
 
-    /// What is left of the time for this value and those after it.
+    /// Returns the time budget that is left for this and later values.
     pub fn left(&self) -> Budget {
         self.budget
     }
 
-    /// Says that the record describes or names the value, so that its hash could join different values.
+    /// Marks the value as only described or named by the record. It gets no hash, because different
+    /// values could share it.
     pub fn withhold_hash(&mut self) {
         self.no_hash = Some(NoHash::Described);
     }
 
-    /// Why there is no hash, where that is known.
+    /// Returns why there is no hash, if that is known.
     pub fn no_hash(&self) -> Option<NoHash> {
         self.no_hash
     }
 
-    /// Whether this is the value itself, not one inside it, and its whole is to be hashed here.
+    /// Whether the current value is the outermost one and its whole is to be hashed here.
     fn hashes_whole(&self) -> bool {
         self.depth == 0 && self.hashing != Hashing::Off && self.no_hash.is_none() && !self.redacted
     }
 
-    /// Whether strings are secrets here.
+    /// Whether strings at this point are secrets.
     pub(super) fn is_secret(&mut self) -> bool {
         self.class().is_secret()
     }
 
-    /// What the names around the value say of it.
+    /// Returns the secrecy of the value according to the names of the fields around it.
     #[inline]
     pub fn class(&mut self) -> Class {
         let class = match self.secrecy {
@@ -176,23 +179,23 @@ impl<'b> Encoder<'b> {
         class
     }
 
-    /// Whether a limit stopped the walk.
+    /// Whether a limit stopped the copying.
     pub fn was_cut(&self) -> bool {
         self.cut
     }
 
-    /// Whether a secret was left out.
+    /// Whether a secret was redacted.
     pub fn has_redacted(&self) -> bool {
         self.redacted
     }
 
-    /// Says whether a device may still be computing the value.
+    /// Sets whether a device may still be computing the value.
     #[doc(hidden)]
     pub fn set_outstanding(&mut self, is_outstanding: bool) {
         self.outstanding = is_outstanding;
     }
 
-    /// Whether a device may still be computing it.
+    /// Whether a device may still be computing the value.
     pub fn is_outstanding(&self) -> bool {
         self.outstanding
     }
@@ -202,7 +205,7 @@ impl<'b> Encoder<'b> {
         self.tag(tag::REDACTED);
     }
 
-    /// How many more bytes fit.
+    /// Returns how many more bytes fit.
     #[inline]
     pub(super) fn room(&self) -> usize {
         self.end.saturating_sub(self.buffer.len())
@@ -226,7 +229,7 @@ impl<'b> Encoder<'b> {
         self.put(&[tag::ABSENT, why as u8]);
     }
 
-    /// Nothing but the hash of what was there.
+    /// Writes that the value is missing, but keeps its hash.
     pub fn absent_but_for(&mut self, hash: Option<Hash>, why: Absent) {
         if let Some(hash) = hash {
             self.tag(tag::WHOLE);
@@ -235,7 +238,7 @@ impl<'b> Encoder<'b> {
         self.absent(why);
     }
 
-    /// Nothing.
+    /// Writes null.
     pub fn null(&mut self) {
         self.tag(tag::NULL);
     }
@@ -244,12 +247,12 @@ impl<'b> Encoder<'b> {
         self.tag(tag::UNIT);
     }
 
-    /// True or false.
+    /// Writes a boolean.
     pub fn bool(&mut self, value: bool) {
         self.tag(if value { tag::TRUE } else { tag::FALSE });
     }
 
-    /// A signed integer.
+    /// Writes a signed integer.
     #[inline]
     pub fn i64(&mut self, value: i64) {
         if self.class() == Class::Strict {
@@ -260,13 +263,13 @@ impl<'b> Encoder<'b> {
         self.put(&bytes);
     }
 
-    /// An integer that is filled in later.
+    /// Reserves an integer that is filled in later.
     pub fn slot(&mut self) -> Slot {
         self.i64(0);
         Slot(self.buffer.len() - size_of::<i64>())
     }
 
-    /// An unsigned integer.
+    /// Writes an unsigned integer.
     #[inline]
     pub fn u64(&mut self, value: u64) {
         if let Ok(value) = i64::try_from(value) {
@@ -280,7 +283,7 @@ impl<'b> Encoder<'b> {
         self.put(&bytes);
     }
 
-    /// An integer of any size; beyond 64 bits a record holds it as text.
+    /// Writes an integer of any size. Records store it as text if it has more than 64 bits.
     pub fn i128(&mut self, value: i128) {
         match (i64::try_from(value), u64::try_from(value)) {
             (Ok(value), _) => self.i64(value),
@@ -289,7 +292,8 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// An unsigned integer of any size; beyond 64 bits a record holds it as text.
+    /// Writes an unsigned integer of any size. Records store it as text if it has more than 64
+    /// bits.
     pub fn u128(&mut self, value: u128) {
         match u64::try_from(value) {
             Ok(value) => self.u64(value),
@@ -307,7 +311,7 @@ impl<'b> Encoder<'b> {
         self.buffer[start - 1] = (self.buffer.len() - start) as u8;
     }
 
-    /// A float.
+    /// Writes an `f64`.
     #[inline]
     pub fn f64(&mut self, value: f64) {
         let mut bytes = [tag::F64; 9];
@@ -315,7 +319,7 @@ impl<'b> Encoder<'b> {
         self.put(&bytes);
     }
 
-    /// A short float.
+    /// Writes an `f32`.
     #[inline]
     pub fn f32(&mut self, value: f32) {
         let mut bytes = [tag::F32; 5];
@@ -323,7 +327,7 @@ impl<'b> Encoder<'b> {
         self.put(&bytes);
     }
 
-    /// A text. Secrets in it are hidden.
+    /// Writes a text and redacts the secrets in it.
     pub fn str(&mut self, text: &str) {
         let start = self.buffer.len();
         self.copy_str(text);
@@ -336,7 +340,7 @@ impl<'b> Encoder<'b> {
         if self.is_secret() {
             return self.redact();
         }
-        // A secret that begins before the limit may end after it.
+        // Looks beyond the limit, because a secret that begins before it may end after it.
         let window = &text[..floor_char_boundary(text, self.room() + 1024)];
         let clean = redact::hide_secrets(window, window.len() < text.len());
         self.redacted |= matches!(clean, Cow::Owned(_));
@@ -345,8 +349,10 @@ impl<'b> Encoder<'b> {
         self.text(&clean[..kept], text.len() as u64, cut);
     }
 
-    /// A text of the system, such as a path. What is not UTF-8 is replaced and noted; such a text has no hash, because
-    /// others may show the same.
+    /// Writes a string of the operating system, such as a path.
+    ///
+    /// Invalid UTF-8 is replaced, and the record notes it. Such a text has no hash, because
+    /// different strings may look the same.
     pub fn os_str(&mut self, text: &OsStr) {
         match text.to_str() {
             Some(text) => self.str(text),
@@ -354,7 +360,8 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// The same inside a value, which is hashed as a whole.
+    /// Like [`Encoder::os_str`], for a string inside another value. It gets no hash, because the
+    /// outer value is hashed as a whole.
     pub(super) fn copy_os_str(&mut self, text: &OsStr) {
         match text.to_str() {
             Some(text) => self.copy_str(text),
@@ -362,7 +369,7 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// A text that is not UTF-8, by what of it is.
+    /// Writes the lossy text of a string that is not UTF-8.
     pub(super) fn lossy(&mut self, text: &str) {
         self.withhold_hash();
         if self.is_secret() {
@@ -372,7 +379,7 @@ impl<'b> Encoder<'b> {
         self.copy_str(text);
     }
 
-    /// What a value displays.
+    /// Writes the `Display` output of a value.
     pub(super) fn display(&mut self, value: &(impl fmt::Display + ?Sized)) {
         if self.is_secret() {
             return self.redact();
@@ -399,7 +406,7 @@ impl<'b> Encoder<'b> {
         self.put(shown.as_bytes());
     }
 
-    /// Bytes, which a record holds as base64.
+    /// Writes bytes, which records store as base64.
     pub fn bytes(&mut self, bytes: &[u8]) {
         if self.is_secret() {
             return self.redact();
@@ -415,7 +422,7 @@ impl<'b> Encoder<'b> {
                 let hash = hash::of_slice(b'b', bytes, &mut self.budget);
                 self.put_hash(hash);
             } else {
-                // The value around them is hashed as a whole.
+                // The outer value is hashed as a whole.
                 self.cut = true;
                 self.put(&[0]);
             }
@@ -426,7 +433,7 @@ impl<'b> Encoder<'b> {
         self.put(&bytes[..kept]);
     }
 
-    /// The `Debug` form of a value, as text.
+    /// Writes the `Debug` output of a value as text.
     pub fn debug(&mut self, value: &dyn fmt::Debug) {
         if self.is_secret() {
             return self.redact();
@@ -440,7 +447,7 @@ impl<'b> Encoder<'b> {
         if failed && text.stopped.is_none() {
             return self.absent(Absent::Refused);
         }
-        // Scrubbed before it is cut: a secret may lie across the limit.
+        // Redact before cutting, because a secret may extend across the limit.
         let shown = &text.text[..floor_char_boundary(&text.text, window)];
         let is_part = text.stopped.is_some() || shown.len() < text.text.len();
         let clean = redact::hide_secrets(shown, is_part);
@@ -459,7 +466,7 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// The name of a type that offers nothing else.
+    /// Writes the name of a type that offers nothing else to record.
     pub fn type_name(&mut self, name: &str) {
         self.withhold_hash();
         self.tag(tag::TYPE_NAME);
@@ -468,7 +475,7 @@ impl<'b> Encoder<'b> {
         self.put(&name.as_bytes()[..kept]);
     }
 
-    /// A value by its `Serialize`.
+    /// Writes a value by its `Serialize` implementation.
     pub fn serialize<T: Serialize + ?Sized>(&mut self, value: &T) {
         let start = self.buffer.len();
         if self.depth == 0 && describes::<T>() {
@@ -481,7 +488,8 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// Puts the hash of the whole value in front of what was copied of it. Whatever goes wrong costs the hash only.
+    /// Inserts the hash of the whole value in front of its copied part. If that fails, only the
+    /// hash is lost.
     #[cold]
     fn add_hash(
         &mut self,
@@ -500,7 +508,7 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// The hash of a long slice, or that there is none.
+    /// Writes the hash of a long slice, or a zero length if there is none.
     pub(super) fn put_hash(&mut self, hash: Result<Option<Hash>, NoHash>) {
         match hash {
             Ok(Some(hash)) => hash.put(|bytes| self.put(bytes)),
@@ -512,7 +520,8 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// Hides the item of a list that was written from `start` on, if it is a secret for its place there.
+    /// Redacts the list item that was written from `start` on, if its position in the list makes it
+    /// a secret.
     #[inline]
     pub(super) fn hide_in_list(&mut self, start: usize, list: &mut List) {
         if matches!(self.buffer.get(start), Some(&tag::STR | &tag::STR_CUT | &tag::SEQ)) {
@@ -521,7 +530,7 @@ impl<'b> Encoder<'b> {
     }
 
     fn hide_text_in_list(&mut self, start: usize, list: &mut List) {
-        // A string's own bytes follow its tag, its true length where it was cut, and its length.
+        // The characters follow the tag, the true length if the text was cut, and the kept length.
         let kept_from = match self.buffer[start] {
             tag::STR => start + 5,
             tag::STR_CUT => start + 13,
@@ -548,12 +557,12 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// A list, item by item.
+    /// Writes a list. The closure adds the items.
     pub fn seq(&mut self, items: impl FnOnce(&mut Items<'_, 'b>)) {
         self.container(tag::SEQ, items);
     }
 
-    /// A map, field by field.
+    /// Writes a map. The closure adds the fields.
     pub fn map(&mut self, fields: impl FnOnce(&mut Items<'_, 'b>)) {
         self.container(tag::MAP, fields);
     }
@@ -572,12 +581,13 @@ impl<'b> Encoder<'b> {
         self.close(count, count);
     }
 
-    /// Whether one more item of a container is kept, `count` being there already.
+    /// Whether a container that already has `count` items keeps one more.
     pub(super) fn admits(&self, count: u64) -> bool {
         count < u64::from(self.limits.items) && self.has_room()
     }
 
-    /// Ends a container of which `seen` items passed by and the limit kept the first ones.
+    /// Ends a container of `true_length` items. `seen` items were offered, of which the first ones
+    /// up to the limit were kept.
     pub(super) fn close(&mut self, seen: u64, true_length: u64) {
         if self.cut_in(seen) || true_length > seen {
             self.cut = true;
@@ -592,7 +602,8 @@ impl<'b> Encoder<'b> {
         seen > u64::from(self.limits.items) || !self.has_room()
     }
 
-    /// Writes a field's name and whether its strings are secrets; returns the state to restore.
+    /// Writes a field's name and sets the secrecy for its value. Returns the previous secrecy,
+    /// which the caller must restore.
     pub(super) fn name(&mut self, name: &str) -> Secrecy<'b> {
         let kept = floor_char_boundary(name, self.room());
         self.tag(tag::STR);
@@ -603,17 +614,17 @@ impl<'b> Encoder<'b> {
     }
 }
 
-/// The inside of a list or map being written.
+/// The content of a list or map that is being written.
 #[derive(Debug)]
 pub struct Items<'e, 'b> {
     encoder: &'e mut Encoder<'b>,
     count: u64,
-    /// What is known of a list's items so far.
+    /// State for finding secrets among the items of a list.
     list: List,
 }
 
 impl<'b> Items<'_, 'b> {
-    /// The next item of a list.
+    /// Adds an item to a list.
     pub fn item<T: CaptureValue + ?Sized>(&mut self, value: &T) {
         if self.encoder.admits(self.count) {
             let start = self.encoder.buffer.len();
@@ -623,12 +634,12 @@ impl<'b> Items<'_, 'b> {
         self.count += 1;
     }
 
-    /// The next field of a map.
+    /// Adds a field to a map.
     pub fn field<T: CaptureValue + ?Sized>(&mut self, name: &str, value: &T) {
         self.field_with(name, |encoder| value.capture(encoder));
     }
 
-    /// The next field of a map, written by hand.
+    /// Adds a field to a map. The closure writes the value.
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Encoder<'b>)) {
         if self.encoder.admits(self.count) {
             let outer = self.encoder.name(name);
@@ -639,12 +650,13 @@ impl<'b> Items<'_, 'b> {
     }
 }
 
-/// Whether bytes are text with a secret in it.
+/// Whether the bytes are text with a secret in it. Checks the first `kept` bytes and up to 1024
+/// more.
 pub(crate) fn holds_secret(bytes: &[u8], kept: usize) -> bool {
     let window = &bytes[..bytes.len().min(kept + 1024)];
     let text = match std::str::from_utf8(window) {
         Ok(text) => text,
-        // The end may be inside a character.
+        // The window may end inside a character.
         Err(error) if error.valid_up_to() + 4 > window.len() => {
             std::str::from_utf8(&window[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -653,7 +665,7 @@ pub(crate) fn holds_secret(bytes: &[u8], kept: usize) -> bool {
     redact::has_secret(text)
 }
 
-/// The largest length of `text`, at most `limit`, that does not split a character.
+/// Returns the largest length of at most `limit` bytes that does not split a character of `text`.
 fn floor_char_boundary(text: &str, limit: usize) -> usize {
     if limit >= text.len() {
         return text.len();

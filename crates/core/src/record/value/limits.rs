@@ -1,24 +1,25 @@
-//! How much of a value is copied.
+//! Limits on how much of a value is copied.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How much of one value a record holds. What is longer is stored as its true length and its beginning.
+/// How much of one value a record stores. Of a longer value, it stores the true length and the
+/// beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one value.
+    /// Maximum size of one value in bytes.
     pub bytes: u32,
-    /// Items of one collection.
+    /// Maximum number of items of one collection.
     pub items: u32,
-    /// Levels of nesting.
+    /// Maximum nesting depth.
     pub depth: u32,
 }
 
 impl Limits {
-    /// The limits where nothing else is set.
+    /// The default limits.
     pub const DEFAULT: Self = Self { bytes: 4096, items: 64, depth: 8 };
 
-    /// The limits in force in this process.
+    /// Returns the current limits of this process.
     #[inline]
     pub fn current() -> Self {
         Self {
@@ -30,7 +31,7 @@ impl Limits {
 }
 
 impl Limits {
-    /// Puts these limits into force.
+    /// Makes these the current limits.
     pub(crate) fn set(self) {
         BYTES.store(self.bytes, Ordering::Relaxed);
         ITEMS.store(self.items, Ordering::Relaxed);

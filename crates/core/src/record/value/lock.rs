@@ -1,4 +1,4 @@
-//! Locks, which are looked into without waiting: whoever holds one may be who calls.
+//! Reads values behind locks without waiting, because the calling thread may hold the lock itself.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,21 +7,23 @@ use std::sync::{Arc, Mutex, RwLock, TryLockError};
 
 use serde::{Serialize, Serializer};
 
-/// The name under which a locked value reaches a serializer. Ours records why there is no value.
+/// The newtype name under which [`try_lock`] serializes a locked value. Runlore's own serializer
+/// recognizes it and records why the value is missing.
 pub(crate) const LOCKED: &str = "runlore::Locked";
 
-/// Something that may be locked by somebody else: waiting for it could wait for ever.
+/// A lock that Runlore reads without waiting. Waiting could block forever, because another thread
+/// or the caller itself may hold it.
 pub trait Lock {
-    /// What the lock guards.
+    /// The type of the value that the lock protects.
     type Inner: ?Sized;
-    /// Shows what is inside if nobody holds the lock; says whether that was so.
+    /// Calls `see` with the value unless the lock is held. Returns whether `see` was called.
     fn look(&self, see: &mut dyn FnMut(&Self::Inner)) -> bool;
 }
 
 impl<T: ?Sized> Lock for Mutex<T> {
     type Inner = T;
     fn look(&self, see: &mut dyn FnMut(&T)) -> bool {
-        // A poisoned lock still holds a value worth a record.
+        // The value of a poisoned lock is still worth recording.
         match self.try_lock() {
             Ok(inner) => see(&inner),
             Err(TryLockError::Poisoned(inner)) => see(&inner.into_inner()),
@@ -63,11 +65,11 @@ macro_rules! lock_behind {
 
 lock_behind!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
 
-/// Serializes what a lock guards if nobody holds the lock, and `"<locked>"` otherwise. It never waits.
+/// Serializes the value behind a lock, or `"<locked>"` if the lock is held. It never waits.
 ///
-/// serde's own `Serialize` of a `Mutex` or `RwLock` waits for the lock. Runlore serializes the arguments of an
-/// annotated function, so a caller that holds the lock of a field would wait for itself. This function is for fields
-/// of your own types:
+/// serde's own `Serialize` for `Mutex` and `RwLock` waits for the lock. Runlore serializes the
+/// arguments of an annotated function, so a caller that holds the lock of a field would deadlock.
+/// Use this function for fields of your own types:
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -87,13 +89,13 @@ lock_behind!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// In a record a locked value is null, with a reason in `unavailable`, and the value around it has no hash.
-/// [`TryLock`] is the same for a `Serialize` written by hand. A `Mutex`, `RwLock` or `RefCell` that is itself an
-/// argument needs neither: Runlore never waits for it.
+/// In a record, a locked value is null with a reason in `unavailable`, and the value around it has
+/// no hash. Use [`TryLock`] for the same in a handwritten `Serialize`. A `Mutex`, `RwLock` or
+/// `RefCell` that is itself an argument needs neither: Runlore never waits for it.
 ///
 /// # Errors
 ///
-/// Those of the serializer.
+/// Returns the serializer's errors.
 pub fn try_lock<L, S>(lock: &L, serializer: S) -> Result<S::Ok, S::Error>
 where
     L: Lock<Inner: Serialize> + ?Sized,
@@ -110,7 +112,8 @@ where
     }
 }
 
-/// A `Mutex`, `RwLock` or `RefCell` whose `Serialize` and `Debug` never wait. See [`try_lock`].
+/// A wrapper for a `Mutex`, `RwLock` or `RefCell` whose `Serialize` and `Debug` never wait. See
+/// [`try_lock`].
 ///
 /// ```
 /// use runlore::TryLock;

@@ -1,7 +1,7 @@
-//! Paths and other texts of the system, which need not be UTF-8.
+//! Paths and other strings of the operating system, which need not be UTF-8.
 //!
-//! serde's `Serialize` of a path that is not UTF-8 is an error, and that of an `OsStr` a list of numbers. Where one lies
-//! inside another value, only its type says what it is.
+//! serde fails to serialize a path that is not UTF-8, and serializes an `OsStr` as a list of
+//! numbers. For a path or `OsStr` inside another value, only the type shows what it is.
 #![allow(unsafe_code)]
 
 use std::any::TypeId;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The text of a path, with U+FFFD for what is not UTF-8. `None` if the value is no path.
+/// Returns the text of a path, with U+FFFD in place of invalid UTF-8. `None` if the value is not a
+/// path.
 #[cold]
 pub(super) fn path_text<T: ?Sized>(value: &T) -> Option<Cow<'_, str>> {
     macro_rules! first_of {
@@ -27,7 +28,8 @@ pub(super) fn path_text<T: ?Sized>(value: &T) -> Option<Cow<'_, str>> {
     None
 }
 
-/// The value of the variant that serde makes of an `OsStr`, as a text of the system.
+/// Returns the OS string from the content of the enum variant that serde writes for an `OsStr`.
+/// `None` if the content has another type.
 #[cfg(unix)]
 pub(crate) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
     use std::os::unix::ffi::OsStrExt;
@@ -36,7 +38,8 @@ pub(crate) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
     Some(OsStr::from_bytes(bytes).into())
 }
 
-/// The value of the variant that serde makes of an `OsStr`, as a text of the system.
+/// Returns the OS string from the content of the enum variant that serde writes for an `OsStr`.
+/// `None` if the content has another type.
 #[cfg(windows)]
 pub(crate) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
     use std::os::windows::ffi::OsStringExt;
@@ -50,22 +53,22 @@ pub(crate) fn os_text<T: ?Sized>(_: &T) -> Option<Cow<'_, OsStr>> {
     None
 }
 
-/// Whether serde's name of a type is that of `OsStr` and `OsString`.
+/// Whether this is the type name that serde uses for `OsStr` and `OsString`.
 pub(crate) fn is_os_text(name: &str) -> bool {
     name == "OsString"
 }
 
-/// The value as what it is, if it is a `U`.
+/// Returns the value as a `U`. `None` if it has another type. Ignores lifetimes.
 fn same<'a, T: ?Sized, U: ?Sized>(value: &'a T) -> Option<&'a U> {
     if id_of::<T>() != id_of::<U>() || size_of::<&T>() != size_of::<&U>() {
         return None;
     }
-    // SAFETY: `T` and `U` differ in lifetimes at most, so that the two references have one layout. Each `U` above is
-    // covariant in its lifetime, and is used no longer than `value` is borrowed.
+    // SAFETY: `T` and `U` differ at most in lifetimes, so both references have the same layout.
+    // Each `U` above is covariant in its lifetime, and is used no longer than `value` is borrowed.
     Some(unsafe { std::mem::transmute_copy::<&'a T, &'a U>(&value) })
 }
 
-/// The id of a type, whatever its lifetimes.
+/// Returns the id of a type, ignoring its lifetimes.
 fn id_of<T: ?Sized>() -> TypeId {
     trait Typed {
         fn id(&self) -> TypeId
@@ -82,7 +85,8 @@ fn id_of<T: ?Sized>() -> TypeId {
     }
     let marker = PhantomData::<T>;
     let typed: &dyn Typed = &marker;
-    // SAFETY: only the lifetime is made longer, of a type that holds nothing. `TypeId` does not tell lifetimes apart.
+    // SAFETY: this only extends the lifetime of a type that holds nothing. `TypeId` does not
+    // distinguish lifetimes.
     let typed = unsafe { std::mem::transmute::<&dyn Typed, &(dyn Typed + 'static)>(typed) };
     typed.id()
 }

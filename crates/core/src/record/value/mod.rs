@@ -1,8 +1,9 @@
-//! Captured values: a compact copy made on the caller's side, within limits, and what becomes of it.
+//! Captured values: compact copies, made on the caller's thread within limits.
 //!
-//! A value is written once, as tagged bytes, by an [`Encoder`]; the writer thread turns those bytes into
-//! whatever a store wants through serde, and into a hash. Nothing here allocates per value or
-//! formats text on the caller's side, except `Debug` output of types that offer nothing better.
+//! An [`Encoder`] writes a value once, as tagged bytes. The writer thread converts these bytes
+//! through serde into the form that a store needs, and computes the hash. On the caller's thread,
+//! nothing here allocates per value or formats text, except the `Debug` output of types that offer
+//! nothing better.
 
 mod bounded;
 mod capture;

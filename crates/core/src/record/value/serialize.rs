@@ -1,8 +1,8 @@
-//! Any `Serialize` value, walked within the limits.
+//! Copies any `Serialize` value within the limits.
 //!
-//! An item past the limit is not encoded. Collections that say how many items they have are left there. Others are walked
-//! on, because only their own `Serialize` can leave the loop; after [`PASSED_OVER`] such items the walk is given up as
-//! a whole.
+//! Items past the limit are not encoded. At that point, iteration stops for a collection that knows
+//! its length. Other collections are iterated further, because only their own `Serialize` can leave
+//! the loop. After [`PASSED_OVER`] skipped items, the whole walk is aborted.
 
 use std::fmt;
 
@@ -13,18 +13,18 @@ use super::{Encoder, LOCKED, Secrecy, ValueView, is_os_text, lossy, os_text};
 use crate::record::redact;
 use crate::record::redact::{Class, List};
 
-/// How many items past the limit are passed over, for the sake of the fields that follow them.
+/// How many items past the limit are skipped in order to reach the fields after them.
 const PASSED_OVER: u64 = 4096;
 
-/// How many values without a trace in the record may lie in each other.
+/// The maximum nesting depth of values that leave no trace in the record, such as `Some`.
 const MAX_NESTING: u32 = 128;
 
-/// Copies a value; returns `false` if its own `Serialize` refused.
+/// Copies a value. Returns `false` if its `Serialize` returned an error.
 pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value: &T) -> bool {
     let start = encoder.buffer.len();
     match copy(value, encoder) {
         Ok(()) => true,
-        // The bytes end inside a container, which readers know as a walk that was stopped.
+        // The bytes end inside a container, which tells readers that the walk was aborted.
         Err(Stopped::AtLimit) => {
             encoder.cut = true;
             true
@@ -37,7 +37,8 @@ pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value:
     }
 }
 
-/// Copies a value that may lie in others. A path that is not UTF-8 refuses to be serialized, and is copied lossily.
+/// Copies a value, possibly inside another one. A path that is not UTF-8 fails to serialize and is
+/// copied lossily.
 #[inline]
 fn copy<T: Serialize + ?Sized>(value: &T, encoder: &mut Encoder<'_>) -> Done {
     let start = encoder.buffer.len();
@@ -55,7 +56,7 @@ fn copy_path<T: ?Sized>(value: &T, encoder: &mut Encoder<'_>, start: usize) -> D
     Ok(())
 }
 
-/// Why a walk ended before the value did.
+/// Why a walk ended before the end of the value.
 #[derive(Debug)]
 enum Stopped {
     AtLimit,
@@ -72,7 +73,7 @@ impl std::error::Error for Stopped {}
 
 impl ser::Error for Stopped {
     fn custom<T: fmt::Display>(_: T) -> Self {
-        // The message could hold the very value that redaction hides.
+        // Drops the message, because it could contain a value that must be redacted.
         Self::Refused
     }
 }
@@ -85,7 +86,7 @@ macro_rules! scalars {
     };
 }
 
-/// The encoder as a serializer.
+/// The serializer that writes to an [`Encoder`].
 struct Walk<'e, 'b>(&'e mut Encoder<'b>);
 
 impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
@@ -150,7 +151,7 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     }
 
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Done {
-        // A variant is a name from the program, never a secret.
+        // The name of a variant comes from the source code and is never a secret.
         let secrecy = std::mem::replace(&mut self.0.secrecy, Secrecy::NONE);
         self.0.copy_str(variant);
         self.0.secrecy = secrecy;
@@ -270,15 +271,15 @@ impl<'e, 'b> ser::Serializer for Walk<'e, 'b> {
     }
 }
 
-/// How many items there are, where the collection knows.
+/// Returns the number of items, if the iterator knows it exactly.
 fn exact_length(items: &impl Iterator) -> Option<usize> {
     let (least, most) = items.size_hint();
     most.filter(|most| *most == least)
 }
 
 impl Walk<'_, '_> {
-    /// A value inside another that leaves no trace in the record, such as `Some`. A chain of them takes stack all the
-    /// same.
+    /// Copies a value inside a wrapper that leaves no trace in the record, such as `Some`. The
+    /// depth is limited, because each wrapper takes stack.
     fn nested<T: Serialize + ?Sized>(self, value: &T) -> Done {
         let encoder = self.0;
         if encoder.nesting == MAX_NESTING {
@@ -297,20 +298,20 @@ impl Walk<'_, '_> {
 struct Container<'e, 'b> {
     encoder: &'e mut Encoder<'b>,
     seen: u64,
-    /// How many are encoded at most.
+    /// How many items are encoded at most.
     limit: u64,
     length: Option<u64>,
-    /// Set when nothing inside is encoded: it lies below the depth limit, or is a secret.
+    /// Whether nothing inside is encoded, because it is below the depth limit or a secret.
     silent: bool,
-    /// Whether this is the inside of `{variant: …}`, whose outer map must be closed too.
+    /// Whether this is the content of `{variant: …}`, whose outer map must be closed too.
     in_variant: bool,
-    /// What the names around it say.
+    /// The secrecy according to the names of the fields around the container.
     outer: Class,
-    /// What is known of a list's items so far.
+    /// State for finding secrets among the items of a list.
     list: List,
-    /// Whether the fields of this map name a secret: `{name: "password", value: "x"}`.
+    /// Whether a field of this map names a secret, as in `{name: "password", value: "x"}`.
     names_secret: bool,
-    /// Whether the map's last key is one that names things.
+    /// Whether the map's last key is `name` or another key whose value names something.
     is_label: bool,
     /// Whether the value of the map's last key is encoded.
     admitted: bool,
@@ -318,7 +319,7 @@ struct Container<'e, 'b> {
 
 impl<'e, 'b> Container<'e, 'b> {
     fn open(encoder: &'e mut Encoder<'b>, tag: u8, length: Option<usize>) -> Self {
-        // The bytes of a key are a secret, too, as a list of numbers.
+        // A list of numbers under a secret name may be the bytes of a key.
         let outer = encoder.class();
         let secret = outer >= Class::Secret && tag == tag::SEQ;
         let silent = secret || encoder.depth >= encoder.limits.depth;
@@ -357,7 +358,7 @@ impl<'e, 'b> Container<'e, 'b> {
         Self { in_variant: true, outer: around, ..Self::open(encoder, tag, Some(length)) }
     }
 
-    /// Whether the next item is encoded; gives the walk up where too many would be passed over.
+    /// Whether the next item is encoded. Fails if too many items were skipped.
     #[inline]
     fn admits(&mut self) -> Result<bool, Stopped> {
         let admitted = self.seen < self.limit && self.encoder.has_room();
@@ -366,7 +367,7 @@ impl<'e, 'b> Container<'e, 'b> {
     }
 
     fn pass_over(&mut self) -> Result<bool, Stopped> {
-        // Many lists in each other may each pass over as many.
+        // Nested lists may each skip that many items, so the time is limited as well.
         let is_slow = self.seen.is_multiple_of(1024) && self.encoder.budget.is_spent();
         if is_slow || self.seen > u64::from(self.encoder.limits.items) + PASSED_OVER {
             if !self.silent {
@@ -388,8 +389,8 @@ impl<'e, 'b> Container<'e, 'b> {
         Ok(())
     }
 
-    /// Encodes items up to the limit. A function of its own for each type of item: inside the walk of the value around it, the
-    /// loop would keep everything in memory.
+    /// Encodes items up to the limit. This is a separate function for each item type: inlined into
+    /// the outer walk, the loop would keep its variables in memory, not in registers.
     #[inline(never)]
     fn fill<I: Iterator<Item: Serialize>>(&mut self, items: I) -> Done {
         for item in items {
@@ -417,14 +418,14 @@ impl<'e, 'b> Container<'e, 'b> {
         done
     }
 
-    /// Takes the value for a secret, if the fields before it name one.
+    /// Treats the value of the field `name` as a secret if an earlier field names a secret.
     fn expect(&mut self, name: &str) {
         if self.names_secret && is_value(name) {
             self.encoder.secrecy = Secrecy::Known(Class::Secret);
         }
     }
 
-    /// Looks whether the field that was written from `start` on names a secret.
+    /// Checks whether the field `name`, whose value was written from `start` on, names a secret.
     fn note(&mut self, name: &str, start: usize) {
         if matches!(name, "name" | "key" | "header" | "Name" | "Key")
             && self.encoder.buffer.get(start) == Some(&tag::STR)
@@ -434,7 +435,7 @@ impl<'e, 'b> Container<'e, 'b> {
         }
     }
 
-    /// Writes a map's key as text, whatever its type, and learns from it whether the value is a secret.
+    /// Writes a map's key of any type as text, and derives from it whether the value is a secret.
     fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Done {
         let start = self.encoder.buffer.len();
         self.encoder.secrecy = Secrecy::NONE;
@@ -446,7 +447,7 @@ impl<'e, 'b> Container<'e, 'b> {
             self.encoder.buffer.truncate(start);
             self.encoder.name(&text);
         }
-        // A string's own bytes follow its tag and its length.
+        // The characters follow the tag and the length.
         let name = std::str::from_utf8(&self.encoder.buffer[start + 5..]).unwrap_or_default();
         let own =
             if self.names_secret && is_value(name) { Class::Secret } else { redact::class(name) };
@@ -473,7 +474,7 @@ impl<'e, 'b> Container<'e, 'b> {
     }
 }
 
-/// Whether a field of this name holds the value of what the field before it names.
+/// Whether a field of this name holds a value that another field names.
 fn is_value(name: &str) -> bool {
     matches!(name, "value" | "val" | "Value" | "content" | "data")
 }

@@ -1,11 +1,12 @@
-//! Summaries of float slices with the widest registers this machine has.
+//! Summaries of float slices, computed with AVX2 if the CPU has it.
 #![allow(unsafe_code)]
 
 use super::slice::Summary;
 
-/// The bytes of a slice of numbers.
+/// Returns the bytes of a slice of numbers.
 pub(super) fn bytes<T: super::slice::Number>(items: &[T]) -> &[u8] {
-    // SAFETY: `Number` is implemented for primitive numbers only: no padding, every byte initialised.
+    // SAFETY: `Number` is implemented for primitive numbers only: no padding, every byte
+    // initialised.
     unsafe { std::slice::from_raw_parts(items.as_ptr().cast(), size_of_val(items)) }
 }
 
@@ -56,10 +57,10 @@ mod avx2 {
 
     use super::{Summary, finish};
 
-    // Whether to leave out what is not a number is asked only of slices whose sum says that there may be some: besides
-    // its own work, counting them takes registers, and then the sums go through memory.
+    // `WITH_NAN` is set only after a first pass whose sum is NaN. Counting and skipping NaN is
+    // extra work and needs registers, so that the sums would spill to memory.
 
-    /// Four registers at a time hide the latency of the additions.
+    /// How many registers are processed at a time, to hide the latency of the additions.
     const UNROLL: usize = 4;
 
     #[target_feature(enable = "avx2")]
@@ -75,7 +76,7 @@ mod avx2 {
             for lane in 0..UNROLL {
                 // SAFETY: the block holds LANES * UNROLL floats.
                 let x = unsafe { _mm256_loadu_pd(block.as_ptr().add(lane * LANES)) };
-                // min and max return their second operand where the first is NaN.
+                // min and max return their second operand if the first is NaN.
                 min[lane] = _mm256_min_pd(x, min[lane]);
                 max[lane] = _mm256_max_pd(x, max[lane]);
                 if WITH_NAN {
@@ -119,11 +120,11 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     pub(super) fn f32<const WITH_NAN: bool>(items: &[f32]) -> Summary<f32> {
         const LANES: usize = 8;
-        // A short float has two sums, so half as many registers at a time.
+        // Each register of `f32` needs two sums, so half as many registers at a time.
         const UNROLL: usize = 2;
         let mut min = [_mm256_set1_ps(f32::INFINITY); UNROLL];
         let mut max = [_mm256_set1_ps(f32::NEG_INFINITY); UNROLL];
-        // Sums in double precision: a million short floats would lose digits otherwise.
+        // The sums are `f64`, because a million `f32` would lose digits otherwise.
         let mut sum = [[_mm256_setzero_pd(); 2]; UNROLL];
         let mut not_numbers = 0_u64;
         let blocks = items.chunks_exact(LANES * UNROLL);

@@ -1,7 +1,7 @@
-//! Numeric slices: a few items are copied, many are summed up.
+//! Numeric slices: short ones are copied, long ones are summarised.
 //!
-//! Handing eight kilobytes to another core costs more than reading them here, so a long slice is
-//! summarised where it is: minimum, maximum, mean, and a hash of the whole.
+//! Sending eight kilobytes to another core costs more than reading them here. A long slice is
+//! therefore summarised on the caller's thread: minimum, maximum, mean, and a hash of the whole.
 
 use super::tag::{self, Absent};
 use super::{Encoder, simd};
@@ -9,10 +9,10 @@ use crate::record::hash;
 use crate::record::hash::{BLOCK, Budget, Hash, Hasher, NoHash};
 use crate::record::redact::Class;
 
-/// Leading items kept of a slice that is summed up.
+/// How many leading items of a summarised slice are kept.
 const FIRST: usize = 8;
 
-/// What a record says of a long slice. Minimum, maximum and mean leave out what is not a number.
+/// The summary of a long slice in a record. Minimum, maximum and mean ignore NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary<T> {
     pub(crate) min: T,
@@ -21,16 +21,16 @@ pub struct Summary<T> {
     pub(crate) not_numbers: u64,
 }
 
-/// A number that slices are summed up of.
+/// A number type whose slices can be summarised.
 pub trait Number: Copy + PartialOrd {
-    /// Distinguishes the types in the encoded form.
+    /// The number of the type in the encoded form.
     const KIND: u8;
     fn encode(self, to: &mut Encoder<'_>);
     fn summary(items: &[Self]) -> Summary<Self>;
     fn bytes(items: &[Self]) -> &[u8];
 }
 
-/// The names of the kinds, as records give them.
+/// Returns the type name that records use for a kind.
 pub(super) fn kind_name(kind: u8) -> &'static str {
     match kind {
         1 => "f64",
@@ -48,7 +48,7 @@ pub(super) fn kind_name(kind: u8) -> &'static str {
     }
 }
 
-/// Writes a slice: all its items where they fit the limit, else its summary.
+/// Writes a slice: all items if they fit the limit, otherwise a summary.
 pub fn numeric_slice<T: Number>(items: &[T], to: &mut Encoder<'_>) {
     if to.class() >= Class::Secret {
         return to.redact();
@@ -95,8 +95,8 @@ fn write<T: Number>(
     to.tag(tag::END);
 }
 
-/// The summary and the hash of a slice that is too long to be read without a look at the clock. When the time is used
-/// up there is neither.
+/// Computes the summary and the hash of a slice that is too long to be read without checking the
+/// time. Returns neither if the time budget is spent.
 #[inline(never)]
 fn by_blocks<T: Number>(
     items: &[T],
@@ -163,7 +163,8 @@ macro_rules! integer {
             fn summary(items: &[Self]) -> Summary<Self> {
                 let (mut min, mut max) = ($type::MAX, $type::MIN);
                 let mut sum = 0.0;
-                // A float per block keeps the sum exact far beyond what 64 bits could add up.
+                // Each block is summed exactly in 128 bits, because 64 bits could overflow. Only
+                // the totals of the blocks are rounded to floats.
                 for block in items.chunks(1024) {
                     let mut total: i128 = 0;
                     for &item in block {

@@ -1,7 +1,7 @@
-//! The bytes between the caller and the writer: one tag, then the value.
+//! The encoding of values in the queue from the caller to the writer: a tag byte, then the value.
 //!
-//! Numbers are little-endian. A container is its tag, its items, and an end tag; bytes that end inside a
-//! container are a walk that was stopped.
+//! Numbers are little-endian. A container consists of its tag, its items, and an end tag. Bytes
+//! that end inside a container come from a walk that was aborted.
 
 pub(super) const NULL: u8 = 0;
 pub(super) const FALSE: u8 = 1;
@@ -16,33 +16,33 @@ pub(super) const F64: u8 = 6;
 pub(super) const F32: u8 = 7;
 /// `u32` length, text.
 pub(super) const STR: u8 = 8;
-/// `u64` true length (`u64::MAX` where unknown), `u32` length kept, text.
+/// `u64` true length (`u64::MAX` if unknown), `u32` length kept, text.
 pub(super) const STR_CUT: u8 = 9;
 /// `u32` length, bytes.
 pub(super) const BYTES: u8 = 10;
-/// `u64` true length, the hash of the whole (`u8` length, bytes), `u32` length kept, bytes.
+/// `u64` true length, hash of the whole (`u8` length, bytes), `u32` length kept, bytes.
 pub(super) const BYTES_CUT: u8 = 11;
 pub(super) const SEQ: u8 = 12;
 pub(super) const MAP: u8 = 13;
 pub(super) const END: u8 = 14;
-/// `u64` true length: the container went on.
+/// `u64` true length: the end of a container that has more items than were kept.
 pub(super) const END_CUT: u8 = 15;
 pub(super) const REDACTED: u8 = 16;
-/// `u32` length, text: the name of a type that offers nothing else.
+/// `u32` length, text: the name of a type that offers nothing else to record.
 pub(super) const TYPE_NAME: u8 = 17;
-/// `u8` [`Absent`]: no value, and why.
+/// `u8` [`Absent`]: the reason why there is no value.
 pub(super) const ABSENT: u8 = 18;
-/// A numeric slice: see `slice`.
+/// A summarised numeric slice; see `slice`.
 pub(super) const SLICE: u8 = 19;
-/// `()`: nothing worth a field.
+/// `()`, which gets no field in the record.
 pub(super) const UNIT: u8 = 20;
-/// `u8` length, bytes: the hash of the whole of the value that follows, which is kept in part only. Stands in front of a
-/// value, never inside one.
+/// `u8` length, bytes: the hash of the whole value. The value follows, and only a part of it was
+/// kept. This tag occurs only before an outermost value, never inside one.
 pub(super) const WHOLE: u8 = 21;
-/// In front of a text: it is not UTF-8, and what is not is replaced in it.
+/// Before a text: the original was not UTF-8, and the invalid parts were replaced.
 pub(super) const LOSSY: u8 = 22;
 
-/// Why there is no value where one was expected.
+/// Why an expected value is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Absent {
@@ -74,7 +74,7 @@ impl Absent {
         }
     }
 
-    /// The sentence for the reader of a record.
+    /// Returns the reason as text for a record.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::NaN => "not a number",

@@ -1,7 +1,8 @@
-//! Bytes as text. Those of a dead process are not to be trusted, so all are looked at, but most are plain ASCII.
+//! Conversion of bytes to text. Bytes recovered from a dead process may be invalid, so all are
+//! checked, but most are plain ASCII.
 #![allow(unsafe_code)]
 
-/// The text that the bytes are, up to the first that is none.
+/// Returns the text up to the first byte that is not valid UTF-8.
 #[inline]
 pub(super) fn valid_start(bytes: &[u8]) -> &str {
     if bytes.is_ascii() {

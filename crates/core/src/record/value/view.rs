@@ -1,4 +1,4 @@
-//! Reading a captured value back: as anything serde can write, or as text.
+//! Reads captured values back, for any serde serializer or as text.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -11,12 +11,12 @@ use super::{slice, text};
 use crate::record::hash::Hash;
 use crate::record::redact;
 
-/// Why values are missing from a record: their path, and the reason.
+/// Notes on missing values of a record: the path of each value, and the reason.
 #[derive(Debug, Default)]
 pub struct Notes(RefCell<Vec<(String, Cow<'static, str>)>>);
 
 impl Notes {
-    /// Adds a reason; the same a second time tells nothing new.
+    /// Adds a reason, unless the same one is already noted for this path.
     pub fn add(&self, path: String, reason: Cow<'static, str>) {
         let mut notes = self.0.borrow_mut();
         if !notes.iter().any(|(known, why)| *known == path && *why == reason) {
@@ -33,7 +33,8 @@ impl Notes {
 #[derive(Debug, Clone, Copy)]
 pub struct ValueView<'a> {
     bytes: &'a [u8],
-    /// The hash of the whole value, where it was asked for and only a part is here; else nothing.
+    /// The hash of the whole value, if only a part is here and the hash was requested. Otherwise
+    /// empty.
     whole: &'a [u8],
 }
 
@@ -50,7 +51,7 @@ impl<'a> ValueView<'a> {
         }
     }
 
-    /// Whether there is nothing worth a field: the `()` of a function without a result.
+    /// Whether the value is the `()` of a function without a result, which gets no field.
     pub fn is_unit(self) -> bool {
         self.bytes.first() == Some(&tag::UNIT)
     }
@@ -59,7 +60,8 @@ impl<'a> ValueView<'a> {
         self.bytes.first() == Some(&tag::MAP)
     }
 
-    /// Whether it is a number, a truth value or nothing.
+    /// Whether the value is a number of up to 64 bits, a boolean, null, or a marker such as a
+    /// redaction.
     pub(crate) fn is_scalar(self) -> bool {
         !matches!(
             self.bytes.first(),
@@ -76,13 +78,13 @@ impl<'a> ValueView<'a> {
         )
     }
 
-    /// Whether it is a scalar and all there, and so too small to be hashed.
+    /// Whether the value is a complete scalar, and so too small to be hashed.
     #[inline]
     pub(crate) fn is_small(self) -> bool {
         self.whole.is_empty() && self.is_scalar()
     }
 
-    /// The hash of the whole, where it was made on the caller's side.
+    /// Returns the hash of the whole value, if the caller's thread computed it.
     pub(crate) fn caller_hash(self) -> Option<Hash> {
         if !self.whole.is_empty() {
             return Hash::from_bytes(self.whole);
@@ -95,17 +97,17 @@ impl<'a> ValueView<'a> {
         Cursor(hash?).hash()
     }
 
-    /// Whether it is a slice of which a part is here.
+    /// Whether the value is a slice of which only a part is here.
     pub(crate) fn is_long_slice(self) -> bool {
         matches!(self.bytes.first(), Some(&(tag::SLICE | tag::BYTES_CUT)))
     }
 
-    /// Whether nothing is missing from it.
+    /// Whether the value is complete.
     pub(crate) fn is_whole(self) -> bool {
         Cursor(self.bytes).is_whole()
     }
 
-    /// The value as the text of a map's key.
+    /// Returns the value as text for a map key.
     pub(crate) fn key_text(self) -> String {
         match serde_json::to_value(self.plain(true)) {
             Ok(serde_json::Value::String(text)) => text,
@@ -114,25 +116,28 @@ impl<'a> ValueView<'a> {
         }
     }
 
-    /// The value as JSON.
+    /// Returns the value as JSON.
     pub fn to_json(self) -> serde_json::Value {
         serde_json::to_value(self.plain(true)).unwrap_or_default()
     }
 
-    /// The value for a serializer; what is missing from it goes to `notes` under `path`. `cut` says that a limit may have
-    /// stopped the copying somewhere: only then is the end of a list or map looked for before its items are written.
+    /// Prepares the value for a serializer. Reasons for missing parts go to `notes` under `path`.
+    ///
+    /// `cut` means that a limit may have stopped the copying somewhere. Only then does the
+    /// serializer search for the end of each list or map before it writes the items.
     pub fn noting<'n>(self, path: &'n [&'n str], notes: &'n Notes, cut: bool) -> Noting<'a, 'n> {
         let path = Path { parent: None, part: Part::Fields(path), depth: 0 };
         Noting { value: self, path, notes: Some(notes), cut }
     }
 
-    /// The value for a serializer that can tell NaN and the infinities apart, or for which null is good enough.
+    /// Prepares the value for a serializer that supports NaN and the infinities, or that may write
+    /// null for them. Missing parts are not noted.
     pub(crate) fn plain(self, cut: bool) -> Noting<'a, 'static> {
         let path = Path { parent: None, part: Part::Fields(&[]), depth: 0 };
         Noting { value: self, path, notes: None, cut }
     }
 
-    /// The fields of a map, each with its name.
+    /// Returns the fields of a map, each with its name.
     pub fn fields(self) -> Vec<(&'a str, ValueView<'a>)> {
         let mut cursor = Cursor(self.bytes);
         if cursor.byte() != tag::MAP {
@@ -147,12 +152,12 @@ impl<'a> ValueView<'a> {
     }
 }
 
-/// A value on its way into a serializer.
+/// A value that is ready to be serialized.
 #[allow(missing_debug_implementations, reason = "it is written, not looked at")]
 pub struct Noting<'a, 'n> {
     value: ValueView<'a>,
     path: Path<'n>,
-    /// Where it is said what is missing. None where nobody asks.
+    /// Collects the reasons for missing parts. `None` if they are not needed.
     notes: Option<&'n Notes>,
     cut: bool,
 }
@@ -161,7 +166,7 @@ impl Noting<'_, '_> {
     /// Appends the value as JSON.
     pub fn write_json(&self, to: &mut Vec<u8>) -> serde_json::Result<()> {
         let mut cursor = Cursor(self.value.bytes);
-        // Most values are numbers, for which a walk is a long way round.
+        // Most values are numbers, which need no walk.
         match cursor.byte() {
             tag::INT => serde_json::to_writer(to, &(cursor.u64() as i64)),
             tag::UINT => serde_json::to_writer(to, &cursor.u64()),
@@ -190,8 +195,8 @@ impl Serialize for Noting<'_, '_> {
     }
 }
 
-/// The value that a cursor stands before. Writing it moves the cursor behind it, so that a value is read once however
-/// deep it lies.
+/// The value at the cursor. Serializing it moves the cursor behind it, so that each value is read
+/// only once, however deeply it is nested.
 #[derive(Clone, Copy)]
 struct Walk<'w, 'a> {
     cursor: &'w Cell<Cursor<'a>>,
@@ -207,7 +212,8 @@ enum Part<'n> {
     Item(usize),
 }
 
-/// Where a value stands, as a chain up the walk: most values are fine, so most paths are never spelt.
+/// The path of a value, as a linked chain up the walk. Paths are formatted only for notes, which
+/// few values need.
 #[derive(Clone, Copy)]
 struct Path<'n> {
     parent: Option<&'n Path<'n>>,
@@ -215,7 +221,8 @@ struct Path<'n> {
     depth: u32,
 }
 
-/// Deeper than any limit that can be set. Bytes of a dead process may nest for ever; the stack does not.
+/// The maximum nesting depth, above any configurable limit. Bytes recovered from a dead process may
+/// nest without end, but the stack is finite.
 const MAX_DEPTH: u32 = 100;
 
 impl Path<'_> {
@@ -237,7 +244,7 @@ impl Path<'_> {
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// Reads something, and moves on behind it.
+    /// Reads something and moves the cursor behind it.
     fn read<T>(&self, read: impl FnOnce(&mut Cursor<'a>) -> T) -> T {
         let mut cursor = self.cursor.get();
         let value = read(&mut cursor);
@@ -300,7 +307,8 @@ impl<'a> Walk<'_, 'a> {
         map.end()
     }
 
-    /// A container that goes on past what was kept: `{"truncated": kind, "len": n, "first": …}`.
+    /// Writes a value of which only the beginning was kept: `{"truncated": kind, "len": n, "first":
+    /// …}`.
     fn truncated<S: Serializer, F: Serialize>(
         serializer: S,
         kind: &str,
@@ -338,7 +346,7 @@ impl<'a> Walk<'_, 'a> {
         let kind = if tag == tag::SEQ { "array" } else { "object" };
         match self.cut.then(|| self.cursor.get().truncated_length(tag)).flatten() {
             Some(length) => {
-                // The items stand one level of JSON further down.
+                // In the JSON, the items are nested one level deeper.
                 let path = Path { depth: self.path.depth + 1, ..self.path };
                 let deeper = Walk { path, ..*self };
                 Self::truncated(serializer, kind, length, &Kept(&deeper, tag))
@@ -392,7 +400,8 @@ impl Serialize for Walk<'_, '_> {
             }
             tag::LOSSY => {
                 self.note("not UTF-8: shown lossily");
-                // Bytes of a dead process may say so without end.
+                // Counts as a level, because bytes recovered from a dead process may repeat this
+                // tag without end.
                 let path = Path { depth: self.path.depth + 1, ..self.path };
                 Walk { path, ..*self }.serialize(serializer)
             }
@@ -402,7 +411,7 @@ impl Serialize for Walk<'_, '_> {
     }
 }
 
-/// The items of a container whose tag was read.
+/// The items of a container whose tag has been read.
 struct Kept<'s, 'w, 'a>(&'s Walk<'w, 'a>, u8);
 
 impl Serialize for Kept<'_, '_, '_> {
@@ -414,8 +423,8 @@ impl Serialize for Kept<'_, '_, '_> {
     }
 }
 
-/// Reads tagged bytes; past their end everything reads as nothing, never as a panic: bytes recovered from a
-/// dead process are not to be trusted.
+/// Reads tagged bytes. Past their end, all reads return zero, null or empty values. It never
+/// panics, because bytes recovered from a dead process may be invalid.
 #[derive(Clone, Copy)]
 struct Cursor<'a>(&'a [u8]);
 
@@ -452,19 +461,19 @@ impl<'a> Cursor<'a> {
         self.text(length as usize)
     }
 
-    /// A map's key.
+    /// Reads a map's key.
     fn name(&mut self) -> &'a str {
         match self.byte() {
             tag::STR => self.sized_text(),
             _ => {
-                // Not a key: give up on the rest.
+                // Not a key, so the rest is invalid.
                 self.0 = &[];
                 ""
             }
         }
     }
 
-    /// Whether the container ends here; steps over its end.
+    /// Whether the container ends here. Skips the end tag.
     fn at_end(&mut self) -> bool {
         match self.0.first() {
             None => true,
@@ -480,28 +489,28 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A hash, where there is one.
+    /// Reads a hash. `None` if there is none.
     fn hash(&mut self) -> Option<Hash> {
         let length = self.byte();
         Hash::from_bytes(self.take(usize::from(length)))
     }
 
-    /// The next whole value.
+    /// Reads the next value.
     fn value(&mut self) -> ValueView<'a> {
         let start = self.0;
         self.skip();
         ValueView { bytes: &start[..start.len() - self.0.len()], whole: &[] }
     }
 
-    /// Steps over one value. Containers are stepped over with a counter, not with the stack.
+    /// Skips one value. Counts open containers and does not recurse into them.
     fn skip(&mut self) {
         self.skip_inside(0);
     }
 
-    /// Steps over one value that lies inside so many slices.
+    /// Skips one value that is nested in `slices` slices.
     fn skip_inside(&mut self, slices: u32) {
         if slices > 1 {
-            // A slice holds numbers: this is none.
+            // A slice contains only numbers, so a slice inside it is invalid data.
             self.0 = &[];
         }
         let mut open = 0_u32;
@@ -530,7 +539,7 @@ impl<'a> Cursor<'a> {
                     open = open.saturating_sub(1);
                 }
                 tag::ABSENT => _ = self.take(1),
-                // The text follows.
+                // The text follows the tag.
                 tag::LOSSY if !self.0.is_empty() => continue,
                 tag::SLICE => {
                     self.take(9);
@@ -548,7 +557,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether the next value is there as a whole.
+    /// Whether the next value is complete.
     fn is_whole(mut self) -> bool {
         let mut open = 0_u32;
         loop {
@@ -580,7 +589,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// For a container whose tag was read: `None` when it is whole, else its true length where that is known.
+    /// Returns the true length of a truncated container, if known (`Some(None)` if not). `None` if
+    /// it is complete. The container's tag must have been read.
     fn truncated_length(mut self, tag: u8) -> Option<Option<u64>> {
         loop {
             match self.0.first() {
@@ -601,7 +611,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes as base64 with padding.
+/// Encodes bytes as base64 with padding.
 pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
