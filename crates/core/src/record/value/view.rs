@@ -307,8 +307,8 @@ impl<'a> Walk<'_, 'a> {
         map.end()
     }
 
-    /// Writes a value of which only the beginning was kept: `{"truncated": kind, "len": n, "first":
-    /// …}`.
+    /// Writes a value of which only the beginning was kept:
+    /// `{"truncated": kind, "len": n, "first": …}`.
     fn truncated<S: Serializer, F: Serialize>(
         serializer: S,
         kind: &str,
