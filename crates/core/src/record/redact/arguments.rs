@@ -1,4 +1,4 @@
-//! Secrets in the arguments of programs: `--password x`, `-u ann:x`, `mysql -px`.
+//! Finds secrets in the arguments of programs: `--password x`, `-u ann:x`, `mysql -px`.
 
 use std::ops::Range;
 
@@ -6,17 +6,17 @@ use super::names::{Class, class, is_secret_name};
 use super::shapes::has_digit;
 use super::{REDACTED, scrub};
 
-/// What is hidden of an argument.
+/// What to hide of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hidden {
-    /// Nothing for its place among the others; its text may hold secrets.
+    /// Nothing because of its position. The text itself may still contain secrets.
     Nothing,
     All,
-    /// What comes after so many bytes.
+    /// Everything after this many bytes.
     From(usize),
 }
 
-/// What the next argument is.
+/// What the next argument is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Next {
     #[default]
@@ -27,21 +27,21 @@ enum Next {
     User,
 }
 
-/// Arguments, one after the other.
+/// State for examining the arguments of a command in order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arguments {
     program: Program,
     next: Next,
-    /// Whether an argument was seen.
+    /// Whether the first argument was seen.
     has_begun: bool,
 }
 
-/// The options of a program that name no secret and hold one.
+/// The options of a program that hold a secret although their names do not show it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Program {
-    /// Options whose value is the next argument, or the rest of this one.
+    /// Options whose value is the next argument or the rest of the same argument.
     values: &'static [&'static str],
-    /// Options whose value is the rest of the argument.
+    /// Options whose value is the rest of the same argument.
     attached: &'static [&'static str],
 }
 
@@ -65,17 +65,18 @@ impl Program {
 }
 
 impl Arguments {
-    /// What is hidden of the next argument.
+    /// Returns what to hide of the next argument.
     pub(crate) fn next(&mut self, argument: &str) -> Hidden {
         let next = std::mem::take(&mut self.next);
-        // `docker login -p …`, while `docker run -p …` publishes a port.
+        // `-p` is a password in `docker login -p …`, but a port in `docker run -p …`.
         if !self.has_begun || argument == "login" {
             self.has_begun = true;
-            // A longer argument is no program.
+            // A longer argument is not a program name.
             self.program =
                 if argument.len() <= 256 { Program::named(argument) } else { Program::default() };
         }
-        // What is hidden may be an option itself, where the one before it has no value.
+        // Evaluated even if the argument is hidden: it may be an option itself, because the option
+        // before it may have no value.
         let of_option =
             if argument.starts_with('-') { self.option(argument) } else { Hidden::Nothing };
         match next {
@@ -136,7 +137,8 @@ impl Arguments {
     }
 }
 
-/// Whether an unknown program's `-p…` looks like a password: letters with digits, as no word and no port has.
+/// Whether the `-p…` of an unknown program looks like a password: letters mixed with digits, unlike
+/// a word or a port.
 fn is_attached_password(option: &str) -> bool {
     const WORDS: &[&str] = &["-print0", "-python2", "-python3"];
     option.strip_prefix("-p").is_some_and(|value| {
@@ -148,7 +150,8 @@ fn is_attached_password(option: &str) -> bool {
     })
 }
 
-/// Where the password begins in `user:password` or `user%password`. Two numbers are a user and a group.
+/// Returns where the password begins in `user:password` or `user%password`. `None` if both are
+/// numbers, because these are a user id and a group id.
 pub(super) fn after_user(value: &str) -> Option<usize> {
     let (user, password) = value.split_once([':', '%'])?;
     let are_numbers = user.bytes().chain(password.bytes()).all(|byte| byte.is_ascii_digit());
@@ -157,13 +160,15 @@ pub(super) fn after_user(value: &str) -> Option<usize> {
     is_login.then(|| user.len() + 1)
 }
 
-/// Whether it could be the name of an option or a variable, rather than the beginning of a text or a URL.
+/// Whether this could be the name of an option or variable, and not the beginning of a text or URL.
 fn could_be_assigned(name: &str) -> bool {
     !name.contains(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '&' | '{' | '"'))
 }
 
-/// The arguments of a program with secrets hidden: `--password=x`, the word after `--password`, whatever that looks
-/// like, `-u ann:x`, and what [`scrub`] finds. A secret that stands by itself, without a name, cannot be known.
+/// Redacts the secrets in the arguments of a program.
+///
+/// It hides the value in `--password=x`, any argument after `--password`, the password in
+/// `-u ann:x`, and what [`scrub`] finds. It cannot recognize a secret without a name.
 ///
 /// ```
 /// use runlore::record::scrub_arguments;
@@ -191,7 +196,7 @@ where
                 format!("{name}={REDACTED}")
             }
             _ => {
-                // `aws configure set aws_secret_access_key …`
+                // As in `aws configure set aws_secret_access_key …`.
                 if is_compound(argument) && class(argument) >= Class::Secret {
                     state.next = Next::Value(Class::Secret);
                 }
@@ -201,13 +206,14 @@ where
     })
 }
 
-/// Whether it is a name of several words, as options of a program's configuration are.
+/// Whether this is a name of several words, like the names of configuration options.
 fn is_compound(argument: &str) -> bool {
     argument.contains('_')
         && argument.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The secrets of a command line in a text, where the name of the program begins here; returns where the command ends.
+/// Reports the secrets of a command line inside a text. The program's name begins at `at`. Returns
+/// where the command ends, or `at` if this is not a command line.
 pub(super) fn in_line(
     text: &str,
     at: usize,
@@ -247,7 +253,8 @@ pub(super) fn in_line(
     at + from
 }
 
-/// The word up to the quote that ends the whole command, if one does: it was not opened inside the word.
+/// Returns the word up to the quote that ends the whole command, and whether there is such a quote.
+/// It is a quote that was not opened inside the word.
 fn before_closing_quote(line: &str, word: Range<usize>) -> (Range<usize>, bool) {
     let is_quoted = word.start > 0 && matches!(line.as_bytes()[word.start - 1], b'"' | b'\'');
     let text = &line[word.clone()];
@@ -261,7 +268,7 @@ fn before_closing_quote(line: &str, word: Range<usize>) -> (Range<usize>, bool) 
     }
 }
 
-/// The next word of a command line, without the quotes around it.
+/// Returns the next word of a command line, without the quotes around it.
 fn next_word(line: &str, from: usize) -> Option<Range<usize>> {
     let rest = line.get(from..)?;
     let start = from + (rest.len() - rest.trim_start().len());

@@ -1,15 +1,15 @@
-//! What follows a name in text: `password=x`, `"password": "x"`, `("password", "x")`, `--password x`,
-//! `<password>x</password>`.
+//! Finds the value that follows a name in a text: `password=x`, `"password": "x"`,
+//! `("password", "x")`, `--password x`, `<password>x</password>`.
 
 use std::ops::Range;
 
 use super::names::{Class, is_variable};
 use super::shapes::{has_digit, looks_random};
 
-/// The longest name that is looked for in text.
+/// The length of the longest name that is recognized in a text.
 const LONGEST: usize = 80;
 
-/// The name around this place.
+/// Returns the name around this position. Empty if it is too long.
 pub(super) fn name_around(text: &str, at: usize) -> Range<usize> {
     let bytes = text.as_bytes();
     let is_of_name = |&&byte: &&u8| {
@@ -17,7 +17,7 @@ pub(super) fn name_around(text: &str, at: usize) -> Range<usize> {
     };
     let before = bytes[..at].iter().rev().take(LONGEST).take_while(is_of_name).count();
     let after = bytes[at..].iter().take(LONGEST).take_while(is_of_name).count();
-    // A name that is too long may have been cut inside a character; it is not a secret's name.
+    // A name that is too long may be cut inside a character. It is not the name of a secret.
     let is_short = before + after <= LONGEST;
     if is_short && text.is_char_boundary(at - before) && text.is_char_boundary(at + after) {
         at - before..at + after
@@ -26,7 +26,7 @@ pub(super) fn name_around(text: &str, at: usize) -> Range<usize> {
     }
 }
 
-/// How a name and its value are held together.
+/// What separates a name from its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Equals,
@@ -35,11 +35,11 @@ enum Sign {
     Comma,
     /// The value is the next word.
     Space,
-    /// The value is an element of XML.
+    /// The value is the content of an XML element.
     Element,
 }
 
-/// Where the secret is that belongs to this name, if it has one.
+/// Returns the position of the secret that belongs to this name, if it has one.
 pub(super) fn value(text: &str, name: Range<usize>, class: Class) -> Option<Range<usize>> {
     if let Some(inside) = of_type(text, &name, class) {
         return Some(inside);
@@ -57,7 +57,7 @@ pub(super) fn value(text: &str, name: Range<usize>, class: Class) -> Option<Rang
     }
     let is_header = is_header(word);
     if let Some(quoted) = quoted(text, start) {
-        // A header's value may be a quoted word among others.
+        // A quoted value is hidden up to its closing quote, even for a header.
         return keeps(&text[quoted.clone()], class, word)
             .then_some(quoted)
             .filter(|quoted| !quoted.is_empty());
@@ -79,7 +79,8 @@ pub(super) fn value(text: &str, name: Range<usize>, class: Class) -> Option<Rang
     bare(text, &name, start, sign, class)
 }
 
-/// What a type that is named after a secret holds, as `Debug` shows it: `Password("x")`. A `Token` may be one of a text.
+/// Returns the content of a type that is named after a secret, in `Debug` output: `Password("x")`.
+/// `Token` is excluded, because it may be a token of a tokenized text.
 fn of_type(text: &str, name: &Range<usize>, class: Class) -> Option<Range<usize>> {
     let word = &text[name.clone()];
     let is_type = word.starts_with(|c: char| c.is_ascii_uppercase())
@@ -93,7 +94,7 @@ fn of_type(text: &str, name: &Range<usize>, class: Class) -> Option<Range<usize>
     is_text.then_some(inside)
 }
 
-/// What holds the name and its value together, and where that ends.
+/// Returns what separates the name from its value, and where the separator ends.
 fn sign(text: &str, name: &Range<usize>, class: Class) -> Option<(Sign, usize)> {
     let bytes = text.as_bytes();
     let closing = closing_quote(bytes, name.end);
@@ -109,7 +110,7 @@ fn sign(text: &str, name: &Range<usize>, class: Class) -> Option<(Sign, usize)> 
         // A path such as `module::Type` has no value.
         [b':', b':', ..] => return None,
         [b':', b'=', ..] => (Sign::Equals, after_blanks + 2),
-        // A name in a URL's place for the user has its own rule.
+        // A name before `://` is the scheme of a URL, which has its own rules.
         [b':', b'/', b'/', ..] => return None,
         [b':', ..] => (Sign::Colon, after_blanks + 1),
         [b'-', b'>', ..] => (Sign::Equals, after_blanks + 2),
@@ -123,13 +124,14 @@ fn sign(text: &str, name: &Range<usize>, class: Class) -> Option<(Sign, usize)> 
     Some(sign)
 }
 
-/// The quote, perhaps escaped, that ends the name here.
+/// Returns the end of the quote, possibly escaped, that closes the name at `at`.
 fn closing_quote(bytes: &[u8], at: usize) -> Option<usize> {
     let escapes = bytes[at..].iter().take_while(|&&byte| byte == b'\\').count();
     matches!(bytes.get(at + escapes), Some(b'"' | b'\'' | b'`')).then(|| at + escapes + 1)
 }
 
-/// A quoted name and a comma: `("password", "x")`, `["--password", "x"]`, `name: "password", value: "x"`.
+/// Handles a quoted name and a comma: `("password", "x")`, `["--password", "x"]`, or
+/// `name: "password", value: "x"`.
 fn listed(text: &str, name: &Range<usize>, after_comma: usize) -> Option<(Sign, usize)> {
     const VALUES: &[&str] =
         &["value", "val", "values", "content", "data", "string_value", "stringValue", "raw_value"];
@@ -155,7 +157,7 @@ fn listed(text: &str, name: &Range<usize>, after_comma: usize) -> Option<(Sign, 
     match opening.as_bytes().last() {
         Some(b'(') => Some((Sign::Comma, start)),
         Some(b'[') => {
-            // A longer list is one of names.
+            // A list of more than two items is a list of names.
             let end = closing_quote(bytes, quoted(text, start)?.end)?;
             text[end..].trim_start().starts_with(']').then_some((Sign::Comma, start))
         }
@@ -163,7 +165,8 @@ fn listed(text: &str, name: &Range<usize>, after_comma: usize) -> Option<(Sign, 
     }
 }
 
-/// A name and a space: an option, `PASSWORD 'x'` as in SQL, `login ann password x` as in `.netrc`.
+/// Handles a name and a space: an option, `PASSWORD 'x'` as in SQL, or `login ann password x` as in
+/// `.netrc`.
 fn spaced(text: &str, name: &Range<usize>, at: usize, class: Class) -> Option<(Sign, usize)> {
     let before = &text[..name.start];
     let is_at_word = before.ends_with(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'))
@@ -171,7 +174,7 @@ fn spaced(text: &str, name: &Range<usize>, at: usize, class: Class) -> Option<(S
     let is_option = text[name.clone()].starts_with('-') && is_at_word;
     let is_quoted = class == Class::Strict && opens_quote(&text[at..]);
     for verb in ["is ", "was "] {
-        // `the password is "x"`, while `the password is wrong` is no secret.
+        // `the password is "x"` contains a secret, `the password is wrong` does not.
         if let Some(said) = text[at..].strip_prefix(verb) {
             let word = &said[..bare_length(said, Sign::Space)];
             let is_value = is_like_a_password(word);
@@ -195,15 +198,16 @@ fn spaced(text: &str, name: &Range<usize>, at: usize, class: Class) -> Option<(S
     (is_option || is_quoted || is_login()).then_some((Sign::Space, at))
 }
 
-/// Whether a quote, perhaps escaped, comes next.
+/// Whether the text begins with a quote, possibly escaped.
 fn opens_quote(text: &str) -> bool {
     text.trim_start_matches('\\').starts_with(['\'', '"', '`'])
 }
 
-/// What is between the quotes that open here: those of text, of bytes, and escaped ones.
+/// Returns the content of the quotes that open at `start`: those of strings or bytes, plain or
+/// escaped.
 fn quoted(text: &str, start: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
-    // `b"…"`, `r"…"`, `@"…"`
+    // As in `b"…"`, `r"…"` and `@"…"`.
     let letter = usize::from(matches!(bytes.get(start), Some(b'b' | b'r' | b'u' | b'f' | b'@')));
     let escapes_at = start + letter;
     let escapes = bytes[escapes_at..].iter().take_while(|&&byte| byte == b'\\').count();
@@ -217,7 +221,7 @@ fn quoted(text: &str, start: usize) -> Option<Range<usize>> {
                 | [b',' | b'}' | b']' | b')', b' ' | b'"' | b',' | b'}' | b']' | b')', ..]
         )
     {
-        // It ends a text that the name is the last word of.
+        // The quote closes a text whose last word is the name, so there is no value.
         return Some(inside..inside);
     }
     if escapes == 0 && bytes[inside..].starts_with(&[quote, quote]) {
@@ -227,12 +231,12 @@ fn quoted(text: &str, start: usize) -> Option<Range<usize>> {
     let (mut run, mut skips) = (0, false);
     for (offset, &byte) in bytes[inside..].iter().enumerate() {
         let is_end = byte == quote && if escapes == 0 { run % 2 == 0 } else { run <= escapes };
-        // A quote that stands twice is one inside the text, as in YAML and SQL.
+        // A doubled quote stands for one quote inside the text, as in YAML and SQL.
         let is_double = quote == b'\'' && bytes.get(inside + offset + 1) == Some(&quote);
         if is_end && is_double && escapes == 0 {
             skips = true;
         } else if std::mem::take(&mut skips) {
-            // The second of the two.
+            // The second quote of the pair.
         } else if is_end {
             return Some(inside..inside + offset - run.min(escapes));
         }
@@ -241,7 +245,7 @@ fn quoted(text: &str, start: usize) -> Option<Range<usize>> {
     Some(inside..text.len())
 }
 
-/// Whether a quoted text under a name of this class is a secret.
+/// Whether a quoted value is a secret, given its name and the class of the name.
 fn keeps(value: &str, class: Class, name: &str) -> bool {
     let is_number =
         !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -249,7 +253,7 @@ fn keeps(value: &str, class: Class, name: &str) -> bool {
     !(is_placeholder(value) || class == Class::Ambiguous && is_flag && is_number)
 }
 
-/// Headers whose value has several words.
+/// Whether this is a header whose value has several words.
 fn is_header(name: &str) -> bool {
     let name = name.as_bytes();
     [&b"authorization"[..], b"cookie"].iter().any(|ending| {
@@ -257,14 +261,14 @@ fn is_header(name: &str) -> bool {
     })
 }
 
-/// The value of a header, to the end of its line or of the quotes around it.
+/// Returns the value of a header, up to the end of its line or of the quotes around it.
 fn header(text: &str, start: usize) -> Option<Range<usize>> {
     let line = text[start..].find(['\n', '\r', '"', '\'', '`']).unwrap_or(text.len() - start);
     let line = text[start..start + line].trim_end_matches(['\\', ' ']);
     (!line.is_empty() && !is_placeholder(line)).then(|| start..start + line.len())
 }
 
-/// A text of several lines, as YAML has it: `password: |` and lines that are indented.
+/// Returns a value of several lines in YAML: `password: |` and the indented lines after it.
 fn block(text: &str, name: &Range<usize>, start: usize) -> Option<Range<usize>> {
     let first = text[start..].split('\n').next()?.trim_end();
     if !matches!(first, "|" | ">" | "|-" | ">-" | "|+" | ">+") {
@@ -284,7 +288,8 @@ fn block(text: &str, name: &Range<usize>, start: usize) -> Option<Range<usize>> 
     (end > body).then_some(body..end)
 }
 
-/// What is in the brackets that open here, perhaps after the name of a type: `Some("x")`, `Inner { value: "x" }`.
+/// Returns the content of the brackets that open here, possibly after the name of a type:
+/// `Some("x")`, `Inner { value: "x" }`.
 fn group(text: &str, start: usize) -> Option<Range<usize>> {
     let word =
         text[start..].find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(0);
@@ -299,7 +304,7 @@ fn group(text: &str, start: usize) -> Option<Range<usize>> {
     (end > opened + 1).then(|| opened + 1..end)
 }
 
-/// The place of the bracket that closes the one at `from`.
+/// Returns the position of the bracket that closes the one at `from`.
 fn end_of_group(text: &str, from: usize) -> usize {
     let (mut depth, mut quoted, mut escaped) = (0_u32, false, false);
     for (offset, c) in text[from..].char_indices() {
@@ -319,7 +324,7 @@ fn end_of_group(text: &str, from: usize) -> usize {
     text.len()
 }
 
-/// A value without quotes, up to the next separator.
+/// Returns a value without quotes, up to the next separator, if it is a secret.
 fn bare(
     text: &str,
     name: &Range<usize>,
@@ -339,7 +344,7 @@ fn bare(
         return None;
     }
     if is_scheme(value) && text[end..].starts_with(' ') {
-        // `token: Bearer …`
+        // As in `token: Bearer …`.
         let more = bare_length(&text[end + 1..], sign);
         let is_value = more >= 4 && !is_word_of_prose(&text[end + 1..end + 1 + more]);
         return is_value.then(|| start..end + 1 + more);
@@ -351,7 +356,7 @@ fn bare(
         (Class::Ambiguous, _) => !is_answer(value),
         (Class::Strict, Sign::Colon | Sign::Space) => !is_word_of_prose(value),
         (_, Sign::Space) => !is_word_of_prose(value),
-        // In `Debug` output a bare word is a number, a truth value or a variant: no text.
+        // In `Debug` output, a bare word is a number, a boolean or a variant, but not text.
         (_, Sign::Colon) if is_number => false,
         (_, Sign::Colon) => {
             !is_word_of_prose(value)
@@ -362,7 +367,8 @@ fn bare(
     if !hides {
         return None;
     }
-    // The value may have several words on a line of its own, as in YAML, and wherever it is called a phrase.
+    // The value may have several words if it is on a line of its own, as in YAML, or if it is
+    // called a phrase.
     let is_own_line = sign == Sign::Colon
         && class == Class::Strict
         && (begins_line(&text[..name.start]) || word.to_ascii_lowercase().ends_with("phrase"));
@@ -377,7 +383,7 @@ fn bare(
     Some(start..end)
 }
 
-/// Whether a number under this name lets somebody in.
+/// Whether a number under this name may be a secret, such as a PIN.
 fn is_numeric_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["pin", "otp", "code", "password", "passwd", "pwd", "passcode"]
@@ -385,8 +391,8 @@ fn is_numeric_secret(name: &str) -> bool {
         .any(|ending| name.ends_with(ending))
 }
 
-/// How long a value is that has no quotes. A separator ends it only where something follows that looks like the next
-/// field: secrets hold all kinds of characters.
+/// Returns the length of a value without quotes. Secrets may contain any characters, so a separator
+/// ends the value only if the text after it looks like the next field.
 fn bare_length(value: &str, sign: Sign) -> usize {
     let bytes = value.as_bytes();
     for (at, c) in value.char_indices() {
@@ -417,7 +423,7 @@ fn bare_length(value: &str, sign: Sign) -> usize {
     value.len()
 }
 
-/// Whether a name and a sign come next, or a quote.
+/// Whether the text begins with a name and a separator, or with a quote.
 fn starts_field(rest: &[u8]) -> bool {
     let is_of_name =
         |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
@@ -425,7 +431,7 @@ fn starts_field(rest: &[u8]) -> bool {
     match rest.get(length) {
         Some(b'=' | b':') => length > 0,
         Some(b' ') => {
-            // `User Id=…`
+            // As in `User Id=…`.
             let second = rest[length + 1..].iter().take(LONGEST).take_while(is_of_name).count();
             length > 0 && second > 0 && rest.get(length + 1 + second) == Some(&b'=')
         }
@@ -434,12 +440,12 @@ fn starts_field(rest: &[u8]) -> bool {
     }
 }
 
-/// How many blanks come next.
+/// Returns the number of blanks at the beginning of the text.
 fn blanks(text: &str) -> usize {
     text.bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
-/// Whether a word has letters and digits, as those of sentences do not.
+/// Whether a word mixes letters and digits, as words of sentences do not.
 fn is_like_a_password(word: &str) -> bool {
     has_digit(word) && word.len() >= 6 && word.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
@@ -449,7 +455,7 @@ fn begins_line(before: &str) -> bool {
     line.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'"' | b'\''))
 }
 
-/// Whether prose goes before: `unexpected token: …`.
+/// Whether the text before the name is prose, as in `unexpected token: …`.
 fn follows_a_word(before: &str) -> bool {
     let Some(before) = before.strip_suffix(' ') else { return false };
     let word = before.rsplit(|c: char| c.is_whitespace()).next().unwrap_or_default();
@@ -462,7 +468,7 @@ fn is_scheme(value: &str) -> bool {
         .any(|scheme| value.eq_ignore_ascii_case(scheme))
 }
 
-/// Words that stand where a secret could be, but are not one.
+/// Whether this word, such as `null`, often stands where a secret could be but is not one.
 fn is_word_for_nothing(value: &str) -> bool {
     const NOTHING: &[&str] = &[
         "none",
@@ -480,7 +486,7 @@ fn is_word_for_nothing(value: &str) -> bool {
     value.len() <= 14 && NOTHING.contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// A mark for a value that is filled in elsewhere, or is hidden already.
+/// Whether this stands for a value that is inserted elsewhere or already hidden.
 fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
     value.starts_with(super::REDACTED)
@@ -493,7 +499,7 @@ fn is_placeholder(value: &str) -> bool {
         || value.len() >= 3 && value.bytes().all(|byte| matches!(byte, b'*' | b'x' | b'.'))
 }
 
-/// A word that says how something went, or which way it is done.
+/// Whether this word states an outcome or a method, such as `ok` or `digest`.
 fn is_answer(value: &str) -> bool {
     const ANSWERS: &[&str] = &[
         "ok", "yes", "no", "on", "off", "failed", "passed", "basic", "digest", "none", "optional",
@@ -503,7 +509,7 @@ fn is_answer(value: &str) -> bool {
     ANSWERS.contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// A word that goes on with a sentence about a secret.
+/// Whether this word continues a sentence about a secret.
 fn is_word_of_prose(value: &str) -> bool {
     const PROSE: &[&str] = &[
         "to",

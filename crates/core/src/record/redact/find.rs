@@ -1,7 +1,7 @@
-//! One look through a text for everything that may be a secret.
+//! Searches a text for all kinds of secrets in one pass.
 //!
-//! A kept matcher finds the places where a name or a token could begin; most texts have none. The rule for such a place
-//! then looks at what is there.
+//! A matcher, which is built once, finds the positions where a name or a token could begin. Most
+//! texts have none. The rule for such a position then examines the text there.
 
 use std::ops::Range;
 
@@ -19,35 +19,36 @@ pub(super) struct Found {
     pub(super) rule: Rule,
 }
 
-/// What a secret is known by.
+/// How a secret was recognized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The name before it, which is there in the text.
+    /// By the name before it. The range is the name's position in the text.
     Name(Range<usize>),
-    /// The letters that a vendor's tokens begin with.
+    /// By the prefix that a vendor's tokens begin with.
     Prefix(&'static str),
-    /// Something else about its look or its place.
+    /// By something else about its look or its position.
     Look(&'static str),
 }
 
-/// Words that names of secrets have in them. The matcher needs four letters or more.
+/// Parts of words that occur in names of secrets. The matcher needs at least four letters.
 const WORDS: &[&str] = &[
     "pass", "secr", "toke", "cred", "auth", "bear", "cook", "sess", "priv", "conn", "mnem", "phra",
     "code", "oaut",
 ];
 
-/// `key`, with the letter before it.
+/// Parts of names with `key`: mostly `key` and the letter before it, because the matcher needs four
+/// letters.
 const KEYS: &[&str] = &[
     "_key", "-key", ".key", " key", " Key", " KEY", "_KEY", "-KEY", "_Key", "-Key", "apik", "apiK",
     "APIK", "ApiK", "Apik", "sKey", "gKey", "nKey", "hKey", "eKey", "tKey", "rKey", "dKey", "pKey",
     "skey", "tkey", "ekey", "gkey", "hkey", "rkey", "SKEY", "TKEY", "EKEY",
 ];
 
-/// Names of three letters, with what may follow them.
+/// Names of three letters. The matcher searches for them together with the character after them.
 const SHORT_NAMES: &[&str] = &["pwd", "_pw", "jwt", "otp", "dsn", "pin"];
 const AFTER_SHORT_NAMES: &[char] = &['=', ':', '"', '\'', ' ', '\\'];
 
-/// Beginnings of other rules.
+/// Texts that trigger other rules.
 const SIGNS: &[&str] = &[
     shapes::PEM,
     "Basic ",
@@ -75,7 +76,7 @@ const SIGNS: &[&str] = &[
     "-u\\\"",
 ];
 
-/// Programs with options that name no secret and hold one.
+/// Programs with options that hold a secret although their names do not show it.
 const PROGRAMS: &[&str] = &[
     "curl",
     "mysql",
@@ -92,17 +93,17 @@ const PROGRAMS: &[&str] = &[
     "openssl",
 ];
 
-/// What JSON Web Tokens begin with: `{"` in base64, and the first letter of a header's field.
+/// How JSON Web Tokens begin: `{"` in base64, and the first letter of a field of the header.
 const JSON_WEB: &[&str] = &[
     "eyJh", "eyJ0", "eyJr", "eyJl", "eyJj", "eyJq", "eyJ4", "eyJ6", "eyJp", "eyJz", "eyJ1", "eyAi",
     "ewog",
 ];
 
-/// What may stand before a prefix of three letters.
+/// Characters that may precede a prefix of three letters.
 const BEFORE_SHORT_PREFIXES: &[char] =
     &[' ', '"', '\'', '=', ':', '/', '(', ',', '\n', '[', '>', '`'];
 
-/// The rule that looks at a place.
+/// The rule for a position that the matcher found.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Name,
@@ -111,13 +112,14 @@ enum Place {
     JsonWebToken,
     AmazonId,
     Vendor,
-    /// The token begins one letter later.
+    /// Like `Vendor`, but the token begins one character later.
     VendorNext,
 }
 
 static MATCHER: Once<Matcher<Place>> = Once::new();
 
-/// The matcher with the names that the settings add, which may be read after the first text.
+/// The matcher that includes the names from the settings. It is separate, because the settings may
+/// be read after the first text was searched.
 static WITH_ADDED_NAMES: Once<Matcher<Place>> = Once::new();
 
 fn matcher() -> Matcher<Place> {
@@ -131,7 +133,7 @@ fn matcher() -> Matcher<Place> {
     let short_names = short_names
         .flat_map(|name| AFTER_SHORT_NAMES.iter().map(move |after| format!("{name}{after}")));
     let vendors = shapes::VENDORS.iter().flat_map(|vendor| {
-        // A prefix of three letters is found with the one before it.
+        // A prefix of three letters is matched together with the character before it.
         let short = BEFORE_SHORT_PREFIXES.iter().filter(|_| vendor.prefix.len() < 4);
         let short = short.map(|before| (format!("{before}{}", vendor.prefix), Place::VendorNext));
         short.chain([(vendor.prefix.to_owned(), Place::Vendor)])
@@ -157,7 +159,8 @@ fn in_each_case(word: &str) -> [String; 3] {
     [word.to_owned(), capital, word.to_ascii_uppercase()]
 }
 
-/// The secrets of a text, in order and apart from each other. `is_cut` says that the text is the beginning of a longer one.
+/// Returns the secrets of a text, in order and without overlaps. `is_cut` means that the text is
+/// the beginning of a longer one.
 pub(super) fn secrets(text: &str, is_cut: bool) -> Vec<Found> {
     if is_prose(text.as_bytes()) {
         return Vec::new();
@@ -171,11 +174,13 @@ pub(super) fn secrets(text: &str, is_cut: bool) -> Vec<Found> {
     if scan.found.is_empty() { scan.found } else { apart(scan.found) }
 }
 
-/// Whether a text is words with blanks between them: a secret has a sign before it, or digits in it. The compiler makes
-/// vector instructions of it, so that prose is done with soon.
+/// Whether a text is plain prose: words, blanks, dots and commas. Such a text contains no secret,
+/// because a secret has another sign before it or digits in it.
+///
+/// The compiler vectorizes this function, so that prose is recognized quickly.
 fn is_prose(text: &[u8]) -> bool {
     let is_of_prose = |byte: u8| {
-        // All of it, whatever comes first: there is no jump among vectors.
+        // Evaluates all conditions without short-circuiting, because vector code cannot branch.
         ((byte | 0x20).wrapping_sub(b'a') < 26)
             | (byte == b' ')
             | (byte == b'\n')
@@ -187,7 +192,7 @@ fn is_prose(text: &[u8]) -> bool {
     let is_words = |chunk: &[u8; 16]| {
         let all =
             chunk.map(|byte| u8::from(is_of_prose(byte))).into_iter().fold(1, |all, is| all & is);
-        // A word of more than sixteen letters is a token.
+        // Sixteen bytes without a blank may be a token.
         let blanks =
             chunk.map(|byte| u8::from(byte <= b' ')).into_iter().fold(0, |any, is| any | is);
         all & blanks == 1
@@ -197,7 +202,7 @@ fn is_prose(text: &[u8]) -> bool {
         && memmem::find(text, b"login ").is_none()
 }
 
-/// The secrets in order; those that overlap are one.
+/// Sorts the secrets and merges those that overlap.
 fn apart(mut found: Vec<Found>) -> Vec<Found> {
     found.sort_by_key(|secret| secret.range.start);
     found.dedup_by(|later, earlier| {
@@ -210,7 +215,7 @@ fn apart(mut found: Vec<Found>) -> Vec<Found> {
     found
 }
 
-/// Whether it begins with a prefix that the matcher knows only after another letter.
+/// Whether the text begins with a prefix that the matcher finds only after another character.
 fn starts_with_token(text: &str) -> bool {
     matches!(
         text.as_bytes(),
@@ -225,9 +230,9 @@ struct Scan<'t> {
     text: &'t str,
     is_cut: bool,
     found: Vec<Found>,
-    /// What comes before is done with.
+    /// The position up to which the text needs no further check.
     clean_to: usize,
-    /// Where the last name ends that was looked at, and the last command.
+    /// The end of the last name that was checked. `command_end` is the same for commands.
     name_end: usize,
     command_end: usize,
 }
@@ -250,7 +255,7 @@ impl Scan<'_> {
                     if at >= self.clean_to {
                         self.place(at, place);
                     }
-                    // What begins a token may be the end of what was hidden before it.
+                    // Skips hidden text, because its end may look like the beginning of a token.
                     next_place = matcher.find(bytes, self.clean_to.max(at + 1));
                 }
                 _ => return,
@@ -287,7 +292,8 @@ impl Scan<'_> {
         if at >= self.command_end {
             let found = &mut self.found;
             let add = |range| found.push(Found { range, rule: Rule::Look("option") });
-            // The secrets are further on in the line; other rules look at what is before them.
+            // `clean_to` stays, because the secrets are further on in the line and other rules must
+            // check the text before them.
             self.command_end = arguments::in_line(self.text, at, program, add);
         }
     }
@@ -299,7 +305,8 @@ impl Scan<'_> {
         }
     }
 
-    /// What the matcher finds only after another letter.
+    /// Checks the beginning of the text for prefixes that the matcher finds only after another
+    /// character.
     fn beginning(&mut self) {
         if starts_with_token(self.text) {
             if self.text.starts_with("-") {
@@ -310,9 +317,9 @@ impl Scan<'_> {
         }
     }
 
-    /// A name around this place, and the value that it has.
+    /// Checks the name around this position, and hides its value if that is a secret.
     fn name(&mut self, at: usize) {
-        // A word that begins inside a name is a part of it.
+        // This word is part of a name that was already checked.
         if at < self.name_end {
             return;
         }
@@ -322,7 +329,7 @@ impl Scan<'_> {
         if matches!(text[name.clone()].to_ascii_lowercase().as_str(), "key" | "keys")
             && text[..name.start].ends_with(' ')
         {
-            // `API key: …`
+            // As in `API key: …`.
             name.start = assigned::name_around(text, name.start - 1).start;
         }
         let word = &text[name.clone()];
@@ -367,7 +374,7 @@ impl Scan<'_> {
             }
             _ if sign.contains("-u") || sign.contains("-U") => self.option(at),
             _ if sign.ends_with('=') && !sign.starts_with('_') => {
-                // `sig=`, `X-Amz-Signature=` and the like, in URLs without a scheme.
+                // `sig=`, `X-Amz-Signature=` and similar parameters, in URLs without a scheme.
                 let name = assigned::name_around(text, at);
                 let value = &text[(at + sign.len()).min(text.len())..];
                 let length = value
@@ -392,13 +399,13 @@ impl Scan<'_> {
         urls::secrets(self.text, at, self.is_cut, |range, what| {
             found.push(Found { range, rule: Rule::Look(what) });
         });
-        // What follows a password may be a token by its look.
+        // Continues right after the last secret, because the rest of the URL may contain a token.
         if let Some(last) = self.found.last() {
             self.clean_to = self.clean_to.max(last.range.end);
         }
     }
 
-    /// An option that `user:password` follows.
+    /// Checks an option that is followed by `user:password`.
     fn option(&mut self, at: usize) {
         let is_between = |c: char| matches!(c, ' ' | '"' | '\'' | ',' | '\\');
         let option = self.text[at..].trim_start_matches(is_between);

@@ -1,15 +1,16 @@
-//! The matcher: where in a text one of some hundred beginnings stands.
+//! A matcher that searches a text for several hundred patterns, called beginnings.
 //!
-//! It tests every second place only, by a table that has a bit for each three letters that a beginning has first or
-//! second. Few places of an ordinary text pass, and most of these fail the next test, a table for four letters. That takes
-//! about a nanosecond for two letters, whatever the number of beginnings. The vector search of `aho-corasick` is faster
-//! for some sixty beginnings, and was several times slower for the three hundred that there are.
+//! It tests only every second position, with a table of all three-byte sequences at the first and
+//! second byte of a beginning. Few positions of an ordinary text pass this test, and most of these
+//! fail the next one, a table of four-byte sequences. This takes about a nanosecond for two bytes,
+//! whatever the number of beginnings. The vector search of `aho-corasick` is faster for about sixty
+//! beginnings, but was several times slower for the three hundred in use.
 
-/// What may begin at a place. All have four letters or more.
+/// A set of beginnings of at least four bytes, each with its kind.
 pub(super) struct Matcher<K> {
     three: Table,
     four: Table,
-    /// In order.
+    /// Sorted.
     beginnings: Vec<(Vec<u8>, K)>,
 }
 
@@ -30,9 +31,10 @@ impl<K: Copy> Matcher<K> {
         Self { three, four, beginnings }
     }
 
-    /// The first place from `from` on where something begins, and what.
+    /// Returns the first position from `from` on where a beginning matches, and the kind of the
+    /// beginning.
     pub(super) fn find(&self, text: &[u8], from: usize) -> Option<(usize, K)> {
-        /// Three places, two letters apart, are in eight letters.
+        /// Eight bytes hold three positions that are two bytes apart.
         const STEP: usize = 6;
         let mut at = from;
         while let Some(&letters) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
@@ -48,12 +50,12 @@ impl<K: Copy> Matcher<K> {
         self.among(text, at.saturating_sub(1).max(from)..text.len())
     }
 
-    /// The first of these places where something begins.
+    /// Returns the first of these positions where a beginning matches, and its kind.
     fn among(&self, text: &[u8], mut places: std::ops::Range<usize>) -> Option<(usize, K)> {
         places.find_map(|at| Some((at, self.at(&text[at..])?)))
     }
 
-    /// What begins here; the longest, where several do.
+    /// Returns the kind of the longest beginning that matches at the start of `text`.
     #[inline]
     fn at(&self, text: &[u8]) -> Option<K> {
         let letters = text.first_chunk::<4>()?;
@@ -69,7 +71,7 @@ impl<K: Copy> Matcher<K> {
     }
 }
 
-/// A set of letters that has some it was not given, too.
+/// A hashed set of byte sequences. It may also report sequences that were not added.
 struct Table(Box<[u64; Self::BITS / 64]>);
 
 impl Table {

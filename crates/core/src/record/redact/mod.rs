@@ -1,9 +1,9 @@
-//! Keeping secrets out of records.
+//! Redaction, which keeps secrets out of records.
 //!
-//! A secret is known by the name that it stands under (`names`), by its look (`shapes`), by its place in a URL (`urls`)
-//! or in a command line (`arguments`), or by what stands before it in a text (`assigned`). `find` looks through a text
-//! for all of them at once. Redaction happens on the caller's side: a secret never reaches a queue, a file or another
-//! thread.
+//! A secret is recognized by its name (`names`), by its look (`shapes`), by its position in a URL
+//! (`urls`) or a command line (`arguments`), or by the text before it (`assigned`). `find` searches
+//! a text for all of them in one pass. Redaction happens on the caller's thread, so a secret never
+//! reaches a queue, a file or another thread.
 
 mod arguments;
 mod assigned;
@@ -26,27 +26,29 @@ pub use names::{Class, class};
 
 use crate::settings::Settings;
 
-/// What stands in a record where a secret was.
+/// The text that replaces a secret in a record.
 pub const REDACTED: &str = "[redacted]";
 
-/// A secret in a text, and the rule that found it; made by [`find_secrets`].
+/// A secret in a text, and the rule that found it. Created by [`find_secrets`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoundSecret {
-    /// Where it is, in bytes.
+    /// The position of the secret, in bytes.
     pub range: Range<usize>,
-    /// What it is known by, such as ``the name `password` ``.
+    /// How the secret was recognized, such as by ``the name `password` ``.
     pub rule: String,
 }
 
-/// Takes over the names that the settings hide and those that they leave visible. A recording program does so by itself.
-/// Only the first call of a process counts.
+/// Applies the settings' lists of names to hide and names to leave visible. A program that records
+/// does this automatically.
+///
+/// Only the first call with any names has an effect in a process.
 pub fn use_redact_settings(settings: &Settings) {
     let redact = &settings.instrumentation.redact;
     names::configure(&redact.names, &redact.allow);
 }
 
-/// Where the secrets of a text are, in order, and why each is hidden.
+/// Returns the positions of the secrets in a text, in order, and how each was recognized.
 ///
 /// ```
 /// use runlore::record::find_secrets;
@@ -65,7 +67,7 @@ pub fn find_secrets(text: &str) -> Vec<FoundSecret> {
     find::secrets(text, false).into_iter().map(told).collect()
 }
 
-/// Text with secrets hidden: in arguments, messages, `Debug` output and command lines alike.
+/// Redacts the secrets in a text, such as a message, `Debug` output or a command line.
 ///
 /// ```
 /// use runlore::record::scrub;
@@ -75,12 +77,12 @@ pub fn scrub(text: &str) -> String {
     hide_secrets(text, false).into_owned()
 }
 
-/// Whether a text has a secret.
+/// Whether a text contains a secret.
 pub(crate) fn has_secret(text: &str) -> bool {
     !find::secrets(text, false).is_empty()
 }
 
-/// The text with secrets hidden. `is_cut` says that it is the beginning of a longer one.
+/// Redacts the secrets in a text. `is_cut` means that the text is the beginning of a longer one.
 pub fn hide_secrets(text: &str, is_cut: bool) -> Cow<'_, str> {
     let secrets = find::secrets(text, is_cut);
     if secrets.is_empty() {
@@ -97,7 +99,8 @@ pub fn hide_secrets(text: &str, is_cut: bool) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// A value as it may be stored under a name: what is a secret by a name, by its place in a list or by its look is hidden.
+/// Redacts a value that is to be stored under `name`. Secrets are recognized by names, by their
+/// position in a list, or by their look.
 pub fn hidden(name: &str, value: Value) -> Value {
     hide(value, class(name))
 }
@@ -120,7 +123,7 @@ fn hide(value: Value, around: Class) -> Value {
             items.into_iter().map(each).collect()
         }
         Value::Object(fields) => {
-            // `{"name": "password", "value": "x"}`
+            // As in `{"name": "password", "value": "x"}`.
             let names_secret = ["name", "key", "header"].iter().any(|label| {
                 fields
                     .get(*label)
@@ -139,11 +142,12 @@ fn hide(value: Value, around: Class) -> Value {
     }
 }
 
-/// The texts of a list, one after the other: a text may be a secret for the one before it.
+/// State for redacting the items of a list in order. A text may be a secret because of the one
+/// before it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List {
     arguments: Arguments,
-    /// Whether the list is a pair that may be a name and its value.
+    /// Whether the list has two items, which may be a name and its value.
     is_pair: bool,
     at: u32,
     follows_name: bool,
@@ -159,7 +163,7 @@ impl List {
         }
     }
 
-    /// What is hidden of the next text.
+    /// Returns what to hide of the next item, which is text.
     pub(crate) fn next(&mut self, text: &str) -> Hidden {
         self.at += 1;
         if std::mem::take(&mut self.follows_name) {
@@ -169,7 +173,7 @@ impl List {
         self.arguments.next(text)
     }
 
-    /// An item that is no text.
+    /// Returns what to hide of the next item, which is not text.
     pub(crate) fn skip(&mut self) -> Hidden {
         self.at += 1;
         let follows_name = std::mem::take(&mut self.follows_name);

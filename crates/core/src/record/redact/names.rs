@@ -1,20 +1,20 @@
-//! Names of secrets: of arguments, fields, map keys, headers, options and variables.
+//! Recognizes the names of secrets: arguments, fields, map keys, headers, options and variables.
 //!
-//! A name is compared word by word, so that `db_password`, `dbPassword` and `DB-PASSWORD` are alike, while
-//! `tokens_per_sec`, `primary_key` and `compass` are left alone.
+//! Names are compared word by word. `db_password`, `dbPassword` and `DB-PASSWORD` are therefore
+//! treated alike, while `tokens_per_sec`, `primary_key` and `compass` are not secret.
 
 use crate::once::Once;
 
-/// What a name says about the value under it.
+/// How secret a value is according to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Nothing.
+    /// Not a secret.
     Plain,
-    /// Text under it may well be a secret; a number is none: `pass`, `pin`, `session`.
+    /// Text is probably a secret, but a number is not: `pass`, `pin`, `session`.
     Ambiguous,
-    /// Text and bytes under it are secrets: `token`, `api_key`.
+    /// Text and bytes are secrets: `token`, `api_key`.
     Secret,
-    /// Numbers under it are secrets, too: `password`, `otp`.
+    /// Text, bytes and numbers are secrets: `password`, `otp`.
     Strict,
 }
 
@@ -24,7 +24,7 @@ impl Class {
     }
 }
 
-/// The names that the settings add and exempt.
+/// The names that the settings add and exempt, each as a list of words.
 #[derive(Debug, Default)]
 struct Custom {
     hidden: Vec<Vec<String>>,
@@ -33,7 +33,8 @@ struct Custom {
 
 static CUSTOM: Once<Custom> = Once::new();
 
-/// Takes over the names that the settings hide and those that they leave visible. Only the first call counts.
+/// Sets the names to hide and the names to leave visible. Only the first call with any names has an
+/// effect.
 pub(crate) fn configure(hidden: &[String], allowed: &[String]) {
     let words = |names: &[String]| -> Vec<Vec<String>> {
         let each = names.iter().map(|name| Words::of(name).iter().map(str::to_owned).collect());
@@ -50,15 +51,15 @@ pub(super) fn are_configured() -> bool {
     CUSTOM.get().is_some()
 }
 
-/// The words that the settings add, for the matcher.
+/// Returns the words that the matcher must find for the names that the settings add.
 pub(super) fn added_words() -> impl Iterator<Item = &'static str> {
     CUSTOM.get().into_iter().flat_map(|custom| custom.hidden.iter()).filter_map(|words| {
-        // The longest word is the rarest in text.
+        // The longest word is likely to be the rarest one in texts.
         words.iter().max_by_key(|word| word.len()).map(String::as_str)
     })
 }
 
-/// Whether text under this name is hidden.
+/// Whether text under this name is redacted.
 ///
 /// ```
 /// use runlore::record::is_secret_name;
@@ -69,16 +70,17 @@ pub fn is_secret_name(name: &str) -> bool {
     class(name).is_secret()
 }
 
-/// The longest name that is looked at.
+/// The length of the longest name that is examined.
 pub(super) const MAX_NAME: usize = 256;
 
-/// What the name says about the value under it.
+/// Returns how secret a value under this name is.
 pub fn class(name: &str) -> Class {
     if name.len() > MAX_NAME {
         return Class::Plain;
     }
     let custom = CUSTOM.get();
-    // This runs for every field of every value, and few of them have three letters of a secret name.
+    // A quick check, because this runs for every field of every value. Few names contain three
+    // letters of a secret name.
     if custom.is_none() && !may_be_secret(name.as_bytes()) {
         return Class::Plain;
     }
@@ -92,7 +94,7 @@ pub fn class(name: &str) -> Class {
         }
     }
     if matches!(name, "PWD" | "OLDPWD") {
-        // The shell's working directories.
+        // These are the shell's working directories.
         return Class::Plain;
     }
     let is_variable = is_variable(name);
@@ -100,14 +102,14 @@ pub fn class(name: &str) -> Class {
     (0..count).map(|at| class_at(&words, at, is_variable)).max().unwrap_or(Class::Plain)
 }
 
-/// Whether it is written as variables of the environment are.
+/// Whether the name is written like an environment variable.
 pub(super) fn is_variable(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_uppercase() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// What the word at this place, with those around it, says.
+/// Returns how secret the value is according to the word at index `at` and its neighbours.
 fn class_at(words: &Words, at: usize, is_variable: bool) -> Class {
     let word = words.get(at);
     if !may_be_secret(word.as_bytes()) {
@@ -157,7 +159,7 @@ fn class_at(words: &Words, at: usize, is_variable: bool) -> Class {
     match class {
         Class::Plain => class,
         _ if FACTS.contains(&after) || at > 0 && QUESTIONS.contains(&words.get(0)) => Class::Plain,
-        // `password_hash: "…"` is a secret, `password_bits: 128` is none.
+        // If another word follows, as in `password_hash`, text is a secret but a number is not.
         Class::Strict if !after.is_empty() => Class::Secret,
         class => class,
     }
@@ -171,7 +173,7 @@ fn is_secret_key(before: &str, after: &str, is_variable: bool) -> bool {
         || is_variable && after.is_empty() && !before.is_empty() && !PUBLIC_KEYS.contains(&before)
 }
 
-/// A word without the ending of the plural.
+/// Returns a word without the plural ending.
 fn singular(word: &str) -> &str {
     match word.strip_suffix('s') {
         Some(one) if !one.ends_with('s') && word.len() > 4 => one,
@@ -255,7 +257,8 @@ const SECRET_ENDINGS: &[&str] = &[
 const NOT_SECRET: &[&str] =
     &["nonsecret", "subtoken", "detoken", "pretoken", "untoken", "nexttoken"];
 
-/// Whose keys are secrets: `api_key`, `signing_key`. Whatever else has a key, such as a table or a map, keeps it visible.
+/// Words before `key` that make it a secret: `api_key`, `signing_key`. Other keys, such as those of
+/// a table or a map, stay visible.
 const KEY_HOLDERS: &[&str] = &[
     "api",
     "access",
@@ -342,7 +345,7 @@ const KEY_HOLDERS: &[&str] = &[
     "apikey",
 ];
 
-/// Whose keys are no secrets, even as variables.
+/// Words before `key` that make it public, even in an environment variable.
 const PUBLIC_KEYS: &[&str] = &[
     "primary",
     "foreign",
@@ -380,14 +383,14 @@ const PUBLIC_KEYS: &[&str] = &[
     "config",
 ];
 
-/// Who holds several tokens that are secrets: `tokens` alone are those of a text.
+/// Words before `tokens` that make them secrets. Other `tokens` are those of a tokenized text.
 const TOKEN_HOLDERS: &[&str] = &[
     "api", "access", "auth", "refresh", "bearer", "session", "secret", "csrf", "xsrf", "service",
     "deploy", "bot", "oauth", "personal", "github", "gitlab", "slack", "jwt", "security", "device",
     "push",
 ];
 
-/// What is said about tokens of a text.
+/// Words after `token` that show that it is a token of a tokenized text.
 const TOKEN_FACTS: &[&str] = &[
     "id",
     "ids",
@@ -418,7 +421,8 @@ const TOKEN_FACTS: &[&str] = &[
     "classification",
 ];
 
-/// Words that make a name one of a fact about a secret: `password_length`, `token_url`.
+/// Words that turn the name of a secret into the name of a fact about it: `password_length`,
+/// `token_url`.
 const FACTS: &[&str] = &[
     "count",
     "counts",
@@ -548,13 +552,13 @@ const FACTS: &[&str] = &[
     "bits",
 ];
 
-/// Words that make a name a question or a number: `has_password`, `max_tokens`.
+/// First words that turn a name into a question or a number: `has_password`, `max_tokens`.
 const QUESTIONS: &[&str] = &[
     "has", "have", "is", "num", "n", "max", "min", "total", "avg", "mean", "no", "without",
     "require", "requires", "needs", "should", "count", "number",
 ];
 
-/// Passes that are steps of a computation.
+/// Words before `pass` that make it a step of a computation.
 const BENIGN_PASSES: &[&str] = &[
     "forward",
     "backward",
@@ -583,7 +587,7 @@ const BENIGN_PASSES: &[&str] = &[
     "did",
 ];
 
-/// Codes that let somebody in.
+/// Words before `code` that make it a secret, because the code grants access.
 const CODES: &[&str] = &[
     "recovery",
     "backup",
@@ -602,13 +606,13 @@ const CODES: &[&str] = &[
     "time",
 ];
 
-/// The three letters that every secret name above has somewhere, but for `pw`.
+/// Three-letter stems. Every secret name above contains one of them, except `pw`.
 const STEMS: &[&[u8; 3]] = &[
     b"pas", b"aut", b"ses", b"pin", b"pri", b"pat", b"tok", b"key", b"con", b"cod", b"phr", b"sig",
     b"pwd", b"otp", b"sec", b"cre", b"bea", b"jwt", b"coo", b"dsn", b"mne", b"use",
 ];
 
-/// A bit for each three letters, without their case.
+/// A bit set of the stems, indexed by [`triple`], which ignores case.
 static MAY_BE_SECRET: [u64; 512] = {
     let mut bits = [0; 512];
     let mut at = 0;
@@ -634,10 +638,11 @@ fn may_be_secret(name: &[u8]) -> bool {
         })
 }
 
-/// The words of a name, in lower case: `dbPassword`, `db_password` and `DB-PASSWORD` have the same two.
+/// The words of a name in lower case. `dbPassword`, `db_password` and `DB-PASSWORD` have the same
+/// two words.
 struct Words {
     text: [u8; MAX_NAME],
-    /// Where each word ends; the next begins there.
+    /// Where each word ends and the next one begins.
     ends: [u16; Self::MOST],
     count: usize,
 }
@@ -662,12 +667,12 @@ impl Words {
         words
     }
 
-    /// Where the last word ends.
+    /// Returns where the last word ends.
     fn end(&self) -> usize {
         self.count.checked_sub(1).map_or(0, |last| self.ends[last].into())
     }
 
-    /// Ends a word, without the digits that number it.
+    /// Ends the current word at `length`, unless it is empty.
     fn close(&mut self, length: usize) {
         let start = self.end();
         if length > start && self.count < Self::MOST {
@@ -676,7 +681,7 @@ impl Words {
         }
     }
 
-    /// The word of this number, without the digits that it ends with; none past the end.
+    /// Returns the word at `index` without trailing digits. Empty if there is no such word.
     fn get(&self, index: usize) -> &str {
         if index >= self.count {
             return "";
@@ -696,14 +701,14 @@ impl Words {
         (0..self.count).map(|index| self.get(index))
     }
 
-    /// Whether these words follow each other somewhere.
+    /// Whether the name contains these words in a row.
     fn contains(&self, wanted: &[String]) -> bool {
         (0..self.count)
             .any(|at| wanted.iter().enumerate().all(|(index, word)| self.get(at + index) == word))
     }
 }
 
-/// Letters beyond ASCII are letters: `pässword` is one word.
+/// Whether a byte is part of a word. Letters outside ASCII are letters: `pässword` is one word.
 fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }

@@ -1,12 +1,13 @@
-//! Secrets that are known by their look: tokens of vendors, JWTs, PEM blocks, what follows `Bearer`.
+//! Recognizes secrets by their look: tokens of vendors, JWTs, PEM blocks, values after `Bearer`.
 
 use std::ops::Range;
 
-/// A token that begins with letters its vendor has chosen.
+/// A kind of token that begins with a prefix chosen by its vendor.
 #[derive(Debug)]
 pub(super) struct Vendor {
     pub(super) prefix: &'static str,
-    /// How many letters and digits must follow each other somewhere in it.
+    /// How many letters and digits in a row the token must contain. Ten are enough if they include
+    /// a digit.
     run: usize,
 }
 
@@ -14,7 +15,7 @@ const fn vendor(prefix: &'static str, run: usize) -> Vendor {
     Vendor { prefix, run }
 }
 
-/// The longer prefix comes first where one is the beginning of another.
+/// If one prefix is the beginning of another, the longer one comes first.
 pub(super) const VENDORS: &[Vendor] = &[
     vendor("ghp_", 12),
     vendor("gho_", 12),
@@ -81,13 +82,13 @@ pub(super) const VENDORS: &[Vendor] = &[
     vendor("atlasv1.", 16),
 ];
 
-/// The ids of Amazon's keys.
+/// The prefixes of Amazon's access key ids.
 pub(super) const AMAZON: &[&str] = &["AKIA", "ASIA"];
 const AMAZON_LENGTH: usize = 12;
 
 pub(super) const PEM: &str = "-----BEGIN ";
 
-/// The token of a vendor that begins here.
+/// Returns the vendor token at `at`, and its prefix.
 pub(super) fn vendor_token(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     let bytes = text.as_bytes();
     let vendor = VENDORS.iter().find(|vendor| bytes[at..].starts_with(vendor.prefix.as_bytes()))?;
@@ -104,12 +105,12 @@ pub(super) fn vendor_token(text: &str, at: usize) -> Option<(Range<usize>, &'sta
     let run = |part: &str| {
         part.len() >= vendor.run || part.len() >= 10.min(vendor.run) && has_digit(part)
     };
-    // English words after a prefix such as `sk-` are short, and have no digits.
+    // English words after a prefix such as `sk-` are short and have no digits.
     let is_token = token.split(|c: char| !c.is_ascii_alphanumeric()).any(run);
     is_token.then(|| (at..start + token.len(), vendor.prefix))
 }
 
-/// The id of a key of Amazon's.
+/// Returns the Amazon access key id at `at`.
 pub(super) fn amazon_id(text: &str, at: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let length = bytes[at..]
@@ -121,7 +122,8 @@ pub(super) fn amazon_id(text: &str, at: usize) -> Option<Range<usize>> {
     (is_alone && length >= 4 + AMAZON_LENGTH).then(|| at..at + length)
 }
 
-/// A JSON Web Token: two or more parts in base64, of which the first is a JSON object.
+/// Returns the JSON Web Token at `at`: two or more parts in base64, the first of which is a JSON
+/// object.
 pub(super) fn json_web_token(text: &str, at: usize) -> Option<Range<usize>> {
     const PART: usize = 8;
     let bytes = text.as_bytes();
@@ -139,7 +141,7 @@ pub(super) fn json_web_token(text: &str, at: usize) -> Option<Range<usize>> {
     is_token.then(|| at..at + token.len())
 }
 
-/// A block in PEM, up to its end or that of the text.
+/// Returns the PEM block at `at`, up to its end or the end of the text.
 pub(super) fn pem_block(text: &str, at: usize) -> Option<Range<usize>> {
     let label = &text[at + PEM.len()..];
     let label = &label[..label.find("-----")?];
@@ -158,7 +160,7 @@ pub(super) fn pem_block(text: &str, at: usize) -> Option<Range<usize>> {
     Some(at..end)
 }
 
-/// What follows the name of a scheme of authorization, as in `Bearer abc123`.
+/// Returns the value after the name of an authorization scheme, as in `Bearer abc123`.
 pub(super) fn scheme_value(text: &str, scheme_end: usize, is_basic: bool) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     if bytes.get(scheme_end) != Some(&b' ') {
@@ -176,7 +178,8 @@ pub(super) fn scheme_value(text: &str, scheme_end: usize, is_basic: bool) -> Opt
     is_secret.then(|| start..start + value.len())
 }
 
-/// Whether it has a digit, a capital letter inside, or is longer than words are.
+/// Whether the value looks random: it has a digit or a capital letter inside, or is longer than
+/// words are.
 pub(super) fn looks_random(value: &str) -> bool {
     has_digit(value)
         || value.len() >= 20 && !value.contains(' ')
@@ -188,7 +191,7 @@ pub(super) fn has_digit(value: &str) -> bool {
     value.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it is `user:password` in base64.
+/// Whether the value is `user:password` in base64.
 fn is_user_and_password(value: &str) -> bool {
     let mut bits = 0_u32;
     let mut count = 0;

@@ -1,17 +1,18 @@
-//! Secrets in URLs: passwords before the host, tokens and signatures in the query, webhooks.
+//! Finds secrets in URLs: passwords before the host, tokens and signatures in the query, webhooks.
 
 use std::ops::Range;
 
 use super::names::{Class, class};
 use super::shapes::looks_random;
 
-/// A user name this long is a token.
+/// A user name of at least this length and without a password is taken for a token.
 const TOKEN: usize = 20;
 
-/// How far a password with odd characters may reach past the end of the URL.
+/// How far a password with unusual characters may extend past the apparent end of the URL.
 const FAR: usize = 256;
 
-/// The secrets of the URL whose `://` begins here, in order. `is_cut` says that the text goes on past its end.
+/// Reports the secrets of the URL whose `://` is at `at`, in order. Returns where the URL ends.
+/// `is_cut` means that the text is the beginning of a longer one.
 pub(super) fn secrets(
     text: &str,
     at: usize,
@@ -20,7 +21,7 @@ pub(super) fn secrets(
 ) -> usize {
     let start = at + "://".len();
     let rest = &text[start..];
-    // A URL ends at a blank or a quote; letters beyond ASCII belong to it.
+    // A URL ends at a blank or a quote. Letters outside ASCII belong to it.
     let ends =
         |&byte: &u8| byte <= b' ' || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
     let end = rest.bytes().position(|byte| ends(&byte));
@@ -45,12 +46,12 @@ pub(super) fn secrets(
     start + url.len()
 }
 
-/// The secret part of what stands before the `@` of a URL.
+/// Returns the secret part of the text before the `@` of a URL.
 fn userinfo(url: &str) -> Option<Range<usize>> {
     let authority = url.find(['/', '?', '#']).unwrap_or(url.len());
     let at = match url[..authority].rfind('@') {
         Some(at) => {
-            // A password may hold an `@` and a slash by mistake.
+            // A password may contain an unescaped `@` and, after it, a `?` or `#`.
             let rest = &url[at + 1..];
             let is_host = |host: &str| !host.is_empty() && !host.contains(':');
             match rest.rfind('@') {
@@ -64,7 +65,7 @@ fn userinfo(url: &str) -> Option<Range<usize>> {
                 _ => at,
             }
         }
-        // A password may hold a slash by mistake; a port is a number.
+        // A password may contain an unescaped slash. A number after the colon is a port.
         None => {
             let (_, after) = url[..authority].split_once(':')?;
             let is_port = after.bytes().all(|byte| byte.is_ascii_digit());
@@ -78,7 +79,8 @@ fn userinfo(url: &str) -> Option<Range<usize>> {
     }
 }
 
-/// A password that holds a quote or a space: what looks like a port is none, and an `@` follows.
+/// Finds a password that contains a quote or a space: the text after the colon is not a port, and
+/// an `@` follows.
 fn odd_userinfo<'t>(rest: &'t str, url: &mut &'t str) -> Option<Range<usize>> {
     let (user, port) = url.split_once(':')?;
     let is_user = !user.is_empty() && !user.contains(['/', '?', '#', '[']);
@@ -102,7 +104,7 @@ fn odd_userinfo<'t>(rest: &'t str, url: &mut &'t str) -> Option<Range<usize>> {
     Some(user.len() + 1..at)
 }
 
-/// What may be a password whose `@` is past the end of the text.
+/// Returns what may be a password whose `@` is past the end of the text.
 fn unfinished(url: &str) -> Option<Range<usize>> {
     let (user, port) = url.split_once(':')?;
     let is_password =
@@ -111,7 +113,7 @@ fn unfinished(url: &str) -> Option<Range<usize>> {
     (is_password && !is_port).then(|| user.len() + 1..url.len())
 }
 
-/// The values in a query that are secrets.
+/// Reports the values in a query that are secrets.
 fn parameters(query: &str, mut found: impl FnMut(Range<usize>)) {
     let mut at = 0;
     for pair in query.split(['&', ';', '#', '?']) {
@@ -136,7 +138,7 @@ pub(super) fn is_secret_parameter(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     match name.as_str() {
         "sig" | "signature" | "hmac" | "assertion" | "saml" | "samlresponse" | "sas" => true,
-        // Of most URLs these are names of things, of some they let everybody in.
+        // In most URLs these parameters are harmless identifiers, but in some they grant access.
         "key" | "code" | "policy" | "sid" | "state" | "hash" => {
             value.len() >= 16 && looks_random(value)
         }
@@ -148,7 +150,7 @@ pub(super) fn is_secret_parameter(name: &str, value: &str) -> bool {
     }
 }
 
-/// The path of a URL that lets everybody post who knows it.
+/// Returns the secret path of a webhook URL. Anyone who knows it can post to the webhook.
 fn webhook(url: &str) -> Option<Range<usize>> {
     const HOOKS: &[(&str, &str)] = &[
         ("hooks.slack.com", "/services/"),
@@ -167,7 +169,7 @@ fn webhook(url: &str) -> Option<Range<usize>> {
     (end < url.len()).then_some(end..url.len())
 }
 
-/// `user:secret` before `@tcp(`, as Go's drivers have it.
+/// Returns the secret of `user:secret` before `@tcp(`, the notation of Go's database drivers.
 pub(super) fn before_address(text: &str, at: usize) -> Option<Range<usize>> {
     let bytes = &text.as_bytes()[..at];
     let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'=' | b'`');
