@@ -1,20 +1,20 @@
-//! Sections that go by a second name, or are written in a second way.
+//! Sections that have a second name or a second form.
 
 use serde_json::{Value as Json, json};
 
 use super::node::{Entry, Node, Value};
 
-/// The section, its other name, and its own.
+/// The parent section, the alias of the inner section, and that section's own name.
 const SECTION: &str = "instrumentation";
 const OTHER: &str = "torch";
 const OWN: &str = "ml";
 
-/// A section that may be a list of one of its keys.
+/// A section that may be written as a list of names.
 const REDACT: &str = "redact";
 const NAMES: &str = "names";
 
-/// Renames the section to its own name. If it is there under both names, the first stays, and the answer is the number of
-/// the second with what is wrong.
+/// Renames the section `torch` to `ml`. If both are there, the first one is kept. Returns the
+/// number of the second one with an error message.
 pub(super) fn resolve(settings: &mut Node) -> Option<(u32, String)> {
     let section = entries(settings)?.iter_mut().find(|entry| entry.key == SECTION)?;
     let entries = entries(&mut section.node)?;
@@ -35,7 +35,7 @@ pub(super) fn resolve(settings: &mut Node) -> Option<(u32, String)> {
     second
 }
 
-/// Makes the section `redact` of a list, which adds names.
+/// Turns a list for `redact` into the section that has this list as its `names`.
 pub(super) fn resolve_redact(settings: &mut Node) {
     let section =
         entries(settings).and_then(|entries| entries.iter_mut().find(|entry| entry.key == SECTION));
@@ -57,7 +57,7 @@ fn entries(node: &mut Node) -> Option<&mut Vec<Entry>> {
     }
 }
 
-/// For editors: the other name has the same keys, and the section may be a list.
+/// Adds both to the JSON Schema: `torch` with the same keys as `ml`, and the list form of `redact`.
 pub(super) fn describe(schema: &mut Json) {
     let keys = &mut schema["properties"][SECTION]["properties"];
     let mut same = keys[OWN].clone();

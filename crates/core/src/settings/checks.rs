@@ -1,4 +1,4 @@
-//! What a value must be beyond its type.
+//! Checks of values that their types cannot express.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -8,7 +8,8 @@ use super::reader::{Place, Reader};
 use super::types::{HashKind, Settings};
 use super::units::Bytes;
 
-/// Takes back what a layer set and cannot be, so that what was below it stands, and tells.
+/// Checks the values that a layer set. An invalid one is reported and replaced by the value of the
+/// layer below.
 pub(super) fn check_layer(settings: &mut Settings, below: &Below, reader: &mut Reader) {
     let mut check = Check { reader, origins: &below.origins };
     let below = &below.settings;
@@ -72,7 +73,7 @@ pub(super) fn check_layer(settings: &mut Settings, below: &Below, reader: &mut R
     ];
     for (path, value, old) in keep {
         if *value == Some(0) {
-            // A slip of the finger must not delete everything.
+            // A typo must not delete everything.
             check.wrong(path, "must be at least 1, or `~` to keep all");
             *value = old;
         }
@@ -87,7 +88,7 @@ pub(super) fn check_layer(settings: &mut Settings, below: &Below, reader: &mut R
     }
 }
 
-/// Looks at what must go together, whichever layers it is from.
+/// Checks settings that depend on each other and may come from different layers.
 pub(super) fn check_all(settings: &mut Settings, reader: &mut Reader) {
     let mut check = Check { reader, origins: &BTreeMap::new() };
     let recorder = &mut settings.recorder;
@@ -98,13 +99,13 @@ pub(super) fn check_all(settings: &mut Settings, reader: &mut Reader) {
     if let [word] = &*telemetry.gpu
         && ["no", "off", "false"].contains(&word.as_str())
     {
-        // As for the other types of telemetry.
+        // The other telemetry keys accept these words too.
         telemetry.gpu.clear();
     }
     let unknown: Vec<String> =
         telemetry.gpu.iter().filter_map(|name| telemetry.gpu_vendor.complaint(name)).collect();
     if !unknown.is_empty() {
-        // The rest of the list stands, and so does where it came from.
+        // The rest of the list stays in use, and so does its origin.
         let origin = check.reader.origins.get("telemetry_capture.gpu").copied();
         let complaint = format!("names what is not there: {}", unknown.join("; "));
         check.wrong("telemetry_capture.gpu", &complaint);
@@ -114,7 +115,7 @@ pub(super) fn check_all(settings: &mut Settings, reader: &mut Reader) {
     }
 }
 
-/// What was there before a layer was read.
+/// The state before a layer was read.
 pub(super) struct Below {
     pub(super) settings: Settings,
     pub(super) origins: BTreeMap<String, Place>,
@@ -122,7 +123,7 @@ pub(super) struct Below {
 
 struct Check<'a> {
     reader: &'a mut Reader,
-    /// Where values come from that stand again.
+    /// The origins of the values that an invalid one is replaced by.
     origins: &'a BTreeMap<String, Place>,
 }
 
@@ -148,7 +149,7 @@ impl Check<'_> {
     }
 }
 
-/// What to say of a hash that this program was built without.
+/// Returns a notice if the settings choose a hash function that this program was built without.
 pub(super) fn hash_notice(settings: &Settings) -> Option<&'static str> {
     let is_lacking = settings.instrumentation.hash == HashKind::Blake3 && !cfg!(feature = "blake3");
     is_lacking.then_some(

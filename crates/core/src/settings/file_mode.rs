@@ -1,4 +1,4 @@
-//! Who may read and write the files that the library makes.
+//! The permissions of the files and folders that the library creates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,8 @@ use super::node::{Node, Value};
 use super::setting::{Leaf, must_be};
 use crate::{Error, ErrorKind};
 
-/// The permissions of new files, as `chmod` writes them. Folders also get the right to enter for whoever may read.
+/// The permissions of new files, written as for `chmod`. Folders get the execute bit for everyone
+/// who may read.
 ///
 /// ```
 /// use runlore::settings::FileMode;
@@ -26,17 +27,17 @@ pub struct FileMode(u32);
 const WANTED: &str = "permissions such as `\"0600\"`, `\"0640\"` or `\"0660\"`";
 
 impl FileMode {
-    /// The permissions of files.
+    /// Returns the permissions of files.
     pub const fn of_files(self) -> u32 {
         self.0
     }
 
-    /// The permissions of folders.
+    /// Returns the permissions of folders.
     pub const fn of_folders(self) -> u32 {
         self.0 | (self.0 & 0o444) >> 2
     }
 
-    /// Reads octal digits. The owner reads and writes; nobody executes records.
+    /// Parses octal digits. The owner must be able to read and write; execute bits are not allowed.
     fn read(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("0o").unwrap_or(text);
         let is_octal = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -45,7 +46,7 @@ impl FileMode {
     }
 }
 
-/// The owner, and nobody else.
+/// Only the owner may read and write.
 impl Default for FileMode {
     fn default() -> Self {
         Self(0o600)
@@ -76,7 +77,7 @@ impl Leaf for FileMode {
         let mode = match &node.value {
             Value::Null => return Ok(None),
             Value::Text(text) => Self::read(text),
-            // Without quotes, YAML takes the digits for a decimal number.
+            // Without quotes, YAML parses the digits as a decimal number.
             Value::Int(digits) => Self::read(&digits.to_string()),
             _ => None,
         };

@@ -1,6 +1,6 @@
-//! Keys of Flowcept's settings that mean nothing here.
+//! Flowcept's settings that have no meaning here.
 
-/// Whole sections, and single keys, by their paths.
+/// Paths of whole sections and of single keys.
 const FLOWCEPTS: &[&str] = &[
     "adapters",
     "agent",
@@ -19,12 +19,12 @@ const FLOWCEPTS: &[&str] = &[
     "web_server",
 ];
 
-/// Whether the path is one of Flowcept's that is left aside.
+/// Returns whether the path is one of Flowcept's that is ignored.
 pub(super) fn is_flowcepts(path: &str) -> bool {
     FLOWCEPTS.contains(&path)
 }
 
-/// For editors: the keys below `path` that are accepted and left aside.
+/// Returns the ignored keys directly below `path`, for the JSON Schema.
 pub(super) fn below(path: &str) -> impl Iterator<Item = &'static str> {
     FLOWCEPTS.iter().filter_map(move |key| match key.rsplit_once('.') {
         Some((parent, key)) => (parent == path).then_some(key),

@@ -1,16 +1,17 @@
-//! The metrics that `telemetry_capture.gpu` may name.
+//! The metrics that are valid in `telemetry_capture.gpu`.
 
 use super::nearest::{listed, suggestion};
 use super::node::quoted;
 use super::types::GpuVendor;
 
-/// A metric of graphics processors, as `telemetry_capture.gpu` names it.
+/// A metric of graphics processors that `telemetry_capture.gpu` may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GpuMetric {
-    /// Its name, such as `power.average_socket_power`; what stands before the dot names its whole group.
+    /// The metric's name, such as `power.average_socket_power`. The part before the dot names the
+    /// whole group.
     pub name: &'static str,
-    /// What it is measured in; empty for texts and plain numbers.
+    /// The metric's unit. Empty for texts and plain numbers.
     pub unit: &'static str,
 }
 
@@ -69,7 +70,7 @@ const NVIDIA: &[GpuMetric] = metrics! {
 };
 
 impl GpuVendor {
-    /// The metrics that this vendor's processors have; for `auto` those of both.
+    /// Returns the metrics of this vendor. For `auto`, those of both vendors.
     ///
     /// ```
     /// use runlore::settings::GpuVendor;
@@ -85,7 +86,8 @@ impl GpuVendor {
         amd.iter().chain(nvidia).copied()
     }
 
-    /// The metrics that a name stands for: one, or all of a group; none where the vendor does not have it.
+    /// Returns the metrics that a name stands for: one metric, or a whole group. Empty if the
+    /// vendor does not have it.
     ///
     /// ```
     /// use runlore::settings::GpuVendor;
@@ -98,7 +100,8 @@ impl GpuVendor {
         self.metrics().filter(move |metric| is_named(metric, name))
     }
 
-    /// What to say of a name that none of the vendor's metrics has; none where one has it.
+    /// Returns an error message for a name that none of the vendor's metrics has. `None` if the
+    /// name is valid.
     pub fn complaint(self, name: &str) -> Option<String> {
         if self.named(name).next().is_some() {
             return None;
@@ -115,7 +118,7 @@ impl GpuVendor {
                 valid.push(group);
             }
         }
-        // Of a group's metric the whole name is meant, not the group.
+        // A name with a dot is compared with full names, any other with the names of groups.
         let near = match name.contains('.') {
             true => suggestion(name, &self.metrics().map(|metric| metric.name).collect::<Vec<_>>()),
             false => suggestion(name, &valid),

@@ -1,4 +1,4 @@
-//! Where settings are written: one layer a file, and one a variable.
+//! Layers of settings: one per file, and one per environment variable.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::node::{self, Entry, Node, NotYaml, Value};
 use super::types::Settings;
 
-/// No settings are longer.
+/// The largest settings file that is read.
 const MAX_BYTES: usize = 256 << 10;
 
-/// What is to be read, before anything was looked at.
+/// A layer that has not been read yet.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     File(PathBuf),
@@ -18,16 +18,16 @@ pub(super) enum Source {
     Variable { name: String, value: String },
 }
 
-/// A layer that could be read, as far as it could.
+/// A layer that has been read.
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) source: Source,
-    /// The text that the nodes were read from; empty for a variable.
+    /// The text that the nodes were parsed from. Empty for a variable.
     text: String,
 }
 
 impl Layer {
-    /// Reads a layer; what is wrong with all of it comes instead of its node.
+    /// Reads a layer. Returns an error in place of the node if the whole layer is unusable.
     pub(super) fn open(source: Source) -> (Self, Result<Option<Node>, NotYaml>) {
         let text = match &source {
             Source::File(path) => read(path),
@@ -52,18 +52,18 @@ impl Layer {
         }
     }
 
-    /// Its name for messages.
+    /// Returns the layer's name, for messages.
     pub(super) fn name(&self) -> String {
         match &self.source {
             Source::File(path) => {
-                // The place that everybody looks at needs no folder in front.
+                // A file in the working directory is shown without `./`.
                 path.strip_prefix("./").unwrap_or(path).display().to_string()
             }
             Source::Text { name, .. } | Source::Variable { name, .. } => name.clone(),
         }
     }
 
-    /// Line and column of a node.
+    /// Returns the line and column of a node.
     pub(super) fn place(&self, number: u32) -> Option<(usize, usize)> {
         match self.source {
             Source::Variable { .. } => None,
@@ -72,7 +72,7 @@ impl Layer {
     }
 }
 
-/// The text of a file, or why there is none.
+/// Reads the text of a file. The error says why that failed.
 pub(super) fn read(path: &Path) -> Result<String, NotYaml> {
     let problem = |message: &str| NotYaml { message: message.to_owned(), place: None };
     if path == Path::new("/dev/null") {
@@ -87,7 +87,7 @@ pub(super) fn read(path: &Path) -> Result<String, NotYaml> {
         return Err(problem("is a folder, not a file"));
     }
     if !metadata.is_file() {
-        // A pipe could keep the program waiting.
+        // Opening a pipe could block the program.
         return Err(problem("is not a regular file"));
     }
     let mut bytes = Vec::new();
@@ -105,12 +105,12 @@ pub(super) fn read(path: &Path) -> Result<String, NotYaml> {
     })
 }
 
-/// The variable of a key.
+/// Returns the name of the environment variable for a key.
 pub(super) fn variable_of(path: &str) -> String {
     format!("RUNLORE_{}", path.to_uppercase().replace('.', "__"))
 }
 
-/// The variable that was meant, where the name is that of a key but for its underscores.
+/// Returns the intended variable if the name matches a key except for its underscores.
 pub(super) fn right_name(name: &str) -> Option<String> {
     if name.contains("__") {
         return None;
@@ -123,17 +123,17 @@ pub(super) fn right_name(name: &str) -> Option<String> {
     names.find(|right| squeezed(right) == meant)
 }
 
-/// `RUNLORE_SECTION__KEY=value` as the tree that a file would have.
+/// Turns `RUNLORE_SECTION__KEY=value` into the tree that a file would have.
 fn variable(name: &str, value: &str) -> Node {
     let text = || Node { number: 0, value: Value::Text(value.to_owned()) };
     let node = match node::parse(value) {
         Ok(Some(node)) => match node.value {
-            // `a: b` is a mapping only in braces: a variable holds one value.
+            // A variable holds one value, so `a: b` without braces is text and not a mapping.
             Value::List(_) | Value::Map(_) if !value.trim_start().starts_with(['[', '{']) => text(),
             _ => node,
         },
         Ok(None) => Node { number: 0, value: Value::Null },
-        // Text that happens not to be YAML, such as `@me`.
+        // Text that is not valid YAML, such as `@me`.
         Err(_) => text(),
     };
     let path = name.strip_prefix("RUNLORE_").unwrap_or(name).to_lowercase();

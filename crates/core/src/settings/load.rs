@@ -1,4 +1,4 @@
-//! Layers put together, and what there is to know about the result.
+//! Merges the layers of settings, and reports the problems and the origin of each value.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,28 +34,28 @@ impl Default for Settings {
     }
 }
 
-/// Settings, where each came from, and what was wrong on the way; made by [`Settings::load`].
+/// Loaded settings, the origin of each value, and the problems found. Made by [`Settings::load`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The settings. Keys that were wrong have the value of the layer below.
+    /// The settings. A key with an invalid value keeps the value of the layer below.
     pub settings: Settings,
     problems: Vec<Problem>,
     layers: Vec<Layer>,
     origins: BTreeMap<String, Place>,
 }
 
-/// Where the value of a key came from.
+/// The origin of a key's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
     /// The defaults.
     Default,
-    /// A file, at this line.
+    /// A line of a file.
     File {
-        /// The file's name as in messages.
+        /// The file's name, as messages show it.
         name: String,
-        /// The line, from 1.
+        /// The line, counted from 1.
         line: usize,
     },
     /// An environment variable.
@@ -76,32 +76,32 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Key {
-    /// Its path, such as `telemetry_capture.cpu`.
+    /// The key's path, such as `telemetry_capture.cpu`.
     pub path: String,
-    /// Its value.
+    /// The key's value.
     pub value: Value,
-    /// Where the value came from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
 impl Loaded {
-    /// What was wrong, and what is worth knowing, in the order of the layers.
+    /// Returns the errors and notices, in the order of the layers.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Whether nothing was wrong. There may be notices.
+    /// Returns whether there are no errors. There may be notices.
     pub fn is_fine(&self) -> bool {
         self.problems.iter().all(|problem| problem.severity < Severity::Error)
     }
 
-    /// The settings if nothing was wrong, otherwise the first problem.
+    /// Returns the settings, or the first error if there is one.
     pub fn strict(self) -> crate::Result<Settings> {
         let first = self.problems.into_iter().find(|problem| problem.severity >= Severity::Error);
         first.map_or(Ok(self.settings), |problem| Err(problem.into()))
     }
 
-    /// The files that were read, the one with the last word at the end.
+    /// Returns the files that were read. A later file overrides an earlier one.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.layers.iter().filter_map(|layer| match &layer.source {
             Source::File(path) => Some(path.as_path()),
@@ -109,7 +109,7 @@ impl Loaded {
         })
     }
 
-    /// Every key, its value, and where it came from.
+    /// Returns every key with its value and origin.
     ///
     /// ```
     /// use runlore::settings::{Origin, Search};
@@ -137,7 +137,7 @@ impl Loaded {
     }
 }
 
-/// Reads the layers, the lowest first.
+/// Loads the layers, the lowest first.
 pub(super) fn load(sources: Vec<Source>) -> Loaded {
     let mut settings = Settings::default();
     let mut reader = Reader::default();
@@ -202,7 +202,7 @@ pub(super) fn load(sources: Vec<Source>) -> Loaded {
     Loaded { settings, problems, layers, origins: reader.origins }
 }
 
-/// One sentence a layer about what was understood and left aside.
+/// Returns one sentence per layer about the keys that were recognised but ignored.
 fn notices(reader: &Reader) -> BTreeMap<usize, String> {
     let mut notices = BTreeMap::new();
     let of = |all: &[(usize, String)], layer: usize| -> Vec<String> {
@@ -226,9 +226,16 @@ fn notices(reader: &Reader) -> BTreeMap<usize, String> {
 }
 
 impl Settings {
-    /// The settings of this process: the file named by `RUNLORE_SETTINGS_PATH`, or else `./settings.yaml` over the one
-    /// in the user's configuration folder; over them variables such as `RUNLORE_TELEMETRY_CAPTURE__CPU`; beneath them
-    /// the defaults. This never fails: what is wrong is told in [`Loaded::problems`], and changes nothing.
+    /// Loads the settings of this process.
+    ///
+    /// The layers, from the lowest to the highest:
+    ///
+    /// * the defaults
+    /// * the file named by `RUNLORE_SETTINGS_PATH`; without that variable, the `settings.yaml` in
+    ///   the user's configuration folder and then `./settings.yaml`
+    /// * environment variables such as `RUNLORE_TELEMETRY_CAPTURE__CPU`
+    ///
+    /// This never fails. Invalid values are reported in [`Loaded::problems`] and change nothing.
     ///
     /// ```
     /// let loaded = runlore::settings::Settings::load();
@@ -241,7 +248,8 @@ impl Settings {
         super::Search::new().load()
     }
 
-    /// The settings in a file, over the defaults and beneath the variables of this process.
+    /// Loads the settings in a file. They override the defaults; environment variables override
+    /// them.
     pub fn load_from(path: impl Into<PathBuf>) -> Loaded {
         super::Search::new().path(path).load()
     }

@@ -1,4 +1,4 @@
-//! Settings: `settings.yaml`, where it is found, what can be set, and what is wrong with it.
+//! Settings: where `settings.yaml` is found, which keys it may have, and how problems are reported.
 
 mod alias;
 mod checks;

@@ -1,8 +1,8 @@
-//! YAML as a tree whose every node can be found again in its text.
+//! A YAML tree whose nodes can be located in the text.
 //!
-//! The YAML crate tells a place only with an error. So the nodes are numbered in the order of reading, and whoever
-//! wants to know where number 7 stands reads the text once more and fails at number 7. That is rare and cheap: only
-//! wrong settings, and `runlore settings show`, ask for places.
+//! The YAML crate reports positions only with errors. So the nodes are numbered in parse order. To
+//! locate node 7, `locate` parses the text again and fails at node 7 on purpose. This is rare and
+//! cheap: only invalid settings and `runlore settings show` need positions.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,16 +11,16 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 
 use crate::contain::contain;
 
-/// More nodes than any settings need: a few lines of aliases can stand for billions.
+/// More nodes than any settings need. A few lines of YAML aliases can expand to billions.
 const MAX_NODES: u32 = 20_000;
 
-/// The parser looks at every open bracket again at each step: 60,000 of them, one in another, take a minute.
+/// The parser revisits every open bracket at each step. 60,000 nested brackets would take a minute.
 const MAX_BRACKETS: usize = 4_000;
 
 /// One node of the tree.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    /// Its place in the order of reading.
+    /// The node's number, in parse order.
     pub(super) number: u32,
     pub(super) value: Value,
 }
@@ -36,7 +36,7 @@ pub(super) enum Value {
     Map(Vec<Entry>),
 }
 
-/// A key of a mapping, and what stands under it.
+/// A key of a mapping with its value.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) number: u32,
@@ -45,7 +45,7 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// Whether a `${…}` stands anywhere in it.
+    /// Returns whether the node contains a `${…}` at any depth.
     pub(super) fn is_interpolated(&self) -> bool {
         match &self.value {
             Value::Text(text) => text.contains("${"),
@@ -55,8 +55,8 @@ impl Node {
         }
     }
 
-    /// What it is, for a sentence about what it should be instead. Only short, harmless texts are quoted: a URL may
-    /// hold a password.
+    /// Describes the node, for a message about what it should be instead. Only short, harmless
+    /// texts are quoted: a URL may contain a password.
     pub(super) fn named(&self) -> String {
         match &self.value {
             Value::Null => "nothing".to_owned(),
@@ -70,7 +70,7 @@ impl Node {
         }
     }
 
-    /// The same as JSON.
+    /// Converts the node to JSON.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null => serde_json::Value::Null,
@@ -93,7 +93,8 @@ impl Node {
     }
 }
 
-/// A word of a settings file as it may stand in a message; `instead` where it had better not.
+/// Quotes a text from a settings file for a message. Returns `instead` if the text is long, has
+/// control characters or may contain a password.
 pub(super) fn quoted(text: &str, instead: &str) -> String {
     let harmless = text.chars().count() <= 40
         && !text.contains(['@', '`'])
@@ -102,14 +103,14 @@ pub(super) fn quoted(text: &str, instead: &str) -> String {
     if harmless { format!("`{text}`") } else { instead.to_owned() }
 }
 
-/// Why a text is not a tree, and where that was noticed.
+/// Why a text could not be parsed, and the line and column of the problem.
 #[derive(Debug)]
 pub(super) struct NotYaml {
     pub(super) message: String,
     pub(super) place: Option<(usize, usize)>,
 }
 
-/// Reads a text; nothing where it holds no value at all.
+/// Parses a text. `None` if it contains no value.
 pub(super) fn parse(text: &str) -> Result<Option<Node>, NotYaml> {
     if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > MAX_BRACKETS {
         let message = "holds more than 4000 brackets, which settings never do".to_owned();
@@ -119,15 +120,15 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, NotYaml> {
     Ok(Some(node).filter(|node| !matches!(node.value, Value::Null)))
 }
 
-/// The line and column, from 1, of a node.
+/// Returns the line and column of a node, counted from 1.
 pub(super) fn locate(text: &str, number: u32) -> Option<(usize, usize)> {
     let error = walk(text, Some(number)).err()?;
     error.location().map(|location| (location.line(), location.column()))
 }
 
 fn walk(text: &str, stop_at: Option<u32>) -> Result<Node, serde_yaml::Error> {
-    // The crate holds a translated C library with checks of its own that panic; what they would find must not end
-    // the program under watch.
+    // The crate contains a translated C library whose own assertions may panic. Such a panic must
+    // not end the observed program.
     let walk = || {
         let count = Cell::new(0);
         Walker { count: &count, stop_at }.deserialize(serde_yaml::Deserializer::from_str(text))
@@ -156,7 +157,7 @@ fn explain(error: &serde_yaml::Error, text: &str) -> NotYaml {
     } else if at_tab {
         "is not YAML: a tab stands where only spaces may".to_owned()
     } else {
-        // The place is told in our own way; the context (`while parsing …`) helps nobody.
+        // The position is reported separately, and the context (`while parsing …`) is no help.
         let what = told.split(" at line ").next().unwrap_or(&told);
         format!("is not YAML: {}", what.split(", while").next().unwrap_or(what))
     };
@@ -275,7 +276,8 @@ impl<'de> Visitor<'de> for At<'_> {
                 }
             }
         }
-        // What is merged in (`<<: *base`) gives way to what is written here, and the earlier to the later.
+        // Keys written here override merged ones (`<<: *base`), and an earlier merge overrides a
+        // later one.
         for entry in merged {
             if !entries.iter().any(|known: &Entry| known.key == entry.key) {
                 entries.push(entry);

@@ -1,8 +1,8 @@
-//! What is wrong with settings, each in one sentence.
+//! Problems in settings, each described in one sentence.
 
 use std::fmt;
 
-/// Something about settings that their author should know. It prints as one sentence.
+/// An error or a notice about settings. It prints as one sentence.
 ///
 /// ```
 /// use runlore::settings::Search;
@@ -17,22 +17,22 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Whether something is wrong, or merely worth knowing.
+    /// Whether this is an error or only a notice.
     pub severity: Severity,
-    /// The file, or the environment variable.
+    /// The name of the file or of the environment variable.
     pub source: String,
-    /// Line and column in the file, from 1, where they are known.
+    /// Line and column in the file, counted from 1. `None` if they are not known.
     pub place: Option<(usize, usize)>,
-    /// What is wrong.
+    /// The description of the problem.
     pub message: String,
 }
 
-/// How bad a [`Problem`] is.
+/// The severity of a [`Problem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Something was understood and left aside.
+    /// A setting was recognised but ignored.
     Notice,
-    /// Something is wrong; what it was meant to set keeps the value it had.
+    /// A setting is invalid. It keeps the value that it had.
     Error,
 }
 

@@ -1,4 +1,5 @@
-//! Reading one layer: where it stands, what it found wrong, and what it set.
+//! The state while layers are read: the current key, the problems found, and which layer set each
+//! key.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,36 +7,37 @@ use super::foreign;
 use super::nearest::suggestion;
 use super::node::{Entry, Node, Value, quoted};
 
-/// Which layer, and which node of it.
+/// The number of a layer, and the number of a node in it.
 pub(super) type Place = (usize, u32);
 
-/// More than this nobody reads; a file of nothing but mistakes must not cost more and more.
+/// The most problems that are reported. A file with nothing but mistakes must not cost more and
+/// more.
 const MAX_FOUND: usize = 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The layer that is read.
+    /// The layer that is being read.
     pub(super) layer: usize,
     path: String,
-    /// What is wrong.
+    /// The problems found so far.
     pub(super) found: Vec<(Place, String)>,
-    /// How many problems are not among `found`.
+    /// How many more problems there were than `found` has.
     pub(super) unsaid: usize,
-    /// Who set each key last.
+    /// For each key, the place that last set it.
     pub(super) origins: BTreeMap<String, Place>,
-    /// Keys of Flowcept's that mean nothing here, with the layer.
+    /// Flowcept's keys that have no meaning here, each with its layer.
     pub(super) foreign: Vec<(usize, String)>,
-    /// Keys whose values hold a `${…}`, with the layer.
+    /// Keys whose values contain a `${…}`, each with its layer.
     pub(super) interpolated: Vec<(usize, String)>,
 }
 
 impl Reader {
-    /// The key that is read, as `section.key`.
+    /// Returns the path of the current key, as `section.key`.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Goes down one key.
+    /// Calls `read` with `entry` as the current key.
     pub(super) fn within(&mut self, entry: &Entry, read: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         if length > 0 {
@@ -46,10 +48,10 @@ impl Reader {
         self.path.truncate(length);
     }
 
-    /// The keys of a section, each once.
+    /// Returns the entries of a section. If a key occurs twice, the first one is used.
     pub(super) fn section<'n>(&mut self, node: &'n Node) -> Vec<&'n Entry> {
         let entries = match &node.value {
-            // A section whose keys are all commented out.
+            // All keys of the section are commented out.
             Value::Null => return Vec::new(),
             Value::Map(entries) => entries,
             _ if node.is_interpolated() => {
@@ -84,7 +86,7 @@ impl Reader {
         if self.path.is_empty() { "the file".to_owned() } else { self.path.clone() }
     }
 
-    /// A key that does not exist; `valid` do.
+    /// Reports an unknown key. `valid` are the keys that exist.
     pub(super) fn unknown(&mut self, entry: &Entry, valid: &[&str]) {
         let mut path = String::new();
         self.within(entry, |reader| path.push_str(&reader.path));
@@ -109,12 +111,12 @@ impl Reader {
         }
     }
 
-    /// The key has a value from here.
+    /// Notes that this node set the current key.
     pub(super) fn set(&mut self, node: &Node) {
         self.origins.insert(self.path.clone(), (self.layer, node.number));
     }
 
-    /// The value would have to be filled in, which is not done here.
+    /// Notes that the current key has a `${…}`, which is not interpolated here.
     pub(super) fn interpolated(&mut self) {
         self.interpolated.push((self.layer, self.path.clone()));
     }

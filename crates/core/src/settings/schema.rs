@@ -1,4 +1,4 @@
-//! The JSON Schema of `settings.yaml`, for editors, made from the types.
+//! The JSON Schema of `settings.yaml`, for editors. It is generated from the types.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::setting::Setting;
 use super::types::Settings;
 use super::{alias, foreign};
 
-/// The JSON Schema of `settings.yaml`, with each key's meaning and default.
+/// Returns the JSON Schema of `settings.yaml`, with the description and default of each key.
 ///
 /// ```
 /// let schema = runlore::settings::schema();
@@ -24,10 +24,10 @@ pub fn schema() -> Value {
     schema
 }
 
-/// A key: its name, its meaning, and the schema of its values.
+/// A key: its name, its description, and the schema of its values.
 type Key = (&'static str, &'static str, fn() -> Value);
 
-/// The schema of a section.
+/// Returns the schema of a section.
 pub(super) fn object(keys: &[Key]) -> Value {
     let properties: Map<String, Value> = keys
         .iter()
@@ -40,7 +40,8 @@ pub(super) fn object(keys: &[Key]) -> Value {
     json!({"type": ["object", "null"], "properties": properties, "additionalProperties": false})
 }
 
-/// Adds what the types do not know: the defaults, and Flowcept's keys that are left aside.
+/// Adds what the types do not contain: the defaults, and Flowcept's keys that are accepted and
+/// ignored.
 fn complete(schema: &mut Value, path: &str, default: &Value) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
         schema["default"] = default.clone();

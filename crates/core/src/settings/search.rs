@@ -1,4 +1,4 @@
-//! Where settings are found.
+//! Where settings are looked for.
 
 use std::path::{Path, PathBuf};
 
@@ -7,18 +7,19 @@ use super::load::{self, Loaded};
 use super::node::{self, Value};
 use super::types::Settings;
 
-/// The variable that names the file.
+/// The environment variable with the path of the settings file.
 pub(super) const PATH_VARIABLE: &str = "RUNLORE_SETTINGS_PATH";
 
-/// Variables of Runlore that are no keys.
+/// Runlore's environment variables that are not settings.
 const NOT_KEYS: &[&str] =
     &[PATH_VARIABLE, "RUNLORE_CONTEXT", "RUNLORE_GIT_COMMIT", "RUNLORE_STORE"];
 
-/// Top-level keys that no other program's `settings.yaml` has.
+/// Top-level keys that no other program's `settings.yaml` has. One of them marks the file as
+/// Runlore's.
 const OURS: &[&str] =
     &["telemetry_capture", "instrumentation", "recorder", "sys_metadata", "extra_metadata"];
 
-/// Where to look for settings: [`Settings::load`] with the places changed.
+/// The places where settings are looked for. Does what [`Settings::load`] does, with other places.
 ///
 /// ```
 /// use runlore::settings::Search;
@@ -41,9 +42,10 @@ pub struct Search {
 }
 
 impl Search {
-    /// The places of this process: the working directory, the user's configuration folder, the environment.
+    /// Looks in the working directory, the user's configuration folder and the environment of this
+    /// process.
     pub fn new() -> Self {
-        // Not `vars`, which panics at what is not Unicode.
+        // `vars` panics on text that is not Unicode.
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .filter(|(name, _)| name.starts_with("RUNLORE_"))
@@ -56,36 +58,36 @@ impl Search {
         }
     }
 
-    /// No place at all: the defaults.
+    /// Looks nowhere: the result is the defaults.
     pub fn nowhere() -> Self {
         Self::default()
     }
 
-    /// A file to read instead of those that would be looked for.
+    /// Reads this file instead of searching for one.
     pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
         self.explicit = Some(Source::File(path.into()));
         self
     }
 
-    /// A text to read instead of a file; `name` stands for the file in messages.
+    /// Reads this text instead of a file. Messages show `name` as the file's name.
     pub fn text(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.explicit = Some(Source::Text { name: name.into(), text: text.into() });
         self
     }
 
-    /// The folder whose `settings.yaml` is read if it has a key of ours.
+    /// Reads the `settings.yaml` of this folder, if it has a key of Runlore's.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// The user's own file, beneath that of the folder.
+    /// Reads this file as the user's own. The folder's file overrides it.
     pub fn user_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.user_file = Some(path.into());
         self
     }
 
-    /// The variables to look at instead of the environment's.
+    /// Uses these variables instead of the environment's.
     pub fn variables<N: Into<String>, V: Into<String>>(
         mut self,
         variables: impl IntoIterator<Item = (N, V)>,
@@ -95,12 +97,12 @@ impl Search {
         self
     }
 
-    /// Reads everything. This never fails: what is wrong is told, and changes nothing.
+    /// Loads the settings. This never fails: problems are reported and change nothing.
     pub fn load(self) -> Loaded {
         load::load(self.sources())
     }
 
-    /// The layers, the lowest first.
+    /// Returns the layers, the lowest first.
     fn sources(self) -> Vec<Source> {
         let mut sources = Vec::new();
         let named = || {
@@ -125,17 +127,19 @@ impl Search {
     }
 }
 
-/// Whether a file that was not asked for is meant for us. Many programs have a `settings.yaml`.
+/// Returns whether a `settings.yaml` that the user did not name is Runlore's. Many programs have a
+/// file of that name.
 fn is_ours(path: &Path) -> bool {
     let Ok(text) = layer::read(path) else { return false };
     match node::parse(&text) {
         Ok(Some(node::Node { value: Value::Map(entries), .. })) => {
             entries.iter().any(|entry| OURS.contains(&entry.key.as_str()))
-                // `databases` and `experiment` may be anybody's: then every key in them must be ours.
+                // Other programs may use `databases` and `experiment` too: then every key must be a
+                // valid one.
                 || load::load(vec![Source::Text { name: String::new(), text }]).is_fine()
         }
         Ok(_) => false,
-        // A file of ours with a mistake in it must not be passed over.
+        // Do not skip a Runlore file that has a syntax error.
         Err(_) => text.lines().any(|line| {
             let key = line.split(':').next().unwrap_or_default();
             key.len() < line.len() && OURS.contains(&key)
@@ -143,8 +147,8 @@ fn is_ours(path: &Path) -> bool {
     }
 }
 
-/// Whether a variable stands for a key or a section. One that lacks but an underscore does too, so that the mistake is
-/// told; others are somebody else's.
+/// Returns whether a variable stands for a key or a section. A name that only lacks an underscore
+/// counts too, so that the mistake is reported. Other variables are not settings.
 fn is_key(name: &str) -> bool {
     let Some(path) = name.strip_prefix("RUNLORE_") else { return false };
     if NOT_KEYS.contains(&name) || path.starts_with("TEST_") {
@@ -156,7 +160,7 @@ fn is_key(name: &str) -> bool {
         || layer::right_name(name).is_some()
 }
 
-/// The folder of the user's configuration for this program.
+/// Returns Runlore's folder in the user's configuration folder.
 fn user_folder() -> Option<PathBuf> {
     let variable =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

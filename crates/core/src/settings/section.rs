@@ -1,7 +1,9 @@
-//! Sections and choices, written once: the type, its documentation, its reading and its schema.
+//! Macros that declare a section or a choice once, and generate its type, documentation, parser and
+//! JSON Schema from that.
 
-/// A struct whose fields are keys. The comments of the fields are also what editors show. A key that it hides may hold a password, and
-/// is not in its `Debug` output.
+/// Declares a struct whose fields are the keys of a section. The doc comments of the fields are
+/// also the descriptions in the JSON Schema, which editors show. A `#[hides]` key may hold a
+/// password and is omitted from the `Debug` output.
 macro_rules! section {
     (
         $(#[doc = $about:expr])+
@@ -74,7 +76,7 @@ macro_rules! section {
     };
 }
 
-/// An enum whose variants are words.
+/// Declares an enum whose variants are written as words in the settings.
 macro_rules! choice {
     (
         $(#[doc = $about:expr])+
@@ -91,7 +93,7 @@ macro_rules! choice {
         impl $name {
             const ALL: &[(Self, &str)] = &[$((Self::$variant, $word)),+];
 
-            /// The word that stands for it in settings.
+            /// Returns the word for this value in the settings.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+

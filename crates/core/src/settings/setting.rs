@@ -1,4 +1,5 @@
-//! What a setting can be: how each type is read from a node, shown as JSON, and described to editors.
+//! The types that a setting may have: how each is parsed from a node, shown as JSON, and described
+//! in the JSON Schema.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +13,11 @@ use super::units::{self, Bytes};
 
 /// A key of the settings, or a section of keys.
 pub(super) trait Setting: Sized {
-    /// What it is before the embedded defaults are read.
+    /// Returns the value before the embedded defaults are read.
     fn blank() -> Self;
 
-    /// Takes over what a layer says; what is wrong is told to the reader and changes nothing.
+    /// Takes over the values of a layer. An invalid value is reported to the reader and changes
+    /// nothing.
     fn read(&mut self, node: &Node, reader: &mut Reader);
 
     /// Calls `visit` for each key with its path, in the order of the file.
@@ -28,15 +30,17 @@ pub(super) trait Setting: Sized {
     fn schema() -> Json;
 }
 
-/// A setting that is one value.
+/// A setting with a single value.
 pub(super) trait Leaf: Sized {
-    /// The words to choose from; none where it can be more than a few.
+    /// The words to choose from. Empty if the values are not a fixed set of words.
     const WORDS: &[&str] = &[];
 
     fn blank() -> Self;
 
-    /// The value of a node. Nothing where the node says to leave things as they are; what it must be, as the end of
-    /// a sentence, where it is something else.
+    /// Parses the value of a node.
+    ///
+    /// Returns `Ok(None)` if the node leaves the setting as it is. The error is the end of a
+    /// sentence, such as "must be text, not a list".
     fn from_node(node: &Node) -> Result<Option<Self>, String>;
 
     fn json(&self) -> Json;
@@ -92,10 +96,10 @@ impl Leaf for bool {
     fn from_node(node: &Node) -> Result<Option<Self>, String> {
         let said = match &node.value {
             Value::Bool(said) => Some(*said),
-            // Off, as Flowcept has it.
+            // Flowcept treats these as off.
             Value::Null => Some(false),
             Value::List(items) if items.is_empty() => Some(false),
-            // YAML 1.1, which Python still reads, has these words beside true and false.
+            // YAML 1.1, which Python still reads, also has these words for booleans.
             Value::Text(text) => match text.to_lowercase().as_str() {
                 "yes" | "on" | "true" => Some(true),
                 "no" | "off" | "false" => Some(false),
@@ -203,7 +207,7 @@ impl Leaf for PathBuf {
         if text.is_empty() || text.contains('\0') {
             return must_be("a path", node);
         }
-        // What a shell would do: nobody wants a folder whose name is `~`.
+        // Expand `~` as a shell does.
         let home = text.strip_prefix("~/").and_then(|rest| Some(std::env::home_dir()?.join(rest)));
         Ok(Some(home.unwrap_or_else(|| text.into())))
     }
@@ -333,7 +337,7 @@ impl Leaf for Vec<String> {
     }
 }
 
-/// Keys of the user's own.
+/// A section whose keys the user chooses.
 impl Setting for Map<String, Json> {
     fn blank() -> Self {
         Map::new()

@@ -1,4 +1,4 @@
-//! The documented file and the types say the same.
+//! Tests that the documented file and the types agree.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The settings: one struct a section, one field a key.
+//! The settings as types: one struct per section, one field per key.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::setting::Setting as _;
 use super::units::Bytes;
 
 section! {
-    /// Everything that can be set. The defaults are those of the documented `settings.yaml`.
+    /// All settings. The defaults are those of the documented `settings.yaml`.
     ///
     /// ```
     /// use runlore::settings::{Durability, Settings};
@@ -39,7 +39,7 @@ section! {
 }
 
 section! {
-    /// `telemetry_capture`: what is read from the machine when a task begins and when it ends.
+    /// `telemetry_capture`: the sensors that are read when a task begins and when it ends.
     pub struct TelemetrySettings {
         /// Time and load of all processors together.
         pub cpu: bool,
@@ -65,8 +65,9 @@ section! {
         pub backend: Backend,
         /// How old a reading may be to serve another task too.
         pub max_age: Duration,
-        /// What recording may cost, as a share of the larger of the process's processor time and the time elapsed. Captures
-        /// beyond it are thinned, shared or left out; none sets no bound.
+        /// What recording may cost, as a share of the larger of the process's processor time and
+        /// the time elapsed. Captures beyond it are thinned, shared or left out; none sets no
+        /// bound.
         pub max_overhead_percent: Option<f64>,
         /// Environment variables to record: names, or patterns such as `SLURM_*`.
         pub environment: Vec<String>,
@@ -74,9 +75,9 @@ section! {
 }
 
 choice! {
-    /// Whose graphics processors are read.
+    /// The vendor whose graphics processors are read.
     pub enum GpuVendor {
-        /// Whichever answers: AMD is tried first.
+        /// Any vendor whose library works. AMD is tried first.
         Auto = "auto",
         /// AMD.
         Amd = "amd",
@@ -86,9 +87,9 @@ choice! {
 }
 
 choice! {
-    /// Which source telemetry comes from.
+    /// The source of the telemetry values.
     pub enum Backend {
-        /// The kernel's files on Linux, the portable source elsewhere.
+        /// The kernel's files on Linux, the portable source on other systems.
         Auto = "auto",
         /// The kernel's files.
         Linux = "linux",
@@ -98,7 +99,7 @@ choice! {
 }
 
 section! {
-    /// `instrumentation`: what is kept of the calls of annotated functions.
+    /// `instrumentation`: what is recorded of calls to annotated functions.
     pub struct InstrumentationSettings {
         /// Whether annotated functions are recorded at all.
         pub enabled: bool,
@@ -120,7 +121,7 @@ section! {
 }
 
 section! {
-    /// `instrumentation.redact`: which values are hidden.
+    /// `instrumentation.redact`: the values that are hidden.
     pub struct RedactSettings {
         /// Names whose values are hidden, beside `password`, `token` and the like.
         pub names: Vec<String>,
@@ -142,21 +143,21 @@ section! {
 }
 
 choice! {
-    /// How values are hashed.
+    /// The hash function for values.
     pub enum HashKind {
-        /// XXH3, 128 bits: fast, not made to withstand forgery.
+        /// XXH3, 128 bits. Fast, but not resistant to forgery.
         Xxh3 = "xxh3",
-        /// BLAKE3: slower, and nobody can make another value of the same hash. Needs the feature `blake3`; without it XXH3 is
-        /// used, and a notice says so.
+        /// BLAKE3. Slower, but nobody can construct another value with the same hash. Needs the
+        /// feature `blake3`; without it XXH3 is used and a notice is printed.
         Blake3 = "blake3",
-        /// Not at all.
+        /// Values are not hashed.
         None = "none",
     }
 }
 
 section! {
-    /// `instrumentation.ml`: what is recorded of training loops and models. The names are Flowcept's, which calls the
-    /// section `torch`; that is understood too.
+    /// `instrumentation.ml`: what is recorded of training loops and models. The keys are named as
+    /// in Flowcept. Flowcept's name for the section, `torch`, is accepted too.
     pub struct MlSettings {
         /// Which modules of a model; none for no module.
         pub what: Option<ModelScope>,
@@ -170,8 +171,8 @@ section! {
         pub batch_loop: Option<LoopMode>,
         /// Records every so many epochs, with all that is in them.
         pub capture_epochs_at_every: u32,
-        /// Whether facts about tensors include what only their values tell: density, least, largest, mean, NaNs. The device is
-        /// waited for.
+        /// Whether facts about tensors include what only their values tell: density, least,
+        /// largest, mean, NaNs. The device is waited for.
         pub tensor_statistics: bool,
         /// Whether a model is recorded as a workflow of its own.
         pub register_workflow: bool,
@@ -179,7 +180,7 @@ section! {
 }
 
 choice! {
-    /// Which modules of a model are recorded.
+    /// The modules of a model that are recorded.
     pub enum ModelScope {
         /// The model and the modules in it.
         ParentAndChildren = "parent_and_children",
@@ -189,25 +190,26 @@ choice! {
 }
 
 choice! {
-    /// What is recorded of the modules in a model.
+    /// What is recorded of a model's modules.
     pub enum ChildrenMode {
-        /// Telemetry, and facts about tensors.
+        /// Telemetry and facts about tensors.
         TelemetryAndTensorInspection = "telemetry_and_tensor_inspection",
-        /// Telemetry.
+        /// Telemetry only.
         Telemetry = "telemetry",
-        /// Facts about tensors.
+        /// Facts about tensors only.
         TensorInspection = "tensor_inspection",
-        /// That they ran.
+        /// Only that the modules ran.
         Lightweight = "lightweight",
     }
 }
 
 choice! {
-    /// What is measured around epochs and around the pass of a whole model.
+    /// What is measured around epochs and around the forward pass of a whole model.
     pub enum ParentMode {
-        /// Telemetry at the beginning and at the end, whatever `children_mode` and `epoch_loop` say.
+        /// Telemetry at the beginning and at the end, regardless of `children_mode` and
+        /// `epoch_loop`.
         Telemetry = "telemetry",
-        /// What `children_mode` and `epoch_loop` say.
+        /// Only what `children_mode` and `epoch_loop` ask for.
         Lightweight = "lightweight",
     }
 }
@@ -217,13 +219,13 @@ choice! {
     pub enum LoopMode {
         /// Without telemetry.
         Lightweight = "lightweight",
-        /// As any task.
+        /// Like any other task.
         Default = "default",
     }
 }
 
 section! {
-    /// `recorder`: how records get from the program to its stores.
+    /// `recorder`: how records travel from the program to its stores.
     pub struct RecorderSettings {
         /// What survives when the process ends without a word.
         pub durability: Durability,
@@ -249,31 +251,33 @@ section! {
         pub spool: Option<PathBuf>,
         /// Bytes kept on disk for one store of one run.
         pub spool_bytes: Bytes,
-        /// Permissions of new files of records, reports and exports, such as `"0640"`; folders can be entered by whoever may read them.
+        /// Permissions of new files of records, reports and exports, such as `"0640"`; folders can
+        /// be entered by whoever may read them.
         pub file_mode: FileMode,
     }
 }
 
 choice! {
-    /// What survives when the process ends without a word.
+    /// Which records survive when the process ends abruptly.
     pub enum Durability {
-        /// The records of tasks that ended survive the process, however it ends.
+        /// The records of ended tasks survive the end of the process, however it ends.
         Process = "process",
-        /// They also survive the machine, but for the last moments.
+        /// They also survive a crash of the machine, except for the last moments.
         System = "system",
-        /// They are kept in the process's memory until they are written.
+        /// Records stay in the process's memory until they are written.
         Memory = "memory",
     }
 }
 
 choice! {
-    /// What a task does when its queue is full.
+    /// What a task does when its thread's queue is full.
     pub enum WhenFull {
-        /// Appends to a file of the session and goes on at once.
+        /// It appends to an overflow file of the session and continues at once.
         Spill = "spill",
-        /// Waits a moment for room, then goes unrecorded and is counted.
+        /// It waits a moment for free space. If there is none, it is not recorded, but counted as
+        /// dropped.
         Block = "block",
-        /// Goes unrecorded at once and is counted.
+        /// It is not recorded, but counted as dropped, without waiting.
         Drop = "drop",
     }
 }
@@ -350,7 +354,7 @@ section! {
 }
 
 section! {
-    /// `sys_metadata`: what records say of the machine, instead of what it says itself.
+    /// `sys_metadata`: values that replace what the machine reports about itself in records.
     pub struct SystemSettings {
         /// A name for the place the program runs in, such as that of a cluster.
         pub environment_id: Option<String>,
@@ -376,7 +380,8 @@ section! {
 }
 
 impl Settings {
-    /// The value of every key with its path (`telemetry_capture.cpu`), in the order of the documented file.
+    /// Returns every key with its path (`telemetry_capture.cpu`) and value, in the order of the
+    /// documented file.
     ///
     /// ```
     /// let settings = runlore::settings::Settings::default();

@@ -1,11 +1,12 @@
-//! Sizes and times with their units.
+//! Sizes and durations with units.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// A number of bytes. In settings a plain number, or one with a unit: `4096`, `256KiB`, `64 MiB`, `1GB`.
+/// A number of bytes. Settings write it as a plain number or with a unit: `4096`, `256KiB`, `64
+/// MiB`, `1GB`.
 ///
 /// ```
 /// use runlore::settings::Bytes;
@@ -19,12 +20,12 @@ use serde::{Serialize, Serializer};
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// So many bytes.
+    /// Creates a size of `bytes` bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -47,7 +48,7 @@ const SIZES: [(&str, u64); 14] = [
     ("tib", 1 << 40),
 ];
 
-/// The times that settings know, in nanoseconds.
+/// The time units that settings accept, in nanoseconds.
 const TIMES: [(&str, u64); 9] = [
     ("ns", 1),
     ("us", 1_000),
@@ -60,7 +61,7 @@ const TIMES: [(&str, u64); 9] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// A number and its unit as a whole number of the smallest one.
+/// Parses a number with a unit, and converts it to the smallest unit.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let unit = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_')))?;
@@ -77,12 +78,12 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     }
 }
 
-/// A size written with its unit.
+/// Parses a size. The unit is optional.
 pub(super) fn bytes(text: &str) -> Option<Bytes> {
     text.trim().parse().ok().or_else(|| scaled(text, &SIZES)).map(Bytes)
 }
 
-/// A time written with its unit.
+/// Parses a duration with its unit.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     scaled(text, &TIMES).map(Duration::from_nanos)
 }
@@ -115,7 +116,7 @@ impl Serialize for Bytes {
     }
 }
 
-/// A time as settings write it: `200ms`.
+/// Formats a duration as settings write it: `200ms`.
 pub(super) fn duration_text(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     let units: [(&str, u128); 6] = [
