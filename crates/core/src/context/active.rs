@@ -1,4 +1,4 @@
-//! The workflows that are running in this process, and which of them a task without a context belongs to.
+//! The running workflows of this process, and which of them a task without a context belongs to.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,47 +7,51 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Context;
 use crate::record::Id;
 
-/// The number of a workflow in this process; 0 is none.
+/// The number of a workflow in this process. 0 means none.
 pub type Number = u32;
 
-/// A running workflow, as far as contexts need it.
+/// The data of a running workflow that contexts need.
 #[derive(Debug, Clone)]
 pub struct Active {
     pub number: Number,
     pub id: String,
     pub name: String,
     pub campaign: String,
-    /// The parent of its outermost tasks: the task around its start, in this process or another.
+    /// The parent of its outermost tasks: the task that was current when it started, in this
+    /// process or in another.
     pub root: Option<Id>,
-    /// Where a child process finds its stores.
+    /// The URIs under which a child process opens its stores.
     pub stores: Vec<String>,
 }
 
-/// Nobody looked yet whether this process should record.
+/// It is not yet decided whether this process records by itself.
 const UNKNOWN: u32 = 0;
 /// Nothing is recorded.
 const OFF: u32 = 1;
-/// From here on workflows are running; the number changes whenever one starts or ends.
+/// From this value on workflows are running. The value changes whenever one starts or ends.
 const FIRST_EPOCH: u32 = 2;
 
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// What `resolve` found last: the state then, what was asked, and the answer, which names no workflow where there is
-    /// none. (An `Option` would be looked at twice, here and where the thread-local is reached.)
+    /// The last result of `resolve`: the state at that time, the argument, and the result, whose
+    /// workflow is 0 if there is none. It is not an `Option` because that would add a second check
+    /// to the one for the thread-local itself.
     static RESOLVED: Cell<(u32, Context, Context)> =
         const { Cell::new((OFF, Context::NONE, Context::NONE)) };
 }
 
-/// Whether tasks may be recorded at all. The only thing that an annotated function does when they are not.
+/// Returns whether tasks may be recorded at all. If not, this call is all that an annotated
+/// function does.
 #[inline(always)]
 pub fn enabled() -> bool {
     STATE.load(Ordering::Relaxed) != OFF
 }
 
-/// The context of a task that begins outside any other: in the workflow asked for if that still runs, else in the
-/// process's own, which is the one that has been running longest.
+/// Returns the context of a task that begins outside any other task. It is in the wanted workflow
+/// if that still runs. For a loose context the fallback is the process's own workflow: the one that
+/// has been running longest.
 #[inline]
 pub(super) fn resolve(wanted: Context) -> Option<Context> {
     let state = STATE.load(Ordering::Relaxed);
@@ -69,17 +73,17 @@ fn resolve_anew(wanted: Context) -> Option<Context> {
     answer
 }
 
-/// Whether nobody has looked yet if this process should record by itself.
+/// Returns whether it is still undecided if this process records by itself.
 pub fn is_undecided() -> bool {
     STATE.load(Ordering::Relaxed) == UNKNOWN
 }
 
-/// Somebody has looked; where no workflow runs now, nothing is recorded.
+/// Ends the undecided state. If no workflow is running, nothing is recorded.
 pub fn decided() {
     _ = STATE.compare_exchange(UNKNOWN, OFF, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// The process ends: no task begins any more.
+/// Stops recording because the process ends: no new task begins.
 pub fn stop() {
     STATE.store(OFF, Ordering::Relaxed);
 }
@@ -91,24 +95,25 @@ pub fn activate(run: Active) {
     next_state(&active);
 }
 
-/// Takes a workflow out.
+/// Removes a workflow.
 pub fn deactivate(number: Number) {
     let mut active = lock();
     active.retain(|run| run.number != number);
     next_state(&active);
 }
 
-/// The workflow of this number, if it still runs.
+/// Returns the workflow of this number, if it still runs.
 pub fn get(number: Number) -> Option<Active> {
     lock().iter().find(|run| run.number == number).cloned()
 }
 
-/// At the end of the process: whether a workflow runs, as far as can be seen without waiting for another thread.
+/// Returns whether a workflow is running. Called at the end of the process, so it does not wait for
+/// another thread: it returns true if the list is locked.
 pub fn is_any_running() -> bool {
     ACTIVE.try_lock().map_or(true, |active| !active.is_empty())
 }
 
-/// In a forked child: the workflows are the parent's, and so is the task around the fork.
+/// Forgets all workflows and the current task in a forked child: they are the parent's.
 #[cfg(unix)]
 pub fn forget_runs() {
     std::mem::forget(std::mem::take(&mut *lock()));
@@ -116,7 +121,7 @@ pub fn forget_runs() {
     STATE.store(OFF, Ordering::Relaxed);
 }
 
-/// The list, locked while the process forks.
+/// The locked list, for holding the lock while the process forks.
 #[cfg(unix)]
 pub(crate) type Held = MutexGuard<'static, Vec<Active>>;
 
@@ -125,7 +130,7 @@ pub(crate) fn hold() -> Held {
     lock()
 }
 
-/// While the list is locked: a state that no thread has seen yet, or OFF.
+/// Sets a state that no thread has seen yet, or `OFF`. The caller must hold the list's lock.
 fn next_state(active: &[Active]) {
     static EPOCH: AtomicU32 = AtomicU32::new(FIRST_EPOCH);
     let epoch = EPOCH.fetch_add(1, Ordering::Relaxed).max(FIRST_EPOCH);

@@ -1,22 +1,25 @@
-//! Tasks that ended while another inside them was current: a guard that was dropped early, or handed to a function.
+//! Tasks that ended before a task inside them did, because a guard was dropped early or moved into
+//! a function.
 //!
-//! The context of such a task must not come back when the inner one ends; the one around it does.
+//! When the inner task ends, the context of such an outer task must not be restored. The context
+//! around it is restored instead.
 
 use std::cell::{Cell, RefCell};
 
 use super::Context;
 use crate::record::Id;
 
-/// How many are remembered: a program that returns guards out of functions leaves some behind for ever.
+/// The most tasks that are remembered. A program that returns guards from functions leaves some
+/// entries behind for ever.
 const MOST: usize = 64;
 
 thread_local! {
     static ANY: Cell<bool> = const { Cell::new(false) };
-    /// Each task, and the context around it.
+    /// Each such task, with the context around it.
     static ENDED: RefCell<Vec<(Id, Context)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes that a task has ended out of its turn.
+/// Notes that a task has ended out of order.
 pub(super) fn remember(task: Id, around: Context) {
     _ = ENDED.try_with(|ended| {
         let mut ended = ended.borrow_mut();
@@ -28,7 +31,7 @@ pub(super) fn remember(task: Id, around: Context) {
     });
 }
 
-/// The context, or the one around its task where that has ended already.
+/// Returns the context, or the one around its task if that task has already ended.
 #[inline]
 pub(super) fn skip(context: Context) -> Context {
     if ANY.get() { skip_ended(context) } else { context }

@@ -1,4 +1,4 @@
-//! Contexts that cross into another process, in an environment variable.
+//! Contexts that are passed to child processes in environment variables.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use super::{Context, active};
 use crate::once::Once;
 use crate::record::Id;
 
-/// Holds the parent's context, as JSON.
+/// The environment variable with the parent's context, as JSON.
 const CONTEXT: &str = "RUNLORE_CONTEXT";
-/// Holds the parent's store.
+/// The environment variable with the parent's stores.
 pub const STORE: &str = "RUNLORE_STORE";
 
-/// The context that the parent process handed over.
+/// The context that the parent process passed on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Inherited {
     pub workflow: String,
@@ -21,14 +21,14 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// What the environment of this process holds.
+    /// Parses the context in the environment of this process.
     pub fn from_env() -> Option<&'static Self> {
         static INHERITED: Once<Option<Inherited>> = Once::new();
         let read = || serde_json::from_str(&std::env::var(CONTEXT).ok()?).ok();
         INHERITED.get_or_init(read).as_ref()
     }
 
-    /// The task of the parent process.
+    /// Returns the id of the parent process's task.
     pub fn task_id(&self) -> Option<Id> {
         self.task.as_deref()?.parse().ok()
     }

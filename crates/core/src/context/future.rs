@@ -1,4 +1,4 @@
-//! Futures that keep their context whichever thread polls them.
+//! Futures that keep their context on whichever thread polls them.
 
 use std::pin::Pin;
 use std::task::{Context as Waker, Poll};
@@ -7,7 +7,8 @@ use pin_project_lite::pin_project;
 
 use super::{Context, current};
 
-/// Runs a future in a context: what `tokio::spawn` and its like need, which poll it elsewhere.
+/// Runs a future in a context. `tokio::spawn` and the like need this, because they may poll the
+/// future on another thread.
 ///
 /// ```
 /// use runlore::FutureExt as _;
@@ -18,12 +19,12 @@ use super::{Context, current};
 /// # }
 /// ```
 pub trait FutureExt: Future + Sized {
-    /// Runs the future in the context of the code that makes this call.
+    /// Runs the future in the caller's current context.
     fn in_current(self) -> InContext<Self> {
         self.in_context(current())
     }
 
-    /// Runs the future in a context.
+    /// Runs the future in the given context.
     fn in_context(self, context: Context) -> InContext<Self> {
         InContext { future: self, context }
     }
@@ -32,7 +33,7 @@ pub trait FutureExt: Future + Sized {
 impl<F: Future> FutureExt for F {}
 
 pin_project! {
-    /// A future in a context; made by [`FutureExt`].
+    /// A future that runs in a context. Made by [`FutureExt`].
     #[derive(Debug)]
     #[must_use = "a future does nothing until it is polled"]
     pub struct InContext<F> {

@@ -1,7 +1,8 @@
-//! What tasks used that a context was handed to, kept for the task that it came from.
+//! Resource usage of child tasks on other threads, summed up for their parent.
 //!
-//! A task sees what is used on its own thread. What its children use on others reaches it here: an entry is made when its
-//! context is handed over, and taken when it ends. Children that end later are not part of it.
+//! A task measures only its own thread. The usage of its children on other threads is added here:
+//! an entry is created when the task's context is passed on, and removed when the task ends.
+//! Children that end later are not counted.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -11,13 +12,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::record::Id;
 use crate::usage::Usage;
 
-/// What is summed up of a task's children, and their children.
+/// The summed usage of a task's children and their descendants.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sums {
     pub used: Usage,
-    /// How many there are.
+    /// The number of tasks in the sum.
     pub count: u64,
-    /// Whether one of them had others beside it.
+    /// Whether other tasks ran at the same time as one of them.
     pub is_shared: bool,
 }
 
@@ -29,17 +30,17 @@ impl AddAssign for Sums {
     }
 }
 
-/// Whether a context of any task was ever handed over: most programs need not lock anything.
+/// Whether any context was ever passed on. Most programs never do, and need no lock then.
 static ANY: AtomicBool = AtomicBool::new(false);
 static HANDED: Mutex<Option<HashMap<Id, Sums>>> = Mutex::new(None);
 
-/// Notes that a task's context is handed over.
+/// Creates the entry of a task whose context is passed on.
 pub fn expect(task: Id) {
     ANY.store(true, Ordering::Relaxed);
     lock().get_or_insert_default().entry(task).or_default();
 }
 
-/// Adds a child on another thread, if its parent is open.
+/// Adds the usage of a child on another thread, if its parent is still open.
 pub fn add(parent: Id, sums: Sums) {
     if ANY.load(Ordering::Relaxed)
         && let Some(sum) = lock().as_mut().and_then(|handed| handed.get_mut(&parent))
@@ -48,7 +49,7 @@ pub fn add(parent: Id, sums: Sums) {
     }
 }
 
-/// The children of a task that ends, as far as they were on other threads.
+/// Removes the entry of a task that ends. Returns the usage of its children on other threads.
 pub fn take(task: Id) -> Sums {
     if !ANY.load(Ordering::Relaxed) {
         return Sums::default();
@@ -56,7 +57,7 @@ pub fn take(task: Id) -> Sums {
     lock().as_mut().and_then(|handed| handed.remove(&task)).unwrap_or_default()
 }
 
-/// The entries, locked while the process forks.
+/// The locked entries, for holding the lock while the process forks.
 #[cfg(unix)]
 pub(super) type Held = MutexGuard<'static, Option<HashMap<Id, Sums>>>;
 

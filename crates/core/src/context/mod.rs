@@ -1,21 +1,22 @@
-//! Which task is current, and how it stays current where the work goes: threads, futures, processes.
+//! The current task, and how it stays current when work moves to other threads, futures or
+//! processes.
 //!
-//! On one thread and across `.await` nothing needs to be done. Where work moves to another thread or
-//! process, hand [`current()`] over:
+//! On one thread and across `.await` nothing needs to be done. When work moves to another thread or
+//! process, pass [`current()`] along:
 //!
 //! ```
 //! # use runlore::{carry, current, store::MemoryStore};
 //! # let run = runlore::workflow("doc").store(MemoryStore::new()).start()?;
-//! // one word for a thread, a scope or a pool
+//! // a thread, a scope or a pool: wrap the closure
 //! std::thread::spawn(carry(|| { /* tasks here belong to the task around `spawn` */ }));
 //!
-//! // or by hand, as often as needed
+//! // or enter the context by hand, as often as needed
 //! let here = current();
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| here.run(|| { /* … */ }));
 //! });
 //!
-//! // into a child process
+//! // a child process
 //! current().to_env(&mut std::process::Command::new("worker"));
 //! # run.finish()?;
 //! # Ok::<(), runlore::Error>(())
@@ -48,50 +49,53 @@ pub use watch::Watch;
 
 use crate::record::Id;
 
-/// A place in the tree of tasks: whoever runs in it has the task that was current as its parent.
+/// A position in the tree of tasks. Tasks that start in a context get its task as their parent.
 ///
-/// It is small and `Copy`: hand it to as many threads as there are.
+/// It is small and `Copy`: pass it to as many threads as needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {
     #[doc(hidden)]
     pub task: Option<Id>,
-    /// The number of the workflow, and above it whether the context is loose and its task measured. One word, so that a context that was just
-    /// written is read back as it was written: in parts, the processor waits for it at every task.
+    /// The workflow's number in the low 32 bits, and flags above it. Both share one word because a
+    /// context is often read right after it is written: with separate fields the processor would
+    /// stall on that read at every task.
     bound: u64,
 }
 
-/// Marks a context as loose.
+/// Flag: if the workflow has ended, the process's own workflow takes over.
 const LOOSE: u64 = 1 << 32;
-/// Marks the context inside a task that is measured.
+/// Flag: the context is inside a measured task.
 const MEASURED: u64 = 1 << 33;
-/// Marks such a context once it was handed over.
+/// Flag: like `MEASURED`, after the context was passed to another thread or process.
 const HANDED: u64 = 1 << 34;
-/// Marks the context inside an asynchronous task.
+/// Flag: the context is inside an asynchronous task.
 const ASYNC: u64 = 1 << 35;
 
 thread_local! {
     static CURRENT: Cell<Context> = const { Cell::new(Context::NONE) };
 }
 
-/// The context of the calling code.
+/// Returns the context of the calling code.
 pub fn current() -> Context {
     let context = CURRENT.get();
     if context.task.is_some() {
         return context.handed_over();
     }
-    // Bind to the workflow of the moment: another may have started when the context is entered.
+    // Bind to the workflow that runs now: when the context is entered, it may be another one.
     let workflow = active::resolve(context).map_or(context.workflow(), Context::workflow);
     Context::new(None, workflow)
 }
 
-/// The task and the running workflow around the calling code, where it is inside one by itself and not only because
-/// the process has one.
+/// Returns the current task and the running workflow that the calling code is bound to.
+///
+/// `None` if that workflow has ended, or if the code is in a workflow only because the process has
+/// one.
 pub fn around() -> Option<(Option<Id>, Active)> {
     let context = CURRENT.get();
     Some((context.task, active::get(context.workflow())?))
 }
 
-/// The id of the task around the calling code.
+/// Returns the id of the current task.
 ///
 /// ```
 /// assert_eq!(runlore::current_task_id(), None);
@@ -100,13 +104,13 @@ pub fn current_task_id() -> Option<Id> {
     CURRENT.get().task
 }
 
-/// The task around the calling code, and its context.
+/// Returns the id of the current task, and its context.
 pub fn current_task() -> Option<(Id, Context)> {
     let context = CURRENT.get();
     Some((context.task?, context))
 }
 
-/// A closure that runs in the context of the code that called `carry`.
+/// Wraps a closure so that it runs in the context of the code that called `carry`.
 ///
 /// ```
 /// # use runlore::{carry, store::MemoryStore, task};
@@ -127,44 +131,47 @@ pub fn carry<R>(work: impl FnOnce() -> R) -> impl FnOnce() -> R {
 }
 
 impl Context {
-    /// No task, and whichever workflow is the process's own.
+    /// The context without a task, in the process's own workflow.
     pub const NONE: Self = Self { task: None, bound: LOOSE };
 
-    /// A place in a workflow, by its number; 0 for whichever is the process's own.
+    /// Creates a context in a workflow, by the workflow's number. 0 means no workflow.
     #[inline]
     pub const fn new(task: Option<Id>, workflow: Number) -> Self {
         Self { task, bound: workflow as u64 }
     }
 
-    /// The same, but the process's own workflow takes over when this one has ended: so for the thread that started it,
-    /// which goes on to other things.
+    /// Returns the same context, but with the process's own workflow as a fallback once this one
+    /// has ended. The thread that started a workflow has such a context, because it goes on to
+    /// other work.
     pub const fn loosely(self) -> Self {
         Self { bound: self.bound | LOOSE, ..self }
     }
 
-    /// The same, inside a task that is measured.
+    /// Returns the same context, marked as inside a measured task.
     pub const fn measured(self) -> Self {
         Self { bound: self.bound | MEASURED, ..self }
     }
 
-    /// The same, inside an asynchronous task: the thread must not be held up.
+    /// Returns the same context, marked as inside an asynchronous task: its thread must not be
+    /// blocked.
     pub const fn asynchronous(self) -> Self {
         Self { bound: self.bound | ASYNC, ..self }
     }
 
-    /// Whether it is inside an asynchronous task.
+    /// Returns whether the context is inside an asynchronous task.
     #[inline]
     pub const fn is_async(self) -> bool {
         self.bound & ASYNC != 0
     }
 
-    /// The same, for another thread or process.
+    /// Returns the same context, for another thread or process.
     pub fn handed_over(self) -> Self {
-        // The other thread may be one that can wait.
+        // Another thread may be allowed to block.
         let bound = self.bound & !ASYNC;
         match self.task {
             Some(task) if bound & MEASURED != 0 => {
-                // Whoever gets it may hand it on when the task has ended, and must not make the entry again.
+                // The receiver may pass the context on after the task has ended, and must not
+                // create the entry again.
                 handed::expect(task);
                 Self { bound: bound & !MEASURED | HANDED, ..self }
             }
@@ -172,12 +179,12 @@ impl Context {
         }
     }
 
-    /// The task of this context, if it is measured.
+    /// Returns the task of this context. `None` if it is not measured.
     pub fn measured_task(self) -> Option<Id> {
         self.task.filter(|_| self.bound & (MEASURED | HANDED) != 0)
     }
 
-    /// The number of the workflow; 0 for whichever is the process's own.
+    /// Returns the number of the workflow. 0 if the context is not bound to one.
     #[inline]
     pub const fn workflow(self) -> Number {
         self.bound as Number
@@ -201,25 +208,26 @@ impl Context {
         Entered { before: self.replace(), _not_send: PhantomData }
     }
 
-    /// The id of the task in this context.
+    /// Returns the id of the task in this context.
     pub fn task_id(self) -> Option<Id> {
         self.task
     }
 
-    /// Hands the context over to a process that is about to be started: its tasks have this context's task as
-    /// their parent, and go to the same store.
+    /// Passes the context to a process that is about to be started. The tasks of that process get
+    /// this context's task as their parent and go to the same store.
     pub fn to_env(self, command: &mut Command) {
         for (name, value) in self.env() {
             command.env(name, value);
         }
     }
 
-    /// The environment variables that hand this context over; for whoever starts processes some other way.
+    /// Returns the environment variables that pass this context on, for callers who start processes
+    /// in some other way.
     pub fn env(self) -> Vec<(&'static str, String)> {
         env::variables(self)
     }
 
-    /// Makes this the calling thread's context, and returns what to restore.
+    /// Makes this the calling thread's context. Returns the previous one, to be restored later.
     #[inline]
     pub fn replace(self) -> Self {
         watch::show(self);
@@ -234,8 +242,8 @@ impl Context {
         CURRENT.set(restored);
     }
 
-    /// Leaves a task that may not be the current one: then the others inside it go on, and this context comes back after
-    /// them.
+    /// Leaves a task, which need not be the current one. If it is not, the tasks inside it
+    /// continue, and this context is restored after them.
     pub fn restore_after(self, task: Id) {
         if current_task_id() == Some(task) {
             self.restore();
@@ -244,21 +252,23 @@ impl Context {
         }
     }
 
-    /// The calling thread's context, for a task that begins: its parent, and the workflow it belongs to.
+    /// Returns the calling thread's context for a new task: its parent, and the workflow it belongs
+    /// to.
     #[inline]
     pub fn of_new_task() -> Option<Self> {
         let context = CURRENT.get();
         if context.task.is_some() { Some(context) } else { active::resolve(context) }
     }
 
-    /// The calling thread's workflow, where it is bound to one that has ended.
+    /// Returns the workflow that the calling thread is bound to, for callers who found that it has
+    /// ended. `None` if the thread is not bound to one.
     pub fn ended_workflow() -> Option<Number> {
         let context = CURRENT.get();
         (context.workflow() != 0 && !context.is_loose()).then_some(context.workflow())
     }
 }
 
-/// The locks of this module, held while the process forks.
+/// The locks of this module, for holding them while the process forks.
 #[cfg(unix)]
 pub type Held = (active::Held, handed::Held);
 
@@ -268,7 +278,7 @@ pub fn hold() -> Held {
     (active::hold(), handed::hold())
 }
 
-/// Restores the context that was before; made by [`Context::enter`].
+/// Restores the previous context when dropped. Made by [`Context::enter`].
 #[derive(Debug)]
 pub struct Entered {
     before: Context,

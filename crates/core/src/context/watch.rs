@@ -1,7 +1,8 @@
-//! Which tasks are open on which threads, for a thread that looks at all of them.
+//! Shows the current task of each thread to a watching thread.
 //!
-//! A thread's context is its own business. Only while somebody watches does each thread show its current task in a
-//! slot of its own, which is read without a lock: a task pays for one relaxed load otherwise.
+//! A thread normally keeps its context to itself. While somebody watches, each thread publishes its
+//! current task in a slot of its own, which is read without a lock. Otherwise a task pays for one
+//! relaxed load only.
 
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -11,20 +12,20 @@ use super::{CURRENT, Context};
 use crate::once::Guarded;
 use crate::record::Id;
 
-/// How many watch.
+/// The number of watchers.
 static WATCHING: AtomicU32 = AtomicU32::new(0);
-/// Changes whenever somebody begins to watch: what was shown to those before may be long over.
+/// Changes when watching starts: slots written for earlier watchers may be outdated.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
-/// The slots of all threads that have shown a task.
+/// The slots of all threads that have published a task.
 static SLOTS: Guarded<Vec<Weak<Slot>>> = Guarded::new(Vec::new());
-/// How many slots were ever added to them.
+/// How many slots were ever added to `SLOTS`.
 static LISTED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static SLOT: OnceCell<Arc<Slot>> = const { OnceCell::new() };
 }
 
-/// A thread's current task. The number is odd while its thread writes.
+/// The published task of one thread. The number is odd while the thread is writing.
 #[derive(Debug, Default)]
 struct Slot {
     number: AtomicU64,
@@ -34,7 +35,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Only its own thread writes.
+    /// Publishes a task. Only the slot's own thread calls this.
     fn show(&self, task: Option<Id>) {
         let bits = task.map_or(0, Id::to_bits);
         let number = self.number.load(Ordering::Relaxed);
@@ -46,7 +47,7 @@ impl Slot {
         self.number.store(number + 2, Ordering::Release);
     }
 
-    /// The task; none also where it changes all the time.
+    /// Reads the task. `None` also if it changes during every attempt.
     fn look(&self) -> Option<Id> {
         for _ in 0..8 {
             let before = self.number.load(Ordering::Acquire);
@@ -63,7 +64,7 @@ impl Slot {
     }
 }
 
-/// Shows the context that a thread has just entered.
+/// Publishes the context that a thread has just entered.
 #[inline]
 pub(super) fn show(context: Context) {
     if WATCHING.load(Ordering::Relaxed) != 0 {
@@ -73,7 +74,7 @@ pub(super) fn show(context: Context) {
 
 #[cold]
 fn show_anew(context: Context) {
-    // A thread whose destructors run has no slot any more, and no task that anybody asks for.
+    // While a thread's destructors run, it has no slot, and no task that a watcher needs.
     _ = SLOT.try_with(|slot| slot.get_or_init(Slot::listed).show(context.task));
 }
 
@@ -89,12 +90,13 @@ impl Slot {
     }
 }
 
-/// As long as it lives, tasks that begin or go on are seen, and the task of the thread that made it.
+/// Watches the tasks of all threads until it is dropped. Sees the current task of the thread that
+/// created it, and tasks on any thread that begin or resume after that.
 #[derive(Debug)]
 pub struct Watch {
-    /// The slot of the thread that made it: its task comes first.
+    /// The slot of the thread that created the watch: its task comes first.
     first: Option<Arc<Slot>>,
-    /// The slots of all threads, and how many had been listed when they were copied.
+    /// The slots of all threads, and the value of `LISTED` when they were copied.
     slots: Vec<Weak<Slot>>,
     listed: u64,
 }
@@ -109,7 +111,8 @@ impl Watch {
         Self { first, slots: Vec::new(), listed: 0 }
     }
 
-    /// The innermost open task of each thread; first that of the thread which began to watch.
+    /// Collects the innermost open task of each thread. That of the thread which started the watch
+    /// comes first.
     pub fn open_tasks(&mut self, found: &mut Vec<Id>) {
         found.clear();
         let listed = LISTED.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! Which task called which, as a tree; which workflow belongs under which task.
+//! The call tree of tasks, and the workflows in it.
 
 mod render;
 
@@ -11,15 +11,18 @@ pub use render::{Part, Render, Style};
 use crate::record::{Shown, Status, TaskObject, WorkflowObject};
 use crate::runs::failed_children;
 
-/// Tasks and workflows, each under what started it.
+/// Tasks and workflows, each below what started it.
 ///
-/// * A task stands under its parent; without one, under its workflow; without a record of that, at the top.
-/// * A workflow stands under the task that started it, else under the workflow that did.
-/// * A task whose parent was not recorded, or is not recorded yet because the run is still going on, or whose parents form
-///   a circle, stands where one without a parent would, and says so ([`Node::detached`]).
-/// * What stands beside each other is in the order of its start; what has none comes last, as it was read.
+/// * A task is below its parent. Without a parent it is below its workflow. Without a record of
+///   that it is at the top.
+/// * A workflow is below the task that started it, or else below the workflow that did.
+/// * A task is placed as if it had no parent if its parent has no record, or none yet because the
+///   run is still going on, or if the chain of parents is circular. [`Node::detached`] then gives
+///   the reason.
+/// * Siblings are ordered by start time. Those without a start time come last, in the order in
+///   which they were read.
 ///
-/// Its [`Display`](fmt::Display) is the tree as text; [`Tree::render`] has options.
+/// [`Display`](fmt::Display) renders the tree as text. [`Tree::render`] has options.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
     nodes: Vec<Node>,
@@ -30,20 +33,21 @@ pub struct Tree {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Node {
-    /// What it is.
+    /// The task or workflow.
     pub item: Item,
-    /// Why it does not stand under its parent.
+    /// Why the node is not below its parent. `None` if it is.
     pub detached: Option<Detached>,
-    /// Whether it is a task that was still open when its workflow ended.
+    /// Whether this is a task that was still open when its workflow ended.
     pub cut_off: bool,
-    /// Whether it is such a task, and its workflow's process was killed or ended by a signal.
+    /// Whether this is such a task, and its workflow's process was killed or ended by a signal.
     pub interrupted: bool,
-    /// Of a workflow: how many failed of those that it started, directly or through others.
+    /// For a workflow: how many of the workflows that it started failed, directly or through
+    /// others.
     pub failed_children: u64,
     children: Vec<usize>,
 }
 
-/// What a [`Node`] is.
+/// The content of a [`Node`].
 #[derive(Debug, Clone)]
 pub enum Item {
     /// A task.
@@ -52,15 +56,16 @@ pub enum Item {
     Workflow(Box<WorkflowObject>),
 }
 
-/// Why a task or workflow does not stand under the parent it names.
+/// Why a task or workflow is not below the parent that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Detached {
     /// There is no record of the parent.
     ParentMissing,
-    /// There is no record of the parent yet: the run goes on, and a task is stored when it ends.
+    /// There is no record of the parent yet: the run is still going on, and a task is stored when
+    /// it ends.
     ParentOpen,
-    /// Following the parents leads back to where it began.
+    /// The chain of parents leads back to the node itself.
     Circle,
 }
 
@@ -73,7 +78,8 @@ impl Tree {
         Self::below(None, workflows, tasks)
     }
 
-    /// Builds the tree of one workflow and those that it started. What started that one is left out on purpose.
+    /// Builds the tree of the workflow `top` and of those that it started. The parent of `top` is
+    /// left out without marking `top` as detached.
     pub fn below(
         top: Option<&str>,
         workflows: impl IntoIterator<Item = WorkflowObject>,
@@ -82,7 +88,7 @@ impl Tree {
         let workflows = workflows.into_iter().map(|workflow| Item::Workflow(Box::new(workflow)));
         let tasks = tasks.into_iter().map(|task| Item::Task(Box::new(task)));
         let mut items: Vec<Item> = workflows.chain(tasks).collect();
-        // In order once, so that children and roots come in order as they are added.
+        // Sort first, so that children and roots are added in order.
         items.sort_by(Item::by_start);
 
         let links = Links::of(&items);
@@ -98,8 +104,8 @@ impl Tree {
             parents[at] = links.workflow_above(&items[at]);
             detached[at] = Some(Detached::Circle);
         }
-        // Moving a task under its workflow can close a circle only where workflows and tasks form one
-        // together; then it stands at the top.
+        // Moving a task below its workflow can close a circle only if workflows and tasks form one
+        // together. Such a task goes to the top.
         for at in circles(&parents) {
             parents[at] = None;
             detached[at] = Some(Detached::Circle);
@@ -131,12 +137,13 @@ impl Tree {
         Tree { nodes, roots }
     }
 
-    /// The tree as text, with options.
+    /// Returns the tree as text, with options.
     pub fn render(&self) -> Render<'_> {
         Render::new(self)
     }
 
-    /// Every node with its depth, a parent before its children, in the order of the text.
+    /// Iterates over all nodes with their depth, in the order of the text: a parent before its
+    /// children.
     ///
     /// ```
     /// use runlore::query::Tree;
@@ -150,18 +157,18 @@ impl Tree {
         self.steps().map(|step| (step.depth, step.node))
     }
 
-    /// How many tasks and workflows there are.
+    /// Returns the number of tasks and workflows.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// As [`Tree::walk`], with what drawing needs. Keeps its own stack: a tree may be deeper than the
-    /// thread's stack allows.
+    /// Like [`Tree::walk`], with what drawing needs. Keeps its own stack, because a tree may be
+    /// deeper than the thread's stack allows.
     pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         let mut open = vec![(&self.roots[..], 0)];
         std::iter::from_fn(move || {
@@ -198,7 +205,7 @@ impl fmt::Display for Tree {
 }
 
 impl Node {
-    /// The id of the parent that it names, there or not.
+    /// Returns the id of the parent that the node names, even if that has no record.
     pub fn parent_id(&self) -> Option<&str> {
         self.item.parent_task_id().or(match &self.item {
             Item::Workflow(workflow) => workflow.parent_workflow_id.as_deref(),
@@ -206,7 +213,7 @@ impl Node {
         })
     }
 
-    /// How its status is shown; none where it has none.
+    /// Returns the status as it is shown. `None` if the node has no status.
     ///
     /// ```
     /// use runlore::query::Tree;
@@ -234,7 +241,7 @@ impl Node {
 }
 
 impl Item {
-    /// Its id.
+    /// Returns the id of the task or workflow.
     pub fn id(&self) -> &str {
         match self {
             Item::Task(task) => &task.task_id,
@@ -242,7 +249,7 @@ impl Item {
         }
     }
 
-    /// The workflow, if it is one.
+    /// Returns the workflow. `None` for a task.
     pub fn as_workflow(&self) -> Option<&WorkflowObject> {
         match self {
             Item::Task(_) => None,
@@ -250,7 +257,7 @@ impl Item {
         }
     }
 
-    /// Whether it is a task that was left before its end; of workflows the status tells it.
+    /// Returns whether this is a task that ended early. For workflows the status says that.
     pub(super) fn ended_early(&self) -> bool {
         matches!(self, Item::Task(task) if task.ended_early == Some(true))
     }
@@ -262,7 +269,7 @@ impl Item {
         }
     }
 
-    /// The workflow that it stands in.
+    /// Returns the id of the workflow that a task belongs to, or that started a workflow.
     fn workflow_id(&self) -> Option<&str> {
         match self {
             Item::Task(task) => task.workflow_id.as_deref(),
@@ -287,10 +294,11 @@ impl Item {
     }
 }
 
-/// Where each id is.
+/// The index of each id.
 struct Links<'a> {
     workflows: HashMap<&'a str, usize>,
-    /// Ids of tasks are unique in our records; in others' they may repeat in another workflow.
+    /// Task ids are unique in Runlore's records. In records of other programs two workflows may use
+    /// the same id.
     tasks: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -308,7 +316,7 @@ impl<'a> Links<'a> {
         links
     }
 
-    /// Where the parent of `item` is, and why it is not there if the item names one.
+    /// Returns the parent's index, and why it is not the parent that `item` names.
     fn parent(&self, item: &Item, at: usize, items: &[Item]) -> (Option<usize>, Option<Detached>) {
         let above = self.workflow_above(item);
         let Some(parent_id) = item.parent_task_id() else {
@@ -316,7 +324,8 @@ impl<'a> Links<'a> {
                 if workflow.parent_workflow_id.is_some() && above.is_none());
             return (above, is_missing.then_some(Detached::ParentMissing));
         };
-        // The first tasks of a sub-workflow name the task that started it, which stands above the workflow.
+        // The first tasks of a sub-workflow name the task that started it, which is above the
+        // workflow.
         let is_first = matches!(item, Item::Task(_))
             && above.is_some_and(|above| items[above].parent_task_id() == Some(parent_id));
         let candidates = self.tasks.get(parent_id).map_or(&[][..], Vec::as_slice);
@@ -343,7 +352,7 @@ impl<'a> Links<'a> {
         (if is_first && is_elsewhere { above } else { Some(parent) }, None)
     }
 
-    /// Of an open task whose workflow is over: whether that was interrupted.
+    /// For an open task whose workflow is over: returns whether the workflow was interrupted.
     fn over(&self, item: &Item, items: &[Item]) -> Option<bool> {
         if !matches!(item, Item::Task(task) if task.status == Some(Status::Running)) {
             return None;
@@ -354,13 +363,14 @@ impl<'a> Links<'a> {
         is_over.then(|| workflow.is_interrupted())
     }
 
-    /// The workflow that `item` stands under when no task is above it.
+    /// Returns the workflow that `item` is below if no task is its parent.
     fn workflow_above(&self, item: &Item) -> Option<usize> {
         self.workflows.get(item.workflow_id()?).copied()
     }
 }
 
-/// One place on each circle of `parents`: the first in order, where it is to be cut.
+/// Returns one index per circle in `parents`, where the circle is to be cut: the first one in
+/// order.
 fn circles(parents: &[Option<usize>]) -> Vec<usize> {
     const NEW: u32 = 0;
     let mut walked = vec![NEW; parents.len()];
@@ -374,7 +384,7 @@ fn circles(parents: &[Option<usize>]) -> Vec<usize> {
                 None => break,
             }
         }
-        // Back on this very walk: `at` is on a circle that nobody has walked before.
+        // The walk came back to itself: `at` is on a circle that was not found before.
         if walked[at] == walk && parents[at].is_some() {
             let mut first = at;
             let mut next = parents[at];

@@ -1,4 +1,4 @@
-//! A tree as text, one line a task, with an optional style for each part of a line.
+//! Renders a tree as text: one line per task, with an optional style for each part of a line.
 
 use std::fmt::{self, Display, Write};
 
@@ -8,37 +8,37 @@ use super::{Detached, Item, Node, Tree};
 use crate::record::{Status, WorkflowObject};
 use crate::text::{human_duration, printable};
 
-/// From this depth on lines are not indented further; they tell their depth instead. A tree of a hundred
-/// thousand levels would otherwise be gigabytes of blanks.
+/// Below this depth lines are not indented further but show their depth as a number. A tree with a
+/// hundred thousand levels would otherwise be gigabytes of blanks.
 const DEEPEST: usize = 48;
 
-/// How many characters of an error, and of one value, are shown.
+/// How many characters of an error and of a value are shown.
 const ERROR_LENGTH: usize = 200;
 const VALUE_LENGTH: usize = 40;
 
-/// The part of a line that a [`Style`] is asked to write.
+/// The part of a line that a [`Style`] writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {
-    /// The lines of the tree itself.
+    /// The branch lines of the tree.
     Branch,
     /// The name of a task.
     Task,
     /// The name of a workflow.
     Workflow,
-    /// The status, as it is shown; the argument is the status whose colour fits.
+    /// The status as it is shown. The argument is the status whose colour fits.
     Status(Status),
     /// The duration.
     Duration,
-    /// What went in and came out.
+    /// The inputs and outputs.
     Values,
-    /// What went wrong.
+    /// The error message.
     Error,
-    /// A remark of this crate about the record.
+    /// A note of this crate about the record.
     Note,
 }
 
-/// How the parts of a line are written: a terminal's colours, for example.
+/// How the parts of a line are written, for example with a terminal's colours.
 ///
 /// ```
 /// use std::fmt;
@@ -58,7 +58,7 @@ pub enum Part {
 /// assert_eq!(tree.render().style(&Html).to_string(), "<b>load</b>\n");
 /// ```
 pub trait Style {
-    /// Writes `text`, which is safe to print and has no line break.
+    /// Writes `text`, which is safe to print and contains no line break.
     fn write(&self, f: &mut fmt::Formatter<'_>, part: Part, text: &dyn Display) -> fmt::Result;
 }
 
@@ -70,7 +70,7 @@ impl Style for Plain {
     }
 }
 
-/// A [`Tree`] as text; made by [`Tree::render`].
+/// A [`Tree`] as text. Made by [`Tree::render`].
 pub struct Render<'a> {
     tree: &'a Tree,
     style: &'a dyn Style,
@@ -88,14 +88,14 @@ impl<'a> Render<'a> {
         Self { tree, style: &Plain, values: false }
     }
 
-    /// Shows what went in and came out, shortened.
+    /// Shows the inputs and outputs, shortened.
     #[must_use]
     pub fn values(mut self, show: bool) -> Self {
         self.values = show;
         self
     }
 
-    /// Writes the parts of a line by `style`.
+    /// Uses `style` to write the parts of a line.
     #[must_use]
     pub fn style(mut self, style: &'a dyn Style) -> Self {
         self.style = style;
@@ -137,7 +137,7 @@ impl<'a> Render<'a> {
                 self.style.write(f, Part::Values, &values)?;
             }
         }
-        // A text that somebody printed to stderr is not a failure.
+        // A task may print to stderr without failing.
         if let Some(error) =
             error.filter(|_| matches!(status, Some(Status::Error | Status::Unknown)))
         {
@@ -152,7 +152,7 @@ impl<'a> Render<'a> {
             f.write_str("  ")?;
             self.style.write(f, Part::Error, &format_args!("({} lost)", lost.number()))?;
         }
-        // What is shown as interrupted needs no other word.
+        // An interrupted task is shown as such and needs no note.
         if node.cut_off && !node.interrupted {
             f.write_str("  ")?;
             self.style.write(f, Part::Note, &"(its run ended first)")?;
@@ -167,7 +167,7 @@ impl<'a> Render<'a> {
 
 impl Display for Render<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // For each depth that is drawn: whether more siblings follow there.
+        // For each drawn depth: whether more siblings follow there.
         let mut follows: Vec<bool> = Vec::new();
         let mut prefix = String::new();
         for step in self.tree.steps() {
@@ -206,7 +206,7 @@ impl Display for Why<'_> {
     }
 }
 
-/// What went in and came out: `x=1 opts={"mode":"fast"} → y=2`.
+/// The inputs and outputs: `x=1 opts={"mode":"fast"} → y=2`.
 struct Values<'a> {
     used: Option<&'a Map<String, Value>>,
     generated: Option<&'a Map<String, Value>>,
