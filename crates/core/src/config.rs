@@ -1,4 +1,4 @@
-//! The settings in force in this process: read once, when they are first needed.
+//! The settings of this process, loaded once, on first use.
 
 use crate::notice::notice;
 use crate::once::Once;
@@ -9,7 +9,8 @@ use crate::{Error, ErrorKind, Result};
 
 static SETTINGS: Once<Settings> = Once::new();
 
-/// The settings in force. What is wrong with a file is told once, and the rest of it is used.
+/// Returns the settings of this process. Problems in a file are reported once, and the rest of the
+/// file is used.
 pub fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| {
         let loaded = Settings::load();
@@ -24,9 +25,9 @@ pub fn settings() -> &'static Settings {
     })
 }
 
-/// Uses these settings in this process, instead of looking for a file.
+/// Uses these settings in this process instead of looking for a file.
 ///
-/// To be called before the first workflow or task; later it is an error.
+/// Call this before the first workflow or task. Later calls return an error.
 ///
 /// ```
 /// use runlore::settings::Settings;
@@ -52,7 +53,7 @@ pub fn configure(settings: Settings) -> Result<()> {
     ))
 }
 
-/// What is set and does nothing yet: better said than found out.
+/// Returns the settings that have no effect in this build, so that the user is warned about them.
 fn not_in_force(settings: &Settings) -> Vec<&'static str> {
     let databases = &settings.databases;
     [
@@ -74,7 +75,7 @@ fn not_in_force(settings: &Settings) -> Vec<&'static str> {
     .collect()
 }
 
-/// Tells the modules above what they cannot ask for.
+/// Passes settings on to modules that cannot depend on this one.
 fn apply(settings: &Settings) {
     let limits = &settings.instrumentation.limits;
     let bytes = u32::try_from(limits.value_bytes.get()).unwrap_or(u32::MAX);

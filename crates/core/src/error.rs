@@ -1,4 +1,4 @@
-//! What can go wrong, told in one sentence with what to do about it.
+//! The error type of the library. Each message is one sentence that also says what to do.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +8,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error of this crate. Annotated functions never see one: only calls that ask for something, such as
-/// starting a workflow or reading a store, return it.
+/// An error of this crate.
+///
+/// Annotated functions never return one. Only explicit calls do, such as starting a workflow or
+/// reading a store.
 ///
 /// ```
 /// let error = runlore::store::jsonl::read("no/such/folder").err().unwrap();
@@ -21,44 +23,47 @@ pub struct Error {
     source: Option<Source>,
 }
 
-/// What an [`Error`] is about.
+/// The kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A store could not be opened, read or written.
     Store,
-    /// A record does not have the shape of one.
+    /// A record does not have the required shape.
     Record,
-    /// The recorder could not be started or did not answer in time.
+    /// The recorder could not be started or did not respond in time.
     Pipeline,
-    /// A setting is wrong.
+    /// A setting is invalid.
     Settings,
-    /// A filter or a pipeline is wrong.
+    /// A filter or a pipeline is invalid.
     Query,
-    /// A picture or a report cannot be made.
+    /// A plot or a report cannot be made.
     Report,
 }
 
 impl Error {
-    /// An error of `kind` with a sentence for the reader.
+    /// Creates an error of `kind`. The message is one sentence for the user.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, message: message.into(), source: None }
     }
 
-    /// The same error with what caused it.
+    /// Adds the error's cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// What the error is about.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What caused it. The error's own text ends with it, so that [`source`](std::error::Error::source) gives what
-    /// caused *that*: whoever prints a whole chain says nothing twice.
+    /// Returns the cause.
+    ///
+    /// The error's message already ends with the cause's message. So
+    /// [`source`](std::error::Error::source) returns the cause of the cause, and a printed error
+    /// chain repeats nothing.
     ///
     /// ```
     /// let error = runlore::store::jsonl::read("no/such/folder").err().unwrap();
@@ -71,7 +76,7 @@ impl Error {
     }
 }
 
-/// The same sentence: it is what a `main` that returns the error prints.
+/// Prints the message, because `main` prints a returned error with `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,7 +1,7 @@
-//! What every part of Runlore stands on: records and their values, settings, stores, and which task is current.
+//! The foundation of Runlore: records and their values, settings, stores, and the current task.
 //!
-//! Programs use the crate [`runlore`](https://docs.rs/runlore), which re-exports what they need. This crate is for those
-//! who write a store, and for the other crates of Runlore.
+//! Programs use the crate [`runlore`](https://docs.rs/runlore), which re-exports what they need.
+//! This crate is for authors of stores and for Runlore's other crates.
 #![warn(clippy::print_stdout)]
 
 pub mod alloc;

@@ -1,8 +1,8 @@
-//! Records on their way into a store.
+//! A batch of records for a store.
 
 use std::ops::Range;
 
-/// Records on their way into a store.
+/// A batch of records for a store.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     lines: &'a [u8],
@@ -11,30 +11,31 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// `lines` holds JSON texts, each ended by a line feed; `ends` says where each of them ends.
+    /// Creates a batch. `lines` contains JSON texts, each ended by a line feed. `ends` is the end
+    /// offset of each.
     pub fn new(lines: &'a [u8], ends: &'a [usize]) -> Self {
         Self { lines, ends, inner: &[] }
     }
 
-    /// For each record, a part of `lines` that is fields of it which no store looks for.
+    /// Sets for each record a range of `lines` with fields of it that no store looks at.
     #[must_use]
     pub fn with_inner(self, inner: &'a [Range<usize>]) -> Self {
         Self { inner, ..self }
     }
 
-    /// The records as lines of JSON, the last one ended too.
+    /// Returns the records as lines of JSON. The last line ends with a line feed too.
     pub fn json_lines(&self) -> &'a [u8] {
         self.lines
     }
 
-    /// Each record as JSON text.
+    /// Iterates over the records as JSON text.
     pub fn records(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let batch = *self;
         (0..batch.len()).map(move |index| text(batch.line(index)))
     }
 
-    /// Each record as JSON text, not checked again to be text, and its outline: the record without fields that no store looks
-    /// for, in two parts.
+    /// Iterates over the records as JSON bytes, which are not checked to be UTF-8 again, each with
+    /// its outline: the two parts of the record around the fields that no store looks at.
     pub fn outlined(&self) -> impl Iterator<Item = (&'a [u8], [&'a str; 2])> + use<'a> {
         let batch = *self;
         (0..batch.len()).map(move |index| {
@@ -51,7 +52,7 @@ impl<'a> Batch<'a> {
         &self.lines[self.start(index)..self.ends[index] - 1]
     }
 
-    /// What stands before and after a part of a record.
+    /// Returns the text before and after a part of a record.
     fn without(&self, index: usize, part: Option<&Range<usize>>) -> [&'a str; 2] {
         let (start, end) = (self.start(index), self.ends[index] - 1);
         match part {
@@ -60,12 +61,12 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Records kept in memory: for tests, yours and ours.
+//! A store that keeps its records in memory, for tests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use super::{Batch, Store};
 use crate::Result;
 use crate::record::{Record, TaskObject, WorkflowObject};
 
-/// A store that keeps its records in memory. Clones share them, so keep one to look at.
+/// A store that keeps its records in memory. Clones share the records: keep one to inspect them.
 ///
 /// ```
 /// use runlore::{record::Status, store::MemoryStore, telemetry_task};
@@ -32,27 +32,28 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every record, in the order of writing.
+    /// Returns all records, in the order in which they were written.
     pub fn records(&self) -> Vec<Record> {
         lock(&self.records).clone()
     }
 
-    /// Every task, in the order of writing: a task is written when it ends.
+    /// Returns all tasks, in the order in which they were written. A task is written when it ends.
     pub fn tasks(&self) -> Vec<TaskObject> {
         lock(&self.records).iter().filter_map(Record::as_task).cloned().collect()
     }
 
-    /// Every record of a workflow: one when it starts, one when it ends.
+    /// Returns all workflow records. A workflow has one when it starts and one when it ends.
     pub fn workflows(&self) -> Vec<WorkflowObject> {
         lock(&self.records).iter().filter_map(Record::as_workflow).cloned().collect()
     }
 
-    /// Tasks that were seen to be open for a while; those that ended since are among [`tasks`](Self::tasks) too.
+    /// Returns the tasks that were reported as open for a while. Those that have ended since are
+    /// among [`tasks`](Self::tasks) too.
     pub fn open_tasks(&self) -> Vec<TaskObject> {
         lock(&self.open).iter().filter_map(Record::as_task).cloned().collect()
     }

@@ -1,4 +1,5 @@
-//! Where records go: the [`Store`] trait, and the stores that come with the library.
+//! Stores, which receive the records: the [`Store`] trait, and the stores that come with the
+//! library.
 
 mod batch;
 #[doc(hidden)]
@@ -42,11 +43,12 @@ use crate::record::scrub;
 use crate::settings::Settings;
 use crate::{Error, ErrorKind, Result};
 
-/// The folder that records go to, and are looked for in, unless something else is said.
+/// The default folder: records are written there and read from there if no store is named.
 pub const DEFAULT_FOLDER: &str = "runlore";
 
-/// The folder or the URI that the settings name: a database where one is enabled that this program can open, else files of
-/// JSON lines.
+/// Returns the URI or folder of the first store in [`default_uris`].
+///
+/// An enabled database that this program can open comes before the folder of JSON lines.
 ///
 /// ```
 /// let settings = runlore::settings::Settings::default();
@@ -56,7 +58,10 @@ pub fn default_uri(settings: &Settings) -> String {
     default_uris(settings).swap_remove(0)
 }
 
-/// The URIs of all stores that records go to when nobody says: those that the settings enable.
+/// Returns the URIs of all stores that the settings enable. Records go to them if no store is
+/// named.
+///
+/// Falls back to the folder of JSON lines if they enable no store that this program has.
 ///
 /// ```
 /// let mut settings = runlore::settings::Settings::default();
@@ -65,7 +70,7 @@ pub fn default_uri(settings: &Settings) -> String {
 /// ```
 pub fn default_uris(settings: &Settings) -> Vec<String> {
     let mut entries: Vec<_> = inventory::iter::<StoreEntry>().collect();
-    // The order in which the linker found them says nothing.
+    // The linker's order is arbitrary.
     entries.sort_unstable_by_key(|entry| entry.scheme);
     let mut uris: Vec<_> =
         entries.into_iter().filter_map(|entry| (entry.enabled?)(settings)).collect();
@@ -76,107 +81,121 @@ pub fn default_uris(settings: &Settings) -> Vec<String> {
     uris
 }
 
-/// A place for records. It lives on the writer's thread: nothing of it is ever called from a task.
+/// A destination for records. Background threads of the recorder call it, never a task.
 ///
-/// A call that returns an error has stored nothing: the writer keeps the records and calls again with the same.
+/// A call that returns an error must have stored nothing. The writer then keeps the records and
+/// retries the same call.
 pub trait Store: Send {
-    /// Makes what is needed for a write of so many bytes; the file that records go to from here on, when it is a new one.
+    /// Prepares a write of `bytes` bytes. Returns the path of the new file if the store has just
+    /// created one.
     fn prepare(&mut self, bytes: u64) -> Result<Option<PathBuf>> {
         _ = bytes;
         Ok(None)
     }
 
-    /// Stores records, all or none.
+    /// Stores a batch of records: all of them or none.
     fn write(&mut self, batch: &Batch<'_>) -> Result<()>;
 
-    /// Records of the writes before that it would not have among the others, whatever it was asked: each of them once, after a
-    /// write that returned no error. They count as refused or lost, not as written.
+    /// Returns the records of earlier writes that the store rejected for good, each once.
+    ///
+    /// Called after a write that returned no error. The records count as refused or lost, not as
+    /// written.
     fn refused(&mut self) -> Vec<Refused> {
         Vec::new()
     }
 
-    /// Sees to it that what was written survives the machine.
+    /// Syncs everything written so far to disk, so that it survives a crash of the machine.
     fn sync(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Stores tasks that have been open for a while, so that they can be seen; each comes again through
-    /// [`write`](Self::write) when it ends.
+    /// Stores tasks that have been open for a while, so that readers can see them.
+    ///
+    /// Each of them is written again through [`write`](Self::write) when it ends.
     fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
         _ = batch;
         Ok(())
     }
 
-    /// The workflow has ended, and its last record is written. Tasks that outlive it may still be written.
+    /// Closes the store after the workflow's last record was written. Tasks that outlive the
+    /// workflow may still be written.
     fn close(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// A local folder where the queue may be kept, so that it outlives the process. Its readers must call
-    /// `recover` or be the library's own.
+    /// Returns a local folder for the queue files, so that queued events outlive the process.
+    ///
+    /// Whoever reads that folder must call `recover` first. The library's own readers do.
     fn folder(&self) -> Option<&Path> {
         None
     }
 
-    /// Whether a call may take long, because it waits for another machine: such a store gets a thread of its own. Its records are
-    /// not in its [`folder`](Self::folder): what a killed process leaves waits there in a spool, for the next run with the same store
-    /// or for `replay`.
+    /// Returns whether calls may take long because they wait for another machine. Such a store gets
+    /// a thread of its own.
+    ///
+    /// Its records are not in its [`folder`](Self::folder). Records that a killed process could not
+    /// send wait there in a spool, until the next run with the same store or until `replay`.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Which of these records are missing from the store, by their place. Asked before records are written that may be there
-    /// already, by a replay or a copy: only those are then written, and the others counted as known. A store that writes a record by
-    /// its id, however often, need not look: all are.
+    /// Returns for each record of the batch whether the store lacks it.
+    ///
+    /// A replay or a copy calls this before it writes records that may be stored already. It writes
+    /// the missing ones and counts the others as known. A store that upserts by id need not look:
+    /// the default reports every record as missing.
     fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
         Ok(vec![true; batch.len()])
     }
 
-    /// The URI under which a child process finds the same store, if it can.
+    /// Returns the URI under which a child process can open the same store. `None` if it cannot.
     fn uri(&self) -> Option<String> {
         None
     }
 
-    /// What the store has of a run whose process died: how far each of these tasks is there, and whether the workflow's
-    /// end is. Only the rest is then written. A store that does not know is given all of it, perhaps again.
+    /// Returns which records of a dead process's run are stored: the state of each of these tasks,
+    /// and whether the workflow's end is there.
+    ///
+    /// Recovery writes only the rest. The default reports nothing, so that recovery writes
+    /// everything, possibly again.
     fn known(&mut self, run: &RunInfo, tasks: &HashSet<String>) -> Result<Known> {
         _ = (run, tasks);
         Ok(Known::default())
     }
 }
 
-/// What a store has of a run.
+/// What a store already has of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
-    /// Ids of tasks that have ended in it.
+    /// Ids of tasks that are stored as ended.
     pub ended: HashSet<String>,
-    /// Ids of tasks that have only begun in it.
+    /// Ids of tasks that are stored as running only.
     pub running: HashSet<String>,
-    /// Whether it says how the workflow ended.
+    /// Whether the store has a record of how the workflow ended.
     pub has_end: bool,
-    /// The record that says so. Recovery updates its totals when it adds tasks.
+    /// That record. Recovery updates its totals when it adds tasks.
     pub end: Option<Box<WorkflowObject>>,
-    /// How many tasks of the run's process there are; none where the store cannot count them.
+    /// How many tasks of the run's process are stored. `None` if the store cannot count them.
     pub tasks: Option<StoredTasks>,
 }
 
-/// How many tasks of a process a store has.
+/// How many tasks of one process a store has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoredTasks {
-    /// Those that ended well.
+    /// Tasks that finished without an error.
     pub finished: u64,
-    /// Those that ended in an error.
+    /// Tasks that ended with an error.
     pub errors: u64,
-    /// Those that have only begun.
+    /// Tasks that have started but not ended.
     pub running: u64,
-    /// Those that ended in an error and were called by no other task of the run.
+    /// Tasks that ended with an error and whose parent is not a task of the run.
     pub failed_roots: u64,
-    /// Nanoseconds that reading telemetry took.
+    /// Nanoseconds spent on reading telemetry.
     pub capture_ns: u64,
 }
 
 impl StoredTasks {
-    /// Adds the tasks of another store, or of another file.
+    /// Adds the counts of another store or file.
     pub fn add(&mut self, more: &Self) {
         self.finished += more.finished;
         self.errors += more.errors;
@@ -186,7 +205,7 @@ impl StoredTasks {
     }
 }
 
-/// What a store may know of the run it is opened for.
+/// Information about the run that a store is opened for.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunInfo {
@@ -194,20 +213,20 @@ pub struct RunInfo {
     pub workflow_id: String,
     /// The workflow's name.
     pub name: String,
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// The settings in force.
     pub settings: &'static Settings,
 }
 
 impl RunInfo {
-    /// A run of this process or of another.
+    /// Describes a run of this process or of another one.
     pub fn new(workflow_id: String, name: String, pid: u32, settings: &'static Settings) -> Self {
         Self { workflow_id, name, pid, settings }
     }
 }
 
-/// A kind of store, known by the scheme of its URIs.
+/// A registered kind of store, identified by the scheme of its URIs.
 #[derive(Debug)]
 pub struct StoreEntry {
     scheme: &'static str,
@@ -216,12 +235,14 @@ pub struct StoreEntry {
     enabled: Option<fn(&Settings) -> Option<String>>,
 }
 
-/// Makes sure of a URI that was found in a folder.
+/// Validates a URI that was found in a folder.
 type CheckUri = fn(&str, &Path) -> Result<String>;
 
 impl StoreEntry {
-    /// `open` gets the URI as it was written. It fails where the URI is wrong; a place that cannot be
-    /// reached for the moment is no error before the first write.
+    /// Creates the entry of a kind of store. `open` gets the URI as the user wrote it.
+    ///
+    /// `open` fails if the URI is invalid. An unreachable server is not an error before the first
+    /// write.
     pub const fn new(
         scheme: &'static str,
         open: fn(&str, &RunInfo) -> Result<Box<dyn Store>>,
@@ -229,19 +250,22 @@ impl StoreEntry {
         Self { scheme, open, recovers: None, enabled: None }
     }
 
-    /// What is left in the queues of a process that died goes to this store too. `check` gets the URI that the process left
-    /// in its folder, and that folder; it returns the URI to open, or an error where the process could have meant something
-    /// that is none of its business: the folder may come from anybody.
+    /// Lets recovery write to this store what a dead process left in its queues.
     ///
-    /// Without this, what is left goes to files of JSON lines in the store's [`folder`](Store::folder), unless the store
-    /// [is on another machine](Store::is_remote).
+    /// `check` gets the URI that the process left in its folder, and that folder. It returns the
+    /// URI to open. It must return an error if the URI points to something that the process had no
+    /// business with: anybody may have written to the folder.
+    ///
+    /// Without this, recovery writes to JSON lines files in the store's [`folder`](Store::folder),
+    /// unless the store [is remote](Store::is_remote).
     #[must_use]
     pub const fn recovers(mut self, check: fn(&str, &Path) -> Result<String>) -> Self {
         self.recovers = Some(check);
         self
     }
 
-    /// `uri` gives the URI of the store that the settings enable, if they do: records go there when nobody names a store.
+    /// Sets how the settings enable this store. `uri` returns the store's URI, or `None` if it is
+    /// not enabled. Records go to enabled stores if no store is named.
     #[must_use]
     pub const fn enabled_by(mut self, uri: fn(&Settings) -> Option<String>) -> Self {
         self.enabled = Some(uri);
@@ -256,17 +280,17 @@ impl StoreEntry {
 
 inventory::collect!(StoreEntry);
 
-/// Whether this program has a store of this scheme.
+/// Returns whether this program was built with a store for this scheme.
 pub fn is_known(scheme: &str) -> bool {
     inventory::iter::<StoreEntry>().any(|entry| entry.scheme == scheme)
 }
 
-/// Whether what is left of a run goes to the store of this URI.
+/// Returns whether recovery writes to the store of this URI.
 pub fn is_recovered(uri: &str) -> bool {
     StoreEntry::of(uri).is_some_and(|entry| entry.recovers.is_some())
 }
 
-/// Opens the store of a URI that a dead process left in a folder.
+/// Opens the store whose URI a dead process left in a folder, after checking that URI.
 pub fn open_left(uri: &str, folder: &Path, run: &RunInfo) -> Result<Box<dyn Store>> {
     let (scheme, _) = uri.split_once("://").unwrap_or((uri, ""));
     let entry = StoreEntry::of(uri).ok_or_else(|| unknown_scheme(scheme))?;
@@ -274,24 +298,25 @@ pub fn open_left(uri: &str, folder: &Path, run: &RunInfo) -> Result<Box<dyn Stor
     (entry.open)(&check(uri, folder)?, run)
 }
 
-/// What of a store must not be in use while the process forks: the result is dropped after the fork, in both processes.
+/// A hook that locks what a store must not use while the process forks. The returned value is
+/// dropped after the fork, in both processes.
 #[derive(Debug)]
 pub struct HoldForFork(pub fn() -> Box<dyn Any>);
 
 inventory::collect!(HoldForFork);
 
-/// Holds what stores must not use while the process forks.
+/// Calls all [`HoldForFork`] hooks and returns the locks that they took.
 pub fn hold_for_fork() -> Vec<Box<dyn Any>> {
     inventory::iter::<HoldForFork>().map(|hook| (hook.0)()).collect()
 }
 
-/// What is to be done before a folder of records is read: finish the work of processes that died.
+/// A hook that runs before a folder of records is read. It completes the runs of dead processes.
 #[derive(Debug)]
 pub struct BeforeReading(pub fn(&Path));
 
 inventory::collect!(BeforeReading);
 
-/// Does what is to be done before a folder is read.
+/// Calls all [`BeforeReading`] hooks.
 pub fn before_reading(folder: &Path) {
     let mut hooks = inventory::iter::<BeforeReading>().peekable();
     if hooks.peek().is_none() {
@@ -302,20 +327,21 @@ pub fn before_reading(folder: &Path) {
     }
 }
 
-/// What is to be done before a store elsewhere is asked: write what waits for it on this machine.
+/// A hook that runs before a remote store is queried. It sends the records that wait for that store
+/// on this machine.
 #[derive(Debug)]
 pub struct BeforeAsking(pub fn(&str));
 
 inventory::collect!(BeforeAsking);
 
-/// Does what is to be done before the store of this URI is asked.
+/// Calls all [`BeforeAsking`] hooks for the store of this URI.
 pub fn before_asking(uri: &str) {
     for hook in inventory::iter::<BeforeAsking>() {
         (hook.0)(uri);
     }
 }
 
-/// What `WorkflowBuilder::store` takes: a path, a URI, or a store.
+/// The argument of `WorkflowBuilder::store`: a path, a URI, or a store.
 pub struct StoreChoice(Choice);
 
 enum Choice {
@@ -333,12 +359,12 @@ impl std::fmt::Debug for StoreChoice {
 }
 
 impl StoreChoice {
-    /// A store of your own making.
+    /// Uses the caller's own [`Store`].
     pub fn custom(store: impl Store + 'static) -> Self {
         Self(Choice::Made(Box::new(store)))
     }
 
-    /// The folder, if it is one of JSON lines.
+    /// Returns the folder if this is a folder of JSON lines, otherwise `self`.
     pub fn into_folder(self) -> Result<String, Self> {
         match self.0 {
             Choice::Uri(uri) if names_database(&uri) => Err(Self(Choice::Uri(uri))),
@@ -353,7 +379,7 @@ impl StoreChoice {
         }
     }
 
-    /// The path of the SQLite file, if it is one.
+    /// Returns the path if this is an SQLite file.
     pub fn database(&self) -> Option<&Path> {
         let Choice::Uri(uri) = &self.0 else { return None };
         let path = match uri.strip_prefix("sqlite://") {
@@ -364,7 +390,8 @@ impl StoreChoice {
         Some(Path::new(path))
     }
 
-    /// Refuses a pipe, a socket or a device: opening or reading one may never end. Starting a workflow does this too.
+    /// Rejects a pipe, a socket or a device, because opening or reading one may block for ever.
+    /// Starting a workflow checks this too.
     ///
     /// ```
     /// # #[cfg(unix)]
@@ -373,7 +400,7 @@ impl StoreChoice {
     ///
     /// # Errors
     ///
-    /// Where the store is one of these.
+    /// If the store is one of these.
     pub fn refuse_special(&self) -> Result<()> {
         match (&self.0, self.database()) {
             (_, Some(path)) => refuse_special(path),
@@ -405,7 +432,8 @@ impl StoreChoice {
     }
 }
 
-/// Whether a path is meant to be an SQLite file: by the end of its name, unless there is a folder of that name.
+/// Returns whether a path names an SQLite file: its extension is `db`, `sqlite` or `sqlite3`, and
+/// no folder has that path.
 ///
 /// ```
 /// use runlore::store::names_database;
@@ -420,7 +448,7 @@ pub fn names_database(place: &str) -> bool {
         && !path.is_dir()
 }
 
-/// A URI that somebody wrote without its slashes, taken apart.
+/// Splits a URI that lacks its slashes, such as `sqlite:runs.db`, into scheme and rest.
 #[doc(hidden)]
 pub fn lacks_slashes(uri: &str) -> Option<(&str, &str)> {
     let schemes = ["jsonl", "sqlite", "mongodb", "mongodb+srv"];
@@ -435,7 +463,7 @@ pub fn slashes_missing(uri: &str) -> Error {
     Error::new(ErrorKind::Store, text)
 }
 
-/// A URI as it may be shown, its slashes missing or not.
+/// Returns the URI without its secrets, for messages. Accepts URIs that lack their slashes.
 fn without_secrets(uri: &str) -> String {
     match lacks_slashes(uri) {
         Some((scheme, rest)) if !uri.contains("://") => {
@@ -445,11 +473,11 @@ fn without_secrets(uri: &str) -> String {
     }
 }
 
-/// Schemes that the library knows only with a feature.
+/// Schemes that need a feature of the crate `runlore`, with that feature.
 const WITH_FEATURE: [(&str, &str); 3] =
     [("sqlite", "sqlite"), ("mongodb", "mongodb"), ("mongodb+srv", "mongodb-srv")];
 
-/// Why there is no store of a scheme that could be there.
+/// Returns the error for a known scheme whose feature is not enabled.
 #[doc(hidden)]
 pub fn needs_feature(scheme: &str) -> Option<Error> {
     let (_, feature) = WITH_FEATURE.iter().find(|(known, _)| *known == scheme)?;

@@ -1,8 +1,9 @@
 //! Files that stay open while the program runs.
 //!
-//! A program may close descriptors that it did not open (`closefrom`, a daemon that detaches) and open its own files,
-//! which then get the numbers of ours. An [`OwnFile`] compares device and inode before it is used. If the descriptor
-//! leads elsewhere, it opens its file again by name, and neither writes to nor closes what belongs to the program.
+//! A program may close descriptors that it did not open (`closefrom`, a daemon that detaches). Its
+//! next files then get the numbers of ours. An [`OwnFile`] compares device and inode before each
+//! use. If the descriptor refers to another file, it opens its own file again by name. It neither
+//! writes to nor closes the program's file.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek as _, SeekFrom};
@@ -10,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use super::plain::open_plain;
 
-/// An open file, its name, and what identifies it.
+/// An open file with its path and its identity.
 #[derive(Debug)]
 pub struct OwnFile {
-    /// `None` only while it is reopened or dropped.
+    /// `None` only while the file is reopened or dropped.
     file: Option<File>,
-    /// `None` for a file without a name, which cannot be opened again.
+    /// `None` for a file without a name, which cannot be reopened.
     path: Option<PathBuf>,
     open: fn(&Path) -> io::Result<File>,
     identity: Identity,
@@ -26,12 +27,12 @@ impl OwnFile {
         Self::with(file, Some(path.to_owned()), |path| open_plain(path, true))
     }
 
-    /// Opens a file by `open`, now and when it has to be opened again.
+    /// Opens a file with `open`, now and whenever it has to be reopened.
     pub fn open(path: &Path, open: fn(&Path) -> io::Result<File>) -> io::Result<Self> {
         Self::with(open(path)?, Some(path.to_owned()), open)
     }
 
-    /// A file whose name is gone.
+    /// Wraps a file that no longer has a name.
     pub fn nameless(file: File) -> io::Result<Self> {
         Self::with(file, None, |path| open_plain(path, true))
     }
@@ -46,8 +47,8 @@ impl OwnFile {
         Ok(Self { file: Some(file), path, open, identity })
     }
 
-    /// Makes sure that the descriptor is that of the file. Returns the file, and whether it had to be opened again:
-    /// then its locks are gone, and its position is the end.
+    /// Returns the file, and whether it had to be reopened because the descriptor refers to another
+    /// file. After that its locks are gone and its position is the end.
     pub fn check(&mut self) -> io::Result<(&mut File, bool)> {
         let is_lost = !self.is_ours();
         if is_lost {
@@ -58,12 +59,12 @@ impl OwnFile {
         Ok((file, is_lost))
     }
 
-    /// Whether the descriptor still leads to the file.
+    /// Returns whether the descriptor still refers to the file.
     pub(crate) fn is_ours(&self) -> bool {
         self.file.as_ref().is_some_and(|file| self.is_it(file))
     }
 
-    /// Whether its name still leads to it.
+    /// Returns whether the path still refers to the file.
     pub fn has_its_name(&self) -> bool {
         let there = self.path.as_ref().and_then(|path| std::fs::symlink_metadata(path).ok());
         there.is_some_and(|facts| identity(&facts) == self.identity)
@@ -78,7 +79,7 @@ impl OwnFile {
             || io::Error::new(io::ErrorKind::NotFound, "its descriptor was closed by the program");
         let path = self.path.as_ref().ok_or_else(gone)?;
         let mut file = above_standard_streams((self.open)(path)?)?;
-        // What cannot be positioned, such as a pipe, has no end.
+        // A pipe and the like have no end to seek to.
         _ = file.seek(SeekFrom::End(0));
         if self.is_it(&file) { Ok(file) } else { Err(gone()) }
     }
@@ -112,11 +113,12 @@ fn release(file: Option<File>) {
     drop(file);
 }
 
-/// A program that closed a standard stream expects its next file to take that number.
+/// Moves a descriptor above those of the standard streams. A program that closed a standard stream
+/// expects its next file to get that number.
 #[cfg(unix)]
 fn above_standard_streams(file: File) -> io::Result<File> {
     use std::os::fd::AsRawFd as _;
-    // A copy never has the number of a standard stream.
+    // A duplicate never gets the number of a standard stream.
     if file.as_raw_fd() <= 2 { file.try_clone() } else { Ok(file) }
 }
 
@@ -125,7 +127,7 @@ fn above_standard_streams(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// Device and inode.
+/// Device and inode number.
 #[cfg(unix)]
 type Identity = (u64, u64);
 
@@ -135,7 +137,7 @@ fn identity(facts: &Metadata) -> Identity {
     (facts.dev(), facts.ino())
 }
 
-/// Elsewhere nobody closes a handle that they do not know.
+/// On other systems, programs do not close handles that they did not open.
 #[cfg(not(unix))]
 type Identity = ();
 
@@ -151,22 +153,23 @@ mod tests {
     use super::*;
     use crate::store::create_private;
 
-    /// An own file, whose descriptor then leads to another file.
+    /// Returns an own file whose descriptor now refers to another file.
     #[allow(unsafe_code)]
     fn taken_over(path: &Path, theirs: &Path) -> (OwnFile, RawFd) {
         let mut own = OwnFile::new(create_private(path).unwrap(), path).unwrap();
         own.check().unwrap().0.write_all(b"one").unwrap();
         let number = own.file.as_ref().unwrap().as_raw_fd();
         let theirs = create_private(theirs).unwrap();
-        // SAFETY: both are open. What the second one stood for is closed, as a program might do.
+        // SAFETY: both descriptors are open. The file that `number` referred to is closed, as a
+        // program might do.
         assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);
         (own, number)
     }
 
-    /// Closes the descriptor of the program; whether it was open.
+    /// Closes a descriptor of the program. Returns whether it was open.
     #[allow(unsafe_code)]
     fn close(number: RawFd) -> bool {
-        // SAFETY: nobody else uses the number.
+        // SAFETY: nobody else uses this descriptor.
         unsafe { libc::close(number) == 0 }
     }
 
@@ -193,7 +196,8 @@ mod tests {
         fs::rename(&theirs, &ours).unwrap();
         fs::write(&ours, "theirs").unwrap();
         fs::write(&theirs, "other").unwrap();
-        // The descriptor leads to what has the name now, which is still not the file that was opened.
+        // The path now refers to the same file as the descriptor, but that is not the file that was
+        // opened.
         assert_eq!(own.check().unwrap_err().kind(), io::ErrorKind::NotFound);
         drop(own);
         assert_eq!(fs::read_to_string(ours).unwrap(), "theirs");

@@ -1,4 +1,4 @@
-//! Files of a folder that somebody else may have filled: only plain ones are opened.
+//! Opens files in folders that other users may write to. Only regular files are accepted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Opens a file that must be a plain one: a link could lead out of its folder, and a pipe could wait for ever.
+/// Opens a regular file. A link is rejected because it could lead out of the folder, and a pipe
+/// because it could block for ever.
 pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
     if !fs::symlink_metadata(path)?.is_file() {
         return Err(not_plain(path));
@@ -14,7 +15,8 @@ pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
     open_regular(path, write, false)
 }
 
-/// Opens a file that the user named, perhaps through a link. Refuses pipes and devices, and does not wait for them.
+/// Opens a file that the user named, possibly through a link. Rejects pipes and devices without
+/// blocking.
 pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     open_regular(path, false, true)
 }
@@ -23,7 +25,7 @@ pub(crate) fn open_named(path: &Path) -> io::Result<File> {
 fn open_regular(path: &Path, write: bool, follow: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(write);
-    // A link or a pipe may have taken the file's place since somebody looked.
+    // A link or a pipe may have replaced the file since it was checked.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
@@ -33,7 +35,8 @@ fn open_regular(path: &Path, write: bool, follow: bool) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_plain(path)) }
 }
 
-/// Refuses a pipe, a socket or a device where a file or folder of records belongs: opening or reading one may never end.
+/// Rejects a pipe, a socket or a device in place of a file or folder of records, because opening or
+/// reading one may block for ever.
 pub fn refuse_special(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Ok(facts) if !facts.is_file() && !facts.is_dir() => Err(Error::new(
@@ -44,7 +47,7 @@ pub fn refuse_special(path: &Path) -> Result<()> {
     }
 }
 
-/// What something is that is neither a file nor a folder nor a link.
+/// Describes a path that is not a regular file.
 pub(super) fn kind_of(facts: &fs::Metadata) -> &'static str {
     #[cfg(unix)]
     {
@@ -63,7 +66,7 @@ pub(super) fn kind_of(facts: &fs::Metadata) -> &'static str {
     if facts.is_dir() { "a folder" } else { "no regular file" }
 }
 
-/// Whether a path is a folder itself, and not a link to one.
+/// Returns whether a path is a folder itself, not a link to one.
 pub fn is_plain_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|facts| facts.is_dir())
 }

@@ -1,7 +1,8 @@
-//! New files and folders, for nobody but who the settings say, whatever the umask is.
+//! Creates files and folders with the permissions of the settings, whatever the umask is.
 //!
-//! [`create_private`] and its relatives are for places that somebody else may have filled: what is there is never followed or
-//! waited for. [`create_file`] and its relatives are for paths that the user named.
+//! [`create_private`] and the functions like it are for folders that other users may write to. They
+//! never follow links and never block on pipes. [`create_file`] and the functions like it are for
+//! paths that the user named.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,18 +14,19 @@ use super::plain::open_plain;
 use crate::record::Id;
 use crate::settings::{FileMode, Settings};
 
-/// The permissions of new files; 0 until somebody needs them. Not a lock: a forked child may be the first.
+/// The permissions of new files. 0 until they are first needed. Not a lock, because a forked child
+/// may be the first to need them.
 static MODE: AtomicU32 = AtomicU32::new(0);
-/// Those of new folders.
+/// The permissions of new folders.
 static FOLDER_MODE: AtomicU32 = AtomicU32::new(0);
 
-/// Uses these permissions from here on.
+/// Sets the permissions of new files and folders.
 pub fn set_file_mode(mode: FileMode) {
     FOLDER_MODE.store(mode.of_folders(), Ordering::Relaxed);
     MODE.store(mode.of_files(), Ordering::Release);
 }
 
-/// The permissions of new files and folders: those of the settings in force, or where nothing was recorded yet, of those found.
+/// Returns the permissions of new files and folders. Loads the settings if none are in use yet.
 fn modes() -> (u32, u32) {
     if MODE.load(Ordering::Acquire) == 0 {
         set_file_mode(Settings::load().settings.recorder.file_mode);
@@ -32,14 +34,14 @@ fn modes() -> (u32, u32) {
     (MODE.load(Ordering::Acquire), FOLDER_MODE.load(Ordering::Relaxed))
 }
 
-/// Makes a file that must not be there yet.
+/// Creates a file. Fails if it exists.
 pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     create_new(path, options)
 }
 
-/// The same for a file that only ever grows.
+/// Like [`create_private`], for a file that is only appended to.
 pub fn create_private_to_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true);
@@ -56,20 +58,22 @@ fn create_new(path: &Path, mut options: OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Gives a file that was just made what the umask took away.
+/// Restores the permission bits that the umask removed from a new file.
 #[cfg(unix)]
 fn widen(file: &File) {
     use std::os::unix::fs::PermissionsExt as _;
     let wanted = modes().0;
     let has = |facts: fs::Metadata| facts.permissions().mode() & 0o777;
     if file.metadata().map(has).is_ok_and(|mode| mode != wanted) {
-        // Some file systems know no permissions.
+        // Some file systems have no permissions.
         _ = file.set_permissions(fs::Permissions::from_mode(wanted));
     }
 }
 
-/// Opens a file to be written from its beginning. A new file gets the permissions that the setting `recorder.file_mode` names,
-/// `0600` by default; one that is there loses its content and keeps its permissions. A link is followed.
+/// Opens a file and truncates it.
+///
+/// A new file gets the permissions of the setting `recorder.file_mode`, `0600` by default. An
+/// existing file keeps its permissions. Links are followed.
 ///
 /// ```
 /// # let path = std::env::temp_dir().join(format!("runlore-doc-create-{}", std::process::id()));
@@ -81,14 +85,14 @@ fn widen(file: &File) {
 ///
 /// # Errors
 ///
-/// Where the file cannot be made or opened.
+/// If the file cannot be created or opened.
 pub fn create_file(path: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).truncate(true);
     open_or_create(path.as_ref(), options)
 }
 
-/// The same for a file that is added to.
+/// Like [`create_file`], for a file that is appended to.
 pub fn append_to_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true);
@@ -98,7 +102,7 @@ pub fn append_to_file(path: &Path) -> io::Result<File> {
 fn open_or_create(path: &Path, mut options: OpenOptions) -> io::Result<File> {
     match create_new(path, options.clone()) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // A link may lead to a file that is yet to be made.
+            // A link may point to a file that does not exist yet.
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, modes().0);
             options.create_new(false).create(true).open(path)
@@ -107,8 +111,11 @@ fn open_or_create(path: &Path, mut options: OpenOptions) -> io::Result<File> {
     }
 }
 
-/// Replaces the content of a file at once: readers see the old content until the new one is complete. Makes missing folders. Writes
-/// straight to what is no regular file, such as `/dev/stdout`. Permissions are those of [`create_file`].
+/// Replaces the content of a file atomically: readers see the old content until the new one is
+/// complete.
+///
+/// Creates missing folders. If the path is not a regular file, such as `/dev/stdout`, the content
+/// is written to it directly. Permissions are those of [`create_file`].
 ///
 /// ```
 /// # let path = std::env::temp_dir().join(format!("runlore-doc-write-{}", std::process::id()));
@@ -120,10 +127,10 @@ fn open_or_create(path: &Path, mut options: OpenOptions) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// Where the file cannot be written: it is then as it was.
+/// If the file cannot be written. It then keeps its old content.
 pub fn write_file(path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
     let path = path.as_ref();
-    // A link stays one.
+    // Replace the target of a link, not the link.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let there = fs::metadata(path).ok();
     if there.as_ref().is_some_and(|facts| !facts.is_file() && !facts.is_dir()) {
@@ -134,7 +141,7 @@ pub fn write_file(path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
         create_folders(folder)?;
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Threads may write to one file at the same time.
+    // The name is unique because threads may write to the same file at the same time.
     let part = path.with_file_name(format!(".{name}.{}.part", Id::new()));
     let written = create_private(&part).and_then(|mut file| {
         file.write_all(content)?;
@@ -146,8 +153,8 @@ pub fn write_file(path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
     written.inspect_err(|_| _ = fs::remove_file(&part))
 }
 
-/// Makes a folder with those above it, unless they are there. New ones get the permissions that the setting `recorder.file_mode`
-/// names, `0700` by default.
+/// Creates a folder and its missing parents. New folders get the permissions of the setting
+/// `recorder.file_mode`, `0700` by default.
 ///
 /// ```
 /// # let path = std::env::temp_dir().join(format!("runlore-doc-folders-{}", std::process::id()));
@@ -159,7 +166,7 @@ pub fn write_file(path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Where one cannot be made.
+/// If a folder cannot be created.
 pub fn create_folders(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
     match create_folder(path) {
@@ -178,7 +185,7 @@ pub fn create_folders(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that must not be there yet.
+/// Creates a folder. Fails if it exists.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     #[cfg_attr(not(unix), allow(unused_mut, reason = "modes are known on Unix only"))]
     let mut builder = DirBuilder::new();
@@ -190,7 +197,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         let wanted = modes().1;
         let has = |facts: fs::Metadata| facts.permissions().mode() & 0o777;
-        // What the umask took away.
+        // Restore the bits that the umask removed.
         if fs::symlink_metadata(path).map(has).is_ok_and(|mode| mode != wanted) {
             _ = fs::set_permissions(path, fs::Permissions::from_mode(wanted));
         }
@@ -198,7 +205,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a file in place of what has its name: of a link, the link goes and not what it leads to.
+/// Creates a file in place of whatever has its name. Of a link, only the link itself is removed.
 pub fn replace_private(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -206,10 +213,10 @@ pub fn replace_private(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a plain file to read and write, as it is; one that is not there is made. For locks, which must not be replaced while
-/// somebody holds them.
+/// Opens a regular file for reading and writing, without truncating it. Creates it if it is
+/// missing. For lock files, which must not be replaced while somebody holds them.
 pub fn open_private(path: &Path) -> io::Result<File> {
-    // Others may make it, or take it away, in between.
+    // Other processes may create or delete the file in between.
     let mut made = Err(io::ErrorKind::NotFound.into());
     for _ in 0..10 {
         match open_plain(path, true) {
@@ -224,10 +231,10 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     made
 }
 
-/// Makes a folder, or takes one that is there.
+/// Creates a folder. Succeeds if it exists.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     match create_folder(path) {
-        // Not a link: nothing must be kept where nobody said.
+        // A link is rejected: it would lead to a place that nobody chose.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_plain_folder(path) => {
             Ok(())
         }
@@ -235,7 +242,7 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The same with all folders that lead to it.
+/// Like [`private_folder`], and creates missing parents.
 pub fn private_folders(path: &Path) -> io::Result<()> {
     create_folders(path)?;
     match is_plain_folder(path) {

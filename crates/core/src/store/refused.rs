@@ -1,28 +1,29 @@
-//! Records that a store does not want, whatever it is asked: who counts them, and tells people.
+//! Records that a store refuses for good, and the hooks that count and report them.
 
 use super::Store;
 use crate::record::Status;
 
-/// A record that a store would not have among the others, whatever it was asked.
+/// A record that a store refused for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// The store, for people.
+    /// The store's name, for messages.
     pub store: String,
-    /// What it says.
+    /// The store's reason.
     pub why: String,
-    /// Where the record is kept instead; none where it is lost.
+    /// Where the record is kept instead. `None` if it is lost.
     pub kept: Option<String>,
-    /// How the task stands in it; none for a record that is no task.
+    /// The status of the task in the record. `None` if the record is not a task.
     pub task: Option<Status>,
 }
 
-/// What is to be done when a store refuses a record for good.
+/// A hook that is called when a store refuses a record for good.
 #[derive(Debug)]
 pub struct WhenRefused(pub fn(&Refused));
 
 inventory::collect!(WhenRefused);
 
-/// What a store refused since it was last asked; whoever counts such records hears of it.
+/// Returns the records that a store refused since the last call, and passes them to all
+/// [`WhenRefused`] hooks.
 pub fn take_refused(store: &mut dyn Store) -> Vec<Refused> {
     let refused = store.refused();
     for one in &refused {

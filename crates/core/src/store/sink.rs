@@ -1,4 +1,5 @@
-//! Records from anywhere into a store: for copies, and for programs that make their records themselves.
+//! Writes records from any source to a store: for copies, and for programs that make their own
+//! records.
 
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use crate::record::{Id, Record};
 use crate::settings::Settings;
 use crate::{Result, file_size};
 
-/// Records that are written at once.
+/// The most records in one batch.
 const BATCH: usize = 1000;
-/// Bytes that are written at once.
+/// The most bytes in one batch.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Writes records to a store, a thousand at a time. One that is dropped before it is [finished](Self::finish) writes what it
-/// has, if it can.
+/// Writes records to a store, in batches of a thousand. If it is dropped before
+/// [`finish`](Self::finish), it tries to write the rest.
 ///
 /// ```
 /// use runlore::record::Record;
@@ -32,12 +33,13 @@ pub struct Sink {
     lines: Vec<u8>,
     ends: Vec<usize>,
     kinds: Vec<Kind>,
-    /// Whether records are left out that the store has.
+    /// Whether records that the store already has are skipped.
     is_looking: bool,
     tally: Tally,
-    /// Whether whoever added the records knows what became of them.
+    /// Whether the caller got the result of a write since the last `add`. If so, dropping the sink
+    /// does not write again.
     is_told: bool,
-    /// The process that writes: a forked child has nothing of its own here.
+    /// The process that created the sink. A forked child must not write its copy.
     pid: u32,
 }
 
@@ -47,7 +49,7 @@ impl std::fmt::Debug for Sink {
     }
 }
 
-/// What a record is of.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Task,
@@ -55,7 +57,7 @@ enum Kind {
     Other,
 }
 
-/// What became of records.
+/// Counts of what happened to records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Tasks that were written.
@@ -64,14 +66,14 @@ pub struct Tally {
     pub workflows: u64,
     /// Other records that were written.
     pub others: u64,
-    /// Records that the store had.
+    /// Records that the store already had.
     pub known: u64,
-    /// Records that it would not have among the others.
+    /// Records that the store refused.
     pub refused: u64,
 }
 
 impl Tally {
-    /// How many records were written.
+    /// Returns how many records were written.
     pub fn written(&self) -> u64 {
         self.tasks + self.workflows + self.others
     }
@@ -93,12 +95,12 @@ impl Tally {
         }
     }
 
-    /// One of those that were counted is not there.
+    /// Moves a counted record to `refused`.
     fn refuse(&mut self, refused: &Refused) {
         self.refused += 1;
         let counter = match refused.task {
             Some(_) => &mut self.tasks,
-            // A store does not say what else it was.
+            // A store does not say which other kind the record was.
             None if self.others > 0 => &mut self.others,
             None => &mut self.workflows,
         };
@@ -107,11 +109,11 @@ impl Tally {
 }
 
 impl Sink {
-    /// Opens a store. Where it makes a file for each run, the name becomes part of the file's.
+    /// Opens a store. If the store creates a file for each run, the file's name contains `name`.
     ///
     /// # Errors
     ///
-    /// Where there is no such store. Whether it can be written to is found out later.
+    /// If there is no such store. Whether it can be written to turns out later.
     pub fn open(to: impl Into<StoreChoice>, name: &str) -> Result<Self> {
         Self::for_run(to, &Id::new().to_string(), name, std::process::id())
     }
@@ -123,11 +125,11 @@ impl Sink {
         name: &str,
         pid: u32,
     ) -> Result<Self> {
-        // The settings in force must not decide what is kept.
+        // The user's settings must not decide what is kept.
         static SETTINGS: Once<Settings> = Once::new();
         let settings = SETTINGS.get_or_init(|| {
             let mut settings = Settings::default();
-            // No task waits here: a store that others write to may take its time.
+            // No task waits here, so a store that other processes write to may take its time.
             settings.recorder.max_wait_ms = Duration::from_secs(60);
             settings
         });
@@ -146,22 +148,24 @@ impl Sink {
         })
     }
 
-    /// Leaves out, and counts, what the store has.
+    /// Skips and counts records that the store already has.
     pub fn looking(mut self) -> Self {
         self.is_looking = true;
         self
     }
 
-    /// What became of the records that were added, but for those that are still to be written.
+    /// Returns what happened to the records so far. Records that wait for the next write are not
+    /// counted.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Adds a record; now and then, what was added is written.
+    /// Adds a record. Writes a batch when enough records are waiting.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be written to. What was added since the last write is kept for the next.
+    /// If the store cannot be written to. The records since the last write are kept for the next
+    /// one.
     pub fn add(&mut self, record: &Record) -> Result<()> {
         let start = self.lines.len();
         if let Err(error) = serde_json::to_writer(&mut self.lines, record) {
@@ -220,18 +224,18 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes the rest and closes the store; returns how many records were written in all. Those that the store refused are
-    /// not among them.
+    /// Writes the remaining records and closes the store. Returns how many records were written in
+    /// all. Refused records do not count.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be written to.
+    /// If the store cannot be written to.
     pub fn finish(mut self) -> Result<u64> {
         self.end()?;
         Ok(self.tally.written())
     }
 
-    /// Writes the rest and closes the store.
+    /// Writes the remaining records and closes the store.
     pub fn end(&mut self) -> Result<()> {
         self.write()?;
         self.store.sync()?;
@@ -255,7 +259,7 @@ mod tests {
     use crate::record::Status;
     use crate::store::MemoryStore;
 
-    /// A store that has one task, and does not want another.
+    /// A store that already has one task and refuses another.
     struct Choosy(MemoryStore, u32);
 
     impl Store for Choosy {

@@ -1,4 +1,4 @@
-//! One task and one workflow out of the several records that tell of it, in whichever store they are.
+//! Joins the several records of a task or workflow into one, by the same rules for every store.
 
 mod workflows;
 
@@ -7,9 +7,13 @@ pub use workflows::{join_process, speak_as_one};
 
 use crate::record::TaskObject;
 
-/// Joins another record of the same id with what is known: the last one wins, and one of a task that has ended wins
-/// over one of a task that has not; what the winner does not say is taken from the other. Gives the record back where
-/// it is of another task: Flowcept makes ids of the clock, and they do collide. Neither may go unseen.
+/// Joins another record of the same id with the known one.
+///
+/// The later record wins, but a record of an ended task wins over one of a task that has not ended.
+/// Fields that the winner lacks are taken from the other.
+///
+/// Returns the record as an error if it belongs to a different task. Flowcept makes ids from the
+/// clock, and they do collide. Neither task may get lost.
 pub fn join_task(known: &mut TaskObject, mut task: TaskObject) -> Result<(), Box<TaskObject>> {
     if *known == task {
         return Ok(());
@@ -24,7 +28,7 @@ pub fn join_task(known: &mut TaskObject, mut task: TaskObject) -> Result<(), Box
     Ok(())
 }
 
-/// Whether two records of one id cannot be about one task.
+/// Returns whether two records with the same id belong to different tasks.
 fn are_two_tasks(one: &TaskObject, other: &TaskObject) -> bool {
     let differ = |one: Option<&String>, other: Option<&String>| {
         one.zip(other).is_some_and(|(one, other)| one != other)

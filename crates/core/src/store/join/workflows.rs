@@ -1,4 +1,5 @@
-//! One workflow out of its several records: RUNNING and final, of each process that took part.
+//! Joins the records of a workflow into one: a RUNNING and a final record from each process that
+//! took part.
 
 use std::collections::HashMap;
 
@@ -6,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::record::{Status, WorkflowObject};
 
-/// Workflow records being joined.
+/// Workflow records that are being joined.
 #[derive(Debug, Default)]
 pub struct Workflows {
-    /// The records of one workflow, one a process, in the order they were first met.
+    /// For each workflow one record per process, in the order in which they were first seen.
     joined: Vec<Vec<WorkflowObject>>,
     by_id: HashMap<String, usize>,
 }
@@ -23,13 +24,14 @@ impl Workflows {
         join_process(&mut self.joined[place], workflow);
     }
 
-    /// The workflows, one record each.
+    /// Returns one record per workflow.
     pub fn joined(self) -> Vec<WorkflowObject> {
         self.joined.into_iter().filter_map(speak_as_one).collect()
     }
 }
 
-/// Joins a record with those of the same workflow, one a process; returns which of them it is now part of.
+/// Joins a record with the others of the same workflow, of which there is one per process. Returns
+/// the index of the record that it was joined into.
 pub fn join_process(processes: &mut Vec<WorkflowObject>, mut workflow: WorkflowObject) -> usize {
     let Some(at) = processes.iter().position(|known| is_one_process(known, &workflow)) else {
         processes.push(workflow);
@@ -37,7 +39,7 @@ pub fn join_process(processes: &mut Vec<WorkflowObject>, mut workflow: WorkflowO
     };
     let known = &mut processes[at];
     if known.is_finished() && workflow.status == Some(Status::Unknown) {
-        // Whoever recovered it did not know how it had ended.
+        // The process that recovered the run did not know how it had ended.
         return at;
     }
     if !known.is_finished() || workflow.is_finished() {
@@ -47,7 +49,8 @@ pub fn join_process(processes: &mut Vec<WorkflowObject>, mut workflow: WorkflowO
     at
 }
 
-/// Whether two records can be of one process: a record that does not name its process is of any.
+/// Returns whether two records can be from the same process. A record without a process id or host
+/// name matches any.
 fn is_one_process(one: &WorkflowObject, other: &WorkflowObject) -> bool {
     one.pid.zip(other.pid).is_none_or(|(one, other)| one == other)
         && one
@@ -57,8 +60,10 @@ fn is_one_process(one: &WorkflowObject, other: &WorkflowObject) -> bool {
             .is_none_or(|(one, other)| one == other)
 }
 
-/// The process that began first speaks for the workflow: how a process it started ended is not how the
-/// workflow did. What adds up over processes is added up, and processes that failed are counted.
+/// Joins the records of all processes of a workflow into one.
+///
+/// The process that started first decides the status: how a child process ended is not how the
+/// workflow ended. Totals are summed over the processes, and failed processes are counted.
 pub fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject> {
     let start = |workflow: &WorkflowObject| workflow.started_at.unwrap_or(f64::INFINITY);
     processes.sort_by(|one, other| start(one).total_cmp(&start(other)));
@@ -70,7 +75,8 @@ pub fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject
         failed += u64::from(other.has_failed());
         (other.error, other.stderr, other.exit_code, other.ended_by) = (None, None, None, None);
         if let Some(reasons) = &mut other.unavailable {
-            // How much it lost is lost to the workflow; the rest is about the process.
+            // What another process lost counts for the workflow. Its other reasons concern only
+            // that process.
             reasons.retain(|name, _| name == "totals");
         }
         if let (Some(totals), Some(more)) = (&mut first.totals, other.totals.take()) {
@@ -82,7 +88,7 @@ pub fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject
             }
         }
         if !is_finished {
-            // It has not ended, whatever the others say.
+            // The workflow has not ended, even if the other processes have.
             (other.ended_at, other.duration_ns, other.ended_early) = (None, None, None);
         }
         first.fill_from(other);
@@ -94,7 +100,7 @@ pub fn speak_as_one(mut processes: Vec<WorkflowObject>) -> Option<WorkflowObject
     Some(first)
 }
 
-/// Adds whole numbers up, at every level; anything else cannot be added and stays the first's.
+/// Sums whole numbers at every level. Other values stay those of the first.
 fn add(totals: &mut Map<String, Value>, more: Map<String, Value>) {
     for (name, value) in more {
         match (totals.get_mut(&name), value) {
