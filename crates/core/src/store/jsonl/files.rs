@@ -1,4 +1,4 @@
-//! Which files of a folder hold records.
+//! Finds the files of a folder that contain records.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,21 +9,21 @@ use crate::store::plain::{kind_of, open_named};
 use crate::store::{open_plain, refuse_special};
 use crate::{Error, ErrorKind, Result};
 
-/// The files to read, in the order of their names.
+/// The files to read, sorted by name.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Files with one line a task.
+    /// Files with one line per task.
     pub main: Vec<PathBuf>,
-    /// Sidecars with the tasks that are still open.
+    /// Sidecar files with the tasks that are still open.
     pub(super) open: Vec<PathBuf>,
-    /// Files that are there and are not read.
+    /// Why some files are not read.
     pub(super) problems: Vec<Error>,
-    /// Whether the user named the file in `main`, perhaps by a link to it.
+    /// Whether the user named the file in `main`, possibly through a link.
     pub(super) is_named: bool,
 }
 
 impl Files {
-    /// Looks at `path`: a file (with its sidecar beside it), or a folder.
+    /// Finds the files at `path`: a file with its sidecar beside it, or a folder.
     pub fn find(path: &Path) -> Result<Files> {
         let metadata = fs::metadata(path).map_err(|error| cannot_read(path, error))?;
         if metadata.is_dir() {
@@ -31,11 +31,11 @@ impl Files {
         }
         refuse_special(path)?;
         let mut files = Files { main: vec![path.to_owned()], is_named: true, ..Files::default() };
-        // The only file: if it cannot be opened, there is nothing to read.
+        // It is the only file: if it cannot be opened, there is nothing to read.
         files.open_main(path).map_err(|error| cannot_read(path, error))?;
         if !is_sidecar(path) {
             let sidecar = path.with_extension("open.jsonl");
-            // A link is left alone here too: nothing is known of where it leads.
+            // A link is ignored here too: it could lead anywhere.
             if fs::symlink_metadata(&sidecar).is_ok_and(|metadata| metadata.is_file()) {
                 files.open.push(sidecar);
             }
@@ -69,13 +69,15 @@ impl Files {
     }
 }
 
-/// Whether `path` is a file of this folder to be read. A link to a file of the same folder is not: that
-/// file is read under its own name. A link to anywhere else is a problem, for a store handed over by
-/// somebody else must not make its reader open other files.
+/// Returns whether `path` is a file of this folder that is to be read.
+///
+/// A link to a file of the same folder is not: that file is read under its own name. A link to
+/// anywhere else is an error, because a store from somebody else must not make its reader open
+/// other files.
 fn belongs(folder: &Path, path: &Path) -> Result<bool> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
-        // A sidecar goes when its run ends, perhaps just now.
+        // A sidecar is deleted when its run ends, perhaps just now.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(left_out(path, error)),
     };
@@ -83,7 +85,7 @@ fn belongs(folder: &Path, path: &Path) -> Result<bool> {
         return Ok(true);
     }
     if !metadata.is_symlink() {
-        // Opening a pipe or a device may wait for ever.
+        // Opening a pipe or a device may block for ever.
         let text = format!("{} is {}; it is left out", path.display(), kind_of(&metadata));
         return Err(Error::new(ErrorKind::Record, text));
     }
@@ -108,12 +110,13 @@ fn is_sidecar(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".open.jsonl"))
 }
 
-/// The path that was to be read cannot be.
+/// The error for a path that cannot be read.
 pub(super) fn cannot_read(path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Store, format!("cannot read {}", path.display())).with_source(error)
 }
 
-/// One file of several cannot be read. That costs this file only, as a bad line costs one record.
+/// The error for one file of several that cannot be read. Only that file is skipped, as an invalid
+/// line costs only one record.
 pub(super) fn left_out(path: &Path, error: io::Error) -> Error {
     let text = format!("cannot read {}, which is left out", path.display());
     Error::new(ErrorKind::Record, text).with_source(error)

@@ -1,13 +1,13 @@
-//! The beginning of a line: enough to tell which task it is about, without reading on.
+//! Parses only the beginning of a line, which is enough to identify its task.
 
 use std::borrow::Cow;
 
 use crate::json::scan::Scanner;
 
-/// As much of a line as mostly tells.
+/// The length of the beginning, which usually contains these fields.
 const BEGINNING: usize = 1024;
 
-/// What the first fields of a task's line say.
+/// The first fields of a task's line.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Head<'a> {
     pub(super) task_id: Cow<'a, str>,
@@ -16,8 +16,9 @@ pub(super) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// The ids of a task, and when it began where that is wanted; none where the line does not say so in its order: `type`
-    /// first, and then these. What comes after them is not looked at.
+    /// Parses the ids of a task and, if wanted, its start time. The rest of the line is not parsed.
+    ///
+    /// `None` unless `type` is the first field and the wanted ones come later.
     pub(super) fn of(line: &'a [u8], wants_start: bool) -> Option<Self> {
         let beginning = &line[..line.len().min(BEGINNING)];
         Self::in_text(valid(beginning), wants_start).or_else(|| {
@@ -37,7 +38,7 @@ impl<'a> Head<'a> {
                 "workflow_id" => workflow_id = Some(from.string()?),
                 "started_at" => {
                     started_at = Some(from.value()?.as_f64()?);
-                    // Where the text ends with a number, there may be more of it in the line.
+                    // If the text ends with a number, the line may have more digits of it.
                     from.token()?;
                 }
                 _ => from.skip()?,
@@ -50,7 +51,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The text at the beginning of bytes.
+/// Returns the valid UTF-8 at the beginning of the bytes.
 fn valid(bytes: &[u8]) -> &str {
     let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     std::str::from_utf8(&bytes[..end]).unwrap_or_default()

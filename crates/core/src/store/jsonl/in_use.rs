@@ -1,7 +1,9 @@
-//! Files in use: who writes to one holds a lock on it, and only who can lock it alone may delete it.
+//! Locks that mark files as in use: every writer holds a shared lock on its file, and a file may be
+//! deleted only under an exclusive lock.
 //!
-//! The system gives the lock up with its process, however that ends. A forked child holds it too: a file is in use until
-//! neither is left. Elsewhere than on Unix such a lock would keep the owner itself from writing, and none is taken.
+//! The system releases the lock when the process ends, however it ends. A forked child shares the
+//! lock, so a file is in use until both have ended. On systems other than Unix such a lock would
+//! prevent the owner itself from writing, so no lock is taken there.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,10 +11,10 @@ use std::path::Path;
 #[cfg(unix)]
 use crate::store::open_plain;
 
-/// Marks a file as in use for as long as it is open; `false` when somebody is deleting it.
+/// Marks a file as in use until it is closed. Returns `false` if another process is deleting it.
 #[cfg(unix)]
 pub(super) fn hold(file: &File) -> bool {
-    // Where a file system has no locks, the file is written to all the same.
+    // If the file system has no locks, the file is written to anyway.
     !matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)) && !is_deleted(file)
 }
 
@@ -21,7 +23,7 @@ pub(super) fn hold(_: &File) -> bool {
     true
 }
 
-/// Whether a file is in no folder any more.
+/// Returns whether a file has been deleted.
 #[cfg(unix)]
 pub(super) fn is_deleted(file: &File) -> bool {
     let links = file.metadata().map(|facts| std::os::unix::fs::MetadataExt::nlink(&facts));
@@ -33,14 +35,16 @@ pub(super) fn is_deleted(_: &File) -> bool {
     false
 }
 
-/// Deletes a file that nobody uses. Where locks cannot tell, a file that `is_quiet` is taken for one of those.
+/// Deletes a file that is not in use. If locks cannot decide that, `is_quiet` does. Returns whether
+/// it was deleted.
 #[cfg(unix)]
 pub(super) fn delete(path: &Path, is_quiet: bool, locks_tell: bool) -> bool {
-    // Some file systems lock alone only what is open for writing.
+    // Some file systems grant an exclusive lock only on a file that is open for writing.
     let file = open_plain(path, true).or_else(|_| open_plain(path, false));
     let Ok(file) = file else { return false };
     let is_free = match file.try_lock() {
-        // Whoever would delete it now, and make another of its name, would need the lock.
+        // While we hold the lock, nobody else can delete the file and create another one of the
+        // same name.
         Ok(()) => is_file_at(&file, path) && (locks_tell || is_quiet),
         Err(fs::TryLockError::WouldBlock) => false,
         Err(fs::TryLockError::Error(_)) => is_quiet,

@@ -1,4 +1,5 @@
-//! Every record of a path once, as a stream: joined like [`load()`](super::load()), without holding them all.
+//! Streams every record of a path once: joined as by [`load()`](super::load()), but without holding
+//! all of them in memory.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -19,10 +20,12 @@ use crate::json::mask::FieldMask;
 use crate::record::{Record, TaskObject};
 use crate::store::join::Workflows;
 
-/// Streams the records of a file or of a folder of `*.jsonl` files, each task and each workflow once.
+/// Streams the records of a file or of a folder of `*.jsonl` files, each task and each workflow
+/// once.
 ///
-/// Almost every task has one line, and comes out as it is read. The files are looked through first for tasks that have
-/// several; only these, and the workflows, are held, and come last. Of all others a few bytes are kept meanwhile.
+/// Almost every task has one line and is returned as it is read. A first pass over the files finds
+/// the tasks that have several lines. Only these and the workflows are held in memory, and come
+/// last. Of all other tasks a few bytes are kept during the first pass.
 ///
 /// ```
 /// # let file = std::env::temp_dir().join(format!("runlore-doc-joined-{}.jsonl", std::process::id()));
@@ -41,20 +44,22 @@ use crate::store::join::Workflows;
 ///
 /// # Errors
 ///
-/// Where the path itself cannot be read. What is wrong inside comes out of the [`Joined`]; the rest follows.
+/// If the path itself cannot be read. Problems inside it are returned by the [`Joined`], which then
+/// continues.
 pub fn joined(path: impl AsRef<Path>) -> Result<Joined> {
     let path = path.as_ref();
-    // Recovery first: it must not add lines between the two looks.
+    // Opening the reader runs recovery, which must not add lines between the two passes.
     let reader = read_parts(path, None)?;
     Ok(Joined::new(reader, Repeats::among(&Files::find(path)?)))
 }
 
-/// The same for whoever looks at workflows only: tasks are neither joined nor whole.
+/// Like [`joined()`], for callers that need only the workflows: tasks are neither joined nor
+/// complete.
 pub fn joined_workflows(path: &Path) -> Result<Joined> {
     Ok(Joined::new(read_parts(path, Some(FieldMask::default()))?, Repeats::default()))
 }
 
-/// An iterator over records, each once; made by [`joined()`].
+/// An iterator over records, each once. Made by [`joined()`].
 #[derive(Debug)]
 pub struct Joined {
     reader: Option<Reader>,
@@ -87,7 +92,7 @@ impl Iterator for Joined {
     }
 }
 
-/// The documents of tasks, each once.
+/// An iterator over the JSON documents of tasks, each task once.
 #[derive(Debug)]
 pub struct TaskDocuments(pub Joined);
 
@@ -104,7 +109,7 @@ impl Iterator for TaskDocuments {
                         return Some(Ok(task));
                     }
                     match Record::from_json(task) {
-                        // It is among the repeated, and held.
+                        // The task has several lines, and is held until the end.
                         Ok(record) => _ = joined.take(record),
                         Err(problem) => return Some(Err(problem)),
                     }
@@ -126,7 +131,7 @@ impl Iterator for TaskDocuments {
 }
 
 impl Joined {
-    /// Takes a record in; gives back a task that only one line tells of.
+    /// Adds a record. Returns it if it is a task that has only one line.
     fn take(&mut self, record: Record) -> Option<TaskObject> {
         let task = match record {
             Record::Task(task) => *task,
@@ -155,7 +160,7 @@ impl Joined {
         }
     }
 
-    /// Everything has been read: what was held can go.
+    /// Ends the reading: returns the held records from now on.
     fn finish(&mut self) {
         self.reader = None;
         let held = std::mem::take(&mut self.held);
@@ -167,14 +172,15 @@ impl Joined {
     }
 }
 
-/// What a task is told apart by. Where two tasks meet, both are held, and told apart there.
+/// The keys of tasks. If two tasks have the same key, both are held and then told apart by their
+/// full ids.
 type Keys = HashSet<u64, BuildHasherDefault<AsItIs>>;
 
 pub(super) fn short_key(workflow_id: &str, task_id: &str) -> u64 {
     key_of(workflow_id, task_id) as u64
 }
 
-/// A key is a hash already.
+/// Uses a key as its own hash, because it is a hash already.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
 
@@ -194,7 +200,7 @@ impl Hasher for AsItIs {
     }
 }
 
-/// The ids in a line, and nothing else of it.
+/// The ids in a line, without its other fields.
 #[derive(Deserialize)]
 struct Ids<'a> {
     #[serde(borrow)]
@@ -203,7 +209,7 @@ struct Ids<'a> {
     workflow_id: Option<Cow<'a, str>>,
 }
 
-/// Tasks that several lines tell of, among those that were noted.
+/// Finds tasks that have several lines, by their keys.
 #[derive(Debug, Clone, Default)]
 pub struct Repeats {
     seen: Keys,
@@ -211,7 +217,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Those in files. What cannot be read here, the reader tells.
+    /// Finds the repeated tasks in files. Read errors are skipped here: the reader reports them.
     pub fn among(files: &Files) -> Self {
         let mut repeats = Self::default();
         for path in &files.main {
@@ -239,7 +245,7 @@ impl Repeats {
         }
     }
 
-    /// All are noted: which they were need not be kept.
+    /// Ends the search and frees the keys that were seen once.
     pub(super) fn finish(&mut self) {
         self.seen = Keys::default();
     }

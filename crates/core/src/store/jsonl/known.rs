@@ -1,4 +1,4 @@
-//! What the files of a run hold already, so that nothing is written twice.
+//! The records that a run's files already contain, so that nothing is written twice.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,13 +12,13 @@ use twox_hash::XxHash3_128;
 use super::lines::{LIMIT, Line, Lines};
 use crate::store::open_plain;
 
-/// The records in the files of a run. By hashes, so that a long run's are not all held at once.
+/// The records in the files of a run, as hashes, so that a long run need not fit into memory.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     records: HashSet<u128>,
 }
 
-/// What tells one record from another.
+/// The fields that identify a record.
 #[derive(Deserialize)]
 struct Told<'a> {
     #[serde(borrow)]
@@ -33,8 +33,8 @@ struct Told<'a> {
 }
 
 impl Known {
-    /// Reads the files of a run: those whose names begin with its own. Half a line at the end of one that nobody
-    /// writes to any more is cut off.
+    /// Reads the files of a run: those whose names begin with its stem. A partial line at the end
+    /// of a file that nobody writes to any more is removed.
     pub(super) fn of_run(folder: &Path, stem: &str) -> io::Result<Self> {
         let mut known = Self::default();
         let entries = match fs::read_dir(folder) {
@@ -85,14 +85,14 @@ impl Known {
         self.records.extend(keys(line).0);
     }
 
-    /// Whether a record is there, as it is or further on.
+    /// Returns whether the files have this record, in the same or a later state.
     pub(super) fn has(&self, line: &[u8]) -> bool {
         let (own, later) = keys(line);
         own.into_iter().chain(later).any(|key| self.records.contains(&key))
     }
 }
 
-/// Where nobody writes to the file.
+/// Truncates the file, unless somebody writes to it.
 fn cut_off(file: &File, whole: u64) {
     if file.try_lock().is_ok() {
         _ = file.set_len(whole);
@@ -100,7 +100,7 @@ fn cut_off(file: &File, whole: u64) {
     }
 }
 
-/// What a record is known by, and what one of the same would be that has ended.
+/// Returns the key of a record, and the key of the same record in its ended state.
 fn keys(line: &[u8]) -> (Option<u128>, Option<u128>) {
     let of = |parts: &[&str]| Some(XxHash3_128::oneshot(parts.join("\0").as_bytes()));
     let Ok(told) = serde_json::from_slice::<Told<'_>>(line) else {
@@ -114,7 +114,7 @@ fn keys(line: &[u8]) -> (Option<u128>, Option<u128>) {
         (Some("task"), Some(task)) => {
             (of(&["task", task, stage(ended)]), of(&["task", task, stage(true)]))
         }
-        // One that begins is told again when it ends, and both are records of their own.
+        // A workflow has one record when it starts and another when it ends. Both are kept.
         (Some("workflow"), _) => {
             let stage = if ended { "ended" } else { told.status.as_deref().unwrap_or_default() };
             (of(&["workflow", workflow, &pid, stage]), None)

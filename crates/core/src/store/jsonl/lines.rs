@@ -1,33 +1,35 @@
-//! The lines of a file, one at a time, none longer than a limit.
+//! Reads a file line by line. The length of a line is limited.
 
 use std::io::{self, BufRead, Read};
 
-/// The longest line that is read: far above any record, far below any machine's memory.
+/// The longest line that is read: far longer than any record, far smaller than any machine's
+/// memory.
 pub const LIMIT: usize = 64 * 1024 * 1024;
 
-/// A buffer that a long line made larger than this is given back after it.
+/// If a long line made the buffer larger than this, the buffer is shrunk afterwards.
 const KEEP: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub struct Lines<R> {
     from: R,
-    /// How much of the reader's own buffer the line is that was read last; where it is none, that was put together here.
+    /// The length of the last line in the reader's own buffer. 0 if the line was copied to
+    /// `buffer`.
     in_place: usize,
     buffer: Vec<u8>,
     limit: usize,
     number: u64,
-    /// Where the line that was read last begins, and where the next one does.
+    /// The offsets of the last line and of the next one.
     place: (u64, u64),
 }
 
-/// What a line turned out to be.
+/// The content of a line.
 #[derive(Debug, PartialEq)]
 pub enum Line<'a> {
-    /// A line, without its end and without blanks around it.
+    /// A line, without its line end and surrounding blanks.
     Text(&'a [u8]),
-    /// The last line, which has no end: perhaps torn.
+    /// The last line, if it has no line end. It may be torn.
     Unended(&'a [u8]),
-    /// A line over the limit; it has been passed over.
+    /// A line over the limit. It was skipped.
     TooLong,
 }
 
@@ -36,12 +38,12 @@ impl<R: BufRead> Lines<R> {
         Self { from, in_place: 0, buffer: Vec::new(), limit, number: 0, place: (0, 0) }
     }
 
-    /// Where the line that was read last begins.
+    /// Returns the offset of the last line.
     pub(crate) fn start(&self) -> u64 {
         self.place.0
     }
 
-    /// The next line that is not blank, with its number.
+    /// Returns the next line that is not blank, with its number.
     pub fn next_line(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
         loop {
             self.from.consume(std::mem::take(&mut self.in_place));
@@ -65,7 +67,8 @@ impl<R: BufRead> Lines<R> {
                 self.place.1 += self.from.skip_until(b'\n')? as u64;
                 return Ok(Some((self.number, Line::TooLong)));
             }
-            // Split in two steps, for the borrow checker: a blank line must leave the buffer free.
+            // Two calls of `line`, for the borrow checker: a blank line must not keep the buffer
+            // borrowed.
             if !is_blank(self.line()?) {
                 let number = self.number;
                 let text = trim(self.line()?);
@@ -75,17 +78,18 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// How long the next line is, with its end, where the reader has all of it at hand: then it need not be copied.
+    /// Returns the length of the next line with its line end, if the reader has buffered all of it,
+    /// so that it need not be copied. Otherwise 0.
     fn length_in_place(&mut self) -> io::Result<usize> {
         match self.from.fill_buf() {
             Ok(at_hand) => Ok(length(at_hand).filter(|it| *it <= self.limit + 1).unwrap_or(0)),
-            // Whoever copies it asks again.
+            // The copying read retries.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(error) => Err(error),
         }
     }
 
-    /// The line that was read last.
+    /// Returns the last line.
     fn line(&mut self) -> io::Result<&[u8]> {
         match self.in_place {
             0 => Ok(&self.buffer),
@@ -94,18 +98,18 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// How long the first line is, with its end.
+/// Returns the length of the first line, with its line end.
 fn length(bytes: &[u8]) -> Option<usize> {
     const MANY: usize = 64;
-    // Without a branch, so that many bytes are looked at together.
+    // Without a branch, so that the compiler can vectorise it.
     let has_end = |many: &[u8]| many.iter().fold(false, |any, byte| any | (*byte == b'\n'));
     let chunk = bytes.chunks(MANY).position(has_end)?;
     let rest = &bytes[chunk * MANY..];
     Some(chunk * MANY + rest.iter().position(|byte| *byte == b'\n')? + 1)
 }
 
-/// Takes off line ends, blanks and byte order marks; a mark stands at the start of each of several files
-/// that were put together.
+/// Removes line ends, blanks and a byte order mark. In files that were concatenated, each part
+/// begins with such a mark.
 fn trim(line: &[u8]) -> &[u8] {
     let line = line.trim_ascii();
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii_start()

@@ -1,4 +1,4 @@
-//! All records of a path, joined: one entry a task, one a workflow.
+//! Loads all records of a path, joined: one entry per task and one per workflow.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,27 +12,27 @@ use crate::store::join::{Workflows, join_task};
 use crate::tree::Tree;
 use crate::{Error, ErrorKind, Result};
 
-/// What a file or a folder holds, joined.
+/// The joined records of a file or folder.
 ///
-/// * **Tasks**: the last line of an id wins, and a line of a task that has ended wins over one of a task
-///   that has not; what the winner does not say is taken from the other.
-/// * **Workflows**: the records of one process are joined the same way; of several processes, the one that
-///   began first speaks for the workflow.
+/// * **Tasks**: the last line of an id wins, but a line of an ended task wins over one of a task
+///   that has not ended. Fields that the winner lacks are taken from the other.
+/// * **Workflows**: the records of one process are joined in the same way. Of several processes,
+///   the one that started first speaks for the workflow.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The workflows, in the order they were first met.
+    /// The workflows, in the order in which they were first seen.
     pub workflows: Vec<WorkflowObject>,
-    /// The tasks, in the order they were first met.
+    /// The tasks, in the order in which they were first seen.
     pub tasks: Vec<TaskObject>,
-    /// Records that are neither.
+    /// Records that are neither tasks nor workflows.
     pub others: Vec<Map<String, Value>>,
-    /// What could not be read, and ids that two different tasks share.
+    /// Lines and files that could not be read, and ids that two different tasks share.
     pub problems: Vec<Error>,
 }
 
 impl Loaded {
-    /// The tasks and workflows, each under what started it.
+    /// Builds the tree of tasks and workflows, each below what started it.
     pub fn into_tree(self) -> Tree {
         Tree::new(self.workflows, self.tasks)
     }
@@ -56,17 +56,17 @@ impl Loaded {
 ///
 /// # Errors
 ///
-/// Where the path itself cannot be read; what is wrong inside is in [`Loaded::problems`].
+/// If the path itself cannot be read. Problems inside it are in [`Loaded::problems`].
 pub fn load(path: impl AsRef<Path>) -> Result<Loaded> {
     load_with(path, Some)
 }
 
-/// Loads and joins the records that `keep` returns, as it returns them: to pass over records that are not
-/// wanted, or parts of them.
+/// Loads and joins the records that `keep` returns. `keep` may drop records or change them, for
+/// example to remove fields.
 ///
 /// # Errors
 ///
-/// As [`load()`].
+/// The same as for [`load()`].
 pub fn load_with(
     path: impl AsRef<Path>,
     mut keep: impl FnMut(Record) -> Option<Record>,
@@ -108,8 +108,8 @@ pub(super) fn join(loaded: &mut Loaded, places: &mut HashMap<u128, usize>, task:
     }
 }
 
-/// What tells one task from another. A hash, so that a long run's ids are not held twice; of 128 bits, so
-/// that two never meet.
+/// Returns a hash that identifies a task. A hash, so that the ids of a long run are not held in
+/// memory twice. 128 bits, so that collisions do not occur in practice.
 pub(super) fn key(task: &TaskObject) -> u128 {
     key_of(task.workflow_id.as_deref().unwrap_or_default(), &task.task_id)
 }

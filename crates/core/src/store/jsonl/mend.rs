@@ -1,4 +1,4 @@
-//! A file that its process could not finish: made whole, so that it can be gone on with.
+//! Repairs a file that its process could not finish, so that more records can be appended.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -12,19 +12,19 @@ use super::lines::{LIMIT, Line, Lines};
 use crate::record::WorkflowObject;
 use crate::store::{StoredTasks, open_plain};
 
-/// A file whose last line is whole, open at its end.
+/// A file whose last line is complete, positioned at its end.
 #[derive(Debug)]
 pub struct Mended {
     file: File,
-    /// Which of the tasks asked for have ended in it.
+    /// The requested tasks that have ended in the file.
     pub ended: HashSet<String>,
-    /// Which of the tasks asked for are in it as running only.
+    /// The requested tasks that the file has as running only.
     pub running: HashSet<String>,
-    /// The record that says how its workflow ended.
+    /// The record of how the workflow ended.
     pub end: Option<Box<WorkflowObject>>,
-    /// How many tasks it has.
+    /// How many tasks the file has.
     pub tasks: StoredTasks,
-    /// Whether its last line lacks nothing but its end.
+    /// Whether its last line is complete except for the line end.
     lacks_end: bool,
 }
 
@@ -46,8 +46,9 @@ struct Capture {
 }
 
 impl Mended {
-    /// Cuts off half a line, and looks which of these tasks are in the file. `around` is the task that started the
-    /// workflow: those that it called are the workflow's roots.
+    /// Opens a file, removes a partial last line, and finds which of `tasks` are in the file.
+    /// `around` is the task that started the workflow: the tasks that it called are the workflow's
+    /// roots.
     pub fn open(path: &Path, tasks: &HashSet<String>, around: Option<&str>) -> io::Result<Self> {
         let file = open_plain(path, true)?;
         if !in_use::hold(&file) {
@@ -63,7 +64,7 @@ impl Mended {
         };
         let mut lines = Lines::new(BufReader::new(&mended.file), LIMIT);
         let mut torn = false;
-        // A task that is there as running, and ends later in the file, is one task.
+        // A task that is first stored as running and later as ended is one task.
         let mut running = HashSet::new();
         while let Some((_, line)) = lines.next_line()? {
             let (text, is_last) = match line {
@@ -104,12 +105,12 @@ impl Mended {
             let whole = lines.start();
             mended.file.set_len(whole)?;
         }
-        // A record that is whole stays, whether its line has an end or not.
+        // A complete record stays, even without a line end.
         mended.lacks_end = !ends_with_a_line(&mut mended.file)?;
         Ok(mended)
     }
 
-    /// Appends whole lines.
+    /// Appends complete lines.
     pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if std::mem::take(&mut self.lacks_end) {
             self.file.write_all(b"\n")?;
@@ -118,7 +119,7 @@ impl Mended {
     }
 }
 
-/// Goes to the end of a file; whether the last line has its end.
+/// Seeks to the end of a file. Returns whether the last line has its line end.
 fn ends_with_a_line(file: &mut File) -> io::Result<bool> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! Records as lines of JSON, in one file per workflow and process.
+//! Stores records as lines of JSON, in one file per workflow and process.
 
 #[doc(hidden)]
 pub mod files;

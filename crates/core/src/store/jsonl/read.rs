@@ -1,4 +1,4 @@
-//! A stream of records out of files, in constant memory.
+//! Streams records from files, in constant memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -18,16 +18,16 @@ use crate::{Error, ErrorKind, Result};
 
 /// Streams the records of a file or of a folder of `*.jsonl` files.
 ///
-/// Open tasks of sidecars come last, and only where no other line tells of the task.
+/// Open tasks from sidecar files come last, and only if no other line is about the same task.
 ///
 /// # Errors
 ///
-/// Where the path itself cannot be read. What is wrong inside comes out of the [`Reader`].
+/// If the path itself cannot be read. Problems inside it are returned by the [`Reader`].
 pub fn read(path: impl AsRef<Path>) -> Result<Reader> {
     read_parts(path.as_ref(), None)
 }
 
-/// The same with no more of each task than is wanted, and what tells it from others.
+/// Like [`read()`], but keeps of each task only the wanted fields and those that identify it.
 pub fn read_parts(path: &Path, wanted: Option<FieldMask>) -> Result<Reader> {
     let folder = if path.is_dir() { Some(path) } else { path.parent() };
     if let Some(folder) = folder {
@@ -36,16 +36,16 @@ pub fn read_parts(path: &Path, wanted: Option<FieldMask>) -> Result<Reader> {
     Ok(Reader::new(Files::find(path)?, wanted))
 }
 
-/// An iterator over the records of files; made by [`read()`].
+/// An iterator over the records of files. Made by [`read()`].
 #[derive(Debug)]
 pub struct Reader {
-    /// The files, of which those in `main` that were not read yet are in `next`.
+    /// The files. `next` has those of `main` that are still to be read.
     files: Files,
     next: std::vec::IntoIter<PathBuf>,
     current: Option<Current>,
     problems: VecDeque<Error>,
     open: Open,
-    /// What is kept of tasks; all, if none.
+    /// The fields to keep of tasks. `None` keeps all.
     wanted: Option<FieldMask>,
 }
 
@@ -53,11 +53,12 @@ pub struct Reader {
 struct Current {
     path: PathBuf,
     lines: Lines<BufReader<File>>,
-    /// The file could not be read on; nothing more comes out of it.
+    /// Reading the file failed: no more lines are read from it.
     failed: bool,
 }
 
-/// The tasks of the sidecars that no other line has told of yet: as many as are open at once.
+/// The tasks in sidecar files that no other line has been about yet. There are as many as were open
+/// at the same time.
 #[derive(Debug, Default)]
 struct Open {
     records: VecDeque<Option<Record>>,
@@ -75,8 +76,9 @@ impl Reader {
             wanted,
             files,
         };
-        // Sidecars first, and held: a run that ends meanwhile removes its sidecar after its last line, so
-        // that a task is found in one of them whichever way that goes.
+        // Read and keep the sidecars first. A run that ends meanwhile removes its sidecar only
+        // after it has written its last line, so each task is found in the sidecar or in the main
+        // file.
         for path in sidecars {
             let mut sidecar = match open_plain(&path, false) {
                 Ok(file) => Current::new(path, file),
@@ -113,7 +115,8 @@ impl Iterator for Reader {
 }
 
 impl Reader {
-    /// What is made of the next line of the files, or what is wrong with it; none after the last.
+    /// Applies `make` to the next line of the files. Returns `None` after the last line, and an
+    /// error for a line that cannot be read.
     fn next_line<T>(
         &mut self,
         make: impl Fn(&mut Current, Option<&FieldMask>) -> Option<Result<T>>,
@@ -137,7 +140,8 @@ impl Reader {
         }
     }
 
-    /// The next record, or where it is a task that is written as we write them, its document: that needs no more work.
+    /// Returns the next record. A task in Runlore's own format is returned as its JSON document,
+    /// which needs no more work.
     pub(super) fn next_document(&mut self) -> Option<Result<Found>> {
         let Some(found) = self.next_line(Current::next_document) else {
             return self.open.next().map(|record| Ok(Found::Record(record)));
@@ -150,8 +154,8 @@ impl Reader {
         Some(found)
     }
 
-    /// The next record, or of a task that is written as we write them, its workflow and when it began: that is at the
-    /// beginning of its line, and the rest is not looked at.
+    /// Returns the next record. Of a task in Runlore's own format, returns only its workflow, start
+    /// time and key. These come from the beginning of its line; the rest is not parsed.
     pub(super) fn next_head(&mut self) -> Option<Result<Beginning>> {
         let Some(found) = self.next_line(Current::next_head) else {
             return self.open.next().map(|record| Ok(Beginning::Record(record)));
@@ -160,23 +164,23 @@ impl Reader {
     }
 }
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A task as JSON that reading and writing it as a record would not change.
+    /// A task as JSON that parsing it into a record and writing it again would not change.
     Task(Value),
     Record(Record),
 }
 
-/// What the beginning of a line tells.
+/// The content of the beginning of a line.
 #[derive(Debug)]
 pub(super) enum Beginning {
-    /// A task of this workflow, when it began, and what it is told apart by.
+    /// A task: its workflow, its start time, and its key.
     Task(String, Option<f64>, u64),
     Record(Record),
 }
 
-/// A text in an object; empty where there is none.
+/// Returns the text of a field. Empty if there is none.
 pub fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
@@ -198,7 +202,8 @@ impl Current {
                 && json.get("task_id").is_some_and(Value::is_string);
             match json.as_object_mut().filter(|_| is_plain) {
                 Some(task) => {
-                    // What is null counts as absent. It is rare, and to look for it is less work.
+                    // A null field counts as absent. Nulls are rare, so checking first is cheaper
+                    // than filtering.
                     if task.values().any(Value::is_null) {
                         task.retain(|_, value| !value.is_null());
                     }
@@ -266,7 +271,7 @@ fn parse(line: &Line<'_>, wanted: Option<&FieldMask>) -> Result<Value, String> {
 }
 
 fn not_json(error: &serde_json::Error) -> String {
-    // The parser counts lines of its own, and it only ever sees one.
+    // The parser always sees one line, so its line number is of no use.
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what);
     format!("not JSON at column {} ({what})", error.column())

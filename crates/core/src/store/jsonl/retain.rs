@@ -1,4 +1,4 @@
-//! Old files: how many are kept, how much of them, and for how long.
+//! Deletes old files, by their number, size and age.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,12 @@ use super::in_use;
 use crate::file_system;
 use crate::settings::JsonlSettings;
 
-/// Where locks do not tell whether a file is in use, one written to so recently is taken to be.
+/// If locks cannot tell whether a file is in use, it counts as in use for this long after the last
+/// write.
 const QUIET: Duration = Duration::from_secs(10 * 60);
 
-/// Deletes files that the settings do not want kept and nobody uses. To be called before another is made.
+/// Deletes files that exceed the limits of the settings and are not in use. Called before a new
+/// file is created.
 pub(super) fn retain(folder: &Path, settings: &JsonlSettings) {
     let (keep_files, keep_days) = (settings.keep_files, settings.keep_days);
     if keep_files.is_none() && keep_days.is_none() && settings.keep_bytes.is_none() {
@@ -23,14 +25,14 @@ pub(super) fn retain(folder: &Path, settings: &JsonlSettings) {
     for (index, file) in newest_first(folder).into_iter().enumerate() {
         let age = now.duration_since(file.written).unwrap_or_default();
         bytes += file.bytes;
-        // The file that is about to be made counts too.
+        // The file that is about to be created counts too.
         let too_many = keep_files.is_some_and(|keep| index + 1 >= keep as usize);
         let too_old =
             keep_days.is_some_and(|days| age > Duration::from_secs(u64::from(days) * 24 * 60 * 60));
         let too_much = settings.keep_bytes.is_some_and(|keep| bytes > keep.get());
         if (too_many || too_old || too_much) && in_use::delete(&file.path, age > QUIET, locks_tell)
         {
-            // A dead process may have left it.
+            // A dead process may have left its sidecar.
             in_use::delete(&file.path.with_extension("open.jsonl"), age > QUIET, locks_tell);
         }
     }
@@ -42,7 +44,7 @@ struct OwnFile {
     bytes: u64,
 }
 
-/// The files that this library writes. Others are not ours to delete.
+/// Returns the files that this library wrote, the newest first. Other files must not be deleted.
 fn newest_first(folder: &Path) -> Vec<OwnFile> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let own = entries.flatten().filter(|entry| is_own(&entry.file_name().to_string_lossy()));
@@ -57,7 +59,7 @@ fn newest_first(folder: &Path) -> Vec<OwnFile> {
     files
 }
 
-/// Whether a name is one that a run gives to its file: `<name>_<workflow>_<process>`.
+/// Returns whether a name is that of a run's file: `<name>_<workflow>_<process>`.
 fn is_own(name: &str) -> bool {
     let stem = name.strip_suffix(".jsonl").unwrap_or_default();
     let mut parts = stem.rsplitn(3, '_');

@@ -1,4 +1,4 @@
-//! The runs of a path with their tasks counted, not kept.
+//! Lists the runs of a path and counts their tasks without keeping them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::record::{Record, Status, TaskObject};
 use crate::runs::{CountedRuns, Runs};
 use crate::store::join::Workflows;
 
-/// Reads the runs of a file or folder and counts their tasks: of each task only a few bytes are kept, to
-/// count it once.
+/// Reads the runs of a file or folder and counts their tasks. Only a few bytes per task are kept in
+/// memory, to count each task once.
 ///
 /// ```
 /// # let file = std::env::temp_dir().join(format!("runlore-doc-sum-{}.jsonl", std::process::id()));
@@ -30,7 +30,7 @@ use crate::store::join::Workflows;
 ///
 /// # Errors
 ///
-/// Where the path itself cannot be read; what is wrong inside is in [`Runs::problems`].
+/// If the path itself cannot be read. Problems inside it are in [`Runs::problems`].
 pub fn summaries(path: impl AsRef<Path>) -> Result<Runs> {
     let mut workflows = Workflows::default();
     let mut counts = Counts::default();
@@ -48,7 +48,8 @@ pub fn summaries(path: impl AsRef<Path>) -> Result<Runs> {
     Ok(counts.runs.finish())
 }
 
-/// The same without counting tasks: of most lines only the beginning is looked at. Tells of which tasks there are several.
+/// Like [`summaries`], without counting tasks: of most lines only the beginning is parsed. Also
+/// returns which tasks have several lines.
 pub fn listed(path: &Path) -> Result<(Runs, Repeats)> {
     let mut workflows = Workflows::default();
     let mut repeats = Repeats::default();
@@ -84,7 +85,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Counts a line; a task may have several.
+    /// Counts the task of one line. A task may have several lines.
     fn add(&mut self, task: &TaskObject) {
         let run = self.runs.run_of(task);
         let Some(before) = self.seen.insert(key(task), task.status) else {
@@ -98,7 +99,7 @@ impl Counts {
         run.began(task.started_at);
         run.count_status(before, u64::wrapping_sub);
         run.count_status(task.status, u64::wrapping_add);
-        // A task may be told twice; its time counts once.
+        // The task may have several lines, but its time counts once.
         if !has_ended && let Some(cpu) = task.own_cpu() {
             *run.cpu.get_or_insert_default() += cpu;
         }

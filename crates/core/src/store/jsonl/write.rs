@@ -1,4 +1,4 @@
-//! Writing: whole lines only, one file per workflow and process.
+//! Writes records: only whole lines, in one file per workflow and process.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -19,39 +19,41 @@ inventory::submit! {
     })
 }
 
-/// A run's own file in a folder, made at the first record.
+/// Writes the records of one run to a file of its own in a folder. The file is created at the first
+/// record.
 #[derive(Debug)]
 pub struct JsonlStore {
     folder: PathBuf,
     stem: String,
     settings: &'static JsonlSettings,
     file: Option<LineFile>,
-    /// The first file, once another followed: it tells what the workflow is, and is held as long as nothing else does.
+    /// The first file, after the run has moved on to another. It describes the workflow, and is
+    /// locked against deletion until the final record is written.
     first: Option<LineFile>,
-    /// How many names have been used.
+    /// The number of file names used so far.
     names: u32,
     open: Option<LineFile>,
-    /// What the files of the run had when that was first asked for.
+    /// The records that the run's files already had when this was first needed.
     known: Option<Known>,
 }
 
 impl JsonlStore {
-    /// The store of a run in a folder, which is made if need be.
+    /// Creates the store of a run in a folder. The folder is created when it is needed.
     pub fn in_folder(folder: impl AsRef<Path>, run: &RunInfo) -> Self {
         let folder = folder.as_ref();
-        // A child process may be started elsewhere.
+        // A child process may have another working directory.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let stem = format!("{}_{}_{}", slug(&run.name), slug(&run.workflow_id), run.pid);
         let settings = &run.settings.databases.jsonl;
         Self { folder, stem, settings, file: None, first: None, names: 0, open: None, known: None }
     }
 
-    /// The file that the run makes first.
+    /// Returns the path of the run's first file.
     pub fn first_path(&self) -> PathBuf {
         self.folder.join(format!("{}.jsonl", self.stem))
     }
 
-    /// The file of the run, once there is one.
+    /// Returns the path of the run's current file. `None` before the first record.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
     }
@@ -60,7 +62,7 @@ impl JsonlStore {
 impl Store for JsonlStore {
     fn prepare(&mut self, bytes: u64) -> Result<Option<PathBuf>> {
         if let Some(file) = self.file.take_if(|file| !file.is_there()) {
-            // What is written to it now nobody would ever see. The next try makes a new one.
+            // Nobody would ever see what is written to a deleted file. The retry creates a new one.
             self.open = None;
             let text = format!("{} was deleted while it was written to", file.path.display());
             return Err(Error::new(ErrorKind::Store, text));
@@ -69,7 +71,7 @@ impl Store for JsonlStore {
             if !file.is_full(bytes, self.settings) {
                 return Ok(None);
             }
-            // From here on it counts with the files of the past.
+            // From now on retention counts this file as an old one.
             let full = self.file.take();
             self.first = self.first.take().or(full);
         }
@@ -105,7 +107,7 @@ impl Store for JsonlStore {
     }
 
     fn close(&mut self) -> Result<()> {
-        // The last record tells all that the first one told.
+        // The final record contains everything that the first one does.
         self.first = None;
         match self.open.take() {
             Some(open) => match fs::remove_file(&open.path) {
@@ -141,28 +143,31 @@ impl Store for JsonlStore {
     }
 }
 
-/// A file that grows by whole lines: what could not be written in full is taken back.
+/// A file that grows by whole lines: a partial write is undone.
 #[derive(Debug)]
 struct LineFile {
     path: PathBuf,
     file: OwnFile,
     length: u64,
     made: Instant,
-    /// Whether its name would survive the machine, too.
+    /// Whether the file's folder entry was synced too.
     is_name_synced: bool,
-    /// Whether it ends with half a line that could not be taken back: nothing may follow that.
+    /// Whether the file ends with a partial line that could not be removed. Nothing may be appended
+    /// after it.
     is_torn: bool,
 }
 
 impl LineFile {
-    /// A file that did not exist before: two processes of one number, in two containers, may share a folder.
+    /// Creates a new file. The name may be taken: two processes with the same id, in two
+    /// containers, may share a folder.
     fn create(folder: &Path, stem: &str, names: &mut u32) -> Result<Self> {
         create_folders(folder).map_err(|error| {
             Error::new(ErrorKind::Store, format!("cannot make the folder {}", folder.display()))
                 .with_source(error)
         })?;
         for attempt in 1.. {
-            // A name is not used again, even where its file is gone: the order of a run's files stays clear.
+            // Never reuse a name, even if its file is gone: the order of a run's files must stay
+            // clear.
             let number = *names + 1;
             let name = match number {
                 1 => format!("{stem}.jsonl"),
@@ -181,13 +186,13 @@ impl LineFile {
     }
 
     fn open(path: PathBuf) -> Result<Self> {
-        // Some file systems share a lock only on what is open for reading too.
+        // Some file systems grant a shared lock only on a file that is open for reading too.
         let held = create_private(&path).and_then(|file| {
             let mut file = OwnFile::new(file, &path)?;
             if in_use::hold(file.check()?.0) {
                 Ok(file)
             } else {
-                // Somebody took it for an old one, for it was not held yet.
+                // Another process took the file for an old one before it was locked.
                 Err(io::ErrorKind::AlreadyExists.into())
             }
         });
@@ -207,7 +212,7 @@ impl LineFile {
         }
     }
 
-    /// The file, held against deletion. An error where it was deleted.
+    /// Returns the file, locked against deletion. An error if it was deleted.
     fn file(&mut self) -> io::Result<&mut File> {
         let (file, is_reopened) = self.file.check()?;
         if is_reopened && !in_use::hold(file) || in_use::is_deleted(file) {
@@ -216,7 +221,7 @@ impl LineFile {
         Ok(file)
     }
 
-    /// Whether what is written to it can be read by others.
+    /// Returns whether the file still exists, so that others can read what is written to it.
     fn is_there(&mut self) -> bool {
         self.file().is_ok()
     }
@@ -228,7 +233,8 @@ impl LineFile {
                 Ok(())
             }
             Err(error) => {
-                // A full disk leaves half a line: take it back, so that the next try can write it whole.
+                // A full disk leaves a partial line. Remove it, so that the retry can write the
+                // whole line.
                 let length = self.length;
                 let taken_back = self.file().and_then(|file| {
                     file.set_len(length)?;
@@ -240,7 +246,7 @@ impl LineFile {
         }
     }
 
-    /// Whether so many more bytes belong into another file.
+    /// Returns whether the next `bytes` bytes belong in a new file.
     fn is_full(&self, bytes: u64, settings: &JsonlSettings) -> bool {
         let too_long = |limit: &Bytes| self.length + bytes > limit.get();
         let too_old = |limit: &Duration| self.made.elapsed() >= *limit;
@@ -250,7 +256,8 @@ impl LineFile {
                     || settings.rotate_age.as_ref().is_some_and(too_old))
     }
 
-    /// Sees to it that the lines, and the file's own name, survive the machine.
+    /// Syncs the lines and the file's folder entry to disk, so that they survive a crash of the
+    /// machine.
     fn sync(&mut self) -> io::Result<()> {
         self.file()?.sync_data()?;
         #[cfg(unix)]
@@ -259,7 +266,7 @@ impl LineFile {
             if let Some(folder) = folders.next() {
                 File::open(folder)?.sync_all()?;
             }
-            // The folder may be new as well; one above it that we may not open is old.
+            // The folder may be new as well. If we may not open its parent, the folder is old.
             if let Some(Ok(above)) = folders.next().map(File::open) {
                 above.sync_all()?;
             }
@@ -281,7 +288,8 @@ fn is_taken(error: &Error) -> bool {
         .is_some_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
 }
 
-/// A name as part of a file name: what could leave the folder or trouble a shell becomes a dash.
+/// Turns a name into part of a file name. Characters that could leave the folder or confuse a shell
+/// become dashes.
 fn slug(name: &str) -> String {
     let slug: String = name
         .chars()
