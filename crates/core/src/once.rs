@@ -1,7 +1,8 @@
-//! Values that are made once, and locks, which a forked child never finds half made or closed.
+//! Lazily created values, and locks, that stay usable in a forked child.
 //!
-//! The standard library's stay as another thread had them when the process forked: a child that asks for a value which
-//! its parent was just making would wait for ever. Here it makes the value itself.
+//! The standard library's types stay in the state in which another thread had them when the process
+//! forked. A child that needs a value which its parent was just creating would block for ever. Here
+//! the child creates the value itself.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -12,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::this_process;
 
-/// A value that is made when it is first asked for, and then stays as long as the process. For statics only: it is never
-/// dropped.
+/// A value that is created on first use and then lives as long as the process. For statics only: it
+/// is never dropped.
 #[derive(Debug)]
 pub struct Once<T> {
     value: AtomicPtr<T>,
@@ -26,14 +27,15 @@ impl<T: Send + Sync> Once<T> {
         Self { value: AtomicPtr::new(ptr::null_mut()), making: Lock::new(), owned: PhantomData }
     }
 
-    /// The value, if it was made.
+    /// Returns the value. `None` if it was not created yet.
     #[inline]
     pub fn get(&'static self) -> Option<&'static T> {
-        // SAFETY: null, or a value that was leaked below.
+        // SAFETY: the pointer is null or points to a value that was leaked below.
         unsafe { self.value.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The value. Whoever comes while another thread of this process makes it waits for that.
+    /// Returns the value, and creates it with `make` on first use. Blocks while another thread of
+    /// this process creates it.
     #[inline]
     pub fn get_or_init(&'static self, make: impl FnOnce() -> T) -> &'static T {
         match self.get() {
@@ -60,11 +62,12 @@ impl<T: Send + Sync> Default for Once<T> {
     }
 }
 
-/// A lock that nobody holds in a forked child, whoever held it in the parent: for work that takes too long to wait for
-/// its end before every fork.
+/// A lock that is free in a forked child, even if the parent held it. For work that takes too long
+/// to wait for before every fork.
 #[derive(Debug)]
 pub struct Lock {
-    /// The lock of the process that last used it. Those of its parents stay in memory: their threads may hold them.
+    /// The lock of the process that used it last. Locks of parent processes are never freed,
+    /// because threads of the parent may hold them.
     lock: AtomicPtr<(u32, Mutex<()>)>,
 }
 
@@ -77,7 +80,7 @@ impl Lock {
         self.of_process().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, if nobody in this process holds it.
+    /// Takes the lock. `None` if another thread of this process holds it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, ()>> {
         match self.of_process().try_lock() {
             Err(TryLockError::WouldBlock) => None,
@@ -90,7 +93,8 @@ impl Lock {
         let process = this_process::id();
         loop {
             let current = self.lock.load(Ordering::Acquire);
-            // SAFETY: null, or a lock that was made below and is freed only with `self`.
+            // SAFETY: the pointer is null or points to a lock that was made below and is freed only
+            // with `self`.
             if let Some((of, lock)) = unsafe { current.as_ref() }
                 && *of == process
             {
@@ -100,7 +104,7 @@ impl Lock {
             let swapped =
                 self.lock.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
             if swapped.is_err() {
-                // SAFETY: nobody has seen it.
+                // SAFETY: nobody else has seen the new lock.
                 drop(unsafe { Box::from_raw(new) });
             }
         }
@@ -117,19 +121,20 @@ impl Drop for Lock {
     fn drop(&mut self) {
         let lock = *self.lock.get_mut();
         if !lock.is_null() {
-            // SAFETY: it was made by `of_process`, and whoever had it borrowed `self`.
+            // SAFETY: the lock was made by `of_process`, and everyone who used it borrowed `self`.
             drop(unsafe { Box::from_raw(lock) });
         }
     }
 }
 
-/// A value behind a [`Lock`]. In a forked child whose parent was just using it, it is out of reach.
+/// A value behind a [`Lock`]. It is unreachable in a forked child whose parent was using it at the
+/// time of the fork.
 #[derive(Debug)]
 pub struct Guarded<T> {
     lock: Lock,
-    /// Not dropped where it is out of reach: nobody knows in what state it is.
+    /// Not dropped if it is unreachable, because its state is unknown.
     value: ManuallyDrop<Mutex<T>>,
-    /// What took the value's place once that was out of reach.
+    /// The replacement for an unreachable value.
     instead: AtomicPtr<Mutex<T>>,
 }
 
@@ -139,13 +144,13 @@ impl<T> Guarded<T> {
         Self { lock: Lock::new(), value, instead: AtomicPtr::new(instead) }
     }
 
-    /// Uses the value; none where it is out of reach.
+    /// Calls `work` with the value. `None` if the value is unreachable.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _one_at_a_time = self.lock.lock();
         self.reach().map(|mut value| work(&mut value))
     }
 
-    /// Uses the value; one that is out of reach begins anew.
+    /// Calls `work` with the value. Replaces an unreachable value by a new default one.
     pub fn with_or_new<R>(&self, work: impl FnOnce(&mut T) -> R) -> R
     where
         T: Default,
@@ -156,14 +161,16 @@ impl<T> Guarded<T> {
         }
         let mut new = T::default();
         let result = work(&mut new);
-        // The one before stays as it is: a thread of the parent was at it.
+        // The old value is left as it is: a thread of the parent was using it.
         self.instead.store(Box::into_raw(Box::new(Mutex::new(new))), Ordering::Release);
         result
     }
 
-    /// The value, for whoever holds the lock: nobody of this process has it then.
+    /// Returns the value. `None` if it is unreachable. The caller must hold `lock`, so that nobody
+    /// else in this process uses the value.
     fn reach(&self) -> Option<MutexGuard<'_, T>> {
-        // SAFETY: null, or a value that was made above and is freed only with `self`.
+        // SAFETY: the pointer is null or points to a value that was made above and is freed only
+        // with `self`.
         let instead = unsafe { self.instead.load(Ordering::Acquire).as_ref() };
         unless_held(instead.unwrap_or(&self.value))
     }
@@ -180,13 +187,13 @@ fn unless_held<T>(value: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 impl<T> Drop for Guarded<T> {
     fn drop(&mut self) {
         let instead = *self.instead.get_mut();
-        // SAFETY: null, or made by `with_or_new`.
+        // SAFETY: the pointer is null or was made by `with_or_new`.
         if unsafe { instead.as_ref() }.is_some_and(|value| unless_held(value).is_some()) {
-            // SAFETY: the same, and whoever had it borrowed `self`.
+            // SAFETY: as above, and everyone who used it borrowed `self`.
             drop(unsafe { Box::from_raw(instead) });
         }
         if unless_held(&self.value).is_some() {
-            // SAFETY: nothing uses it after this.
+            // SAFETY: nothing uses the value after this.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }
     }
@@ -236,10 +243,10 @@ mod tests {
                 })
             });
             has_begun.recv().unwrap();
-            // SAFETY: the child calls what is tested and ends.
+            // SAFETY: the child only calls the code under test and exits.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                // SAFETY: plain system calls; the alarm ends a child that hangs.
+                // SAFETY: plain system calls. The alarm ends a child that hangs.
                 unsafe { libc::alarm(10) };
                 let made = *value.get_or_init(|| 2);
                 // SAFETY: as above.
@@ -248,7 +255,7 @@ mod tests {
             go_on.send(()).unwrap();
             assert_eq!(maker.join().unwrap(), 1);
             let mut status = 0;
-            // SAFETY: `status` is a valid place, and the child is ours.
+            // SAFETY: `status` is valid for the write, and the child is ours.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert!(libc::WIFEXITED(status), "the child hung");
             assert_eq!(libc::WEXITSTATUS(status), 2);
@@ -272,10 +279,10 @@ mod tests {
             }
         });
         has_begun.recv().unwrap();
-        // SAFETY: the child calls what is tested and ends.
+        // SAFETY: the child only calls the code under test and exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: plain system calls; the alarm ends a child that hangs.
+            // SAFETY: plain system calls. The alarm ends a child that hangs.
             unsafe { libc::alarm(10) };
             let is_out_of_reach = value.with(|_| ()).is_none();
             value.with_or_new(|value| value.push(7));
@@ -287,7 +294,7 @@ mod tests {
         user.join().unwrap();
         assert_eq!(value.with_or_new(|value| value.clone()), [1, 2]);
         let mut status = 0;
-        // SAFETY: `status` is a valid place, and the child is ours.
+        // SAFETY: `status` is valid for the write, and the child is ours.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert!(libc::WIFEXITED(status), "the child hung");
         assert_eq!(libc::WEXITSTATUS(status), 1);

@@ -1,4 +1,4 @@
-//! What was counted.
+//! The counts of the counting allocator.
 
 use serde::Serialize;
 
@@ -6,42 +6,42 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Bytes that were handed out.
+    /// Bytes allocated.
     pub allocated_bytes: u64,
-    /// Bytes that were given back.
+    /// Bytes freed.
     pub freed_bytes: u64,
-    /// How often bytes were handed out.
+    /// Number of allocations.
     pub allocations: u64,
-    /// How often they were given back.
+    /// Number of deallocations.
     pub deallocations: u64,
-    /// The most bytes that were in use at once, to 64 KiB a thread.
+    /// The most bytes in use at the same time. Accurate to 64 KiB per thread.
     pub peak_bytes: u64,
 }
 
 impl Counts {
-    /// Bytes that are in use.
+    /// Returns the bytes in use.
     pub fn live_bytes(&self) -> u64 {
         self.allocated_bytes.saturating_sub(self.freed_bytes)
     }
 }
 
-/// What a thread has allocated and given back so far. What it gives back may be another's: then it has freed more than it
-/// allocated.
+/// What a thread has allocated and freed so far. A thread may free memory that another one
+/// allocated, so it can have freed more than it allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct ThreadCounts {
-    /// Bytes that were handed out.
+    /// Bytes allocated.
     pub allocated_bytes: u64,
-    /// Bytes that were given back.
+    /// Bytes freed.
     pub freed_bytes: u64,
-    /// How often bytes were handed out.
+    /// Number of allocations.
     pub allocations: u64,
-    /// How often they were given back.
+    /// Number of deallocations.
     pub deallocations: u64,
 }
 
 impl ThreadCounts {
-    /// What was counted since an earlier reading of the same thread.
+    /// Returns the difference to an earlier reading of the same thread.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl ThreadCounts {
         }
     }
 
-    /// By how much memory in use has changed.
+    /// Returns the change of the memory in use.
     pub fn change_bytes(&self) -> i64 {
         self.allocated_bytes.wrapping_sub(self.freed_bytes) as i64
     }

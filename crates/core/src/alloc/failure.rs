@@ -1,4 +1,4 @@
-//! An allocation that failed: whoever waits for that is told, before the program ends over it.
+//! Failed allocations: a watching thread is told about them before they end the program.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,22 +6,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// How long whoever could not allocate waits until the last events are written.
+/// How long a thread whose allocation failed waits until the last events are written.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A program that can do without what it asked for is not held up again for as long as this.
+/// After a failure, further ones do not block for this long: a program that can do without the
+/// memory must not be held up again and again.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// How many allocations have failed.
+/// The number of failed allocations.
 static FAILED: AtomicU64 = AtomicU64::new(0);
-/// Up to which of them they were seen to.
+/// The number of the last failure that was handled.
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
-/// How many of them were told.
+/// The number of failures that were reported to a watcher.
 static TOLD: AtomicU64 = AtomicU64::new(0);
 static WATCH: Mutex<Watch> = Mutex::new(Watch { watchers: Vec::new(), awaited: None });
 
-/// Who is told, and of what.
+/// The watchers, and the failure that they have to handle.
 struct Watch {
-    /// The last one of this process counts, as long as it lives.
+    /// The last one is active, if it is of this process.
     watchers: Vec<Watching>,
     awaited: Option<Awaited>,
 }
@@ -29,11 +30,11 @@ struct Watch {
 struct Watching {
     id: u64,
     thread: Thread,
-    /// A forked child does not have the thread.
+    /// The process of the thread: a forked child does not have the thread.
     pid: u32,
 }
 
-/// The last failure that somebody waited for.
+/// The last failure that a thread waited for.
 #[derive(Clone, Copy)]
 struct Awaited {
     number: u64,
@@ -42,7 +43,8 @@ struct Awaited {
 }
 
 thread_local! {
-    /// A thread that is seeing to a failure, or waiting for that, makes no more of it.
+    /// Whether this thread handles a failure or waits for one. Its own failures are then only
+    /// counted.
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -52,13 +54,13 @@ impl Watch {
     }
 }
 
-/// Notes that so many bytes could not be had.
+/// Notes that an allocation of `size` bytes failed.
 #[cold]
 pub(super) fn note(size: usize) {
     wait(size, PATIENCE);
 }
 
-/// Waits until it was seen to, where somebody does that. Nothing in here allocates.
+/// Waits until a watcher has handled the failure, if there is a watcher. Must not allocate.
 fn wait(size: usize, patience: Duration) {
     let number = FAILED.fetch_add(1, Ordering::AcqRel) + 1;
     if IS_BUSY.replace(true) {
@@ -75,9 +77,9 @@ fn wait(size: usize, patience: Duration) {
     IS_BUSY.set(false);
 }
 
-/// The failure that is to be waited for: this one, or one before that is still being seen to.
+/// Returns the failure to wait for: this one, or an earlier one that is still being handled.
 fn awaited(number: u64, size: u64) -> Option<(Awaited, Thread)> {
-    // Whoever has the lock has it for a moment, unless it was held when this process was forked.
+    // The lock is held only briefly, unless it was held when this process was forked.
     let mut watch = (0..100).find_map(|_| {
         let taken = WATCH.try_lock().ok();
         if taken.is_none() {
@@ -97,23 +99,24 @@ fn awaited(number: u64, size: u64) -> Option<(Awaited, Thread)> {
     Some((awaited, thread))
 }
 
-/// A failure that somebody waits for.
+/// A failure that a thread is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
-    /// What could not be had.
+    /// The number of bytes that could not be allocated.
     pub size: u64,
-    /// How many allocations failed since that was last told, with this one.
+    /// The number of failed allocations since the last report, including this one.
     pub count: u64,
 }
 
-/// A thread that is told of failures, as long as this lives. Of several the last one counts; when it goes, the one before does.
+/// Makes a thread the watcher of failed allocations until it is dropped. The last watcher is
+/// active. When it is dropped, the one before it becomes active again.
 #[derive(Debug)]
 pub struct Watcher {
     id: u64,
 }
 
 impl Watcher {
-    /// The calling thread, which is unparked when there is something to see.
+    /// Makes the calling thread a watcher. It is unparked when a failure is to be handled.
     pub fn start() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         IS_BUSY.set(true);
@@ -121,7 +124,7 @@ impl Watcher {
         let (thread, pid) = (std::thread::current(), std::process::id());
         let mut watch = lock();
         if watch.watcher().is_none() {
-            // What failed before is nobody's.
+            // Earlier failures are not reported.
             TOLD.store(FAILED.load(Ordering::Acquire), Ordering::Relaxed);
             watch.watchers.clear();
             watch.awaited = None;
@@ -130,7 +133,8 @@ impl Watcher {
         Self { id }
     }
 
-    /// What has failed and is waited for. Whoever waits goes on once [`answer`](Self::answer) is called.
+    /// Returns the failure that a thread is waiting for. That thread continues after
+    /// [`answer`](Self::answer) is called.
     pub fn failed(&self) -> Option<Failed> {
         if ANSWERED.load(Ordering::Acquire) >= FAILED.load(Ordering::Acquire) {
             return None;
@@ -146,7 +150,7 @@ impl Watcher {
         })
     }
 
-    /// The failure was seen to.
+    /// Marks the failure as handled.
     pub fn answer(&self) {
         if let Some(awaited) = lock().awaited {
             ANSWERED.fetch_max(awaited.number, Ordering::Release);
@@ -159,7 +163,7 @@ impl Drop for Watcher {
         let mut watch = lock();
         watch.watchers.retain(|watcher| watcher.id != self.id);
         match (watch.watcher(), watch.awaited) {
-            // Whoever still waits is seen to by the one before.
+            // The previous watcher takes over the failure that is still open.
             (Some(before), _) => before.thread.unpark(),
             (None, Some(awaited)) => {
                 _ = ANSWERED.fetch_max(awaited.number, Ordering::Release);
@@ -181,10 +185,11 @@ mod tests {
 
     use super::*;
 
-    /// Far beyond what a busy machine takes.
+    /// Longer than even a busy machine needs.
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A thread that sees to failures until it is told to end; what it has seen.
+    /// Starts a thread that handles failures and sends them to `seen`. The returned closure ends
+    /// it.
     fn watcher(seen: Sender<(&'static str, Failed)>, name: &'static str) -> impl FnOnce() {
         let (end, is_over) = channel::<()>();
         let (begin, has_begun) = channel();
@@ -206,7 +211,7 @@ mod tests {
         }
     }
 
-    /// As if so much time had passed since somebody waited.
+    /// Pretends that so much time has passed since the last wait began.
     fn pass(time: Duration) {
         if let Some(awaited) = &mut WATCH.lock().unwrap().awaited {
             awaited.since = awaited.since.checked_sub(time).unwrap();
@@ -218,7 +223,7 @@ mod tests {
         let (tell, seen) = channel();
         let end_first = watcher(tell.clone(), "first");
         wait(10, LONG);
-        // It was seen to before it went on.
+        // It was handled before `wait` returned.
         assert_eq!(seen.try_recv().unwrap(), ("first", Failed { size: 10, count: 1 }));
         for _ in 0..3 {
             wait(20, LONG);

@@ -1,4 +1,4 @@
-//! Counting what a program allocates: a global allocator around any other.
+//! A global allocator that counts what a program allocates. It wraps any other allocator.
 
 mod counts;
 #[doc(hidden)]
@@ -13,23 +13,24 @@ pub use failure::{Failed, Watcher};
 pub use slots::PeakScope;
 pub use slots::{counts, is_installed, thread_counts};
 
-/// Counts what is allocated by the allocator inside it.
+/// Counts the allocations of the allocator that it wraps.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct CountingAllocator<A = System>(A);
 
 impl<A> CountingAllocator<A> {
-    /// Around this allocator; for the system's, `CountingAllocator::new(std::alloc::System)`.
+    /// Wraps an allocator. For the system's, use `CountingAllocator::new(std::alloc::System)`.
     pub const fn new(inner: A) -> Self {
         Self(inner)
     }
 }
 
-// SAFETY: all calls go to the allocator inside as they come; counting neither allocates nor unwinds.
+// SAFETY: all calls are passed on unchanged to the wrapped allocator. Counting neither allocates
+// nor unwinds.
 #[allow(unsafe_code)]
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that the allocator inside asks for.
+        // SAFETY: the caller's guarantees are those that the wrapped allocator requires.
         let place = unsafe { self.0.alloc(layout) };
         note(place, layout.size());
         place
@@ -80,10 +81,10 @@ mod tests {
 
     use super::*;
 
-    /// Nobody else may count meanwhile.
+    /// Held by each test, so that no other test counts at the same time.
     static ALONE: Mutex<()> = Mutex::new(());
 
-    /// Eight threads, and a ledger of their own of what they did: each frees what another has allocated.
+    /// Eight threads allocate and one frees everything. A separate ledger records what they did.
     #[test]
     fn sums_are_exact_whatever_threads_do() {
         static COUNTED: CountingAllocator = CountingAllocator::new(System);
@@ -93,13 +94,13 @@ mod tests {
         let before = counts();
         let (give, take) = std::sync::mpsc::channel::<(usize, Layout)>();
         let freer = std::thread::spawn(move || {
-            // The thread takes its place.
+            // Makes the thread claim its slot.
             slots::allocated(1);
             slots::freed(1);
             let before = thread_counts();
             let (mut bytes, mut count) = (0, 0);
             for (place, layout) in take {
-                // SAFETY: the place was allocated below with this layout, and nobody else has it.
+                // SAFETY: the memory was allocated below with this layout, and nobody else has it.
                 unsafe { COUNTED.dealloc(place as *mut u8, layout) };
                 bytes += layout.size() as u64;
                 count += 1;
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn a_peak_is_that_of_its_scope() {
         let _alone = ALONE.lock().unwrap();
-        // Counted as the allocator would, on a thread of its own.
+        // Counts on a thread of its own, as the allocator would.
         let (outer, inner) = std::thread::spawn(|| {
             slots::allocated(1000);
             let outer = PeakScope::begin();

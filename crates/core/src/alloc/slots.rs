@@ -1,8 +1,9 @@
-//! Where threads count: a slot each, which only its owner writes to and anybody may read.
+//! The counters: one slot per thread, which only that thread writes and any thread may read.
 //!
-//! An allocator may be called at any time, also while a thread begins or ends. So a slot is found by a plain word of the
-//! thread, which needs no destructor; what gives the slot back when the thread ends is made outside of the counting. A thread
-//! that has no slot any more, and any beyond the last slot, count in one that all share, with atomic additions.
+//! An allocator may be called at any time, even while a thread starts or ends. So a thread finds
+//! its slot through a plain thread-local number, which needs no destructor. The guard that returns
+//! the slot when the thread ends is a separate thread-local. A thread that has no slot any more,
+//! and threads beyond the last slot, use one shared slot with atomic additions.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -10,19 +11,20 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use super::counts::{Counts, ThreadCounts};
 
 const SLOTS: usize = 512;
-/// How far a thread's own sum may be from what the process knows of it.
+/// How many bytes a thread may have counted that are not in `LIVE` yet.
 const BATCH: i64 = 64 * 1024;
 
-/// On a cache line of its own, so that threads do not wait for each other.
+/// Aligned to its own cache lines, so that threads do not slow each other down.
 #[repr(align(128))]
 struct Slot {
     allocated: AtomicU64,
     freed: AtomicU64,
     allocations: AtomicU64,
     deallocations: AtomicU64,
-    /// Bytes in use that `LIVE` does not know of yet.
+    /// The change of the bytes in use that is not in `LIVE` yet.
     pending: AtomicI64,
-    /// What the thread has allocated and not freed, and the most of that since a scope began.
+    /// The bytes that the thread has allocated and not freed, and the maximum of that since a scope
+    /// began.
     balance: AtomicI64,
     highest: AtomicI64,
     is_taken: AtomicBool,
@@ -43,22 +45,22 @@ impl Slot {
     }
 }
 
-/// The first is the one that is shared.
+/// All slots. The first one is shared.
 static ALL: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 const SHARED: usize = 0;
-/// Bytes in use, as far as threads have told, and the most there were.
+/// The bytes in use, as far as threads have published them, and their maximum.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static PEAK: AtomicI64 = AtomicI64::new(0);
 
-/// How many slots were ever taken: the others have nothing to tell. 0 while nothing was counted.
+/// The number of slots ever used: the others are all zero. 0 while nothing was counted.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The thread has not counted yet, and has no slot.
+/// The thread has not counted yet and has no slot.
 const NONE: usize = usize::MAX;
 
 thread_local! {
     static OWN: Cell<usize> = const { Cell::new(NONE) };
-    /// Gives the slot back when the thread ends.
+    /// Returns the slot when the thread ends.
     static LEASE: Lease = const { Lease };
 }
 
@@ -74,12 +76,12 @@ impl Drop for Lease {
     }
 }
 
-/// Whether a counting allocator has counted anything: whether there is one.
+/// Returns whether a counting allocator is installed: whether it has counted anything.
 pub fn is_installed() -> bool {
     USED.load(Ordering::Relaxed) > 0
 }
 
-/// The thread's slot. A thread that is only just claiming one counts in the shared one meanwhile.
+/// Returns the thread's slot. While a thread is claiming one, it counts in the shared slot.
 #[inline]
 fn own() -> usize {
     match OWN.get() {
@@ -92,8 +94,8 @@ fn own() -> usize {
 fn claim() -> usize {
     OWN.set(SHARED);
     USED.fetch_max(1, Ordering::Relaxed);
-    // Whatever this allocates is counted in the shared slot. Where the thread's destructors already run, that is where it
-    // stays: nobody would give another one back.
+    // Allocations by this call are counted in the shared slot. If the thread's destructors already
+    // run, the thread keeps the shared slot, because nothing would return another one.
     if LEASE.try_with(|_| ()).is_err() {
         return SHARED;
     }
@@ -115,7 +117,7 @@ fn claim() -> usize {
     found
 }
 
-/// Adds to a number that only this thread writes.
+/// Adds to a counter that only this thread writes.
 #[inline]
 fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -145,7 +147,8 @@ pub(super) fn freed(size: usize) {
     moved(slot, -(size as i64));
 }
 
-/// A place that became larger or smaller: the old one is freed and a new one allocated, wherever it is.
+/// Counts a reallocation as freeing the old block and allocating a new one, even if it stayed in
+/// place.
 #[inline]
 pub(super) fn resized(before: usize, now: usize) {
     freed(before);
@@ -192,7 +195,7 @@ fn shared(allocated: usize, freed: usize) {
     PEAK.fetch_max(live, Ordering::Relaxed);
 }
 
-/// What the process has allocated so far. All zero where no counting allocator is installed.
+/// Returns what the process has allocated so far. All zero if no counting allocator is installed.
 pub fn counts() -> Counts {
     let mut sum = Counts::default();
     for slot in &ALL[..USED.load(Ordering::Relaxed)] {
@@ -207,8 +210,10 @@ pub fn counts() -> Counts {
     sum
 }
 
-/// What the calling thread has allocated so far, from where it began to count: only differences mean something. All zero where
-/// no counting allocator is installed, and for threads beyond the first five hundred that run at once.
+/// Returns what the calling thread has allocated so far.
+///
+/// The counts do not start at zero, so only differences are meaningful. All zero if no counting
+/// allocator is installed, and for threads beyond the first five hundred that run at the same time.
 pub fn thread_counts() -> ThreadCounts {
     let own = OWN.get();
     if own == NONE || own == SHARED {
@@ -223,8 +228,8 @@ pub fn thread_counts() -> ThreadCounts {
     }
 }
 
-/// The most that the calling thread has in use at once while a scope lasts, beyond what it had in use when that began. Scopes of
-/// a thread end in the reverse order.
+/// Measures the peak of the memory that the calling thread has in use during a scope, relative to
+/// the beginning of the scope. Scopes of one thread must end in reverse order.
 #[derive(Debug, Clone, Copy)]
 pub struct PeakScope {
     slot: usize,
@@ -246,7 +251,7 @@ impl PeakScope {
         Self { slot, before, highest_before }
     }
 
-    /// The peak in bytes; 0 on another thread than where it began.
+    /// Ends the scope and returns the peak in bytes. 0 if the scope began on another thread.
     #[inline]
     pub fn end(self) -> u64 {
         if self.slot == SHARED || self.slot != OWN.get() {

@@ -1,14 +1,15 @@
-//! Which parts of documents a question looks at: what nobody looks at is read over, and never made.
+//! Masks that select fields of JSON documents. Other fields are skipped and never built.
 //!
-//! What is read over is still looked at closely enough that a document which could not be read as a whole cannot be read in
-//! part either: every answer is the one that whole documents give. A document in which anything is odd is read as a whole, and
-//! whoever reads it so tells what is wrong with it.
+//! Skipped fields are still validated: a document that cannot be read as a whole cannot be read in
+//! part either, so queries give the same results as with whole documents. A document with anything
+//! unusual is read as a whole by `serde_json`, which then reports the error.
 
 use serde_json::{Map, Value};
 
 use super::scan::Scanner;
 
-/// The parts that are wanted. They are few: a list is searched faster than a map.
+/// A set of selected fields. There are few of them, and searching a short list is faster than a
+/// map.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FieldMask(Vec<Named>);
 
@@ -26,7 +27,7 @@ enum Part {
 }
 
 impl FieldMask {
-    /// What these paths lead to.
+    /// Creates a mask of the fields at these paths.
     pub fn paths<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> Self {
         let mut wanted = Self::default();
         for path in paths {
@@ -44,7 +45,7 @@ impl FieldMask {
         self.place(name).map(|at| &self.0[at].part)
     }
 
-    /// What is wanted of a name; nothing so far, where it is new.
+    /// Returns the part to keep of a field. Adds the field, with an empty mask, if it is new.
     fn part(&mut self, name: &str) -> &mut Part {
         let at = self.place(name).unwrap_or_else(|| {
             let part = Part::Inside(Self::default());
@@ -54,7 +55,7 @@ impl FieldMask {
         &mut self.0[at].part
     }
 
-    /// The mask of a field's own fields; none where all of the field is wanted.
+    /// Returns the mask for the fields inside a field. `None` if the whole field is selected.
     pub fn inside(&mut self, name: &str) -> Option<&mut Self> {
         match self.part(name) {
             Part::Whole => None,
@@ -62,7 +63,7 @@ impl FieldMask {
         }
     }
 
-    /// Adds the field that these keys lead to.
+    /// Adds the field at the path of these keys.
     pub fn add<'a>(&mut self, mut keys: impl Iterator<Item = &'a str>) {
         let Some(mut key) = keys.next() else { return };
         let mut here = self;
@@ -76,13 +77,15 @@ impl FieldMask {
         }
     }
 
-    /// What is wanted of a document. It may have more: an array on the way is kept as it is.
+    /// Reads the selected fields of a document. The result may contain more: an array on the path
+    /// is kept whole.
     pub fn read(&self, text: &str) -> serde_json::Result<Value> {
         whole_text(text, |from| self.pick(from)).map_or_else(|| serde_json::from_str(text), Ok)
     }
 
-    /// What is wanted of the record in a line, and of a task all that is no object or array, for records are told apart and
-    /// joined by that. What is not known to be a task by its beginning is kept whole.
+    /// Reads the selected fields of a record. Of a task, also keeps every field that is not an
+    /// object or array, because these identify records and decide how they are joined. A record
+    /// that does not begin as a task is kept whole.
     pub fn read_record(&self, text: &str) -> serde_json::Result<Value> {
         let Some((record, is_whole)) = whole_text(text, |from| self.pick_record(from)) else {
             return serde_json::from_str(text);
@@ -90,14 +93,14 @@ impl FieldMask {
         let is = |name: &str, test: &dyn Fn(&str) -> bool| {
             record.get(name).and_then(Value::as_str).is_some_and(test)
         };
-        // An id that is missing is made from the whole record, and a type may be given twice.
+        // A missing id is derived from the whole record, and a type may occur twice.
         match is_whole || (is("type", &|kind| kind == "task") && is("task_id", &|_| true)) {
             true => Ok(record),
             false => serde_json::from_str(text),
         }
     }
 
-    /// What is wanted of an object, and anything else as it is.
+    /// Reads the selected fields of an object, or the whole value if it is not an object.
     fn pick(&self, from: &mut Scanner<'_>) -> Option<Value> {
         if from.token()? != b'{' {
             return from.value();
@@ -113,7 +116,7 @@ impl FieldMask {
         Some(Value::Object(kept))
     }
 
-    /// What [`read_record`](Self::read_record) gives, and whether that is all of the record.
+    /// Returns what [`read_record`](Self::read_record) needs, and whether that is the whole record.
     fn pick_record(&self, from: &mut Scanner<'_>) -> Option<(Value, bool)> {
         if from.token()? != b'{' {
             return Some((from.value()?, true));
@@ -149,14 +152,14 @@ impl Part {
     }
 }
 
-/// Reads all of a text; none where it is not JSON as it is mostly written.
+/// Applies `read` to all of a text. `None` if the scanner does not accept the text.
 fn whole_text<'t, T>(text: &'t str, read: impl FnOnce(&mut Scanner<'t>) -> Option<T>) -> Option<T> {
     let mut from = Scanner::new(text);
     let found = read(&mut from)?;
     from.end().map(|()| found)
 }
 
-/// What tells most names apart: their last bytes and their length.
+/// Returns a digest that differs for most names: their length and last bytes.
 fn digest(name: &str) -> u64 {
     let bytes = name.as_bytes();
     let last = match bytes.last_chunk::<4>() {

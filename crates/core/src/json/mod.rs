@@ -1,4 +1,4 @@
-//! Parts of JSON texts, read without the rest.
+//! Reads parts of JSON texts and skips the rest.
 
 pub mod mask;
 pub mod scan;

@@ -1,21 +1,23 @@
-//! JSON, read a few bytes at a time: records are mostly short names and numbers, of which seldom all are wanted.
+//! A JSON scanner that reads values on demand. Records consist mostly of short names and numbers,
+//! and callers seldom need all of them.
 //!
-//! What it takes, and what it makes of it, is what `serde_json` does; what is rare is left to that, such as texts with escapes.
+//! It accepts the same texts as `serde_json` and returns the same values. Rare cases, such as
+//! strings with escapes, are passed on to `serde_json`.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// What is nested more deeply than this is not read; others would not read it either.
+/// The deepest nesting that is read. `serde_json` has the same limit.
 const MAX_LEVELS: usize = 127;
 
-/// A text being read. Whatever is not JSON gives none, and then there is no more to be had of it.
+/// Scans a text. All methods return `None` on invalid JSON. The scanner is of no use after that.
 #[derive(Debug)]
 pub(crate) struct Scanner<'t> {
     text: &'t str,
     at: usize,
     depth: usize,
-    /// Whether an object or an array has just been begun.
+    /// Whether an object or an array was just opened.
     is_first: bool,
 }
 
@@ -28,7 +30,7 @@ impl<'t> Scanner<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The next byte that is no space.
+    /// Skips white space and returns the next byte without consuming it.
     #[inline(always)]
     pub(crate) fn token(&mut self) -> Option<u8> {
         loop {
@@ -48,12 +50,12 @@ impl<'t> Scanner<'t> {
         self.text.as_bytes()[self.at..].starts_with(word.as_bytes()).then(|| self.at += word.len())
     }
 
-    /// There must be nothing more.
+    /// Succeeds if only white space is left.
     pub(crate) fn end(&mut self) -> Option<()> {
         self.token().is_none().then_some(())
     }
 
-    /// Begins an object or an array, by its bracket.
+    /// Opens an object or an array, given its opening bracket.
     #[inline(always)]
     pub(crate) fn open(&mut self, bracket: u8) -> Option<()> {
         self.depth += 1;
@@ -62,7 +64,8 @@ impl<'t> Scanner<'t> {
         self.take(bracket)
     }
 
-    /// Whether there is one more inside of what was begun, up to its bracket.
+    /// Returns whether the open object or array has another element. If not, consumes its closing
+    /// bracket, `bracket`.
     #[inline(always)]
     fn has_more(&mut self, bracket: u8) -> Option<bool> {
         let is_first = std::mem::take(&mut self.is_first);
@@ -80,7 +83,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// The name of the next field of an object; none at the object's end.
+    /// Reads the name of an object's next field. `Some(None)` at the end of the object.
     #[inline(always)]
     pub(crate) fn name(&mut self) -> Option<Option<Cow<'t, str>>> {
         if !self.has_more(b'}')? {
@@ -91,7 +94,7 @@ impl<'t> Scanner<'t> {
         Some(Some(name))
     }
 
-    /// The next value, where it is a text.
+    /// Reads the next value, which must be a string.
     #[inline(always)]
     pub(crate) fn string(&mut self) -> Option<Cow<'t, str>> {
         self.token()?;
@@ -102,7 +105,7 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    /// A text without escapes, with its quotes; none where there are some.
+    /// Reads a string without escapes, including its quotes. `Some(None)` if it has escapes.
     #[inline(always)]
     fn plain_text(&mut self) -> Option<Option<&'t [u8]>> {
         let rest = &self.text.as_bytes()[self.at..];
@@ -123,7 +126,7 @@ impl<'t> Scanner<'t> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         let mut end = start + 1;
-        // Up to the quote that no backslash stands before.
+        // Find the closing quote: the first one that is not escaped.
         loop {
             end += plain(bytes.get(end..)?);
             match *bytes.get(end)? {
@@ -174,7 +177,7 @@ impl<'t> Scanner<'t> {
         Some(if is_small { -power } else { power })
     }
 
-    /// Reads digits; how many there were.
+    /// Reads digits. Returns how many there were.
     #[inline(always)]
     fn digits(&mut self, digits: &mut Digits) -> usize {
         let bytes = &self.text.as_bytes()[self.at..];
@@ -190,7 +193,7 @@ impl<'t> Scanner<'t> {
         count
     }
 
-    /// The next value.
+    /// Reads the next value.
     #[inline(always)]
     pub(crate) fn value(&mut self) -> Option<Value> {
         Some(match self.token()? {
@@ -205,7 +208,8 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    // What is nested is rare: apart from it, less has to be put aside for each value.
+    // Not inlined because nested values are rare: this leaves fewer registers to save for each
+    // value.
     #[inline(never)]
     fn object(&mut self) -> Option<Value> {
         let mut fields = Map::new();
@@ -226,7 +230,7 @@ impl<'t> Scanner<'t> {
         Some(Value::Array(items))
     }
 
-    /// Reads over a value. One that could not be read is not read over either.
+    /// Skips a value. Fails if the value is invalid.
     #[inline(always)]
     pub(crate) fn skip(&mut self) -> Option<()> {
         match self.token()? {
@@ -271,12 +275,14 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// How many bytes there are before a quote, a backslash or a control character, eight at a time.
+/// Returns the number of bytes before the first quote, backslash or control character. Tests eight
+/// bytes at a time.
 #[inline(always)]
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
-    // Above the first such byte the answer may be wrong, for the subtraction borrows; only the first is asked for.
+    // Bytes after the first match may be reported wrongly, because the subtraction borrows. Only
+    // the first match is used.
     let is_zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
     let mut at = 0;
     while let Some(eight) = bytes[at..].first_chunk::<8>() {
@@ -294,7 +300,7 @@ fn plain(bytes: &[u8]) -> usize {
     bytes[at..].iter().position(is_special).map_or(bytes.len(), |more| at + more)
 }
 
-/// A number as it stands in a text.
+/// A number in the text.
 #[derive(Debug)]
 struct Number<'t> {
     of: &'t str,
@@ -302,7 +308,7 @@ struct Number<'t> {
     is_negative: bool,
     digits: Digits,
     exponent: i64,
-    /// Whether it has neither a fraction nor a power of ten.
+    /// Whether it has neither a fraction nor an exponent.
     is_whole: bool,
     has_power: bool,
 }
@@ -319,7 +325,7 @@ impl Number<'_> {
             let number = self.digits.number as i64;
             match self.is_negative {
                 false => return Some(number.into()),
-                // There is no whole number for `-0`.
+                // `-0` is not an integer.
                 true if number != 0 => return Some((-number).into()),
                 true => {}
             }
@@ -332,7 +338,7 @@ impl Number<'_> {
         self.float().map(Value::from)
     }
 
-    /// None where it is too large.
+    /// Returns the number as a float. `None` if it is too large.
     fn float(&self) -> Option<f64> {
         match self.digits.times_ten_to(self.exponent) {
             Some(number) if self.is_negative => Some(-number),
@@ -343,12 +349,12 @@ impl Number<'_> {
 
     #[inline(always)]
     fn is_in_range(&self) -> bool {
-        // So many digits are far from the largest.
+        // With so few digits and no exponent it is far from the largest float.
         (!self.has_power && self.digits.count < 300) || finite(self.text()).is_some()
     }
 }
 
-// It takes the text, not the number, of which nothing else need be known then.
+// Takes the text instead of the number, so that the number's other fields need not be kept.
 #[cold]
 fn finite(number: &str) -> Option<f64> {
     number.parse().ok().filter(|it: &f64| it.is_finite())
@@ -357,20 +363,21 @@ fn finite(number: &str) -> Option<f64> {
 /// Digits that were read.
 #[derive(Debug, Default)]
 struct Digits {
-    /// The number that they are, while there are not too many of them.
+    /// Their value. Wrong if there are more than `MOST` digits.
     number: u64,
     count: usize,
 }
 
 impl Digits {
-    /// So many digits are a number of 64 bits, whatever they are.
+    /// Any number with this many digits fits into 64 bits.
     const MOST: usize = 19;
 
     fn exact(&self) -> Option<u64> {
         (self.count <= Self::MOST).then_some(self.number)
     }
 
-    /// The number times a power of ten, where one operation on numbers that are exact gives it: it is rounded once.
+    /// Returns the number times a power of ten. `None` unless both factors are exact, so that the
+    /// result is rounded only once.
     fn times_ten_to(&self, exponent: i64) -> Option<f64> {
         const POWERS: [f64; 23] = [
             1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -411,7 +418,7 @@ mod tests {
         })
     }
 
-    /// All of a text, made and read over.
+    /// Reads all of a text as a value, and skips all of it.
     fn both(text: &str) -> (Option<Value>, Option<()>) {
         let mut from = Scanner::new(text);
         let made = from.value().filter(|_| from.end().is_some());
