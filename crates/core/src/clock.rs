@@ -1,14 +1,14 @@
-//! Two clocks read as one: the monotonic clock on the caller's side, wall time derived from it.
+//! The monotonic clock, and wall time derived from it.
 //!
-//! Reading a clock is most of what a task costs, so a task reads the monotonic clock twice and nothing
-//! else. Wall time is that reading plus an offset which the writer thread refreshes.
+//! Reading a clock is most of a task's cost, so a task reads only the monotonic clock, twice. Wall
+//! time is that reading plus an offset, which the writer thread refreshes.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 static WALL_MINUS_MONOTONIC: AtomicI64 = AtomicI64::new(0);
 
-/// Nanoseconds of the monotonic clock.
+/// Reads the monotonic clock, in nanoseconds.
 #[cfg(unix)]
 #[inline]
 #[allow(unsafe_code)]
@@ -19,7 +19,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Nanoseconds of the monotonic clock.
+/// Reads the monotonic clock, in nanoseconds.
 #[cfg(not(unix))]
 pub(crate) fn monotonic_ns() -> u64 {
     use std::sync::OnceLock;
@@ -28,7 +28,8 @@ pub(crate) fn monotonic_ns() -> u64 {
     ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// Nanoseconds that the calling thread has spent on a processor; 0 where the system does not count it.
+/// Returns the processor time of the calling thread in nanoseconds. 0 if the system does not count
+/// it.
 pub fn thread_cpu_ns() -> u64 {
     #[cfg(unix)]
     return cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
@@ -36,7 +37,8 @@ pub fn thread_cpu_ns() -> u64 {
     return 0;
 }
 
-/// Nanoseconds that all threads of the process have spent on processors; 0 where the system does not count it.
+/// Returns the processor time of all threads of the process in nanoseconds. 0 if the system does
+/// not count it.
 pub fn process_cpu_ns() -> u64 {
     #[cfg(unix)]
     return cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
@@ -44,8 +46,8 @@ pub fn process_cpu_ns() -> u64 {
     return 0;
 }
 
-/// Nanoseconds that the process's main thread was ready to run and waited for a processor; 0 where the system does not
-/// count it.
+/// Returns how many nanoseconds the process's main thread was ready to run but waited for a
+/// processor. 0 if the system does not count it.
 pub fn run_delay_ns() -> u64 {
     let counted = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     counted.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
@@ -55,7 +57,7 @@ pub fn run_delay_ns() -> u64 {
 #[allow(unsafe_code)]
 fn cpu_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid place for a timespec. Where the clock does not exist it stays zero.
+    // SAFETY: `now` is a valid place for a timespec. If the clock does not exist, it stays zero.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -69,20 +71,20 @@ pub fn anchor() {
     WALL_MINUS_MONOTONIC.store(wall as i64 - middle as i64, Ordering::Relaxed);
 }
 
-/// The system's wall time now, in nanoseconds since 1970. Needs no anchor.
+/// Returns the system's wall time in nanoseconds since 1970. Needs no call of [`anchor`].
 pub(crate) fn system_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// The wall time, in nanoseconds since 1970, of a monotonic reading.
+/// Converts a monotonic reading to wall time, in nanoseconds since 1970.
 #[inline]
 pub fn wall_ns(monotonic: u64) -> u64 {
     (monotonic as i64 + WALL_MINUS_MONOTONIC.load(Ordering::Relaxed)) as u64
 }
 
-/// Nanoseconds as the float seconds that records store.
+/// Converts nanoseconds to seconds, as records store them.
 pub fn seconds(ns: u64) -> f64 {
-    // Dividing the whole number loses nothing that a float of this size could hold.
+    // Dividing the whole number loses no precision that a float of this size could have.
     ns as f64 / 1e9
 }
 

@@ -1,15 +1,15 @@
-//! Calls code that may panic, and keeps the panic from reaching the program.
+//! Calls code that may panic, and stops the panic there.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a panic carries.
+/// The payload of a panic.
 type Payload = Box<dyn Any + Send>;
 
 /// Runs `work`. `None` if it panicked.
 ///
-/// Use this instead of a bare `catch_unwind` whose error is dropped: the payload of a panic is any type, and its `Drop`
-/// may panic too.
+/// Use this instead of a bare `catch_unwind` whose error is dropped: the payload of a panic may be
+/// of any type, and its `Drop` may panic too.
 #[inline]
 pub fn contain<R>(work: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -21,7 +21,8 @@ pub fn contain<R>(work: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// Drops what a panic carried. If that panics, the second payload is leaked: its `Drop` may be the same.
+/// Drops the payload of a panic. If that panics, the second payload is leaked, because its `Drop`
+/// may panic too.
 #[cold]
 fn discard(payload: Payload) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

@@ -1,36 +1,38 @@
-//! What a file system promises: whether a queue may be mapped on it, and whether its locks hold.
+//! Properties of file systems: whether a queue may be memory-mapped on them, and whether their
+//! locks work.
 //!
-//! A write into a shared mapping that finds no room on the disk ends the program. So room is taken when the queue is made,
-//! and queues are kept only where that room stays the queue's: on file systems that write a page back to its place.
+//! A write into a shared mapping ends the program if the disk is full. So the space is allocated
+//! when a queue is created, and queues are mapped only on file systems that keep this space for
+//! them: those that write a page back to its place.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What is known of a kind of file system.
+/// The properties of a kind of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It writes a page to where it was.
+    /// Writes a page back to its place.
     InPlace,
-    /// It shows the files of another, which may be of any kind.
+    /// Shows the files of another file system, which may be of any kind.
     Layered,
-    /// It writes a page elsewhere; some not if a file is marked before anything is in it.
+    /// Writes a page to a new place. Some do not if a file was marked while it was empty.
     CopyOnWrite { can_be_marked: bool },
-    /// Another machine has the files: mappings are slow or lie, and so may locks.
+    /// The files are on another machine. Mappings are slow or unreliable, and so may locks be.
     Remote,
 }
 
-/// How a file must be treated, before anything is in it, to hold a queue.
+/// How an empty file must be prepared to hold a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
     None,
-    /// Mark it to be written in place, where that is possible.
+    /// Mark it to be written in place, if that is possible.
     TryToMark,
-    /// Mark it to be written in place, or do not map it.
+    /// Mark it to be written in place. If that fails, do not map it.
     Mark,
 }
 
-/// File systems by the number that `statfs` gives them.
+/// The known file systems, by their number in `statfs`.
 const KNOWN: [(u32, &str, Kind); 20] = [
     (0xEF53, "ext4", Kind::InPlace),
     (0x5846_5342, "XFS", Kind::InPlace),
@@ -54,10 +56,10 @@ const KNOWN: [(u32, &str, Kind); 20] = [
     (0x4750_4653, "GPFS", Kind::Remote),
 ];
 
-/// The first Linux that asks for no room when a page of a marked file on Btrfs is written to.
+/// The first Linux version on which writing to a page of a marked Btrfs file needs no new space.
 const MARKS_HOLD_SINCE: (u32, u32) = (6, 17);
 
-/// How files in a folder must be treated to hold queues; an error where they cannot.
+/// Returns how files in a folder must be prepared to hold queues. An error if they cannot.
 pub fn treatment(folder: &Path) -> io::Result<Treatment> {
     match system::number(folder)? {
         Some(number) => treatment_on(number, system::release()).map_err(io::Error::other),
@@ -86,7 +88,7 @@ fn too_old() -> String {
     format!("on Btrfs before Linux {major}.{minor} a full disk would end the program")
 }
 
-/// Whether a folder is on a disk of this machine, or in its memory.
+/// Returns whether a folder is on a local disk or in memory.
 pub fn is_local(folder: &Path) -> bool {
     match system::number(folder) {
         Ok(Some(number)) => KNOWN
@@ -99,11 +101,11 @@ pub fn is_local(folder: &Path) -> bool {
 }
 
 impl Treatment {
-    /// Treats a file that has nothing in it.
+    /// Prepares an empty file.
     pub fn apply(self, file: &File) -> io::Result<()> {
         match self {
             Self::None => Ok(()),
-            // What lies below refuses it where it does not need it.
+            // The file system below rejects the mark if it does not need it.
             Self::TryToMark => match system::mark(file) {
                 Ok(()) if system::release() < Some(MARKS_HOLD_SINCE) => {
                     Err(io::Error::other(too_old()))
@@ -117,7 +119,7 @@ impl Treatment {
     }
 }
 
-/// What the system knows of the file behind a descriptor, whosever that is.
+/// Returns the `stat` of the file behind any descriptor.
 #[cfg(target_os = "linux")]
 pub use self::system::status;
 
@@ -133,20 +135,20 @@ mod system {
     #[inline]
     pub fn status(descriptor: i32) -> io::Result<libc::stat> {
         let mut place = MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: there is room for a `stat`.
+        // SAFETY: `place` has room for a `stat`.
         if unsafe { fstat(descriptor, place.as_mut_ptr()) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it succeeded.
+        // SAFETY: `fstat` succeeded and filled it.
         Ok(unsafe { place.assume_init() })
     }
 
-    /// The kernel's own `fstat`, which fills the same structure here. That of newer C libraries goes by way of a path, and costs
-    /// a quarter more.
+    /// Calls the kernel's `fstat`, which fills the same structure on these platforms. The function
+    /// of newer C libraries goes through a path and costs a quarter more.
     #[cfg(all(target_pointer_width = "64", any(target_arch = "x86_64", target_arch = "aarch64")))]
     #[inline]
     unsafe fn fstat(descriptor: i32, place: *mut libc::stat) -> libc::c_long {
-        // SAFETY: the caller has room for a `stat` there.
+        // SAFETY: the caller provides room for a `stat`.
         unsafe { libc::syscall(libc::SYS_fstat, descriptor, place) }
     }
 
@@ -156,10 +158,10 @@ mod system {
     )))]
     use libc::fstat;
 
-    /// Do not copy on write.
+    /// The flag that turns off copy-on-write.
     const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
 
-    /// The number of a folder's file system.
+    /// Returns the number of a folder's file system.
     pub(super) fn number(folder: &Path) -> io::Result<Option<u32>> {
         let file = File::open(folder)?;
         let mut facts = MaybeUninit::<libc::statfs>::uninit();
@@ -172,14 +174,14 @@ mod system {
         Ok(Some(kind as u32))
     }
 
-    /// The version of the system.
+    /// Returns the kernel's version.
     pub(super) fn release() -> Option<(u32, u32)> {
         let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
         let mut numbers = text.split('.').map(|part| part.trim().parse().ok());
         Some((numbers.next()??, numbers.next()??))
     }
 
-    /// Sees to it that an empty file is written in place.
+    /// Marks an empty file to be written in place.
     pub(super) fn mark(file: &File) -> io::Result<()> {
         let mut flags: libc::c_int = 0;
         // SAFETY: the descriptor is open, and the call writes one int.
@@ -194,7 +196,7 @@ mod system {
     }
 }
 
-/// Elsewhere nothing is known of it.
+/// On other systems nothing is known about file systems.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::fs::File;

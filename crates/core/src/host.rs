@@ -1,12 +1,12 @@
-//! The machine and the user, by name.
+//! The names of the machine, the user and the program.
 
-/// The name of this machine.
+/// Returns the name of this machine.
 #[allow(unsafe_code)]
 pub fn name() -> String {
     #[cfg(unix)]
     {
         let mut buffer = [0_u8; 256];
-        // SAFETY: the buffer is as long as said; the last byte stays zero.
+        // SAFETY: the buffer is at least as long as the given length; the last byte stays zero.
         let failed =
             unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) } != 0;
         let length = buffer.iter().position(|&byte| byte == 0).unwrap_or(0);
@@ -20,18 +20,19 @@ pub fn name() -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// The user, if the environment names one.
+/// Returns the user's name, if the environment has one.
 pub fn user() -> Option<String> {
     let named = |name: &&str| std::env::var(name).ok().filter(|user| !user.is_empty());
     ["USER", "LOGNAME", "USERNAME"].iter().find_map(named)
 }
 
-/// The login name of the process's user, by `/etc/passwd`. A directory server is not asked: it could take seconds.
+/// Returns the login name of the process's user, from `/etc/passwd`. Does not query a directory
+/// server, which could take seconds.
 pub fn login_name() -> Option<String> {
     login_name_in(&std::fs::read_to_string("/etc/passwd").ok()?, user_id()?)
 }
 
-/// The login name of a user in the text of `/etc/passwd`.
+/// Returns the login name of a user, given the text of `/etc/passwd`.
 pub fn login_name_in(passwd: &str, user_id: u32) -> Option<String> {
     let name = |line: &str| {
         let mut fields = line.split(':');
@@ -41,7 +42,7 @@ pub fn login_name_in(passwd: &str, user_id: u32) -> Option<String> {
     passwd.lines().find_map(name)
 }
 
-/// The user that the process belongs to.
+/// Returns the id of the user that the process belongs to.
 #[cfg(unix)]
 #[allow(unsafe_code)]
 pub fn user_id() -> Option<u32> {
@@ -54,7 +55,7 @@ pub(crate) fn user_id() -> Option<u32> {
     None
 }
 
-/// The name of this program.
+/// Returns the name of this program.
 pub fn program() -> String {
     std::env::current_exe()
         .ok()

@@ -1,10 +1,11 @@
-//! Which part of a larger job this process is, when its environment says so.
+//! The rank and job of this process in a distributed job, read from the environment.
 
 use serde::{Deserialize, Serialize};
 
 use crate::once::Once;
 
-/// The place of this process in a distributed job. What the environment does not name is left out.
+/// The position of this process in a distributed job. `None` for values that the environment does
+/// not have.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Identity {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -15,12 +16,13 @@ pub struct Identity {
     pub world_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// What a launcher said that cannot be.
+    /// An error message about a launcher's impossible values.
     #[serde(skip)]
     pub problem: Option<String>,
 }
 
-/// Rank, local rank and world size, as each launcher names them; the first with a rank and a size counts.
+/// The variables for rank, local rank and world size, per launcher. The first launcher with a valid
+/// rank and size is used.
 pub const LAUNCHERS: [[&str; 3]; 3] = [
     ["RANK", "LOCAL_RANK", "WORLD_SIZE"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"],
@@ -30,7 +32,7 @@ pub const LAUNCHERS: [[&str; 3]; 3] = [
 pub const JOBS: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 
 impl Identity {
-    /// The identity of this process; it does not change.
+    /// Returns the identity of this process. It does not change.
     pub fn of_process() -> &'static Self {
         static IDENTITY: Once<Identity> = Once::new();
         IDENTITY.get_or_init(|| Self::from(|name| std::env::var(name).ok()))
@@ -60,9 +62,9 @@ impl Identity {
     }
 }
 
-/// Says why a launcher's numbers cannot be used.
+/// Returns a message about why a launcher's numbers cannot be used.
 fn impossible(names: [&str; 3], variable: impl Fn(&str) -> Option<String>) -> String {
-    // Some other program may mean something long by the same name.
+    // Another program may use the same name for something long.
     let short = |value: String| value.chars().take(40).collect::<String>();
     let said = names.iter().filter_map(|name| Some(format!("{name}={}", short(variable(name)?))));
     let [rank, local_rank, world_size] = names;

@@ -1,4 +1,4 @@
-//! The few things a user must know of while the program runs, on standard error.
+//! Prints the few notices that a user must see while the program runs to standard error.
 //!
 //! A notice is printed once. Repetitions are counted, and their number is printed when a run ends.
 
@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::file_size;
 use crate::record::redact::hide_secrets;
 
-/// Different notices that are printed. A notice whose text changes with every record must not flood the terminal.
+/// The most different notices that are printed. A notice whose text changes with every record must
+/// not flood the terminal.
 const MOST: usize = 100;
 
 static TOLD: Mutex<Option<Told>> = Mutex::new(None);
@@ -17,14 +18,14 @@ static TOLD: Mutex<Option<Told>> = Mutex::new(None);
 /// The notices so far.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// How often each was repeated since that was last reported.
+    /// How often each notice was repeated since the last report.
     repeated: HashMap<String, u64>,
-    /// How many others there were.
+    /// How many other notices were not printed.
     others: u64,
 }
 
 impl Told {
-    /// Counts a notice; whether it is to be printed.
+    /// Counts a notice. Returns whether it should be printed.
     fn count(&mut self, text: &str) -> bool {
         if let Some(repeated) = self.repeated.get_mut(text) {
             *repeated += 1;
@@ -39,7 +40,8 @@ impl Told {
         is_printed
     }
 
-    /// How many notices were not printed since the last call, in a sentence.
+    /// Returns a sentence with the number of notices that were not printed since the last call.
+    /// `None` if there were none.
     fn take_repeated(&mut self) -> Option<String> {
         let repeated: u64 = self.repeated.values_mut().map(std::mem::take).sum();
         match (repeated, std::mem::take(&mut self.others)) {
@@ -52,7 +54,7 @@ impl Told {
     }
 }
 
-/// What was told, locked while the process forks.
+/// The locked notices, for holding the lock while the process forks.
 #[cfg(unix)]
 pub type Held = std::sync::MutexGuard<'static, Option<Told>>;
 
@@ -61,7 +63,8 @@ pub fn hold() -> Held {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells the user on standard error, unless the same was told before: then it is counted. Where nobody can read it, nothing happens.
+/// Prints a notice to standard error, or counts it if it was printed before. Errors of the write
+/// are ignored.
 pub fn notice(text: &str) {
     let text = &*hide_secrets(text, false);
     let is_new =
@@ -71,7 +74,7 @@ pub fn notice(text: &str) {
     }
 }
 
-/// Tells how often notices were repeated since the last call.
+/// Prints how many notices were not printed since the last call.
 pub fn report_repeated() {
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     let line = told.as_mut().and_then(Told::take_repeated);
@@ -81,12 +84,13 @@ pub fn report_repeated() {
     }
 }
 
-/// Past the lock of the standard library, which a forked child may have inherited closed.
+/// Bypasses the lock of the standard library, which a forked child may have inherited in a locked
+/// state.
 #[cfg(unix)]
 fn write(text: &str) -> std::io::Result<()> {
     use std::os::fd::AsFd as _;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
-    // Standard error may be a file at its limit.
+    // Standard error may be a file that has reached its size limit.
     file_size::without_signal(|| std::fs::File::from(stderr).write_all(text.as_bytes()))
 }
 

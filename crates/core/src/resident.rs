@@ -1,4 +1,4 @@
-//! Scopes that are open, so that whoever reads the memory of the process can tell them.
+//! Open scopes, which are informed whenever the memory of the process is read.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -7,10 +7,10 @@ use crate::once::Guarded;
 
 static OPEN: Guarded<Vec<Weak<AtomicU64>>> = Guarded::new(Vec::new());
 
-/// How many of them there are: mostly none, which costs no lock to know.
+/// The number of open scopes. Usually 0, which is known without a lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The most resident memory that was seen while a scope is open.
+/// The highest resident memory seen while a scope is open.
 #[derive(Debug)]
 pub struct Seen(Arc<AtomicU64>);
 
@@ -30,7 +30,7 @@ impl Seen {
     }
 }
 
-/// Tells all open scopes how much memory is resident.
+/// Passes the resident memory of the process to all open scopes.
 #[inline]
 pub fn note_resident(rss: u64) {
     if COUNT.load(Ordering::Acquire) != 0 {

@@ -1,4 +1,4 @@
-//! The runs of a store, with their tasks counted.
+//! The runs of a store, with counts of their tasks.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,21 +6,23 @@ use std::time::Duration;
 use crate::record::{Record, Shown, Status, TaskObject, WorkflowObject};
 use crate::{Error, Result};
 
-/// A run and how its tasks stand.
+/// A run with the counts of its tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct RunSummary {
-    /// Its record. Where only tasks tell of it: their workflow id, and when the first of them began.
+    /// The run's record. If the store has only tasks of it, this has their workflow id and the
+    /// start time of the first one.
     pub workflow: WorkflowObject,
-    /// Its tasks, however they stand.
+    /// The number of its tasks, in any state.
     pub tasks: u64,
-    /// Its tasks that ended by an error.
+    /// The number of its tasks that ended with an error.
     pub errors: u64,
-    /// Its tasks that have begun and not ended.
+    /// The number of its tasks that have started but not ended.
     pub running: u64,
-    /// The processor time of its tasks that have ended, and of the processes that they ran; none where no task tells.
+    /// The processor time of its ended tasks and of the processes that they ran. `None` if no task
+    /// recorded it.
     pub cpu: Option<Duration>,
-    /// Runs that failed among those that it started, directly or through others.
+    /// How many of the runs that it started failed, directly or through others.
     pub failed_children: u64,
 }
 
@@ -30,11 +32,12 @@ pub struct RunSummary {
 pub struct Runs {
     /// The runs, oldest first.
     pub runs: Vec<RunSummary>,
-    /// What could not be read.
+    /// Errors for what could not be read.
     pub problems: Vec<Error>,
 }
 
-/// Runs whose records come in one by one, each task and each workflow once.
+/// Counts runs while records are added one by one. Each task and each workflow must be added only
+/// once.
 #[derive(Debug, Default)]
 pub struct CountedRuns {
     by_workflow: HashMap<String, RunSummary>,
@@ -43,7 +46,7 @@ pub struct CountedRuns {
 }
 
 impl CountedRuns {
-    /// What is looked at of each task.
+    /// The fields of a task that are used.
     pub const FIELDS: [&str; 7] = [
         "type",
         "task_id",
@@ -63,12 +66,12 @@ impl CountedRuns {
         }
     }
 
-    /// Notes that a run has a task, without counting it.
+    /// Notes that a run has a task, without counting the task.
     pub fn list(&mut self, workflow_id: &str, started_at: Option<f64>) {
         self.run(workflow_id).began(started_at);
     }
 
-    /// The run that a task belongs to.
+    /// Returns the run that a task belongs to.
     pub fn run_of(&mut self, task: &TaskObject) -> &mut RunSummary {
         self.run(task.workflow_id.as_deref().unwrap_or_default())
     }
@@ -106,7 +109,7 @@ impl CountedRuns {
     }
 }
 
-/// For each of these runs, how many failed of those that it started, directly or through others.
+/// Returns for each run how many of the runs that it started failed, directly or through others.
 pub fn failed_children<'a>(runs: impl Iterator<Item = &'a WorkflowObject> + Clone) -> Vec<u64> {
     let places: HashMap<&str, usize> =
         runs.clone().enumerate().map(|(at, run)| (&*run.workflow_id, at)).collect();
@@ -115,7 +118,7 @@ pub fn failed_children<'a>(runs: impl Iterator<Item = &'a WorkflowObject> + Clon
     let mut failed = vec![0; parents.len()];
     for (at, _) in runs.enumerate().filter(|(_, run)| run.has_failed()) {
         let mut above = parents[at];
-        // Records of other programs may go round in a circle.
+        // In records of other programs the parents may form a circle.
         let mut steps = parents.len();
         while let Some(parent) = above.filter(|parent| *parent != at && steps > 0) {
             failed[parent] += 1;
@@ -127,12 +130,13 @@ pub fn failed_children<'a>(runs: impl Iterator<Item = &'a WorkflowObject> + Clon
 }
 
 impl RunSummary {
-    /// How the run is shown: see [`WorkflowObject::shown`], with the child runs that failed.
+    /// Returns the status as it is shown: see [`WorkflowObject::shown`], plus the failed child
+    /// runs.
     pub fn shown(&self) -> Shown {
         self.workflow.shown().with_failed_children(self.failed_children)
     }
 
-    /// Counts a task of which nothing was known.
+    /// Counts a task that was not counted before.
     pub(crate) fn count_task(&mut self, task: &TaskObject) {
         self.began(task.started_at);
         self.tasks += 1;
@@ -142,7 +146,7 @@ impl RunSummary {
         }
     }
 
-    /// A run that only tasks tell of began with the first of them.
+    /// Notes the start of a task. A run without a record of its own starts with its first task.
     pub fn began(&mut self, started_at: Option<f64>) {
         if let Some(start) = started_at {
             let first = self.workflow.started_at.get_or_insert(start);

@@ -1,4 +1,4 @@
-//! Texts for people: durations, sizes, and strings of unknown origin made safe to print.
+//! Formats values for people: durations, sizes, and untrusted strings made safe to print.
 //!
 //! ```
 //! use std::time::Duration;
@@ -12,10 +12,10 @@
 use std::fmt::{self, Display, Write};
 use std::time::Duration;
 
-/// A duration as people say it: `830 ns`, `1.24 ms`, `2.0 s`, `3 min 5 s`.
+/// Formats a duration: `830 ns`, `1.24 ms`, `2.0 s`, `3 min 5 s`.
 pub fn human_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
-    // Each bound is where rounding would reach the next unit, so that no `1000 ms` comes out.
+    // Each bound is where rounding would reach the next unit, so that `1000 ms` never occurs.
     match nanos {
         0..1_000 => format!("{nanos} ns"),
         1_000..999_500 => three_digits(nanos, 1_000, "µs"),
@@ -36,7 +36,7 @@ pub fn human_duration(duration: Duration) -> String {
     }
 }
 
-/// `nanos` in units of `unit`, to three digits, without zeros at the end.
+/// Formats `nanos` in units of `unit`, with three digits and without trailing zeros.
 fn three_digits(nanos: u128, unit: u128, name: &str) -> String {
     let decimals = match nanos / unit {
         0..10 => 2,
@@ -54,12 +54,12 @@ fn three_digits(nanos: u128, unit: u128, name: &str) -> String {
     format!("{text} {name}")
 }
 
-/// A number of bytes as people say it: `512 B`, `1.5 KiB`, `24 GiB`.
+/// Formats a number of bytes: `512 B`, `1.5 KiB`, `24 GiB`.
 pub fn human_bytes(bytes: u64) -> String {
     let mut scaled = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
-    // From there on rounding would say 1024 of a unit.
+    // From here on rounding would print 1024 of a unit.
     while scaled >= 1023.5 {
         let Some(next) = units.next() else { break };
         scaled /= 1024.0;
@@ -68,7 +68,7 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{} {unit}", rounded(scaled))
 }
 
-/// A whole number with its thousands apart: `1,204`.
+/// Formats a whole number with thousands separators: `1,204`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -81,7 +81,8 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// To three digits at least, without zeros at the end.
+/// Rounds a number to three digits, or to a whole number if that has more. Trailing zeros are
+/// removed.
 pub fn rounded(number: f64) -> String {
     let decimals = match number.abs() {
         0.0..9.995 => 2,
@@ -95,7 +96,7 @@ pub fn rounded(number: f64) -> String {
     }
 }
 
-/// The name that was probably meant by a word that is none of them.
+/// Returns the valid name that a mistyped word was probably meant to be. `None` if no name is near.
 ///
 /// ```
 /// use runlore_core::text::nearest;
@@ -107,13 +108,13 @@ pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     crate::settings::nearest::nearest(word, names)
 }
 
-/// A string made safe to print on one line of a terminal: control characters, line breaks and marks that
-/// turn the direction of writing come out as escapes.
+/// Makes a string safe to print on one line of a terminal. Control characters, line breaks and
+/// marks that change the writing direction are escaped.
 pub fn printable(text: &str) -> Printable<'_> {
     Printable { text, most: usize::MAX, lines: false }
 }
 
-/// Made by [`printable()`].
+/// A string that is safe to print. Made by [`printable()`].
 #[derive(Debug, Clone, Copy)]
 pub struct Printable<'a> {
     text: &'a str,
@@ -122,14 +123,14 @@ pub struct Printable<'a> {
 }
 
 impl Printable<'_> {
-    /// At most so many characters, the last one an ellipsis where there are more.
+    /// Shows at most this many characters. If there are more, the last one shown is an ellipsis.
     #[must_use]
     pub fn at_most(mut self, characters: usize) -> Self {
         self.most = characters.max(1);
         self
     }
 
-    /// Lines stay lines, and tabs stay tabs.
+    /// Keeps line feeds and tabs.
     #[must_use]
     pub fn keep_lines(mut self) -> Self {
         self.lines = true;

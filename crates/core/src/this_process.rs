@@ -1,24 +1,27 @@
-//! The number of the calling process: a forked child has its own. Cheap enough to be asked for with each event.
+//! The id of the calling process, also correct in a forked child. Cheap enough to read for each
+//! event.
 
 #[cfg(target_os = "linux")]
 pub use kept::id;
 #[cfg(not(target_os = "linux"))]
 pub use std::process::id;
 
-/// It is kept in a page that the kernel empties in every forked child, told of or not (`MADV_WIPEONFORK`, since Linux 4.14).
+/// Caches the id in a page that the kernel clears in every forked child, even if no fork handler
+/// runs (`MADV_WIPEONFORK`, since Linux 4.14).
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod kept {
     use std::ptr;
     use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-    /// The page; null while there is none. Never given back: another thread may be reading it.
+    /// The page. Null until it is created. Never unmapped, because another thread may be reading
+    /// it.
     static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
 
-    /// The number of the process.
+    /// Returns the id of the process.
     #[inline]
     pub fn id() -> u32 {
-        // SAFETY: null, or a page that was made below.
+        // SAFETY: the pointer is null or points to a page that was made below.
         let kept = unsafe { PAGE.load(Ordering::Acquire).as_ref() };
         match kept.map_or(0, |kept| kept.load(Ordering::Relaxed)) {
             0 => ask(),
@@ -36,12 +39,12 @@ mod kept {
         id
     }
 
-    /// A page; none where the kernel has none that it would empty.
+    /// Creates the page. `None` if the kernel cannot clear it on fork.
     fn make() -> Option<&'static AtomicU32> {
         const LENGTH: usize = 4096;
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory, of which nobody knows yet.
+        // SAFETY: new memory that nobody else knows yet.
         let page = unsafe { libc::mmap(ptr::null_mut(), LENGTH, access, kind, -1, 0) };
         if page == libc::MAP_FAILED {
             return None;
@@ -54,10 +57,10 @@ mod kept {
                 .compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
         if !published {
-            // SAFETY: nobody has seen it.
+            // SAFETY: nobody else has seen the page.
             unsafe { libc::munmap(page, LENGTH) };
         }
-        // SAFETY: null, or a page that was made here.
+        // SAFETY: the pointer is null or points to a page that was made here.
         unsafe { PAGE.load(Ordering::Acquire).as_ref() }
     }
 
@@ -69,17 +72,18 @@ mod kept {
         fn a_forked_child_has_its_own() {
             assert_eq!(id(), std::process::id());
             assert_eq!(id(), std::process::id(), "as it was kept");
-            // Without the C library, whose handlers would tell of the fork.
-            // SAFETY: the child only compares numbers and ends.
+            // Forks without the C library, so that no fork handler runs.
+            // SAFETY: the child only compares numbers and exits.
             let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
             if child == 0 {
-                // SAFETY: plain calls; the kernel's own answer, which nobody has kept.
+                // SAFETY: plain calls. `getpid` is called directly, so the kernel's answer is not a
+                // cached one.
                 unsafe {
                     libc::_exit(i32::from(i64::from(id()) != libc::syscall(libc::SYS_getpid)))
                 };
             }
             let mut status = 0;
-            // SAFETY: there is room for the status of a child of ours.
+            // SAFETY: `status` has room for the status of our child.
             assert_eq!(unsafe { libc::waitpid(child as i32, &raw mut status, 0) }, child as i32);
             assert_eq!(status, 0, "the child knows its own number");
         }

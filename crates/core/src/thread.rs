@@ -1,7 +1,8 @@
-//! The calling thread, as records name it.
+//! The id of the calling thread, as records contain it.
 #![allow(unsafe_code)]
 
-/// The system's number of the calling thread.
+/// Returns the system's id of the calling thread. Except on Linux, returns a new number on each
+/// call.
 pub fn current_id() -> u64 {
     #[cfg(target_os = "linux")]
     {

@@ -1,29 +1,29 @@
-//! What a thread has used so far, at the price of two system calls.
+//! The resource usage of a thread, read with two system calls.
 
 use std::ops::{Add, AddAssign};
 
 #[cfg(target_os = "linux")]
 use crate::alloc;
 
-/// What a thread used.
+/// The resource usage of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Nanoseconds on a processor.
+    /// Nanoseconds of processor time.
     pub cpu_ns: u64,
-    /// Pages that were mapped without a disk.
+    /// Page faults that needed no disk access.
     pub minor_faults: u64,
-    /// Pages that had to be read from a disk.
+    /// Page faults that needed a disk access.
     pub major_faults: u64,
-    /// How often it waited for something.
+    /// Context switches because the thread waited for something.
     pub voluntary_switches: u64,
-    /// How often it made room for others.
+    /// Context switches because another thread got the processor.
     pub involuntary_switches: u64,
-    /// Bytes that it allocated, where the [counting allocator](crate::alloc) is installed.
+    /// Bytes allocated, if the [counting allocator](crate::alloc) is installed.
     pub allocated_bytes: u64,
-    /// Bytes that it gave back, likewise.
+    /// Bytes freed, if the counting allocator is installed.
     pub freed_bytes: u64,
-    /// How often it allocated, likewise.
+    /// Number of allocations, if the counting allocator is installed.
     pub allocations: u64,
 }
 
@@ -39,7 +39,7 @@ impl Usage {
         allocations: 0,
     };
 
-    /// What was used since an earlier reading of the same thread.
+    /// Returns the difference to an earlier reading of the same thread.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
@@ -73,18 +73,19 @@ impl AddAssign for Usage {
     }
 }
 
-/// Why [`thread`] gives nothing.
+/// The reason if [`thread`] returns `None`.
 pub const UNAVAILABLE: &str = "this system does not count what a thread uses";
 
-/// What the calling thread has used so far; none where the system does not count it.
+/// Returns the usage of the calling thread so far. `None` if the system does not count it.
 ///
-/// The time is that of the thread's own clock, which is exact: that of `getrusage` is brought up to date only at a tick
-/// or a switch.
+/// The processor time comes from the thread's own clock, which is exact. `getrusage` updates its
+/// time only at a tick or a context switch.
 pub fn thread() -> Option<Usage> {
     read(false)
 }
 
-/// The same for what begins now: the clock is read last, so that the reading is no part of what is measured.
+/// Like [`thread`], for the beginning of a measurement: the clock is read last, so that the other
+/// reading is not measured.
 pub fn thread_at_begin() -> Option<Usage> {
     read(true)
 }
@@ -94,7 +95,7 @@ pub fn thread_at_begin() -> Option<Usage> {
 fn read(is_clock_last: bool) -> Option<Usage> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let mut used = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the place is valid for what is written there.
+    // SAFETY: `now` is valid for the write.
     let mut read_clock =
         || unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
     let is_read = is_clock_last || read_clock() == 0;
@@ -103,7 +104,7 @@ fn read(is_clock_last: bool) -> Option<Usage> {
     if !is_read || !is_used_read || (is_clock_last && read_clock() != 0) {
         return None;
     }
-    // SAFETY: zeros are a valid rusage, and it was filled.
+    // SAFETY: zeros are a valid `rusage`, and the call filled it.
     let used = unsafe { used.assume_init() };
     let counted = alloc::thread_counts();
     Some(Usage {
@@ -118,7 +119,7 @@ fn read(is_clock_last: bool) -> Option<Usage> {
     })
 }
 
-/// This system does not count it.
+/// Other systems do not count the usage of a thread.
 #[cfg(not(target_os = "linux"))]
 fn read(_: bool) -> Option<Usage> {
     None
@@ -131,7 +132,7 @@ mod tests {
     #[test]
     fn work_shows() {
         let before = thread().unwrap();
-        // More than the C library ever keeps of what was freed before.
+        // More memory than the C library ever keeps from earlier frees.
         let pages = std::hint::black_box(vec![1_u8; 40 << 20]);
         let used = thread().unwrap().since(before);
         assert!(used.cpu_ns > 0, "{used:?}");
