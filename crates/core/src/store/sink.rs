@@ -125,7 +125,7 @@ impl Sink {
         name: &str,
         pid: u32,
     ) -> Result<Self> {
-        // The user's settings must not decide what is kept.
+        // The user's retention limits must not apply here.
         static SETTINGS: Once<Settings> = Once::new();
         let settings = SETTINGS.get_or_init(|| {
             let mut settings = Settings::default();
