@@ -1,4 +1,4 @@
-//! Taking captures.
+//! [`TelemetryCapture`], which takes captures.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,9 +30,10 @@ use runlore_core::settings::{Backend, TelemetrySettings};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// Percentages are over the time since an earlier capture of this process, by whichever thread, that is at least 10 ms old.
-/// A first one is taken when this is made. Captures never fail: what cannot be read is missing, with the reason in
-/// [`Telemetry::unavailable`].
+/// Percentages cover the time since an earlier capture of this process that is at least 10 ms old,
+/// whichever thread took it. Creating a `TelemetryCapture` takes a first sample for them. Captures
+/// never fail: a value that cannot be read is missing, and [`Telemetry::unavailable`] has the
+/// reason.
 #[derive(Clone)]
 pub struct TelemetryCapture {
     types: Types,
@@ -44,14 +45,14 @@ pub struct TelemetryCapture {
 /// How captures are taken.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Options {
-    /// How old a capture may be that serves another task too.
+    /// How old a capture may be to be reused for another task.
     pub(super) max_age_ns: u64,
-    /// Whether `loop` and `ram` devices that never did anything are listed too.
+    /// Whether to list `loop` and `ram` devices that never had a transfer.
     pub(super) idle_devices: bool,
 }
 
 impl TelemetryCapture {
-    /// What the settings ask for, from where they ask for it.
+    /// Creates a capture with the types and the backend that the settings select.
     pub fn from_settings(settings: &TelemetrySettings) -> Self {
         let max_age_ns = u64::try_from(settings.max_age.as_nanos()).unwrap_or(u64::MAX);
         let options = Options { max_age_ns, ..Options::default() };
@@ -60,13 +61,13 @@ impl TelemetryCapture {
         Self::with(Types::from_settings(settings), options, source, gpus)
     }
 
-    /// These types, from the best source of this system.
+    /// Creates a capture of these types, with the best backend for this system.
     pub fn new(types: Types) -> Self {
         let gpus = Arc::new(Gpus::new(Asked::default()));
         Self::with(types, Options::default(), source::choose(Backend::Auto), gpus)
     }
 
-    /// These types instead, otherwise as before.
+    /// Replaces the types and keeps everything else.
     ///
     /// ```
     /// use runlore::settings::Settings;
@@ -80,7 +81,7 @@ impl TelemetryCapture {
         Self::with(types, self.options, self.source, self.gpus)
     }
 
-    /// Lists disks of the kinds `loop` and `ram` too that never did anything.
+    /// Also lists `loop` and `ram` devices that never had a transfer.
     #[must_use]
     pub fn with_idle_devices(mut self) -> Self {
         self.options.idle_devices = true;
@@ -93,7 +94,7 @@ impl TelemetryCapture {
         capture
     }
 
-    /// From files below this folder, as they would be below `/`.
+    /// Creates a capture that reads the files below `root` instead of those below `/`.
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn below(root: &std::path::Path, types: Types) -> Self {
         let source = Arc::new(super::linux::Kernel::below(root));
@@ -101,12 +102,12 @@ impl TelemetryCapture {
         Self::with(types, Options::default(), source, gpus)
     }
 
-    /// What the settings ask for; a task may ask for something else.
+    /// Returns the types that [`capture`](Self::capture) reads. A task may select others.
     pub fn types(&self) -> Types {
         self.types
     }
 
-    /// Captures what the settings ask for.
+    /// Takes a capture of the types that [`types`](Self::types) returns.
     pub fn capture(&self) -> Telemetry {
         let mut bytes = Vec::with_capacity(1024);
         self.capture_into(self.types, &mut bytes);
@@ -122,34 +123,37 @@ impl TelemetryCapture {
         &self.gpus
     }
 
-    /// What the graphics processors are, as soon as their driver tells; why that is not known, after this time at the
-    /// latest. They are asked once in the life of a capture, on the thread that reads them.
+    /// Returns a description of the GPUs. It waits for the driver, but at most for `patience`.
+    ///
+    /// The driver is queried once per `TelemetryCapture`, on the thread that reads the GPUs.
     ///
     /// # Errors
     ///
-    /// The reason, in a sentence.
+    /// Returns the reason, as a sentence, if the GPUs are not known or the driver does not answer
+    /// in time.
     pub fn gpu_info(&self, patience: Duration) -> Result<GpuInfo, String> {
         let info = self.gpus.info(patience);
         info.map(|info| (*info).clone()).map_err(|absent| absent.reason().to_owned())
     }
 
     fn take_base_line(&self) {
-        // The drivers begin to answer later than anything else.
+        // The drivers take longer to start than anything else.
         self.gpus.ask(Wanted::of(self.types), Duration::ZERO);
         self.source.take_base_line(self.types);
     }
 
-    /// How long it takes after the first capture until percentages can be told.
+    /// The time after the first capture from which on percentages are available.
     pub(super) fn watching_time(&self) -> Duration {
         self.source.watching_time()
     }
 
-    /// Where a group of fields comes from, by its name on Linux, and what one reading of that costs.
+    /// Returns the actual source of a group of fields, and the cost of reading it once. `name` is
+    /// the source's name on Linux.
     pub(super) fn source_of(&self, name: &str) -> (String, Option<Duration>) {
         self.source.source_of(name)
     }
 
-    /// What a capture of each type costs here, measured now.
+    /// Measures what a capture of each type costs on this machine.
     ///
     /// ```
     /// use runlore::telemetry::{TelemetryCapture, Types};
@@ -162,7 +166,7 @@ impl TelemetryCapture {
         self.types.iter().map(|one| (one, self.cost_of(Types::from([one])))).collect()
     }
 
-    /// What a capture of these types costs here, measured now.
+    /// Measures what a capture of these types costs on this machine.
     ///
     /// ```
     /// use runlore::telemetry::{TelemetryCapture, Types};
@@ -171,7 +175,7 @@ impl TelemetryCapture {
     /// ```
     pub fn cost_of(&self, types: Types) -> Duration {
         let mut fresh = self.clone();
-        // A reading that another one took would seem to cost nothing.
+        // A shared capture would seem to cost nothing.
         fresh.options.max_age_ns = 0;
         let mut bytes = Vec::new();
         cost::of(|| {
@@ -181,7 +185,7 @@ impl TelemetryCapture {
     }
 }
 
-/// The part of [`Telemetry`] that a type fills.
+/// Returns the name of the part of [`Telemetry`] that this type fills.
 pub fn part_of(one: TelemetryType) -> &'static str {
     match one {
         TelemetryType::Cpu | TelemetryType::PerCpu => "cpu",

@@ -1,11 +1,11 @@
-//! What a reading costs.
+//! Measures how long a reading takes.
 
 use std::time::{Duration, Instant};
 
-/// How often it is tried: the first ones open files.
+/// Number of measurements. The first ones are slower, because they open files.
 const TIMES: usize = 9;
 
-/// How long the work takes: the middle one of several times.
+/// Returns the median duration of several runs of `work`.
 pub(super) fn of(mut work: impl FnMut()) -> Duration {
     let mut times = [(); TIMES].map(|()| {
         let before = Instant::now();

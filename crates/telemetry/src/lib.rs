@@ -1,4 +1,5 @@
-//! What the machine was doing: captures of processors, memory, disks, network and this process.
+//! Captures of what the machine and this process are doing: CPUs, memory, disks, network, GPUs and
+//! energy.
 
 mod capture;
 mod command;
@@ -45,22 +46,26 @@ pub use sensors::{Sensor, SensorState};
 pub use snapshot::{Named, Snapshot};
 pub use types::Types;
 
-/// Says that this process is a forked child, whose captures must open their files anew. Only marks: it may be called from
-/// a handler of `pthread_atfork`.
+/// Marks this process as a forked child, so that its next capture reopens all files.
+///
+/// It only sets atomics, so a `pthread_atfork` handler may call it.
 pub fn forget_after_fork() {
     gpu::forget_after_fork();
     #[cfg(target_os = "linux")]
     linux::forget_after_fork();
 }
 
-/// Reads energy counters that were read before, but not for a while, so that none goes round unseen. To be called now and
-/// then; it mostly does nothing.
+/// Reads the energy counters again if the last reading is too old, so that no wrap-around is
+/// missed.
+///
+/// Call it from time to time. Most calls do nothing, and none reads a counter that no capture has
+/// read before.
 #[cfg(target_os = "linux")]
 pub fn keep_up(now_ns: u64) {
     linux::of_this_process().keep_up(now_ns);
 }
 
-/// There are no counters on this system that go round.
+/// Does nothing: on this system no counter wraps around.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn keep_up(_now_ns: u64) {}
 
@@ -68,11 +73,11 @@ pub(crate) fn keep_up(_now_ns: u64) {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TelemetryType {
-    /// Time and load of all processors together.
+    /// CPU time and load, all CPUs together.
     Cpu,
-    /// The same for each processor.
+    /// CPU time and load of each CPU.
     PerCpu,
-    /// This process: memory, time, files, threads.
+    /// This process: memory, CPU time, files, threads.
     ProcessInfo,
     /// Memory and swap of the machine.
     Mem,
@@ -80,14 +85,14 @@ pub enum TelemetryType {
     Disk,
     /// Network transfers.
     Network,
-    /// Graphics processors.
+    /// GPUs.
     Gpu,
     /// Energy counters.
     Energy,
 }
 
 impl TelemetryType {
-    /// Its name, as in the settings.
+    /// Returns the name that the settings use for this type.
     ///
     /// ```
     /// assert_eq!(runlore::telemetry::TelemetryType::PerCpu.name(), "per_cpu");
@@ -106,16 +111,16 @@ impl TelemetryType {
     }
 }
 
-/// What telemetry an annotated function asks for.
+/// The telemetry that an annotated function captures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TelemetryChoice {
-    /// What the settings say.
+    /// The types that the settings select.
     Default,
-    /// Nothing.
+    /// No telemetry.
     None,
-    /// Only what costs next to nothing.
+    /// Only the thread's own usage (`usage::thread`), which costs almost nothing to read.
     Light,
-    /// These types.
+    /// Exactly these types.
     Types(&'static [TelemetryType]),
 }

@@ -1,7 +1,7 @@
-//! What a capture holds, part by part.
+//! The parts of a capture and their fields.
 //!
-//! Names and units are those of Flowcept's records, which are mostly psutil's. Whatever may be missing is an `Option`: where
-//! it is missing, [`Telemetry::unavailable`] says why.
+//! Names and units are those of Flowcept's records, and most of those are psutil's. A value that
+//! may be missing is an `Option`. If it is missing, [`Telemetry::unavailable`] has the reason.
 
 use serde_json::Value;
 
@@ -14,33 +14,37 @@ use super::snapshot::{
 part! {
     /// What the machine and the process were doing at one moment.
     ///
-    /// The order of the fields is that of the bytes; the process comes last, because by then all files of ours that
-    /// must not be counted among its own are known.
+    /// The fields are encoded in this order. The process comes after the parts whose files captures
+    /// keep open: these files must be open by then, so that the process's descriptor count can
+    /// exclude them.
     pub struct Telemetry {
-        /// Processors: with the types `cpu` and `per_cpu`.
+        /// CPUs: filled by the types `cpu` and `per_cpu`.
         pub cpu: Option<Cpu> as Maybe<Cpu>,
-        /// Memory of the machine: with the type `mem`.
+        /// Memory of the machine: filled by the type `mem`.
         pub memory: Option<Memory> as Maybe<Memory>,
-        /// Disks: with the type `disk`.
+        /// Disks: filled by the type `disk`.
         pub disk: Option<Disk> as Maybe<Disk>,
-        /// Network: with the type `network`.
+        /// Network: filled by the type `network`.
         pub network: Option<Network> as Maybe<Network>,
-        /// The container that the process is in, if it is in one: with the types `cpu`, `mem` and `process_info`.
+        /// The container of this process, if it is in one: filled by the types `cpu`, `mem` and
+        /// `process_info`.
         pub container: Option<Container> as Maybe<Container>,
-        /// This process: with the type `process_info`.
+        /// This process: filled by the type `process_info`.
         pub process: Option<Process> as Maybe<Process>,
-        /// Graphics processors, by name (`gpu_0`): with the type `gpu`. Which metrics there are depends on the vendor and
-        /// the settings; the guide is `docs/gpu.md`.
+        /// Metrics of each GPU, by device name (`gpu_0`): filled by the type `gpu`. The vendor and
+        /// the settings determine which metrics there are; see the guide `docs/gpu.md`.
         pub gpu: Option<Named<Value>> as Maybe<Json<Named<Value>>>,
-        /// Energy: with the type `energy`.
+        /// Energy: filled by the type `energy`.
         pub energy: Option<Energy> as Maybe<Energy>,
-        /// Why what was asked for is missing: a field (`process.io_counters`) or a part (`disk`), and the reason.
+        /// The reason for each missing field (`process.io_counters`) or part (`disk`) that was to
+        /// be captured.
         pub unavailable: Named<String> as Reasons,
     }
 }
 
 impl Telemetry {
-    /// Takes out the part that has the most bytes, and gives its name; those that `resources` are told from last.
+    /// Removes the part with the most encoded bytes and returns its name. The process and the
+    /// energy go last, because the `resources` of a task are computed from them.
     pub(super) fn take_largest(&mut self) -> Option<&'static str> {
         fn length<C: Code>(part: &C::Value) -> usize {
             let mut bytes = Vec::new();
@@ -57,7 +61,7 @@ impl Telemetry {
             ("process", true, length::<Maybe<Process>>(&self.process)),
             ("energy", true, length::<Maybe<Energy>>(&self.energy)),
         ];
-        // A part that is missing has one byte.
+        // A missing part is encoded as one byte.
         let present = lengths.into_iter().filter(|(.., length)| *length > 1);
         let (name, ..) = present.max_by_key(|(_, is_last, length)| (!is_last, *length))?;
         match name {
@@ -77,55 +81,58 @@ impl Telemetry {
 part! {
     /// Energy that the machine and its devices have used.
     pub struct Energy {
-        /// What each meter has counted, in joules; from where it began, so that only differences mean something. A meter's name
-        /// says what it is read through: `rapl:package-0`, `rapl:dram-0`, `nvml:gpu_0`, `amdsmi:gpu_0`, `battery:BAT0`.
+        /// The reading of each meter, in joules. Meters start at arbitrary values, so only
+        /// differences are meaningful. The prefix of a meter's name is the interface it is read
+        /// through: `rapl:package-0`, `rapl:dram-0`, `nvml:gpu_0`, `amdsmi:gpu_0`, `battery:BAT0`.
         pub joules: Named<f64> as ByName<Millionths>,
     }
 }
 
 part! {
-    /// Time and load of the processors.
+    /// Time and load of the CPUs.
     pub struct Cpu {
-        /// Seconds since the machine started, summed over all processors. The name is Flowcept's; the mean is
+        /// Seconds since boot, summed over all CPUs. The name is Flowcept's; the mean is
         /// `times_mean`.
         pub times_avg: Option<CpuTimes> as Maybe<CpuTimes>,
-        /// Seconds since the machine started, mean of all processors.
+        /// Seconds since boot, mean of all CPUs.
         pub times_mean: Option<CpuTimes> as Maybe<CpuTimes>,
-        /// How busy all processors together were over the last `interval_s`, in percent.
+        /// How busy all CPUs together were during the last `interval_s`, in percent.
         pub percent_all: Option<f64> as Maybe<Tenths>,
-        /// What the percentages are over, in seconds: the time since an earlier capture of this process.
+        /// The length of the interval that the percentages cover, in seconds: the time since an
+        /// earlier capture of this process.
         pub interval_s: Option<f64> as Maybe<Millionths>,
-        /// In MHz, mean of all processors.
+        /// Mean clock frequency of all CPUs, in MHz.
         pub frequency: Option<f64> as Maybe<Float>,
-        /// Seconds since the machine started, for each processor.
+        /// Seconds since boot, for each CPU.
         pub times_per_cpu: Option<Vec<CpuTimes>> as Maybe<List<CpuTimes>>,
-        /// How busy each processor was over the last `interval_s`, in percent; none for one that has just appeared.
+        /// How busy each CPU was during the last `interval_s`, in percent. `None` for a CPU that
+        /// came online since.
         pub percent_per_cpu: Option<Vec<Option<f64>>> as Maybe<List<Maybe<Tenths>>>,
     }
 }
 
 part! {
-    /// What processors spent their time on, in seconds.
+    /// What the CPUs spent their time on, in seconds.
     pub struct CpuTimes {
-        /// Programs.
+        /// User programs.
         pub user: f64 as Hundredths,
-        /// Programs of low priority.
+        /// User programs of low priority.
         pub nice: f64 as Hundredths,
         /// The kernel.
         pub system: f64 as Hundredths,
-        /// Nothing.
+        /// Idle.
         pub idle: f64 as Hundredths,
-        /// Nothing, while a disk was busy.
+        /// Idle while a disk request was pending.
         pub iowait: f64 as Hundredths,
-        /// Interrupts.
+        /// Hardware interrupts.
         pub irq: f64 as Hundredths,
-        /// Interrupts, the part that may wait.
+        /// Soft interrupts, the deferred part of interrupt handling.
         pub softirq: f64 as Hundredths,
-        /// Taken by other virtual machines.
+        /// Time that the hypervisor gave to other virtual machines.
         pub steal: f64 as Hundredths,
-        /// Running guests; also part of `user`.
+        /// Running guests. `user` includes this time.
         pub guest: f64 as Hundredths,
-        /// Running guests of low priority; also part of `nice`.
+        /// Running guests of low priority. `nice` includes this time.
         pub guest_nice: f64 as Hundredths,
     }
 }
@@ -133,21 +140,21 @@ part! {
 part! {
     /// This process.
     pub struct Process {
-        /// Its number.
+        /// Process ID.
         pub pid: u64 as Integer,
-        /// The processor that the capturing thread ran on.
+        /// The CPU that the capturing thread ran on.
         pub cpu_number: Option<u64> as Maybe<Integer>,
         /// Its memory.
         pub memory: Option<ProcessMemory> as Maybe<ProcessMemory>,
-        /// Resident memory in percent of the machine's.
+        /// Resident memory, in percent of the machine's memory.
         pub memory_percent: Option<f64> as Maybe<Float>,
-        /// Its time on processors.
+        /// CPU time of the process.
         pub cpu_times: Option<ProcessTimes> as Maybe<ProcessTimes>,
-        /// Time on processors since an earlier capture of this process; 100 is one processor.
+        /// CPU usage since an earlier capture of this process, in percent of one CPU.
         pub cpu_percent: Option<f64> as Maybe<Tenths>,
-        /// What it read and wrote.
+        /// Reads and writes of the process.
         pub io_counters: Option<IoCounters> as Maybe<IoCounters>,
-        /// Open descriptors, without those that are held for captures.
+        /// Open file descriptors, without those that captures keep open.
         pub num_open_file_descriptors: Option<u64> as Maybe<Integer>,
         /// Open regular files.
         pub num_open_files: Option<u64> as Maybe<Integer>,
@@ -155,11 +162,11 @@ part! {
         pub num_connections: Option<u64> as Maybe<Integer>,
         /// Threads.
         pub num_threads: Option<u64> as Maybe<Integer>,
-        /// How often its threads gave up a processor, and how often they were made to.
+        /// Context switches of its threads.
         pub num_ctx_switches: Option<Switches> as Maybe<Switches>,
-        /// The program's file.
+        /// Path of the executable.
         pub executable: Option<String> as Maybe<Text>,
-        /// How it was called; secrets are hidden.
+        /// The command line, with secrets redacted.
         pub cmd_line: Option<Vec<String>> as Maybe<List<Text>>,
     }
 }
@@ -171,7 +178,7 @@ part! {
         pub rss: u64 as Integer,
         /// Virtual.
         pub vms: u64 as Integer,
-        /// Resident and shared with a file.
+        /// Resident pages that are backed by a file or shared memory.
         pub shared: Option<u64> as Maybe<Integer>,
         /// Code.
         pub text: Option<u64> as Maybe<Integer>,
@@ -179,21 +186,21 @@ part! {
         pub lib: Option<u64> as Maybe<Integer>,
         /// Data and stack.
         pub data: Option<u64> as Maybe<Integer>,
-        /// Changed pages; always 0 on Linux.
+        /// Dirty pages; always 0 on Linux.
         pub dirty: Option<u64> as Maybe<Integer>,
     }
 }
 
 part! {
-    /// Time of a process, in seconds.
+    /// CPU time of a process, in seconds.
     pub struct ProcessTimes {
-        /// In the program.
+        /// In user mode.
         pub user: f64 as Millionths,
         /// In the kernel.
         pub system: f64 as Millionths,
-        /// In programs of children that have ended.
+        /// In user mode, by child processes that have ended.
         pub children_user: Option<f64> as Maybe<Millionths>,
-        /// In the kernel for children that have ended.
+        /// In the kernel, by child processes that have ended.
         pub children_system: Option<f64> as Maybe<Millionths>,
         /// Waiting for disks.
         pub iowait: Option<f64> as Maybe<Hundredths>,
@@ -201,29 +208,29 @@ part! {
 }
 
 part! {
-    /// What a process read and wrote.
+    /// Reads and writes of a process.
     pub struct IoCounters {
-        /// Calls that read.
+        /// Read system calls.
         pub read_count: Option<u64> as Maybe<Integer>,
-        /// Calls that wrote.
+        /// Write system calls.
         pub write_count: Option<u64> as Maybe<Integer>,
-        /// Bytes that came from disks.
+        /// Bytes read from disks.
         pub read_bytes: Option<u64> as Maybe<Integer>,
-        /// Bytes that went to disks.
+        /// Bytes written to disks.
         pub write_bytes: Option<u64> as Maybe<Integer>,
-        /// Bytes that were read, wherever they came from.
+        /// Bytes read from any source: files, pipes, sockets, the page cache.
         pub read_chars: Option<u64> as Maybe<Integer>,
-        /// Bytes that were written, wherever they went.
+        /// Bytes written to any destination.
         pub write_chars: Option<u64> as Maybe<Integer>,
     }
 }
 
 part! {
-    /// Switches of the threads of a process.
+    /// Context switches of the threads of a process.
     pub struct Switches {
-        /// A thread had to wait for something.
+        /// Switches because a thread had to wait.
         pub voluntary: u64 as Integer,
-        /// Another thread was to run.
+        /// Switches because the scheduler ran another thread.
         pub involuntary: u64 as Integer,
     }
 }
@@ -241,27 +248,27 @@ part! {
 part! {
     /// Main memory, in bytes.
     pub struct VirtualMemory {
-        /// All there is.
+        /// Total memory.
         pub total: u64 as Integer,
-        /// What programs could get without swapping.
+        /// Memory that programs could allocate without swapping.
         pub available: u64 as Integer,
         /// `used` in percent of `total`.
         pub percent: f64 as Tenths,
-        /// `total` without `available`.
+        /// `total` minus `available`.
         pub used: u64 as Integer,
-        /// Used for nothing at all.
+        /// Memory that is not used for anything.
         pub free: u64 as Integer,
-        /// Used lately.
+        /// Recently used.
         pub active: Option<u64> as Maybe<Integer>,
-        /// Not used lately.
+        /// Not recently used.
         pub inactive: Option<u64> as Maybe<Integer>,
-        /// Blocks of devices.
+        /// Buffers of block devices.
         pub buffers: Option<u64> as Maybe<Integer>,
-        /// Pages of files, and what of the kernel's own memory can be had back.
+        /// The page cache and reclaimable memory of the kernel.
         pub cached: Option<u64> as Maybe<Integer>,
         /// Shared memory.
         pub shared: Option<u64> as Maybe<Integer>,
-        /// The kernel's own.
+        /// Data structures of the kernel.
         pub slab: Option<u64> as Maybe<Integer>,
     }
 }
@@ -269,7 +276,7 @@ part! {
 part! {
     /// Swap, in bytes.
     pub struct Swap {
-        /// All there is.
+        /// Total swap space.
         pub total: u64 as Integer,
         /// In use.
         pub used: u64 as Integer,
@@ -277,9 +284,9 @@ part! {
         pub free: u64 as Integer,
         /// `used` in percent of `total`.
         pub percent: f64 as Tenths,
-        /// Bytes that came back from swap since the machine started.
+        /// Bytes swapped in since boot.
         pub sin: Option<u64> as Maybe<Integer>,
-        /// Bytes that went to swap since the machine started.
+        /// Bytes swapped out since boot.
         pub sout: Option<u64> as Maybe<Integer>,
     }
 }
@@ -289,9 +296,10 @@ part! {
     pub struct Disk {
         /// Space of the file system at `/`.
         pub disk_usage: Option<DiskUsage> as Maybe<DiskUsage>,
-        /// Transfers of each disk and partition; `loop` and `ram` devices only when they had any.
+        /// Transfers of each disk and partition. `loop` and `ram` devices are listed only if they
+        /// had any.
         pub io_per_disk: Option<Named<DiskIo>> as Maybe<ByName<DiskIo>>,
-        /// Transfers of all disks; partitions do not count twice.
+        /// Transfers of all disks. Partitions are not counted twice.
         pub io_sum: Option<DiskIo> as Maybe<DiskIo>,
     }
 }
@@ -299,19 +307,19 @@ part! {
 part! {
     /// Space of a file system, in bytes.
     pub struct DiskUsage {
-        /// All there is.
+        /// Size of the file system.
         pub total: u64 as Integer,
         /// In use.
         pub used: u64 as Integer,
-        /// What users can still get.
+        /// Space that unprivileged users can still use.
         pub free: u64 as Integer,
-        /// `used` in percent of `used` and `free`.
+        /// `used` in percent of `used` plus `free`.
         pub percent: f64 as Tenths,
     }
 }
 
 part! {
-    /// Transfers of a disk since the machine started.
+    /// Transfers of a disk since boot.
     pub struct DiskIo {
         /// Reads.
         pub read_count: Option<u64> as Maybe<Integer>,
@@ -321,15 +329,15 @@ part! {
         pub read_bytes: u64 as Integer,
         /// Bytes written.
         pub write_bytes: u64 as Integer,
-        /// Milliseconds of all reads.
+        /// Milliseconds spent reading.
         pub read_time: Option<u64> as Maybe<Integer>,
-        /// Milliseconds of all writes.
+        /// Milliseconds spent writing.
         pub write_time: Option<u64> as Maybe<Integer>,
-        /// Reads that were joined with another.
+        /// Reads that were merged with another.
         pub read_merged_count: Option<u64> as Maybe<Integer>,
-        /// Writes that were joined with another.
+        /// Writes that were merged with another.
         pub write_merged_count: Option<u64> as Maybe<Integer>,
-        /// Milliseconds in which it was busy.
+        /// Milliseconds during which the disk was busy.
         pub busy_time: Option<u64> as Maybe<Integer>,
     }
 }
@@ -359,15 +367,17 @@ part! {
         pub errin: u64 as Integer,
         /// Errors while sending.
         pub errout: u64 as Integer,
-        /// Packets that came and were dropped.
+        /// Received packets that were dropped.
         pub dropin: Option<u64> as Maybe<Integer>,
-        /// Packets that were to be sent and were dropped.
+        /// Outgoing packets that were dropped.
         pub dropout: Option<u64> as Maybe<Integer>,
     }
 }
 
 impl Telemetry {
-    /// Why a field or the part it is in is missing.
+    /// Returns why a field is missing: its own reason or that of the part around it.
+    ///
+    /// `None` if there is no reason, for example because the field is present.
     ///
     /// ```
     /// let telemetry = runlore::telemetry::Telemetry::default();
@@ -384,7 +394,8 @@ impl Telemetry {
     }
 }
 
-/// To a tenth, as it is stored.
+/// Returns `part` in percent of `whole`, rounded to a tenth as in the stored form; 0 if `whole` is
+/// 0.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         return 0.0;

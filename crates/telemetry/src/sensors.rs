@@ -1,4 +1,4 @@
-//! Every field: what it is measured in, where it comes from, what it says now or why it says nothing.
+//! A list of all telemetry fields: unit, source, cost, and the current value or why it is missing.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,37 +10,37 @@ use super::reasons::NOT_TOLD;
 use super::{Telemetry, TelemetryCapture, TelemetryType, Types};
 use runlore_core::settings::GpuVendor;
 
-/// A field of [`Telemetry`](super::Telemetry), and what it says now.
+/// A field of [`Telemetry`](super::Telemetry) with its current value.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Sensor {
-    /// Its path, such as `process.memory.rss`.
+    /// Path of the field, such as `process.memory.rss`.
     pub field: String,
     /// The type that captures it.
     pub telemetry_type: TelemetryType,
-    /// What it is measured in; empty for texts and plain numbers.
+    /// Unit of the value; empty for text and plain numbers.
     pub unit: &'static str,
-    /// Where it comes from.
+    /// The file, system call or library that the value is read from.
     pub source: String,
-    /// What it says.
+    /// The current value, or why it is missing.
     pub state: SensorState,
-    /// What one reading of the source costs here; several fields share it.
+    /// Cost of reading the source once on this machine. Fields of the same source share this cost.
     pub cost: Option<Duration>,
 }
 
-/// What a [`Sensor`] says.
+/// The value of a [`Sensor`], or why it is missing.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SensorState {
-    /// Its value now; of each disk or interface an object by name.
+    /// The current value. For a list of disks or interfaces it is an object keyed by name.
     Value(Value),
-    /// Nothing.
+    /// The value is missing.
     Missing {
-        /// Why.
+        /// Why it is missing.
         reason: String,
-        /// What can be done about it.
+        /// What the user can do about it.
         advice: &'static str,
-        /// Whether its source never tells it, here or elsewhere: nothing is wrong then.
+        /// Whether the backend never provides this field, so that nothing is wrong.
         is_expected: bool,
     },
 }
@@ -48,11 +48,11 @@ pub enum SensorState {
 /// Fields that share a source.
 struct Group {
     telemetry_type: TelemetryType,
-    /// The path of what they are in.
+    /// Path of the structure that contains the fields.
     within: &'static str,
-    /// Names and units.
+    /// Name and unit of each field.
     pub fields: &'static [(&'static str, &'static str)],
-    /// On Linux.
+    /// Name of the source on Linux.
     source: &'static str,
 }
 
@@ -146,7 +146,8 @@ const GROUPS: &[Group] = groups! {
 };
 
 impl TelemetryCapture {
-    /// Every field of the types that are captured: what it says now, or why it says nothing. Takes some milliseconds.
+    /// Returns every field of the captured types with its current value, or why it is missing.
+    /// Takes some milliseconds.
     ///
     /// ```
     /// use runlore::telemetry::{SensorState, TelemetryCapture, Types};
@@ -160,9 +161,9 @@ impl TelemetryCapture {
     /// }
     /// ```
     pub fn sensors(&self) -> Vec<Sensor> {
-        // Percentages need some time to be over.
+        // Percentages need an interval.
         std::thread::sleep(self.watching_time());
-        // Their libraries take their time to start.
+        // GPU libraries take time to start.
         let wanted = Wanted::of(self.types());
         if !wanted.is_nothing() {
             let ticket = self.gpus().ask(wanted, Duration::ZERO);
@@ -198,7 +199,7 @@ impl TelemetryCapture {
         sensors
     }
 
-    /// Each metric of each graphics processor.
+    /// Adds the metrics of each GPU.
     fn add_gpus(&self, now: &Telemetry, sensors: &mut Vec<Sensor>) {
         if !self.types().contains(TelemetryType::Gpu) {
             return;
@@ -229,7 +230,7 @@ impl TelemetryCapture {
         }
     }
 
-    /// Each energy meter.
+    /// Adds each energy meter.
     fn add_meters(&self, now: &Telemetry, sensors: &mut Vec<Sensor>) {
         if !self.types().contains(TelemetryType::Energy) {
             return;
@@ -258,7 +259,7 @@ impl TelemetryCapture {
     }
 }
 
-/// The values of a device by the names of their metrics: those in groups by the group's name, a dot, and their own.
+/// Flattens the metrics of a device. The name of a metric in a group is `group.metric`.
 fn leaves(values: &Value) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for (name, value) in values.as_object().into_iter().flatten() {
@@ -273,7 +274,7 @@ fn leaves(values: &Value) -> Vec<(String, Value)> {
 
 fn is_captured(group: &Group, types: Types) -> bool {
     types.contains(group.telemetry_type)
-        // What percentages are over belongs to both types.
+        // Both CPU types fill `interval_s`.
         || group.fields[0].0 == "percent_all" && types.contains(TelemetryType::PerCpu)
 }
 

@@ -1,4 +1,4 @@
-//! Which types of telemetry are captured: a set of [`TelemetryType`]s.
+//! The set of [`TelemetryType`]s that a capture reads.
 
 use std::fmt;
 
@@ -31,12 +31,12 @@ impl Types {
         TelemetryType::Energy,
     ];
 
-    /// Everything that the host itself can tell: all but graphics processors and energy.
+    /// Returns the types that every host has: all but GPUs and energy.
     pub fn host() -> Self {
         Self::EVERY[..6].iter().copied().collect()
     }
 
-    /// Every type there is.
+    /// Returns the set of all types.
     ///
     /// ```
     /// use runlore::telemetry::Types;
@@ -47,7 +47,7 @@ impl Types {
         Self::EVERY.into_iter().collect()
     }
 
-    /// What the settings ask for.
+    /// Returns the types that the settings select.
     pub fn from_settings(settings: &TelemetrySettings) -> Self {
         let asked = [
             (settings.cpu, TelemetryType::Cpu),
@@ -62,7 +62,8 @@ impl Types {
         asked.into_iter().filter_map(|(is_on, one)| is_on.then_some(one)).collect()
     }
 
-    /// What a task captures, where the settings say `self`.
+    /// Returns the types that a task with `choice` captures if `self` are the types of the
+    /// settings.
     ///
     /// ```
     /// use runlore::telemetry::{TelemetryChoice, TelemetryType, Types};
@@ -77,23 +78,23 @@ impl Types {
     pub fn chosen(self, choice: TelemetryChoice) -> Self {
         match choice {
             TelemetryChoice::Default => self,
-            // What is light is not read from here at all: see `usage::thread`.
+            // A light task reads `usage::thread` instead of taking a capture.
             TelemetryChoice::None | TelemetryChoice::Light => Self::NONE,
             TelemetryChoice::Types(types) => types.iter().copied().collect(),
         }
     }
 
-    /// Whether this type is among them.
+    /// Whether this type is in the set.
     pub const fn contains(self, one: TelemetryType) -> bool {
         self.0 & (1 << one as u16) != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Each of them.
+    /// Iterates over the types in the set.
     pub fn iter(self) -> impl Iterator<Item = TelemetryType> {
         Self::EVERY.into_iter().filter(move |one| self.contains(*one))
     }

@@ -1,4 +1,4 @@
-//! What a thread or the process has used so far, at the price of one or two system calls.
+//! Resource usage of a thread or of the process so far, read with one or two system calls.
 //!
 //! ```
 //! use runlore::telemetry::usage;
@@ -13,63 +13,66 @@ use std::collections::BTreeMap;
 
 pub use runlore_core::usage::{UNAVAILABLE, Usage, thread};
 
-/// What the process used and holds. What cannot be read is missing.
+/// Resource usage of the process. A value that cannot be read is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ProcessUsage {
-    /// Bytes that came from disks.
+    /// Bytes read from disks.
     pub read_bytes: Option<u64>,
-    /// Bytes that went to disks.
+    /// Bytes written to disks.
     pub write_bytes: Option<u64>,
     /// Resident memory in bytes.
     pub rss: Option<u64>,
-    /// The most resident memory of this program so far, in bytes; not that of the one that started it.
+    /// Peak resident memory of this program, in bytes. The peak of the program that this process
+    /// ran before an `exec` is not included.
     pub peak_rss: Option<u64>,
 }
 
-/// What another process used that has ended, as whoever waited for it learns; its own children that it waited for are
-/// part of it. What is not known is missing, with the reason in `unavailable`.
+/// Resource usage of a child process that has ended, as reported to the process that waited for it.
+/// It includes the child's own children that the child waited for.
+///
+/// A value that is not known is missing, and `unavailable` has the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct ChildUsage {
-    /// Nanoseconds on processors, in the program.
+    /// CPU time in user mode, in nanoseconds.
     pub user_ns: u64,
-    /// Nanoseconds on processors, in the kernel.
+    /// CPU time in the kernel, in nanoseconds.
     pub system_ns: u64,
-    /// The most resident memory of any of its processes.
+    /// The largest peak of resident memory among its processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
-    /// Pages that were mapped without a disk.
+    /// Page faults that needed no disk access.
     pub minor_faults: u64,
-    /// Pages that had to be read from a disk.
+    /// Page faults that had to read from a disk.
     pub major_faults: u64,
-    /// How often a thread waited for something.
+    /// Context switches because a thread had to wait.
     pub voluntary_switches: u64,
-    /// How often a thread made room for others.
+    /// Context switches because the scheduler ran another thread.
     pub involuntary_switches: u64,
-    /// Transfers from disks, in the system's own unit: 512 bytes on Linux.
+    /// Transfers from disks, in the system's unit: 512 bytes on Linux.
     pub read_blocks: u64,
     /// Transfers to disks, in the same unit.
     pub write_blocks: u64,
-    /// Bytes that came from disks.
+    /// Bytes read from disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
-    /// Bytes that went to disks.
+    /// Bytes written to disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bytes: Option<u64>,
-    /// Bytes that were read, wherever they came from.
+    /// Bytes read from any source: files, pipes, sockets, the page cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_chars: Option<u64>,
-    /// Bytes that were written, wherever they went.
+    /// Bytes written to any destination.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_chars: Option<u64>,
-    /// What is not known, and why.
+    /// The values that are not known, each with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable: BTreeMap<String, String>,
 }
 
 impl ChildUsage {
-    /// What a thread would have used that did the same.
+    /// Converts to the [`Usage`] of a thread that had done the same work.
     pub fn as_threads(&self) -> Usage {
         let mut usage = Usage::NONE;
         usage.cpu_ns = self.user_ns.saturating_add(self.system_ns);
@@ -81,7 +84,7 @@ impl ChildUsage {
     }
 }
 
-/// What the process has used so far.
+/// Returns the resource usage of the process so far.
 ///
 /// ```
 /// let used = runlore::telemetry::usage::process();
@@ -94,7 +97,7 @@ pub fn process() -> ProcessUsage {
     super::linux::of_this_process().process_usage()
 }
 
-/// What the process has used so far; nothing is known on this system.
+/// Returns an empty usage: this system does not report it.
 #[cfg(not(target_os = "linux"))]
 pub fn process() -> ProcessUsage {
     ProcessUsage::default()
@@ -109,12 +112,12 @@ mod tests {
         let pages = std::hint::black_box(vec![1_u8; 8 << 20]);
         let process = process();
         assert!(process.rss.unwrap() >= pages.len() as u64, "{process:?}");
-        // Not at least the memory now: other tests may take more between the two readings.
+        // Not `>= rss`: other tests may allocate more between the two readings.
         assert!(process.peak_rss.unwrap() >= pages.len() as u64, "{process:?}");
         assert!(process.read_bytes.is_some() && process.write_bytes.is_some());
     }
 
-    /// `getrusage` tells the peak of the process that this one was, before it became another program.
+    /// `getrusage` reports the peak of the program that this process ran before `exec`.
     #[test]
     fn the_peak_of_the_starter_is_not_ours() {
         const LARGE: u64 = 256 << 20;
