@@ -1,11 +1,11 @@
-//! Command lines as they may be stored.
+//! Command lines in the form in which they are stored.
 
 use runlore_core::record::scrub_arguments;
 
-/// A longer command line is cut: every record would carry it.
+/// Longer command lines are cut, because every record contains them.
 const MOST_BYTES: usize = 4096;
 
-/// The arguments, with secrets hidden.
+/// Returns the arguments with secrets redacted.
 pub(super) fn arguments<'a>(arguments: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let mut left = MOST_BYTES;
     let mut shown = Vec::new();

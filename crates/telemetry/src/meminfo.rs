@@ -1,8 +1,9 @@
-//! What `/proc/meminfo` and `/proc/vmstat` say of memory and swap: one reader for captures, containers and the machine.
+//! Parsers for the memory and swap values of `/proc/meminfo` and `/proc/vmstat`, shared by
+//! captures, containers and machine information.
 
 use super::scan::Scan;
 
-/// The lines that are read, in the order of the file.
+/// The keys that are parsed, in the order of the file.
 const KEYS: [&[u8]; 12] = [
     b"MemTotal:",
     b"MemFree:",
@@ -18,14 +19,14 @@ const KEYS: [&[u8]; 12] = [
     b"SReclaimable:",
 ];
 
-/// Bytes; none of what the kernel does not tell.
+/// Values of `/proc/meminfo`, in bytes. `None` if the kernel does not report the value.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Meminfo {
     pub(super) total: Option<u64>,
     pub(super) free: Option<u64>,
     pub(super) available: Option<u64>,
     pub(super) buffers: Option<u64>,
-    /// Files, and what the kernel can give back of its own.
+    /// The page cache and reclaimable memory of the kernel.
     pub(super) cached: Option<u64>,
     pub(super) active: Option<u64>,
     pub(super) inactive: Option<u64>,
@@ -68,7 +69,7 @@ impl Meminfo {
     }
 }
 
-/// Bytes, by key.
+/// Returns the value of each key, in bytes.
 #[inline]
 fn values(text: &[u8]) -> [Option<u64>; KEYS.len()] {
     let mut found = [None; KEYS.len()];
@@ -94,7 +95,7 @@ fn bytes(scan: &mut Scan<'_>) -> Option<u64> {
     scan.number().map(|kib| kib.saturating_mul(1024))
 }
 
-/// Of a kernel that lacks a line, or tells them in another order.
+/// Finds the remaining keys when the kernel lacks a line or uses another order.
 #[cold]
 fn find_the_rest(text: &[u8], from: usize, found: &mut [Option<u64>; KEYS.len()]) {
     for line in text.split(|byte| *byte == b'\n') {
@@ -106,7 +107,7 @@ fn find_the_rest(text: &[u8], from: usize, found: &mut [Option<u64>; KEYS.len()]
     }
 }
 
-/// Pages that came from swap and that went there, by `/proc/vmstat`.
+/// Parses the number of pages swapped in and swapped out from `/proc/vmstat`.
 pub(super) fn swapped_pages(text: &[u8]) -> Option<(u64, u64)> {
     let mut scan = Scan::new(text);
     while !scan.skip(b"pswpin ") {

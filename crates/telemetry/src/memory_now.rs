@@ -1,16 +1,18 @@
-//! Memory of the process, the machine and the container, as often as somebody wants to know: a few microseconds a reading.
+//! Memory of the process, the machine and the container, cheap enough for frequent sampling: a few
+//! microseconds per reading.
 
-/// What is read. What cannot be read is none.
+/// One reading of the memory. A value that cannot be read is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MemoryNow {
     /// Resident memory of this process.
     pub rss: Option<u64>,
-    /// The machine's memory, and what programs could get of it.
+    /// The machine's memory, and how much of it programs could still allocate.
     pub total: Option<u64>,
     pub available: Option<u64>,
     pub swap_total: Option<u64>,
     pub swap_free: Option<u64>,
-    /// What the container uses and may use, where it is limited; and what of the first is file cache that can go at once.
+    /// Memory that the container uses, the part of it that is reclaimable file cache, and the
+    /// container's limit, if it has one.
     pub container_used: Option<u64>,
     pub container_cache: Option<u64>,
     pub container_limit: Option<u64>,
@@ -18,27 +20,31 @@ pub struct MemoryNow {
     pub pressure: Option<f64>,
 }
 
-/// All of it; the pressure, which changes slowly, only where it is wanted, and the container's cache, which the kernel has to add up,
-/// only from this part of its limit on.
+/// Reads all values.
+///
+/// The pressure changes slowly, so it is read only if `with_pressure` is set. The kernel has to sum
+/// up the container's file cache, so that is read only if the container uses at least the fraction
+/// `cache_from` of its limit.
 #[cfg(target_os = "linux")]
 pub fn memory_now(with_pressure: bool, cache_from: f64) -> MemoryNow {
     super::linux::of_this_process().memory_now(with_pressure, cache_from)
 }
 
-/// Resident memory of this process.
+/// Reads the resident memory of this process.
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn resident_now() -> Option<u64> {
     super::linux::of_this_process().resident_now()
 }
 
-/// Resident memory of this process.
+/// Reads the resident memory of this process.
 #[cfg(not(target_os = "linux"))]
 pub fn resident_now() -> Option<u64> {
     memory_now(false, f64::INFINITY).rss
 }
 
-/// All of it that this system tells, to which neither the pressure nor containers belong.
+/// Reads the values that this system provides. It provides neither the pressure nor those of
+/// containers.
 #[cfg(not(target_os = "linux"))]
 pub fn memory_now(_with_pressure: bool, _cache_from: f64) -> MemoryNow {
     use super::{TelemetryCapture, TelemetryType, Types};

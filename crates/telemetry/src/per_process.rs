@@ -1,11 +1,13 @@
-//! A value of which every process has its own, one that was forked too.
+//! A value that each process has for itself, even after a fork.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Made when a process first asks for it. No lock: one that is held while the process forks would stay closed in the child.
+/// A value that is created when a process first uses it.
+///
+/// It needs no lock: a lock that is held during a fork would stay locked in the child.
 #[derive(Debug)]
 pub(super) struct PerProcess<T> {
     current: AtomicPtr<(u32, T)>,
@@ -17,7 +19,7 @@ impl<T: Default> PerProcess<T> {
         Self { current: AtomicPtr::new(ptr::null_mut()), owned: PhantomData }
     }
 
-    /// That of the process of this number, which is the calling one.
+    /// Returns the value of the process `pid`, which must be the calling process.
     pub(super) fn of(&self, pid: u32) -> &T {
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: null, or a value that was leaked below and is freed with `self` at the earliest.
@@ -27,7 +29,8 @@ impl<T: Default> PerProcess<T> {
         }
     }
 
-    /// The parent's is left as it is: its locks may be closed, and nobody will open them.
+    /// Leaves the parent's value untouched: its locks may be held by threads that the child does
+    /// not have.
     #[cold]
     fn make(&self, pid: u32, instead_of: *mut (u32, T)) -> &T {
         let new = Box::into_raw(Box::new((pid, T::default())));
@@ -35,13 +38,13 @@ impl<T: Default> PerProcess<T> {
             self.current.compare_exchange(instead_of, new, Ordering::AcqRel, Ordering::Acquire);
         let current = swapped.map_or_else(
             |current| {
-                // SAFETY: nobody has seen it.
+                // SAFETY: no other thread has seen `new`.
                 drop(unsafe { Box::from_raw(new) });
                 current
             },
             |_| new,
         );
-        // SAFETY: as in `of`; it is not null, because a thread of this process has put it there.
+        // SAFETY: as in `of`. It is not null, because a thread of this process has stored it.
         unsafe { &(*current).1 }
     }
 }
@@ -50,7 +53,7 @@ impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let current = *self.current.get_mut();
         if !current.is_null() {
-            // SAFETY: it was leaked by `make`, and nobody can ask for it any more.
+            // SAFETY: `make` leaked it, and `&mut self` means that nobody can use it any more.
             drop(unsafe { Box::from_raw(current) });
         }
     }

@@ -1,6 +1,7 @@
-//! Telemetry from the crate `sysinfo`, for systems that have no source of their own here.
+//! A backend that uses the crate `sysinfo`, for systems without a backend of their own.
 //!
-//! It knows fewer fields than the kernel of Linux tells, and takes longer; what it does not know has that for a reason.
+//! It has fewer fields than the Linux backend and is slower. Each field that it lacks gets that as
+//! its reason.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -26,12 +27,13 @@ use super::types::Types;
 use super::{TelemetryType, command, space};
 use runlore_core::clock;
 
-/// How long it takes until percentages can be told.
+/// The time after the first capture from which on percentages are available.
 const WATCHING_TIME: Duration =
     MINIMUM_CPU_UPDATE_INTERVAL.saturating_add(Duration::from_millis(1));
 const TOO_SOON: &str = "the portable source has not been watching long enough";
 
-/// What each process remembers between captures. One capture at a time: `sysinfo` changes what it holds.
+/// The state that each process keeps between captures. It is locked during a capture, because
+/// `sysinfo` updates its data in place.
 #[derive(Debug)]
 pub(super) struct Host(PerProcess<Mutex<State>>);
 
@@ -41,7 +43,7 @@ struct State {
     system: Option<System>,
     networks: Option<Networks>,
     disks: Option<Disks>,
-    /// When the load was last read, and what it is over.
+    /// When the CPU load was last read, and the interval it covers.
     load_read: Option<Instant>,
     load_interval: Option<Duration>,
     last: Option<(Instant, Types, Telemetry)>,
@@ -119,7 +121,7 @@ impl Source for Host {
     }
 }
 
-/// Adds what the graphics processors said: all there is of energy where the machine's own meters are not read.
+/// Adds the values of the GPUs. Their energy counters are the only ones that this backend has.
 fn add_gpus(types: Types, telemetry: &mut Telemetry, answer: &Answer) {
     let missing = &mut telemetry.unavailable;
     match answer {
@@ -254,7 +256,7 @@ impl State {
         let mut each: Named<DiskIo> = Named::default();
         let mut sum = DiskIo::default();
         for disk in disks.iter() {
-            // One disk may be mounted at several places.
+            // A disk may be mounted several times.
             let name = disk.name().to_string_lossy();
             let name = name.strip_prefix("/dev/").unwrap_or(&name);
             if each.get(name).is_none() {
@@ -398,7 +400,7 @@ impl State {
     }
 }
 
-/// Space of the file system at the root, or of the first disk where there is no root.
+/// Returns the space of the root file system, or that of the first disk if there is no root.
 fn usage(disks: &Disks, missing: &mut Missing) -> Option<DiskUsage> {
     let root = Path::new("/");
     let error = match space::of(root) {
@@ -428,7 +430,7 @@ mod tests {
         let _captures = host.0.of(pid).lock().unwrap();
         let (child, (done, captured)) = (Arc::clone(&host), mpsc::channel());
         thread::spawn(move || done.send(child.capture_in(pid + 1, types, Duration::ZERO)).unwrap());
-        // Far longer than it takes, so that a failure ends.
+        // Far longer than needed, so that a failing test ends.
         let captured = captured.recv_timeout(Duration::from_secs(60)).expect("it waits for a lock");
         assert!(captured.memory.is_some());
     }

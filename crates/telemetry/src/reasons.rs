@@ -1,10 +1,10 @@
-//! Why values are missing.
+//! The reasons why values are missing from a capture.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io;
 
-/// Why the portable source lacks a field that it has nowhere.
+/// The reason for a field that the portable backend never provides.
 pub(super) const NOT_TOLD: &str = "sysinfo, the portable source, does not tell it";
 
 /// The reasons of one capture, by field.
@@ -12,27 +12,27 @@ pub(super) const NOT_TOLD: &str = "sysinfo, the portable source, does not tell i
 pub(super) struct Missing(Vec<(Cow<'static, str>, String)>);
 
 impl Missing {
-    /// A field is missing, for this reason.
+    /// Records why a field is missing.
     #[cold]
     pub(super) fn add(&mut self, field: impl Into<Cow<'static, str>>, reason: impl Into<String>) {
         self.0.push((field.into(), reason.into()));
     }
 
-    /// By name.
+    /// Converts to reasons keyed by field.
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
     pub(super) fn named(self) -> super::Named<String> {
         self.0.into_iter().map(|(field, reason)| (field.into_owned(), reason)).collect()
     }
 }
 
-/// Captures write them as bytes, and begin anew each time.
+/// For captures that reuse this value and write it as bytes.
 #[cfg(target_os = "linux")]
 impl Missing {
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The value, or its reason.
+    /// Returns the value. If it is an error, records that as the reason and returns `None`.
     #[inline]
     pub(super) fn or<T>(
         &mut self,
@@ -55,7 +55,7 @@ impl Missing {
     }
 }
 
-/// `/proc/stat: Permission denied`.
+/// Formats an error with its source: `/proc/stat: Permission denied`.
 pub(super) fn told(source: impl Display, error: &io::Error) -> String {
     let error = error.to_string();
     let error = error.split(" (os error").next().unwrap_or(&error);

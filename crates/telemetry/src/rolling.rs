@@ -1,21 +1,22 @@
-//! What percentages are measured against: an earlier sample of the same counter.
+//! Earlier samples of a counter, from which percentages are computed.
 //!
-//! The kernel counts processor time in ticks of 10 ms, so that a percentage over less means nothing. Two samples are kept, at
-//! least a tick apart: a reading is compared with the newer one if that is a tick old, or else with the older.
+//! The kernel counts CPU time in ticks of 10 ms, so a percentage over a shorter interval is
+//! meaningless. Two samples are kept, at least one tick apart. A reading is compared with the newer
+//! one if that is at least one tick old, and otherwise with the older one.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-/// The kernel's tick.
+/// One tick of the kernel's clock.
 pub(super) const TICK_NS: u64 = 10_000_000;
 
-/// A reading and when it was taken.
+/// A reading and the time it was taken.
 #[derive(Debug)]
 pub(super) struct Sample<T> {
     pub(super) at_ns: u64,
     pub(super) value: T,
 }
 
-/// The last two samples of a counter, for all threads.
+/// The last two samples of a counter, shared by all threads.
 #[derive(Debug)]
 pub(super) struct Rolling<T> {
     samples: Mutex<Samples<T>>,
@@ -34,17 +35,21 @@ impl<T> Default for Rolling<T> {
 }
 
 impl<T> Rolling<T> {
-    /// The sample to compare a reading with that is taken next; none before a tick has passed since the first. To be
-    /// asked for before the reading: after it, others may have replaced both samples by newer ones.
+    /// Returns the sample to compare the next reading with. `None` until one tick has passed since
+    /// the first sample.
+    ///
+    /// Call it before the reading. After it, other threads may have replaced both samples with
+    /// newer ones.
     pub(super) fn base(&self, now_ns: impl FnOnce() -> u64) -> Option<Arc<Sample<T>>> {
-        // Held for no longer than it takes to copy a pointer.
+        // Held only while a pointer is copied.
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = now_ns();
         let is_old = |sample: &&Arc<Sample<T>>| now_ns.saturating_sub(sample.at_ns) >= TICK_NS;
         [&samples.newer, &samples.older].into_iter().flatten().find(is_old).cloned()
     }
 
-    /// Offers a reading as a sample. It is kept if the last one is a tick old and nobody else is here.
+    /// Offers a reading as a sample. It is kept if the newest sample is at least one tick old and
+    /// no other thread holds the lock.
     pub(super) fn offer(&self, at_ns: u64, value: impl FnOnce() -> T) {
         let mut samples = match self.samples.try_lock() {
             Ok(samples) => samples,

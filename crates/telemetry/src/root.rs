@@ -1,18 +1,18 @@
-//! The files in which the system tells of itself, below a root that tests can choose.
+//! The system's files (`/proc`, `/sys`), below a root directory that tests can replace.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Longer than any file that is read whole, on a machine with thousands of processors.
+/// Longer than any file that is read as a whole, even with thousands of CPUs.
 const LONGEST: u64 = 16 << 20;
 
-/// Where `/proc`, `/sys` and the like are.
+/// The directory that contains `/proc`, `/sys` and the like.
 #[derive(Debug, Clone)]
 pub(crate) struct Root {
     path: PathBuf,
-    /// Whether this is the machine itself, so that it can also be asked by system calls.
+    /// Whether this is the running machine, so that system calls describe it too.
     live: bool,
 }
 
@@ -22,7 +22,7 @@ impl Root {
         Self { path: PathBuf::from("/"), live: true }
     }
 
-    /// A folder that looks like a machine.
+    /// A directory of files that imitates a machine.
     #[cfg(test)]
     pub(crate) fn folder(path: &Path) -> Self {
         Self { path: path.to_owned(), live: false }
@@ -32,13 +32,13 @@ impl Root {
         self.live
     }
 
-    /// Where an absolute path of the machine really is.
+    /// Returns the actual path of an absolute path of the machine.
     pub(crate) fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.path.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The text of a file. Bytes that are no text are replaced; the error names the file.
+    /// Reads a file as text. Invalid UTF-8 is replaced. The error names the file.
     pub(crate) fn read(&self, path: &str) -> Result<String, String> {
         let read = || -> io::Result<Vec<u8>> {
             let mut bytes = Vec::new();
@@ -51,12 +51,13 @@ impl Root {
         }
     }
 
-    /// The only word or number of a file.
+    /// Parses the whole content of a file as one value.
     pub(crate) fn value<T: FromStr>(&self, path: &str) -> Option<T> {
         self.read(path).ok()?.trim().parse().ok()
     }
 
-    /// The numbered entries of a folder, such as `cpu0` and `cpu1` for the prefix `cpu`, in order.
+    /// Returns the sorted numbers of the entries of a directory that have this prefix, such as 0
+    /// and 1 for `cpu0` and `cpu1` with the prefix `cpu`.
     pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Vec<u32> {
         let entries = fs::read_dir(self.at(folder)).into_iter().flatten().flatten();
         let number = |name: &str| name.strip_prefix(prefix)?.parse().ok();
@@ -67,7 +68,7 @@ impl Root {
     }
 }
 
-/// A folder that looks like a machine: paths and what the files there say.
+/// Creates a directory that imitates a machine, from paths and file contents.
 #[cfg(test)]
 pub(crate) fn fixture(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Reading the kernel's text files byte by byte.
+//! A byte-wise scanner for the kernel's text files.
 
-/// A place in a text.
+/// A cursor in a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scan<'a> {
     rest: &'a [u8],
@@ -11,7 +11,7 @@ impl<'a> Scan<'a> {
         Self { rest: text }
     }
 
-    /// The next number of the line, after spaces. One that is too large for its type becomes the largest.
+    /// Parses the next number of the line, after blanks. Values beyond `u64` saturate.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         let mut rest = self.rest;
@@ -21,7 +21,7 @@ impl<'a> Scan<'a> {
         let mut value = 0_u64;
         let start = rest.len();
         while let [digit @ b'0'..=b'9', after @ ..] = rest {
-            // Up to nineteen digits cannot overflow.
+            // Up to 19 digits cannot overflow.
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
             rest = after;
         }
@@ -36,7 +36,7 @@ impl<'a> Scan<'a> {
         Some(value)
     }
 
-    /// The next word of the line, after spaces.
+    /// Returns the next word of the line, after blanks.
     #[cfg(target_os = "linux")]
     pub(super) fn word(&mut self) -> Option<&'a [u8]> {
         let mut rest = self.rest;
@@ -48,16 +48,16 @@ impl<'a> Scan<'a> {
         (end > 0).then(|| &rest[..end])
     }
 
-    /// What is left of the text.
+    /// Returns the text after the cursor.
     #[cfg(target_os = "linux")]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Goes on if the text does so.
+    /// Moves past `text` if it is next. Returns whether it was.
     #[inline]
     pub(super) fn skip(&mut self, text: &[u8]) -> bool {
-        // Most often the first byte tells.
+        // In most cases the first byte decides.
         if self.rest.first() != text.first() || !self.rest.starts_with(text) {
             return false;
         }
@@ -65,7 +65,7 @@ impl<'a> Scan<'a> {
         true
     }
 
-    /// Goes to the start of the next line; whether there is one.
+    /// Moves to the start of the next line. Returns whether there is one.
     #[inline]
     pub(super) fn next_line(&mut self) -> bool {
         match newline(self.rest) {
@@ -88,7 +88,7 @@ fn saturated(digits: &[u8]) -> u64 {
     })
 }
 
-/// Where the first line ends, looked for eight bytes at a time.
+/// Finds the first line end, eight bytes at a time.
 #[inline]
 fn newline(text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;

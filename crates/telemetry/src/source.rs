@@ -1,4 +1,4 @@
-//! Where captures come from: the kernel's files, the crate `sysinfo`, or nowhere.
+//! Backends that take captures: the kernel's files, the crate `sysinfo`, or none.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,28 +11,30 @@ use super::types::Types;
 use super::{Named, snapshot};
 use runlore_core::settings::Backend;
 
-/// What captures are taken from. Graphics processors are read beside it, and what they say is put in.
+/// A backend that takes captures. GPUs are read separately, and the backend adds their values to
+/// the snapshot.
 pub(super) trait Source: Debug + Send + Sync {
-    /// As the settings call it.
+    /// Returns the name of the backend in the settings.
     fn name(&self) -> &'static str;
 
     /// Appends a snapshot.
     fn capture_into(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>);
 
-    /// Takes what percentages will be measured against.
+    /// Takes the first sample for percentages.
     fn take_base_line(&self, types: Types);
 
-    /// How long it takes after the first capture until percentages can be told.
+    /// Returns the time after the first capture from which on percentages are available.
     fn watching_time(&self) -> Duration {
-        // A tick of the kernel's clock, and a little more.
+        // One tick of the kernel's clock (10 ms) plus a margin.
         Duration::from_millis(11)
     }
 
-    /// Where a group of fields comes from, by its name on Linux, and what one reading of that costs.
+    /// Returns the actual source of a group of fields, and the cost of reading it once. `name` is
+    /// the source's name on Linux.
     fn source_of(&self, name: &str) -> (String, Option<Duration>);
 }
 
-/// The source that the settings ask for.
+/// Returns the backend that the settings select.
 pub(super) fn choose(backend: Backend) -> Arc<dyn Source> {
     match backend {
         Backend::Auto if cfg!(target_os = "linux") => linux(),
@@ -65,7 +67,7 @@ fn portable() -> Arc<dyn Source> {
     ))
 }
 
-/// There is none of the kind that was asked for, for this reason.
+/// A backend for when the selected one is not available, with the reason.
 #[cfg_attr(
     all(target_os = "linux", feature = "portable"),
     allow(dead_code, reason = "here there are both")

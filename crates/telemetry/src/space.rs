@@ -1,4 +1,4 @@
-//! Space of a file system.
+//! Disk space of a file system.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use super::parts::DiskUsage;
 
-/// As `df` counts it: what only root may use is neither free nor part of what the percentage is of.
+/// Returns the space of the file system of `path`, counted as `df` does: space reserved for root is
+/// not free, and the percentage ignores it.
 #[cfg(unix)]
 #[allow(clippy::unnecessary_cast, reason = "these types differ between platforms")]
 pub(super) fn of(path: &Path) -> io::Result<DiskUsage> {
@@ -31,7 +32,7 @@ pub(super) fn of(path: &Path) -> io::Result<DiskUsage> {
     Ok(DiskUsage { total: bytes(blocks), used, free, percent })
 }
 
-/// Nothing, where the portable source must tell.
+/// Fails: here the portable backend determines the space itself.
 #[cfg(not(unix))]
 pub(super) fn of(_: &Path) -> io::Result<DiskUsage> {
     Err(io::ErrorKind::Unsupported.into())
