@@ -1,6 +1,7 @@
-//! The bytes of a snapshot: how numbers and texts are written, and read again from bytes that may be damaged.
+//! Encoding of numbers and strings, and a decoder for bytes that may be damaged.
 
-/// What is left to read. Every method gives nothing where the bytes end too early or make no sense.
+/// A cursor over encoded bytes. Every method returns `None` if the bytes end too early or are
+/// invalid.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -15,7 +16,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// How many bytes are left.
+    /// Returns the number of remaining bytes.
     pub(crate) fn len(&self) -> usize {
         self.rest.len()
     }
@@ -54,7 +55,8 @@ impl<'a> Reader<'a> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// How many items follow. Each has at least one byte, so that a damaged count asks for no memory.
+    /// Reads the number of items that follow. Each item has at least one byte, so a count beyond
+    /// the remaining bytes is damaged. That keeps a damaged count from allocating memory.
     pub(crate) fn count(&mut self) -> Option<usize> {
         let count = u32::from_le_bytes(self.array()?) as usize;
         (count <= self.rest.len()).then_some(count)
@@ -68,7 +70,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+/// Appends an integer as LEB128: seven bits per byte, the lowest first. The highest bit of a byte
+/// means that more follow.
 #[inline]
 pub(crate) fn put_integer(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -87,7 +90,7 @@ pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// A list whose length is known only at its end.
+/// A list that is being written. Its length is filled in at the end.
 #[derive(Debug)]
 pub(crate) struct OpenList {
     at: usize,
@@ -101,7 +104,7 @@ impl OpenList {
         Self { at, count: 0 }
     }
 
-    /// Says that an item was written.
+    /// Counts an item that was written.
     pub(crate) fn item(&mut self) {
         self.count += 1;
     }

@@ -1,6 +1,7 @@
-//! How each kind of field is written, read, and turned into JSON.
+//! Encodings of the fields: how each kind of value is written, read, and converted to JSON.
 //!
-//! A part ([`part!`](super::part)) names the code of each of its fields; everything else follows from that.
+//! A part ([`part!`](super::part)) names the encoding of each of its fields. Everything else is
+//! derived from that.
 
 use std::marker::PhantomData;
 
@@ -11,20 +12,21 @@ use super::bytes::{OpenList, Reader, put_bytes, put_float, put_integer};
 use super::json;
 use super::named::Named;
 
-/// One way to write a value. Every value has at least one byte.
+/// An encoding of values. Every encoded value has at least one byte.
 pub(crate) trait Code {
-    /// What it stands for.
+    /// The type of the decoded value.
     type Value;
 
     fn put(value: &Self::Value, out: &mut Vec<u8>);
     fn take(from: &mut Reader<'_>) -> Option<Self::Value>;
-    /// Passes over the next value.
+    /// Skips the next value.
     fn skip(from: &mut Reader<'_>) -> Option<()>;
-    /// Reads the next value and appends it as JSON. Where the bytes are damaged, a part of it may have been appended.
+    /// Reads the next value and appends it as JSON. If the bytes are damaged, a part of the JSON
+    /// may have been appended.
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()>;
 
-    /// Reads the next value and appends it as a field of an object, unless it is absent. [`json::key`] says what the key
-    /// looks like.
+    /// Reads the next value and appends it as a field of an object, unless it is absent. See
+    /// [`json::key`] for the form of `key`.
     #[inline]
     fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         json::key(key, out);
@@ -32,7 +34,7 @@ pub(crate) trait Code {
     }
 }
 
-/// A whole number.
+/// An unsigned integer of variable length.
 #[derive(Debug)]
 pub(crate) struct Integer;
 
@@ -59,21 +61,21 @@ impl Code for Integer {
     }
 }
 
-/// A number with at most this many digits after the point, written as a whole number.
+/// A number with at most this many decimal places, encoded as an integer.
 #[derive(Debug)]
 pub(crate) struct Decimal<const DIGITS: u32>;
 
 /// Percentages.
 pub(crate) type Tenths = Decimal<1>;
-/// Seconds of which the kernel counts hundredths.
+/// Times that the kernel counts in hundredths of a second.
 pub(crate) type Hundredths = Decimal<2>;
-/// Seconds of which the kernel counts millionths.
+/// Times that the kernel counts in microseconds.
 pub(crate) type Millionths = Decimal<6>;
 
 impl<const DIGITS: u32> Decimal<DIGITS> {
     const UNIT: u64 = 10_u64.pow(DIGITS);
 
-    /// The whole number for a value; what cannot be written so becomes the nearest that can.
+    /// Converts a value to the encoded integer. Values outside its range saturate.
     pub(crate) fn whole(value: f64) -> u64 {
         (value * Self::UNIT as f64).round() as u64
     }
@@ -102,7 +104,7 @@ impl<const DIGITS: u32> Code for Decimal<DIGITS> {
     }
 }
 
-/// Any number.
+/// A floating-point number.
 #[derive(Debug)]
 pub(crate) struct Float;
 
@@ -128,7 +130,8 @@ impl Code for Float {
     }
 }
 
-/// Text. Names of devices and files may hold any bytes; what is no text is replaced when they are read.
+/// A string. Names of devices and files may contain any bytes; invalid UTF-8 is replaced on
+/// reading.
 #[derive(Debug)]
 pub(crate) struct Text;
 
@@ -153,7 +156,7 @@ impl Code for Text {
     }
 }
 
-/// JSON, for parts that others declare.
+/// JSON, for parts whose structure is defined elsewhere.
 #[derive(Debug)]
 pub(crate) struct Json<T>(PhantomData<T>);
 
@@ -173,12 +176,12 @@ impl<T: Serialize + DeserializeOwned> Code for Json<T> {
     }
 
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        // Read and written again, because damaged bytes must not become a damaged line.
+        // Parsed and written again, because damaged bytes must not produce invalid JSON.
         json::any(&Self::take(from)?, out)
     }
 }
 
-/// A value that may be missing.
+/// An optional value.
 #[derive(Debug)]
 pub(crate) struct Maybe<C>(PhantomData<C>);
 
@@ -267,7 +270,7 @@ impl<C: Code> Code for List<C> {
     }
 }
 
-/// Values by name.
+/// Values keyed by name.
 #[derive(Debug)]
 pub(crate) struct ByName<C>(PhantomData<C>);
 
@@ -313,7 +316,7 @@ impl<C: Code> ByName<C> {
     }
 }
 
-/// Texts by name, left out where there are none.
+/// Strings keyed by name. The field is omitted from JSON if there are none.
 #[derive(Debug)]
 pub(crate) struct Reasons;
 
@@ -346,7 +349,7 @@ impl Code for Reasons {
     }
 }
 
-/// Whether a field is left out of JSON.
+/// Tells serde whether to omit a field from JSON.
 pub(crate) trait Absent {
     fn is_absent(&self) -> bool {
         false

@@ -1,4 +1,5 @@
-//! The container in a snapshot: its numbers, between what it is, which need not be made anew each time.
+//! Encoding of the container. Its description, which surrounds its numbers, is encoded once and
+//! reused.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ coded!(Container {
     unavailable: SortedReasons,
 });
 
-/// What a container is, as it stands before and after its numbers.
+/// The encoded description of a container: the bytes before and after its numbers.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Default)]
 pub(crate) struct Description {
@@ -51,7 +52,7 @@ impl Description {
     }
 }
 
-/// Writes a container of which the description is known.
+/// Appends a container, reusing its encoded description.
 #[cfg(target_os = "linux")]
 pub(crate) fn put_container(
     numbers: &ContainerNumbers,
@@ -65,7 +66,7 @@ pub(crate) fn put_container(
     out.extend_from_slice(&description.after);
 }
 
-/// The version of the interface that it is read through.
+/// The cgroup version.
 struct Version;
 
 impl Code for Version {
@@ -89,7 +90,7 @@ impl Code for Version {
     }
 }
 
-/// What kind of container it is, by its name.
+/// The kind of a container, encoded as its name.
 struct Kind;
 
 impl Code for Kind {
@@ -111,7 +112,7 @@ impl Code for Kind {
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         let name = from.bytes()?;
         match kind(name)? {
-            // Whatever stands there, it is read as this.
+            // Any other name decodes to `Unknown`.
             ContainerKind::Unknown => json::text(b"unknown", out),
             _ => json::text(name, out),
         }
@@ -125,7 +126,7 @@ fn kind(name: &[u8]) -> Option<ContainerKind> {
     ContainerKind::deserialize(name).ok()
 }
 
-/// As [`Reasons`], in a map that sorts them.
+/// Like [`Reasons`], but decoded to a sorted map.
 struct SortedReasons;
 
 impl Code for SortedReasons {
@@ -154,7 +155,7 @@ impl Code for SortedReasons {
     }
 }
 
-/// Yes or no.
+/// A boolean.
 struct Bool;
 
 impl Code for Bool {

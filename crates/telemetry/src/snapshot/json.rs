@@ -1,8 +1,9 @@
-//! JSON text, equal to what `serde_json` writes for the same values.
+//! A JSON writer whose output equals that of `serde_json` for the same values.
 
 use serde::Serialize;
 
-/// Begins a field of an object. The key needs no escapes and ends with `":`, so that it is copied in one go.
+/// Starts a field of an object. `key` must need no escapes and end with `":`, so that it can be
+/// copied in one go.
 #[inline]
 pub(super) fn key(key: &str, out: &mut Vec<u8>) {
     separate(out);
@@ -10,7 +11,7 @@ pub(super) fn key(key: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(key.as_bytes());
 }
 
-/// Begins a field of an object whose name may be any bytes; what is no text is replaced.
+/// Starts a field of an object whose name may contain any bytes. Invalid UTF-8 is replaced.
 #[inline]
 pub(super) fn name(name: &[u8], out: &mut Vec<u8>) {
     separate(out);
@@ -18,7 +19,7 @@ pub(super) fn name(name: &[u8], out: &mut Vec<u8>) {
     out.push(b':');
 }
 
-/// What stands between two fields of an object.
+/// Writes a comma unless this is the first field of an object.
 #[inline]
 fn separate(out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
@@ -26,12 +27,12 @@ fn separate(out: &mut Vec<u8>) {
     }
 }
 
-/// Any value; a number that JSON does not have becomes null.
+/// Writes any value. Floats without a JSON form become `null`.
 pub(super) fn any(value: &impl Serialize, out: &mut Vec<u8>) -> Option<()> {
     serde_json::to_writer(out, value).ok()
 }
 
-/// A text; what is no text is replaced.
+/// Writes a string. Invalid UTF-8 is replaced.
 pub(super) fn text(bytes: &[u8], out: &mut Vec<u8>) {
     if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
         out.push(b'"');
@@ -42,7 +43,7 @@ pub(super) fn text(bytes: &[u8], out: &mut Vec<u8>) {
     _ = any(&String::from_utf8_lossy(bytes), out);
 }
 
-/// The digits of a number, at the end of the array.
+/// Writes the digits of a number to the end of the array and returns the index of the first.
 fn digits(mut value: u64, to: &mut [u8; 20]) -> usize {
     const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
         2021222324252627282930313233343536373839\
@@ -70,10 +71,11 @@ pub(super) fn integer(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&text[start..]);
 }
 
-/// A number of which the last digits stand after the point.
+/// Writes `value` with the decimal point before its last `DIGITS` digits.
 ///
-/// Up to fifteen digits a decimal number and the float next to it stand for each other, so that the shortest text for that
-/// float is the number itself. Very small ones are left to `serde_json`, which writes them with an exponent.
+/// A decimal number of up to fifteen digits converts to a float and back without loss, so the
+/// shortest text for that float is the number itself. Longer numbers are left to `serde_json`, and
+/// so are very small ones, which it writes with an exponent.
 #[inline]
 pub(super) fn decimal<const DIGITS: u32>(value: u64, out: &mut Vec<u8>) {
     let unit = 10_u64.pow(DIGITS);
@@ -84,7 +86,7 @@ pub(super) fn decimal<const DIGITS: u32>(value: u64, out: &mut Vec<u8>) {
     }
     integer(value / unit, out);
     out.push(b'.');
-    // The unit in front keeps the zeros that follow the point.
+    // Adding the unit keeps the zeros after the decimal point.
     let mut text = [0; 20];
     let start = digits(value % unit + unit, &mut text) + 1;
     let mut end = text.len();

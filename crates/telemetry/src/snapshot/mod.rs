@@ -1,10 +1,12 @@
-//! A capture as bytes: what a task carries until it is stored.
+//! The encoded form of a capture, which a task carries until it is stored.
 //!
-//! Bytes and not a structure, because they travel through a ring that another process may have to read. They are complete in
-//! themselves: a version, the types that were asked for, where the process's part begins, then the fields of [`Telemetry`] in
-//! the order of their declaration. Whole numbers take as few bytes as they need, and names stand where they are used.
+//! A capture travels as bytes rather than as a structure, because it passes through a ring that
+//! another process may have to read. The bytes are self-contained: a version, the types that were
+//! captured, the offset of the process part, then the fields of [`Telemetry`] in the order of their
+//! declaration. Integers have a variable length, and names are stored inline.
 //!
-//! Of a dead process's bytes nothing is trusted: what makes no sense gives nothing.
+//! The bytes may come from a process that died while writing them, so the decoder trusts nothing:
+//! it returns `None` for invalid bytes.
 
 mod bytes;
 mod code;
@@ -32,10 +34,10 @@ use super::parts::{Energy, IoCounters, Process, ProcessMemory, Telemetry};
 use super::types::Types;
 use super::usage::ProcessUsage;
 
-/// Changes with the layout.
+/// Version of the layout. Increment it when the layout changes.
 const VERSION: u8 = 3;
 
-/// Bytes before the fields.
+/// Length of the header before the fields.
 const HEAD: usize = 7;
 
 /// A view of the bytes that [`TelemetryCapture::capture_into`](super::TelemetryCapture::capture_into) wrote.
@@ -59,14 +61,15 @@ const HEAD: usize = 7;
 pub struct Snapshot<'a>(pub &'a [u8]);
 
 impl Snapshot<'_> {
-    /// The structure; none where the bytes are damaged.
+    /// Decodes the capture. `None` if the bytes are damaged.
     pub fn decode(&self) -> Option<Telemetry> {
         let mut from = self.body()?;
         let telemetry = Telemetry::take(&mut from)?;
         from.is_at_end().then_some(telemetry)
     }
 
-    /// Appends the JSON of the structure, without making one; appends nothing and says so where the bytes are damaged.
+    /// Appends the JSON of the capture without decoding it to a structure. If the bytes are
+    /// damaged, it appends nothing and returns `false`.
     pub fn write_json(&self, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let is_written = self.append_json(out).is_some();
@@ -76,15 +79,18 @@ impl Snapshot<'_> {
         is_written
     }
 
-    /// `None` if the bytes are damaged. A part of the JSON may have been appended then.
+    /// `None` if the bytes are damaged. A part of the JSON may have been appended by then.
     fn append_json(&self, out: &mut Vec<u8>) -> Option<()> {
         let mut from = self.body()?;
         Telemetry::write_json(&mut from, out)?;
         from.is_at_end().then_some(())
     }
 
-    /// The same without its largest part, with the reason for that; none where no part is left. What tasks used is told
-    /// from the process and the energy, so that these go last.
+    /// Returns a copy without the largest part, with `reason` as the reason for the missing part.
+    /// `None` if no part is left.
+    ///
+    /// The process and the energy are removed last, because the resource usage of tasks is computed
+    /// from them.
     pub fn without_largest(&self, reason: &str) -> Option<Vec<u8>> {
         let types = Types::from_bits(u16::from_le_bytes([*self.0.get(1)?, *self.0.get(2)?]));
         let mut telemetry = self.decode()?;
@@ -95,7 +101,7 @@ impl Snapshot<'_> {
         Some(smaller)
     }
 
-    /// What the process had used, where its part was captured.
+    /// Returns the resource usage of the process. `None` if the process part was not captured.
     pub fn process_usage(&self) -> Option<ProcessUsage> {
         let at = u32::from_le_bytes(self.0.get(3..HEAD)?.try_into().ok()?);
         let mut from = Reader::new(self.0.get(usize::try_from(at).ok()?..)?);
@@ -115,9 +121,9 @@ impl Snapshot<'_> {
         })
     }
 
-    /// What the meters said, where they were read.
+    /// Returns the readings of the energy meters. `None` if they were not captured.
     pub fn energy(&self) -> Option<Energy> {
-        // Most captures hold none, and each part on the way to it would have to be passed over.
+        // Most captures have no energy, and finding that out would mean skipping all other parts.
         let types = Types::from_bits(u16::from_le_bytes([*self.0.get(1)?, *self.0.get(2)?]));
         if !types.contains(TelemetryType::Energy) {
             return None;
@@ -135,7 +141,8 @@ impl Snapshot<'_> {
     }
 }
 
-/// As the structure; damaged bytes as nothing. For JSON text, [`Snapshot::write_json`] is the faster way.
+/// Serializes like [`Telemetry`], and damaged bytes as `None`. For JSON text,
+/// [`Snapshot::write_json`] is faster.
 impl Serialize for Snapshot<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.decode().serialize(serializer)
@@ -147,7 +154,7 @@ pub(super) struct Begun {
     start: usize,
 }
 
-/// Begins a snapshot.
+/// Writes the header of a snapshot.
 pub(super) fn begin(types: Types, out: &mut Vec<u8>) -> Begun {
     let start = out.len();
     out.push(VERSION);
@@ -157,15 +164,15 @@ pub(super) fn begin(types: Types, out: &mut Vec<u8>) -> Begun {
 }
 
 impl Begun {
-    /// Notes that the part of the process follows: what a task used is told from it, and all that stands before it would have to
-    /// be passed over to find it.
+    /// Stores the offset of the process part, which follows, in the header. With it, the usage of a
+    /// task is found without skipping everything before it.
     pub(super) fn process_follows(&self, out: &mut [u8]) {
         let at = (out.len() - self.start) as u32;
         out[self.start + 3..self.start + HEAD].copy_from_slice(&at.to_le_bytes());
     }
 }
 
-/// Writes a whole structure.
+/// Encodes a capture.
 pub(super) fn put(types: Types, telemetry: &Telemetry, out: &mut Vec<u8>) {
     let begun = begin(types, out);
     let body = out.len();

@@ -1,4 +1,4 @@
-//! Values by name, in the order in which the system tells them.
+//! Values keyed by name, in the order in which the system lists them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::code::Absent;
 
-/// Values by name, such as those of each disk; in JSON an object.
+/// Values keyed by name, such as the counters of each disk. In JSON it is an object.
 ///
 /// ```
 /// use runlore::telemetry::Named;
@@ -23,22 +23,22 @@ use super::code::Absent;
 pub struct Named<T>(Vec<(String, T)>);
 
 impl<T> Named<T> {
-    /// The value of this name.
+    /// Returns the value with this name.
     pub fn get(&self, name: &str) -> Option<&T> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Each name and its value.
+    /// Iterates over the names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.into_iter()
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -65,7 +65,7 @@ impl<T> Index<&str> for Named<T> {
 
     /// # Panics
     ///
-    /// Where there is no such name.
+    /// Panics if no value has this name.
     fn index(&self, name: &str) -> &T {
         self.get(name).unwrap_or_else(|| panic!("nothing is named `{name}`"))
     }

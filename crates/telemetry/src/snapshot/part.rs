@@ -1,7 +1,8 @@
-//! Structures, from the codes of their fields: what is written, what is read and what the JSON says cannot differ.
+//! Macros that derive a structure's encoding from the encodings of its fields, so that the writer,
+//! the reader and the JSON cannot differ.
 
-/// Declares a part: its type, how it is written, read, and turned into JSON. A field says what it is to its users and,
-/// after `as`, how it is written.
+/// Declares a part: its structure and how it is written, read, and converted to JSON. Each field
+/// has a type and, after `as`, an encoding.
 macro_rules! part {
     (
         $(#[$meta:meta])*
@@ -24,7 +25,7 @@ macro_rules! part {
         impl $crate::snapshot::Absent for $name {}
 
         impl $name {
-            /// Passes over the fields before this one.
+            /// Skips the fields before this one.
             #[allow(dead_code, reason = "few parts need it")]
             pub(crate) fn skip_to(
                 field: &str,
@@ -46,7 +47,7 @@ macro_rules! part {
 
 pub(crate) use part;
 
-/// The code of a structure, from those of its fields in the order of their declaration.
+/// Implements the encoding of a structure: its fields in the order of their declaration.
 macro_rules! coded {
     ($name:ident { $($field:ident: $code:ty,)* }) => {
         const _: () = {
@@ -84,7 +85,7 @@ macro_rules! coded {
 
 pub(crate) use coded;
 
-/// A field's name without the mark that lets it be a keyword.
+/// Returns a field's name without the prefix `r#` of a raw identifier.
 pub(crate) const fn key_of(name: &'static str) -> &'static str {
     match name.as_bytes() {
         [b'r', b'#', ..] => name.split_at(2).1,

@@ -13,7 +13,7 @@ fn json_of(bytes: &[u8]) -> Option<String> {
     written.then(|| String::from_utf8(text).unwrap())
 }
 
-/// Numbers of every size.
+/// Numbers of all magnitudes.
 fn number() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0_u32..64).prop_map(|(value, bits)| value >> bits)
 }
@@ -169,8 +169,9 @@ proptest! {
         if is_cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        // Whatever can still be read is read the same way, and is JSON. Names that came out of order are sorted where they are
-        // kept as a map, and of two that became one the last counts: for a reader of JSON that is the same object.
+        // Whatever still decodes must give the same JSON both ways. The texts may differ: a map
+        // sorts its names, and of two equal names only the last remains. Parsed as JSON, both are
+        // the same object.
         let read = Snapshot(&bytes).decode();
         let text = json_of(&bytes);
         prop_assert_eq!(read.is_some(), text.is_some());
