@@ -1,12 +1,13 @@
-//! A counter that goes round, as one that does not.
+//! A monotonic counter on top of a register that wraps around.
 
-/// More than any socket draws, in watts: what tells how soon a counter may go round.
+/// More than any socket draws, in watts. It bounds how soon a counter may wrap around.
 const MOST_WATTS: u64 = 1000;
 
-/// What a register counted since it was first read, and before.
+/// The total of a register, across its wrap-arounds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counter {
-    /// The highest number of the register, after which it begins again; none for one that never does.
+    /// The highest value of the register, after which it starts again at 0. `None` if it never
+    /// wraps around.
     range: Option<u64>,
     last: Option<Last>,
 }
@@ -23,10 +24,10 @@ impl Counter {
         Self { range: range.filter(|range| *range > 0), last: None }
     }
 
-    /// What was counted in all, now that the register says this much. All in microjoules.
+    /// Adds a reading of the register and returns the total. All values are in microjoules.
     ///
-    /// Where the last reading is so long ago that the register may have gone round more than once, this reading says so
-    /// and the next ones count on from it.
+    /// Returns an error if so much time has passed since the last reading that the register may
+    /// have wrapped around more than once. Later readings count on from this one.
     pub(crate) fn advance(&mut self, register: u64, now_ns: u64) -> Result<u64, String> {
         let Some(last) = self.last else {
             self.last = Some(Last { register, total: register, at_ns: now_ns });
@@ -35,7 +36,7 @@ impl Counter {
         let more = match (register.checked_sub(last.register), self.range) {
             (Some(more), _) => more,
             (None, Some(range)) => range.saturating_sub(last.register) + register,
-            // It was set back, as a driver does that is loaded again.
+            // The register was reset, as when a driver is reloaded.
             (None, None) => register,
         };
         let total = last.total + more;
@@ -51,7 +52,8 @@ impl Counter {
         Ok(total)
     }
 
-    /// What a store of energy lost in all, now that it holds this much. What it gains is not taken off.
+    /// Adds a reading of a battery's charge and returns how much it has lost in total. Charging
+    /// does not reduce the total.
     pub(crate) fn drain(&mut self, holds: u64, now_ns: u64) -> u64 {
         let total = self.last.map_or(0, |last| last.total + last.register.saturating_sub(holds));
         self.last = Some(Last { register: holds, total, at_ns: now_ns });

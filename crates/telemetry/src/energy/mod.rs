@@ -1,4 +1,4 @@
-//! What energy was used, in joules.
+//! Energy that was used between two captures, in joules.
 //!
 //! ```
 //! use runlore::telemetry::{TelemetryCapture, TelemetryType, Types};
@@ -24,40 +24,41 @@ pub(super) use counter::Counter;
 use super::Named;
 use super::parts::Energy;
 
-/// What was used between two readings of [`Energy`].
+/// Energy that was used between two readings of [`Energy`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnergyUsed {
-    /// In microjoules, so that sums are exact.
+    /// Microjoules, so that sums are exact.
     by_meter: Named<u64>,
 }
 
 impl EnergyUsed {
-    /// All meters together. None of them counts what another counts too.
+    /// Returns the sum over all meters, in joules. No two meters count the same energy.
     pub fn joules(&self) -> f64 {
         self.microjoules() as f64 / 1e6
     }
 
-    /// The same in microjoules.
+    /// Returns the sum over all meters, in microjoules.
     pub fn microjoules(&self) -> u64 {
         self.by_meter.iter().map(|(_, used)| *used).sum()
     }
 
-    /// What each meter counted, in joules.
+    /// Returns the energy that each meter counted, in joules.
     pub fn by_meter(&self) -> Named<f64> {
         self.by_meter.iter().map(|(meter, used)| (meter, *used as f64 / 1e6)).collect()
     }
 }
 
 impl Energy {
-    /// What was used since an earlier reading of the same process.
+    /// Returns the energy that was used since an earlier reading in the same process.
     ///
-    /// Counters that went round in between are accounted for: a reading gives what was counted since the first one, not
-    /// what the register says.
+    /// Counters that wrapped around in between are accounted for: a reading is the total since the
+    /// first one, not the value of the register.
     ///
     /// # Errors
     ///
-    /// Why it is not known: there is no meter, or one was read only once, or was set back. What the others counted would
-    /// be too little, and look as if it were all.
+    /// Returns the reason, as a sentence, if the energy is not known: there is no meter, a meter is
+    /// missing from one of the readings, or a meter was reset. The sum of the other meters would be
+    /// too small, and look complete.
     pub fn since(&self, earlier: &Self) -> Result<EnergyUsed, String> {
         if self.joules.is_empty() && earlier.joules.is_empty() {
             return Err("no meter could be read".to_owned());
@@ -79,7 +80,7 @@ impl Energy {
     }
 }
 
-/// As it is stored.
+/// Converts to the unit in which readings are stored.
 fn microjoules(joules: f64) -> u64 {
     (joules * 1e6).round() as u64
 }

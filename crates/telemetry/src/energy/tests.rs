@@ -1,4 +1,4 @@
-//! Meters of machines that somebody made.
+//! Energy meters of fictitious machines.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn meters(now: &Telemetry) -> Vec<&str> {
     now.energy.as_ref().unwrap().joules.iter().map(|(meter, _)| meter).collect()
 }
 
-/// A zone of powercap: its number, its name, and what it says.
+/// The files of a powercap zone: its number, name and register.
 fn zone(number: &str, name: &str, microjoules: u64) -> [(String, String); 3] {
     let file = |file: &str| format!("{POWERCAP}/intel-rapl{number}/{file}");
     [
@@ -141,7 +141,8 @@ fn half_of_the_meters_is_not_all() {
     assert_eq!(reason, "rapl:package-1 could not be read at the end");
 }
 
-/// A task: what the machine uses before each child, each child, and what it uses after the last.
+/// A task: the energy that the machine uses before each child, the children, and the energy after
+/// the last child.
 #[derive(Debug, Clone)]
 struct Task {
     before: Vec<u64>,
@@ -150,7 +151,7 @@ struct Task {
 }
 
 fn task() -> impl Strategy<Value = Task> {
-    // Up to a fifth of the range each, so that counters go round often.
+    // Each up to a fifth of the range, so that counters wrap around often.
     let use_ = 0_u64..50_000_000_000;
     let leaf = use_.clone().prop_map(|after| Task { before: vec![], children: vec![], after });
     leaf.prop_recursive(3, 12, 3, move |inner| {
@@ -162,7 +163,7 @@ fn task() -> impl Strategy<Value = Task> {
     })
 }
 
-/// A machine of two packages, one of which uses twice as much.
+/// A machine with two packages, the second of which uses twice as much energy.
 struct Machine {
     folder: tempfile::TempDir,
     registers: [u64; 2],
@@ -180,7 +181,8 @@ impl Machine {
     }
 }
 
-/// What a task used, its children included; `own` gets what each task used itself.
+/// Runs a task and returns its energy, children included. Appends the energy of each task without
+/// its children to `own`.
 fn run(task: &Task, machine: &mut Machine, capture: &TelemetryCapture, own: &mut Vec<u64>) -> u64 {
     let at_start = energy(capture);
     let mut by_children = 0;
