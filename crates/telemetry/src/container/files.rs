@@ -1,4 +1,4 @@
-//! The files of a container, found once, and what they say now.
+//! The open files of a container, and their parsers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::meminfo::Meminfo;
 use crate::root::Root;
 use crate::scan::Scan;
 
-/// Version 1 says "no limit" with a number near 2^63; no machine has this much.
+/// Version 1 reports "no limit" as a number near 2^63. No machine has as much memory as this bound.
 const NO_LIMIT: u64 = 1 << 60;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Files {
     path: String,
     kind: ContainerKind,
     unavailable: BTreeMap<String, String>,
-    /// What the machine has.
+    /// Memory of the machine.
     memory_total: Option<u64>,
     memory: Option<MemoryFiles>,
     cpu: CpuFiles,
@@ -39,11 +39,11 @@ struct MemoryFiles {
 #[derive(Debug, Default)]
 struct CpuFiles {
     usage: Option<(Held, Usage)>,
-    /// From the inside out.
+    /// Innermost first.
     quotas: Vec<QuotaFiles>,
 }
 
-/// How the time that was used is said.
+/// Format of the file with the used CPU time.
 #[derive(Debug, Clone, Copy)]
 enum Usage {
     /// `cpuacct.usage`: nanoseconds.
@@ -55,30 +55,30 @@ enum Usage {
 #[derive(Debug)]
 struct QuotaFiles {
     quota: Held,
-    /// Only version 1 has a file of its own for it.
+    /// Only version 1 has a separate file for the period.
     period: Option<Held>,
     throttling: Throttling,
 }
 
-/// Where it is said how often a group was held back.
+/// The file with the throttling counters.
 #[derive(Debug)]
 enum Throttling {
-    /// With the time that was used.
+    /// The same file as the CPU usage.
     WithUsage,
     Apart(Option<Held>),
 }
 
-/// What somebody has set, and seldom sets anew.
+/// The limits of a container, which change seldom.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
-    /// Only limits are told.
+    /// Only the fields that are limits are set.
     numbers: ContainerNumbers,
-    /// Which of the groups, from the inside out, has the tightest quota.
+    /// Index of the cgroup with the tightest quota, counted from the innermost.
     tightest: usize,
 }
 
 impl Limits {
-    /// What of memory may be used.
+    /// Returns the memory limits.
     pub(crate) fn memory(&self) -> ContainerMemory {
         self.numbers.memory
     }
@@ -91,7 +91,7 @@ struct PidsFiles {
 }
 
 impl Files {
-    /// Finds the container of this process, or says why there is none.
+    /// Finds the container of this process, or returns why there is none.
     pub(super) fn open(root: &Root) -> Result<Self, String> {
         let groups = Groups::of_this_process(root)?;
         let mut reasons = BTreeMap::new();
@@ -152,7 +152,7 @@ impl Files {
         Ok(files)
     }
 
-    /// What is told of a container that is no more.
+    /// Returns the files of a container that no longer exists: none, with the reason.
     pub(super) fn gone(why: String) -> Self {
         Self {
             version: 2,
@@ -167,13 +167,13 @@ impl Files {
         }
     }
 
-    /// What the files say now.
+    /// Reads limits and usage.
     pub(super) fn numbers(&self, buffer: &mut Vec<u8>) -> ContainerNumbers {
         let limits = self.limits(buffer);
         self.numbers_within(&limits, buffer)
     }
 
-    /// What is limited.
+    /// Reads the limits.
     pub(super) fn limits(&self, buffer: &mut Vec<u8>) -> Limits {
         let mut limits = Limits::default();
         if let Some(files) = &self.memory {
@@ -184,21 +184,21 @@ impl Files {
         limits
     }
 
-    /// The memory that is used, and nothing else.
+    /// Reads only the memory in use.
     pub(super) fn memory_used(&self, buffer: &mut Vec<u8>) -> Option<u64> {
         let file = self.memory.as_ref()?.current.as_ref()?;
         number(file.read(buffer)?)
     }
 
-    /// The file cache that nobody has used lately. Few ask for it, so the file is not held open.
+    /// Reads the inactive file cache. That is seldom needed, so the file is not kept open.
     pub(super) fn memory_cache(&self, _: &mut Vec<u8>) -> Option<u64> {
         let folder = self.memory.as_ref()?.current.as_ref()?.path().parent()?;
         let text = std::fs::read(folder.join("memory.stat")).ok()?;
-        // In version 1 the plain name leaves out the groups inside.
+        // In version 1 the plain name excludes descendant cgroups.
         line(&text, b"total_inactive_file ").or_else(|| line(&text, b"inactive_file "))
     }
 
-    /// What is used, beside limits that were read before.
+    /// Reads the usage and adds it to limits that were read before.
     pub(super) fn numbers_within(&self, limits: &Limits, buffer: &mut Vec<u8>) -> ContainerNumbers {
         let mut numbers = limits.numbers;
         if let Some(files) = &self.memory {
@@ -210,7 +210,7 @@ impl Files {
         numbers
     }
 
-    /// Numbers, with the text that belongs to them.
+    /// Adds the description to the numbers.
     pub(super) fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
         let ContainerNumbers { memory, cpu, pids } = numbers;
         let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read_once(buffer)?));
@@ -226,7 +226,7 @@ impl Files {
         }
     }
 
-    /// Shows the descriptor of each file that is held open.
+    /// Calls `see` with the descriptor of each open file.
     pub(super) fn each_descriptor(&self, mut see: impl FnMut(i32)) {
         let memory = self.memory.iter().flat_map(|files| {
             let single = [&files.current, &files.peak, &files.events].into_iter().flatten();
@@ -245,7 +245,8 @@ impl Files {
         all.filter_map(Held::number).for_each(&mut see);
     }
 
-    /// Whether a file that could be read once can be no more: somebody closed its descriptor, or the group is gone.
+    /// Whether a file that was readable no longer is: its descriptor was closed, or the cgroup is
+    /// gone.
     pub(super) fn have_lost(&self, numbers: &ContainerNumbers) -> bool {
         let lost = |file: bool, value: Option<u64>, name: &str| {
             file && value.is_none() && !self.unavailable.contains_key(name)
@@ -258,7 +259,8 @@ impl Files {
             || lost(self.pids.current.is_some(), numbers.pids.current, "pids.current")
     }
 
-    /// A part that could not be found at all has its reason; the others may lack single files.
+    /// Records the reasons for missing values. A part that was not found has one reason; of the
+    /// other parts, single files may be missing.
     fn say_what_is_missing(&mut self, parts: BTreeMap<String, String>, buffer: &mut Vec<u8>) {
         let numbers = self.numbers(buffer);
         let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read_once(buffer)?));
@@ -343,7 +345,8 @@ impl CpuFiles {
         Self { usage, quotas }
     }
 
-    /// The tightest quota, and whose it is: the group's own if there is none.
+    /// Returns the tightest quota and the index of its cgroup. The index is 0, the innermost, if
+    /// there is no quota.
     fn limits(&self, buffer: &mut Vec<u8>) -> (ContainerCpu, usize) {
         let cpus = |(quota, period): (u64, u64)| quota as f64 / period as f64;
         let all = self.quotas.iter().enumerate();
@@ -360,7 +363,7 @@ impl CpuFiles {
     }
 
     fn read_usage(&self, cpu: &mut ContainerCpu, tightest: usize, buffer: &mut Vec<u8>) {
-        // The group that sets the quota is the one that is held back.
+        // The cgroup with the tightest quota is the one that is throttled.
         let throttling = self.quotas.get(tightest).map(|files| &files.throttling);
         match &self.usage {
             Some((file, Usage::Nanoseconds)) => {
@@ -395,7 +398,7 @@ fn read_throttling(cpu: &mut ContainerCpu, bytes: &[u8]) {
 }
 
 impl QuotaFiles {
-    /// Quota and period, if there is a limit.
+    /// Reads quota and period. `None` if there is no limit.
     fn read(&self, buffer: &mut Vec<u8>) -> Option<(u64, u64)> {
         let mut words = Scan::new(self.quota.read(buffer)?);
         let quota = words.number()?;
@@ -413,12 +416,13 @@ impl PidsFiles {
     }
 }
 
-/// A file of the group, or of the nearest one around it for which the controller is on: that is where the kernel counts.
+/// Opens a file of the cgroup. If the controller is off there, opens that of the nearest ancestor
+/// where it is on, because that is where the kernel counts.
 fn innermost(group: &Group, name: &str) -> Option<Held> {
     group.levels.iter().find_map(|folder| Held::open(&folder.join(name)))
 }
 
-/// The files of the group itself, and of those around it that set a limit.
+/// Opens the limit files of the cgroup and of those ancestors that set a limit.
 fn limits(group: &Group, name: &str, buffer: &mut Vec<u8>) -> Vec<Held> {
     let mut open = |(index, folder): (usize, &PathBuf)| {
         let file = Held::open(&folder.join(name))?;
@@ -428,7 +432,7 @@ fn limits(group: &Group, name: &str, buffer: &mut Vec<u8>) -> Vec<Held> {
 }
 
 fn open_cpuset(group: &Group) -> Option<Held> {
-    // Even the root says which processors there are.
+    // Even the root lists its CPUs.
     let folders = || group.levels.iter().chain([&group.own]);
     let open = |name: &str| folders().find_map(|folder| Held::open(&folder.join(name)));
     match group.version {
@@ -441,7 +445,7 @@ fn smallest(files: &[Held], buffer: &mut Vec<u8>) -> Option<u64> {
     files.iter().filter_map(|file| limit(file.read(buffer)?)).min()
 }
 
-/// A limit; `max`, and what version 1 writes for it, is none.
+/// Parses a limit. `None` for `max` and for its equivalent in version 1.
 fn limit(bytes: &[u8]) -> Option<u64> {
     number(bytes).filter(|limit| *limit < NO_LIMIT)
 }
@@ -452,7 +456,7 @@ fn number(bytes: &[u8]) -> Option<u64> {
     scan.rest().trim_ascii().is_empty().then_some(number)
 }
 
-/// The number after a name, in a file with a line each.
+/// Finds the line that starts with `name` and parses the number after it.
 fn line(bytes: &[u8], name: &[u8]) -> Option<u64> {
     let mut scan = Scan::new(bytes);
     while !scan.skip(name) {

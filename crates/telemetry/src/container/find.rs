@@ -1,14 +1,14 @@
-//! Where the control group of this process is.
+//! Finds the cgroup of this process.
 //!
-//! `/proc/self/cgroup` names the group in each hierarchy, `/proc/self/mountinfo` where hierarchies are mounted. Both are
-//! relative to the namespace of control groups that the process is in, and a mount may show only a part of a
-//! hierarchy; put together they give the folder.
+//! `/proc/self/cgroup` has the path of the cgroup in each hierarchy, and `/proc/self/mountinfo` has
+//! the mount points of the hierarchies. Both are relative to the cgroup namespace of the process,
+//! and a mount may expose only a part of a hierarchy. Together they give the directory.
 
 use std::path::{Path, PathBuf};
 
 use crate::root::Root;
 
-/// The groups of this process.
+/// The cgroups of this process, one per hierarchy.
 #[derive(Debug)]
 pub(super) struct Groups {
     memberships: Vec<Membership>,
@@ -18,7 +18,7 @@ pub(super) struct Groups {
 /// A line of `/proc/self/cgroup`.
 #[derive(Debug)]
 struct Membership {
-    /// Empty for version 2, which has one hierarchy for all.
+    /// Empty for version 2, which has a single hierarchy for all controllers.
     controllers: Vec<String>,
     path: String,
 }
@@ -27,21 +27,21 @@ struct Membership {
 #[derive(Debug)]
 struct Mount {
     version: u8,
-    /// The group that is shown at the mount point.
+    /// The cgroup that the mount point exposes.
     root: String,
     point: String,
     controllers: Vec<String>,
 }
 
-/// The group that a controller has this process in.
+/// The cgroup of this process for one controller.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) version: u8,
     pub(super) path: String,
-    /// The group's folder and those of the groups around it, as far as they are visible, from the inside out. The root
-    /// of the hierarchy is left out: its numbers are the machine's.
+    /// The directories of the cgroup and its visible ancestors, innermost first. The root of the
+    /// hierarchy is left out, because its numbers are those of the machine.
     pub(super) levels: Vec<PathBuf>,
-    /// The group's own folder, even if that is the root.
+    /// The directory of the cgroup itself, even if that is the root.
     pub(super) own: PathBuf,
 }
 
@@ -56,14 +56,14 @@ impl Groups {
         Ok(Self { memberships, mounts })
     }
 
-    /// The paths of the groups in all hierarchies.
+    /// Returns the paths of the cgroups in all hierarchies.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         self.memberships.iter().map(|membership| membership.path.as_str())
     }
 
-    /// The group of a controller, or why there is none.
+    /// Finds the cgroup for a controller, or returns why there is none.
     pub(super) fn of(&self, controller: &str, root: &Root) -> Result<Group, String> {
-        // A controller is in one hierarchy only; what version 1 has not taken, version 2 may have.
+        // A controller belongs to one hierarchy. Version 2 may have those that version 1 does not.
         let named = |m: &&Membership| m.controllers.iter().any(|name| name == controller);
         let unified = |m: &&Membership| m.controllers.is_empty();
         let of_v1 = self.memberships.iter().find(named).map(|membership| (1, membership));
@@ -77,7 +77,7 @@ impl Groups {
                 && (version == 2 || mount.controllers.iter().any(|name| name == controller))
         };
         let mounts = self.mounts.iter().filter(serves);
-        // The mount that shows most of the groups around ours; a later one hides those before it.
+        // The mount that exposes most ancestors. Of several, the last: it hides those before it.
         let shown = mounts
             .filter_map(|mount| Some((mount, below(path, &mount.root)?)))
             .max_by_key(|(_, inside)| inside.len());
@@ -98,17 +98,18 @@ impl Groups {
     }
 }
 
-/// The part of a path below another: `b` of `/a/b` below `/a`.
+/// Returns the path relative to `root`: `b` for `/a/b` below `/a`.
 fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let root = root.trim_end_matches('/');
     let inside = path.strip_prefix(root)?;
-    // A path outside the namespace begins with `..`, and folders of that name lead elsewhere.
+    // A path with `..` is outside the cgroup namespace and would lead to another directory.
     let is_named = !path.split('/').any(|part| part == "..");
     (is_named && (inside.is_empty() || inside.starts_with('/')))
         .then(|| inside.trim_start_matches('/'))
 }
 
-/// Only the root of a hierarchy has the one file, and lacks the other.
+/// In version 1, only the root has `cgroup.sane_behavior`. In version 2, only the root lacks
+/// `cgroup.events`.
 fn is_root_of_hierarchy(folder: &Path, version: u8) -> bool {
     match version {
         1 => folder.join("cgroup.sane_behavior").exists(),
@@ -122,7 +123,7 @@ fn membership(line: &str) -> Option<Membership> {
     let controllers = fields.next()?.split(',').filter(|name| !name.is_empty());
     let controllers = controllers.map(str::to_owned).collect();
     let path = fields.next().filter(|path| path.starts_with('/'))?;
-    // The kernel adds this to the path of a group that was removed.
+    // The kernel appends this to the path of a cgroup that was removed.
     let path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
     Some(Membership { controllers, path })
 }
@@ -141,7 +142,7 @@ fn mount(line: &str) -> Option<Mount> {
     Some(Mount { version, root, point, controllers })
 }
 
-/// Blanks, tabs, line ends and backslashes stand as `\040` and the like.
+/// Decodes the octal escapes of blanks, tabs, line ends and backslashes, such as `\040`.
 fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut clean = parts.next().unwrap_or("").to_owned();

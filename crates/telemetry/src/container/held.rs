@@ -1,33 +1,36 @@
-//! A file that is held open and read again and again.
+//! A cgroup file that stays open between readings.
 
 use std::path::Path;
 
 use crate::linux::{Held as Kernel, Shape};
 
-/// More than any of the files says.
+/// More bytes than any of the files has.
 const ROOM: usize = 4096;
 
-/// As the kernel's other files, but one that was there when it was looked for.
+/// A [`Kernel`] file that existed when it was first opened.
 #[derive(Debug)]
 pub(super) struct Held(Kernel);
 
 impl Held {
-    /// Opens a file, if it is there and can be read. The descriptor does not outlive an `exec`.
+    /// Opens a file. `None` if it does not exist or cannot be read. The descriptor is closed on
+    /// `exec`.
     pub(super) fn open(path: &Path) -> Option<Self> {
         let file = Kernel::file(path.to_owned());
         file.open().ok()?;
         Some(Self(file))
     }
 
-    /// What the file says now; none if it cannot be read any more.
+    /// Reads the file. `None` if it can no longer be read.
     pub(super) fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         make_room(buffer);
-        // Most of them say a number, and so may any other file that has got the descriptor's number.
+        // The content does not identify the file: most of these files contain one number, and so
+        // may a file that was given the same descriptor.
         let length = self.0.read_checked(Shape::Whole, buffer, |text| Some(text.len())).ok()?;
         Some(&buffer[..length])
     }
 
-    /// What is found in it, which is nothing in files of another look.
+    /// Reads the file and returns `find(text)`. `find` must return `None` for the content of other
+    /// files.
     pub(super) fn find<T>(
         &self,
         buffer: &mut Vec<u8>,
@@ -37,7 +40,7 @@ impl Held {
         self.0.read_alike(Shape::Whole, buffer, find).ok()
     }
 
-    /// What one says that is not read often, and not held open in between.
+    /// Reads a file that is seldom needed, and closes it.
     pub(super) fn read_once<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         let text = self.read(buffer);
         self.0.release();
@@ -48,7 +51,7 @@ impl Held {
         self.0.path()
     }
 
-    /// Its descriptor, while it is open.
+    /// Returns its descriptor, if it is open.
     pub(super) fn number(&self) -> Option<i32> {
         self.0.number().filter(|number| self.0.seems_ours(*number))
     }
@@ -78,13 +81,14 @@ mod tests {
         let held = Held::open(&ours).unwrap();
         let number = held.number().unwrap();
         let other = File::open(&theirs).unwrap();
-        // SAFETY: both descriptors are open; what the first stood for is closed, as a program might do.
+        // SAFETY: both descriptors are open; what the first stood for is closed, as a program might
+        // do.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
         assert_eq!(held.read(&mut Vec::new()), Some(&b"1"[..]), "it was opened anew");
         drop(held);
-        // SAFETY: the call only asks; a closed descriptor gives -1.
+        // SAFETY: the call only queries; a closed descriptor gives -1.
         assert_ne!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1);
-        // SAFETY: nobody else uses the number any more.
+        // SAFETY: nobody else uses this descriptor any more.
         unsafe { libc::close(number) };
     }
 
@@ -100,12 +104,12 @@ mod tests {
         assert_eq!(held.read(buffer), Some(&b"1"[..]));
         let other = Held::open(&second).unwrap();
         let [number, instead] = [&held, &other].map(|held| held.0.number().unwrap());
-        // As if somebody had closed the first before the second was opened.
+        // As if the program had closed the first before the second was opened.
         // SAFETY: both descriptors are open, and what the first stood for is ours.
         assert_eq!(unsafe { libc::dup2(instead, number) }, number);
         assert_eq!(held.read(buffer), Some(&b"1"[..]), "it was opened anew");
         assert_eq!(other.read(buffer), Some(&b"2"[..]));
-        // SAFETY: nobody else uses the number any more.
+        // SAFETY: nobody else uses this descriptor any more.
         unsafe { libc::close(number) };
     }
 }

@@ -1,9 +1,10 @@
-//! What made a container: its path tells, or what it left in the file system.
+//! Detects the container manager from the cgroup's path or from files that the manager left.
 
 use super::ContainerKind;
 use crate::root::Root;
 
-/// What names of groups say, the most telling first: Kubernetes uses the runtimes below it.
+/// Words in cgroup paths that identify a manager. Kubernetes comes first, because it uses the
+/// runtimes below it.
 const PATHS: &[(&str, ContainerKind)] = &[
     ("kubepods", ContainerKind::Kubernetes),
     ("slurm", ContainerKind::Slurm),
@@ -13,7 +14,7 @@ const PATHS: &[(&str, ContainerKind)] = &[
     ("nspawn", ContainerKind::SystemdNspawn),
 ];
 
-/// The kind, if anything says that this is a container at all.
+/// Returns the kind of the container. `None` if nothing indicates that this is a container.
 pub(super) fn of<'a>(root: &Root, paths: impl Iterator<Item = &'a str>) -> Option<ContainerKind> {
     let paths: Vec<&str> = paths.collect();
     let by_path = PATHS.iter().find(|(word, _)| paths.iter().any(|path| begins_a_name(path, word)));
@@ -32,7 +33,7 @@ pub(super) fn of<'a>(root: &Root, paths: impl Iterator<Item = &'a str>) -> Optio
     if exists("/.dockerenv") {
         return Some(ContainerKind::Docker);
     }
-    // What container managers agreed upon to write.
+    // Container managers agreed on this file.
     match root.value::<String>("/run/systemd/container")?.as_str() {
         "docker" => Some(ContainerKind::Docker),
         "podman" => Some(ContainerKind::Podman),
@@ -42,10 +43,10 @@ pub(super) fn of<'a>(root: &Root, paths: impl Iterator<Item = &'a str>) -> Optio
     }
 }
 
-/// Whether a name in the path has a part that begins with the word: `/machine.slice/libpod-1f.scope` for `libpod`, but
-/// not `/undocked` for `dock`.
+/// Whether a component of the path, or a piece of one, starts with the word:
+/// `/machine.slice/libpod-1f.scope` does for `libpod`, but `/undocked` does not for `dock`.
 fn begins_a_name(path: &str, word: &str) -> bool {
     path.split(['/', '-', '.', ':', '_']).any(|part| part.starts_with(word))
-        // The daemon itself is in no container.
+        // The Docker daemon itself does not run in a container.
         && !path.ends_with("/docker.service")
 }

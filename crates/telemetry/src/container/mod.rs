@@ -1,7 +1,8 @@
-//! The limits that a container sets, beside what the machine has.
+//! Limits and usage of the container that the process runs in.
 //!
-//! On Linux a container is a control group: the kernel counts what its processes use together and holds
-//! them to limits. A [`ContainerReader`] finds the group of this process and reads it.
+//! On Linux a container is a control group (cgroup): the kernel accounts for its processes together
+//! and enforces limits on them. A [`ContainerReader`] finds the cgroup of this process and reads
+//! it.
 //!
 //! ```
 //! use runlore::telemetry::ContainerReader;
@@ -35,40 +36,40 @@ use serde::{Deserialize, Serialize};
 pub(super) use files::Limits;
 pub use reader::ContainerReader;
 
-/// The container that this process is in. A limit that is not set is absent.
+/// The container of this process. A limit that is not set is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Container {
-    /// The version of the control groups that limit memory and processors: 1 or 2.
+    /// Version of the cgroups that limit memory and CPU time: 1 or 2.
     pub version: u8,
-    /// The path of the group, as the process sees it.
+    /// Path of the cgroup, as the process sees it.
     pub path: String,
-    /// What made it.
+    /// The container manager.
     pub kind: ContainerKind,
     /// Memory.
     #[serde(default)]
     pub memory: ContainerMemory,
-    /// Processor time.
+    /// CPU time.
     #[serde(default)]
     pub cpu: ContainerCpu,
     /// Processes and threads.
     #[serde(default)]
     pub pids: ContainerPids,
-    /// The processors that may be used, as the kernel lists them: `0-3,8`.
+    /// CPUs that the container may use, in the kernel's list format: `0-3,8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpuset: Option<String>,
-    /// What could not be read, and why.
+    /// Values that could not be read, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable: BTreeMap<String, String>,
 }
 
-/// The numbers of a [`Container`], to be kept where there is no room for text.
+/// The numbers of a [`Container`], without its strings. It is `Copy` and needs no allocation.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ContainerNumbers {
     /// Memory.
     pub memory: ContainerMemory,
-    /// Processor time.
+    /// CPU time.
     pub cpu: ContainerCpu,
     /// Processes and threads.
     pub pids: ContainerPids,
@@ -79,51 +80,52 @@ pub struct ContainerNumbers {
 #[serde(default)]
 #[non_exhaustive]
 pub struct ContainerMemory {
-    /// What the group uses now, its file cache included.
+    /// Memory in use, including the page cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<u64>,
-    /// What it may use: the smallest limit of the group and the groups around it that are visible.
+    /// Hard limit: the smallest one of the cgroup and its visible ancestors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
-    /// Above this it is slowed down; again the smallest.
+    /// Limit above which the kernel throttles the container: again the smallest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<u64>,
-    /// The most it has used.
+    /// Peak memory usage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
-    /// How many of its processes were killed for want of memory.
+    /// Processes that the OOM killer has killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<u64>,
-    /// Whether the machine's own memory is what limits it: there is no limit, or one that is not smaller.
+    /// Whether the machine's memory is the effective limit: there is no hard limit, or it is not
+    /// below the machine's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_is_host: Option<bool>,
 }
 
-/// Processor time of a container.
+/// CPU time of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ContainerCpu {
-    /// Microseconds of processor time in each period, where that is limited: the tightest quota of the group and the
-    /// groups around it that are visible.
+    /// CPU time allowed per period, in microseconds: the tightest quota of the cgroup and its
+    /// visible ancestors. `None` if there is no quota.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_us: Option<u64>,
-    /// How long a period of that quota is.
+    /// Length of a period of that quota, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_us: Option<u64>,
-    /// The quota in processors: quota over period.
+    /// The quota as a number of CPUs: quota divided by period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_cpus: Option<f64>,
-    /// How many periods ended with the quota spent, in the group that sets it.
+    /// Periods in which the cgroup that has the quota used it up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
-    /// How many periods there were.
+    /// Periods that have passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub periods: Option<u64>,
-    /// How long the group was held back.
+    /// Time during which the cgroup was throttled, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_us: Option<u64>,
-    /// The processor time that the group has used.
+    /// CPU time that the cgroup has used, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_us: Option<u64>,
 }
@@ -133,15 +135,15 @@ pub struct ContainerCpu {
 #[serde(default)]
 #[non_exhaustive]
 pub struct ContainerPids {
-    /// How many there are.
+    /// Number of processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<u64>,
-    /// How many there may be; the smallest limit, as for memory.
+    /// Limit on that number: the smallest one, as for memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
 }
 
-/// What made a container, where its path or its file system tells.
+/// The manager that created a container, as its path or its file system indicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -156,9 +158,9 @@ pub enum ContainerKind {
     Lxc,
     /// `systemd-nspawn`.
     SystemdNspawn,
-    /// A job of Slurm.
+    /// A Slurm job.
     Slurm,
-    /// A control group of another origin.
+    /// A cgroup of another origin.
     #[serde(other)]
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! Reading the container of this process, again and again.
+//! [`ContainerReader`], which reads the container of this process repeatedly.
 
 use super::{Container, ContainerNumbers};
 use crate::root::Root;
@@ -10,10 +10,12 @@ use linux as system;
 
 use system::{Files, Limits};
 
-/// Reads the control group of this process. Its files are found once and held open, so that a reading is a few `pread`s.
+/// Reads the cgroup of this process. It finds the files once and keeps them open, so a reading
+/// takes a few `pread` calls.
 ///
-/// Limits that are changed are seen at the next reading; one that is set where there was none before is seen if it is on
-/// the group itself, and otherwise after [`forget`](Self::forget).
+/// Changed limits are visible in the next reading. A new limit, where there was none, is visible if
+/// it is set on the cgroup itself; on an ancestor it is visible only after
+/// [`forget`](Self::forget).
 ///
 /// ```
 /// # use runlore::telemetry::ContainerReader;
@@ -30,39 +32,40 @@ pub struct ContainerReader(system::Reader);
 impl ContainerReader {
     /// Finds the container of this process.
     ///
-    /// A process is in one if its control group is not the root, if a limit is set on any group around it that it can see,
-    /// or if a container manager left its mark.
+    /// A process is in a container if its cgroup is not the root, if it or a visible ancestor has a
+    /// limit, or if a container manager left its files.
     ///
     /// # Errors
     ///
-    /// The reason, in a sentence, if the process is in none or nobody can tell.
+    /// Returns the reason, as a sentence, if the process is in no container or that cannot be
+    /// determined.
     pub fn open() -> Result<Self, String> {
         Self::below(Root::live())
     }
 
-    /// The same, in a folder that looks like a machine.
+    /// Like [`open`](Self::open), below a directory that imitates a machine.
     pub(crate) fn below(root: Root) -> Result<Self, String> {
         system::Reader::below(root).map(Self)
     }
 
-    /// What the container uses and may use now. The buffer is for the files' text; give the same one again.
+    /// Reads usage and limits. `buffer` holds the text of the files; pass the same one each time.
     pub fn read(&self, buffer: &mut Vec<u8>) -> Container {
         let numbers = self.numbers(buffer);
         self.describe(numbers, buffer)
     }
 
-    /// Only the numbers, without a memory allocation.
+    /// Reads only the numbers, without allocating memory.
     pub fn numbers(&self, buffer: &mut Vec<u8>) -> ContainerNumbers {
         let limits = self.limits(buffer);
         self.numbers_within(&limits, buffer)
     }
 
-    /// What is limited, for those who read more often than anybody sets limits.
+    /// Reads only the limits. They change seldom, so frequent readers can cache them.
     pub(crate) fn limits(&self, buffer: &mut Vec<u8>) -> Limits {
         self.0.with_files(buffer, Files::limits)
     }
 
-    /// As [`numbers`](Self::numbers), with limits that were read before.
+    /// Like [`numbers`](Self::numbers), with limits that were read before.
     pub(crate) fn numbers_within(&self, limits: &Limits, buffer: &mut Vec<u8>) -> ContainerNumbers {
         let (numbers, lost) = self.0.with_files(buffer, |files, buffer| {
             let numbers = files.numbers_within(limits, buffer);
@@ -74,37 +77,40 @@ impl ContainerReader {
         numbers
     }
 
-    /// Only the memory that is used: one `pread`.
+    /// Reads only the memory in use, with one `pread`.
     #[cfg(target_os = "linux")]
     pub(crate) fn memory_used(&self, buffer: &mut Vec<u8>) -> Option<u64> {
         self.0.with_files(buffer, Files::memory_used)
     }
 
-    /// Only the file cache that nobody has used lately, and that goes first when memory is needed.
+    /// Reads only the inactive file cache, which the kernel reclaims first.
     #[cfg(target_os = "linux")]
     pub(crate) fn memory_cache(&self, buffer: &mut Vec<u8>) -> Option<u64> {
         self.0.with_files(buffer, Files::memory_cache)
     }
 
-    /// Numbers read before, as [`read`](Self::read) would have told them.
+    /// Adds the description to numbers that were read before. The result is what
+    /// [`read`](Self::read) would have returned.
     pub fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
         self.0.with_files(buffer, |files, buffer| files.describe(numbers, buffer))
     }
 
-    /// How many descriptors are held open.
+    /// Returns the number of open file descriptors.
     pub fn descriptors(&self) -> usize {
         let mut count = 0;
         self.each_descriptor(|_| count += 1);
         count
     }
 
-    /// Shows each descriptor that is held open.
+    /// Calls `see` with each open file descriptor.
     pub(crate) fn each_descriptor(&self, see: impl FnMut(i32)) {
         self.0.each_descriptor(see);
     }
 
-    /// Lets the next reading find the files anew: after a `fork`, or when the process has moved to another group. It only
-    /// sets a mark, and may be called where locks may not be taken.
+    /// Makes the next reading find the files again: after a `fork`, or when the process has moved
+    /// to another cgroup.
+    ///
+    /// It only sets a flag, so it may be called where locks are not allowed.
     pub fn forget(&self) {
         self.0.forget();
     }
@@ -132,7 +138,8 @@ mod linux {
             Ok(Self { root, files, is_stale: AtomicBool::new(false) })
         }
 
-        /// Shows the files. It never waits: a lock that another thread held during a fork stays locked in the child.
+        /// Calls `see` with the files. It never blocks: a lock that another thread held during a
+        /// fork stays locked in the child.
         pub(super) fn with_files<R>(
             &self,
             buffer: &mut Vec<u8>,
@@ -169,7 +176,7 @@ mod elsewhere {
     use crate::container::{Container, ContainerNumbers};
     use crate::root::Root;
 
-    /// There is none: opening one always fails.
+    /// Has no values, because opening a reader always fails.
     #[derive(Debug)]
     pub(super) enum Reader {}
 

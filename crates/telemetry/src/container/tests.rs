@@ -1,4 +1,4 @@
-//! Containers of every kind, as folders.
+//! Containers of all kinds, as directories of files.
 
 use std::fs;
 use std::path::Path;
@@ -17,12 +17,12 @@ fn open(folder: &TempDir) -> Result<ContainerReader, String> {
     ContainerReader::below(Root::folder(folder.path()))
 }
 
-/// What is read of a folder, as a record has it.
+/// Reads the container in a directory, in the form that records have.
 fn told(folder: &TempDir) -> serde_json::Value {
     serde_json::to_value(open(folder).unwrap().read(&mut Vec::new())).unwrap()
 }
 
-/// A group of version 2 three levels deep, with limits at the slice and at the group itself.
+/// A cgroup of version 2, three levels deep, with limits on the slice and on the scope.
 fn limited_by_its_slice() -> TempDir {
     fixture(&[
         MEMINFO,
@@ -48,7 +48,7 @@ fn limited_by_its_slice() -> TempDir {
         ("/sys/fs/cgroup/jobs.slice/job-7.scope/memory.high", "max\n"),
         ("/sys/fs/cgroup/jobs.slice/job-7.scope/pids.max", "max\n"),
         ("/sys/fs/cgroup/jobs.slice/job-7.scope/cpu.max", "400000 100000\n"),
-        // Memory is not counted at this level, so the one around it says what is used.
+        // The memory controller is off at this level, so the parent's usage counts.
         ("/sys/fs/cgroup/jobs.slice/job-7.scope/step/cgroup.events", "populated 1\n"),
         (
             "/sys/fs/cgroup/jobs.slice/job-7.scope/step/cpu.stat",
@@ -158,7 +158,7 @@ fn a_mount_may_show_only_the_group_itself_or_more() {
         assert_eq!(container.kind, ContainerKind::Kubernetes);
         assert_eq!(container.path, group);
         assert_eq!(container.unavailable.contains_key("memory"), max.is_none(), "{mounts}");
-        // The machine's memory is not known here.
+        // These files do not contain the machine's memory.
         assert_eq!(container.memory.limit_is_host, None, "{mounts}");
     }
 }
@@ -214,7 +214,7 @@ fn version_1_has_a_hierarchy_for_each_controller() {
         })
     );
 
-    // A limit that is set later is seen.
+    // A limit that is set later is visible.
     let write = |path: &str, text: &str| std::fs::write(folder.path().join(path), text).unwrap();
     write("sys/fs/cgroup/memory/memory.limit_in_bytes", "17179869184");
     write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "25000");
@@ -312,7 +312,7 @@ fn after_forgetting_the_files_are_found_anew() {
     let held = reader.descriptors();
     assert!(held > 10, "{held}");
 
-    // As if the process had been moved.
+    // As if the process had moved to another cgroup.
     let write = |path: &str, text: &str| std::fs::write(folder.path().join(path), text).unwrap();
     write("proc/self/cgroup", "0::/jobs.slice\n");
     assert_eq!(reader.read(buffer).path, "/jobs.slice/job-7.scope/step");
@@ -321,7 +321,7 @@ fn after_forgetting_the_files_are_found_anew() {
     assert_eq!((moved.path.as_str(), moved.memory.current), ("/jobs.slice", Some(4_000_000_000)));
     assert!(reader.descriptors() < held);
 
-    // As if it were in none any more.
+    // As if the process were no longer in a cgroup.
     std::fs::remove_file(folder.path().join("proc/self/cgroup")).unwrap();
     reader.forget();
     let gone = reader.read(buffer);
@@ -340,7 +340,7 @@ fn what_is_read_comes_back_from_a_record() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nonsense costs values, never the program; and no number is taken from it that is no limit.
+    /// Invalid files make values missing, but never cause a panic or an impossible limit.
     #[test]
     fn garbage_is_survived(
         groups in "([0-9]{0,3}:?(memory|cpu|,|)?:(/|\\.\\.|a|\u{0}| |\\\\){0,6}\n){0,4}",
@@ -364,8 +364,9 @@ proptest! {
     }
 }
 
-/// The kernel's own files of version 2, for a group in which a process worked: of the hierarchies here that is only the
-/// name, the time and what controllers it has, so that limits are tried in `tests/container.rs` where they can be set.
+/// Reads a cgroup of version 2 of the running kernel, in which a process has worked. It checks only
+/// the path, the CPU time and the memory controller; `tests/container.rs` checks limits where they
+/// can be set.
 #[test]
 fn a_real_group_of_version_2_is_read() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -378,7 +379,7 @@ fn a_real_group_of_version_2_is_read() {
     if let Err(error) = fs::create_dir(&group) {
         return eprintln!("not tried: no control group may be made here: {error}");
     }
-    // It joins, works, and has ended before anybody looks.
+    // The worker joins the cgroup, works and ends before the cgroup is read.
     const MAY_NOT_JOIN: i32 = 42;
     let work = "echo $$ > \"$0\" || exit 42; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
     let mut worker = std::process::Command::new("sh");
@@ -393,7 +394,7 @@ fn a_real_group_of_version_2_is_read() {
     std::os::unix::fs::symlink(point, folder.path().join("sys/fs/cgroup")).unwrap();
     let container = open(&folder).map(|reader| reader.read(&mut Vec::new()));
     let has_memory = group.join("memory.current").exists();
-    // The kernel may need a moment to forget a process that has ended.
+    // The kernel may need a moment to remove a process that has ended.
     for _ in 0..1000 {
         if fs::remove_dir(&group).is_ok() {
             break;
