@@ -1,18 +1,18 @@
-//! What the program was built with, as far as a library can know.
+//! How the program was built, as far as a library can know.
 
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Reasons, facts};
 
 facts! {
-    /// What this library was built with. The program around it is nearly always built by the same compiler, for the
-    /// same target and in the same profile.
+    /// How this library was built. The program around it nearly always has the same compiler,
+    /// target and profile.
     pub struct Build {
         /// The compiler: `rustc 1.95.0 (59807616e 2026-04-14)`.
         pub rustc: String,
         /// The target: `x86_64-unknown-linux-gnu`.
         pub target: String,
-        /// The profile, or the one it inherits from: `debug` or `release`.
+        /// The profile, or the one that it inherits from: `debug` or `release`.
         pub profile: String,
         /// The optimisation level: `0` to `3`, `s` or `z`.
         pub opt_level: String,
@@ -20,7 +20,7 @@ facts! {
         pub debug_assertions: bool,
         /// The version of this library.
         pub runlore: String,
-        /// The crates that have annotated functions: those of the program that can be known.
+        /// The crates that have annotated functions. Other crates of the program are not known.
         pub crates: Vec<AnnotatedCrate>,
     }
 }
@@ -32,13 +32,13 @@ pub struct AnnotatedCrate {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The commit it was built from, if `RUNLORE_GIT_COMMIT` was set while it was compiled:
-    /// `RUNLORE_GIT_COMMIT=$(git rev-parse HEAD) cargo build`.
+    /// The commit that the crate was built from, if `RUNLORE_GIT_COMMIT` was set when it was
+    /// compiled: `RUNLORE_GIT_COMMIT=$(git rev-parse HEAD) cargo build`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
 }
 
-/// The path of the crates.
+/// The path of the crates in the reasons.
 pub(super) const CRATES: &str = "build.crates";
 
 pub(super) fn facts(reasons: &mut Reasons) -> Build {

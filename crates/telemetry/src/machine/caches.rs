@@ -1,4 +1,4 @@
-//! The processors' caches, and which processors share them.
+//! The CPU caches, and the CPUs that share each of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,32 +6,32 @@ use super::cpuid;
 use super::system::cpus_in_list;
 use crate::root::Root;
 
-/// The caches of one kind: all that have the same level, size and structure.
+/// Caches of one kind: all that have the same level, type, size, line size and associativity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Cache {
-    /// 1 is the nearest to the processor.
+    /// Level; 1 is the nearest to the core.
     pub level: u8,
-    /// What it holds: `data`, `instruction` or `unified`.
+    /// Content: `data`, `instruction` or `unified`.
     pub kind: String,
-    /// Bytes of each.
+    /// Size of one cache, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Bytes of a line.
+    /// Size of a cache line, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_size: Option<u64>,
-    /// In how many places a line may be.
+    /// Associativity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<u64>,
-    /// How many there are.
+    /// Number of such caches.
     pub instances: u64,
-    /// The processors that share one, for each of them, where the system tells.
+    /// For each cache, the CPUs that share it, if the system reports them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shared_cpus: Vec<String>,
 }
 
-/// The caches by level, those for data first.
+/// Reads the caches, sorted by level and then by type.
 pub(super) fn read(root: &Root) -> Vec<Cache> {
     let mut caches = from_files(root);
     if caches.is_empty() && root.is_live() {
@@ -44,7 +44,7 @@ pub(super) fn read(root: &Root) -> Vec<Cache> {
 fn from_files(root: &Root) -> Vec<Cache> {
     const CPUS: &str = "/sys/devices/system/cpu";
     let mut caches: Vec<Cache> = Vec::new();
-    // Which processors each index has been seen for.
+    // For each index, the CPUs whose cache has been counted.
     let mut seen: Vec<Vec<u32>> = Vec::new();
     for cpu in root.numbered(CPUS, "cpu") {
         let folder = format!("{CPUS}/cpu{cpu}/cache");
@@ -76,7 +76,7 @@ fn from_files(root: &Root) -> Vec<Cache> {
     caches
 }
 
-/// Counts a cache to its like.
+/// Counts a cache, together with those of the same kind.
 fn add(caches: &mut Vec<Cache>, cache: Cache, shared: Option<String>) {
     let shape = |c: &Cache| (c.level, c.kind.clone(), c.size, c.line_size, c.ways);
     let known = caches.iter().position(|other| shape(other) == shape(&cache));
@@ -88,7 +88,7 @@ fn add(caches: &mut Vec<Cache>, cache: Cache, shared: Option<String>) {
     caches[index].shared_cpus.extend(shared);
 }
 
-/// `32K` in bytes.
+/// Parses a size such as `32K` to bytes.
 fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let unit = match unit {

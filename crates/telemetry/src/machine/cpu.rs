@@ -1,4 +1,4 @@
-//! The processors, under the names of py-cpuinfo.
+//! The CPUs, under the names that py-cpuinfo uses.
 
 use super::caches::Cache;
 use super::cpuid;
@@ -8,63 +8,64 @@ use super::system::{self, cpus_in_list};
 use crate::root::Root;
 
 facts! {
-    /// The processors. Names, units and shapes are py-cpuinfo's as far as it has them.
+    /// The CPUs. Names, units and formats are py-cpuinfo's for the fields that it has.
     pub struct Cpu {
         /// The architecture: `X86_64`, `ARM_8`, …
         pub arch: String,
-        /// The same, as the system calls it.
+        /// The architecture, as the system calls it.
         pub arch_string_raw: String,
-        /// The width of an address.
+        /// Address width in bits.
         pub bits: u32,
-        /// Processors that are on.
+        /// CPUs that are online.
         pub count: u64,
-        /// Processors that this process may use at once: its affinity and its container's quota may leave less.
+        /// CPUs that this process may use at once. Its affinity and its container's quota may make
+        /// this fewer than `count`.
         pub usable: u64,
-        /// Cores, each of which may be several processors.
+        /// Cores. A core may have several CPUs (hardware threads).
         pub cores: u64,
         /// Sockets.
         pub sockets: u64,
-        /// The maker: `GenuineIntel`, `AuthenticAMD`, `ARM`, …
+        /// The vendor: `GenuineIntel`, `AuthenticAMD`, `ARM`, …
         pub vendor_id_raw: String,
-        /// The product.
+        /// The product name.
         pub brand_raw: String,
-        /// The clock that the product is sold with, for people.
+        /// The advertised clock frequency, formatted for people.
         pub hz_advertised_friendly: String,
-        /// The clock of the first processor now, for people.
+        /// The current clock frequency of the first CPU, formatted for people.
         pub hz_actual_friendly: String,
-        /// The clock that the product is sold with: whole hertz, and a fraction that is 0.
+        /// The advertised clock frequency: whole hertz, and a fraction that is always 0.
         pub hz_advertised: [u64; 2],
-        /// The clock of the first processor now, in the same form.
+        /// The current clock frequency of the first CPU, in the same form.
         pub hz_actual: [u64; 2],
-        /// The family.
+        /// The CPU family.
         pub family: u32,
-        /// The model of the family.
+        /// The model within the family.
         pub model: u32,
-        /// The step of the model.
+        /// The stepping of the model.
         pub stepping: u32,
-        /// What the processor can do, by the kernel's names in order.
+        /// Features of the CPU, sorted, under the kernel's names.
         pub flags: Vec<String>,
-        /// Bytes of all data caches next to the cores.
+        /// Size of all level 1 data caches together, in bytes.
         pub l1_data_cache_size: u64,
-        /// Bytes of all instruction caches next to the cores.
+        /// Size of all level 1 instruction caches together, in bytes.
         pub l1_instruction_cache_size: u64,
-        /// Bytes of all caches of the second level.
+        /// Size of all level 2 caches together, in bytes.
         pub l2_cache_size: u64,
-        /// Bytes of a line in them.
+        /// Size of a line of a level 2 cache, in bytes.
         pub l2_cache_line_size: u64,
-        /// In how many places of one a line may be.
+        /// Associativity of a level 2 cache.
         pub l2_cache_associativity: u64,
-        /// Bytes of all caches of the third level.
+        /// Size of all level 3 caches together, in bytes.
         pub l3_cache_size: u64,
-        /// What the machine is simulated by.
+        /// The hypervisor, if the machine is virtual.
         pub hypervisor: String,
-        /// The number of an ARM processor's maker.
+        /// ARM: the number of the implementer.
         pub implementer: String,
-        /// The number of an ARM processor's design.
+        /// ARM: the number of the design.
         pub part: String,
-        /// The major revision of an ARM processor.
+        /// ARM: the major revision.
         pub variant: String,
-        /// The minor revision of an ARM processor.
+        /// ARM: the minor revision.
         pub revision: String,
     }
 }
@@ -124,7 +125,7 @@ pub(super) fn read(root: &Root, caches: &[Cache], reasons: &mut Reasons) -> Cpu 
     cpu
 }
 
-/// Why something is not known. What has its own reason already keeps it.
+/// Records why fields are absent. Existing reasons stay.
 fn explain(cpu: &Cpu, reasons: &mut Reasons) {
     let arm = cpu.arch.as_deref().is_some_and(|arch| arch.starts_with("ARM"));
     cpu.explain("cpu", reasons, |field| match field {
@@ -157,7 +158,7 @@ fn clock(cpu: &mut Cpu, root: &Root, info: &CpuInfo, base_hz: Option<u64>) {
     let said = info.get(&["cpu MHz", "cpu MHz dynamic", "clock"]);
     let said = said.and_then(|mhz| mhz.trim_end_matches("MHz").parse::<f64>().ok());
     let said = said.filter(|mhz| *mhz > 0.0).map(|mhz| (mhz * 1e6).round() as u64);
-    // Where the clock does not change, the kernel can only repeat what the processor is sold with.
+    // If the frequency is fixed, the kernel's number is the advertised one.
     let changes = root.at(CPUFREQ).exists()
         || cpu.flags.as_ref().is_some_and(|flags| flags.iter().any(|flag| flag == "aperfmperf"));
     let advertised = cpu.brand_raw.as_deref().and_then(hz_in_brand).or(base_hz);
@@ -171,7 +172,7 @@ fn clock(cpu: &mut Cpu, root: &Root, info: &CpuInfo, base_hz: Option<u64>) {
     cpu.hz_actual_friendly = actual.map(friendly);
 }
 
-/// The clock in a product's name: `Intel(R) Xeon(R) CPU @ 2.20GHz`.
+/// Parses the frequency in a product name: `Intel(R) Xeon(R) CPU @ 2.20GHz`.
 fn hz_in_brand(brand: &str) -> Option<u64> {
     let clock = brand.rsplit_once('@')?.1.trim();
     let (number, unit) = clock.split_at_checked(clock.len().checked_sub(3)?)?;
@@ -204,7 +205,7 @@ fn sizes(cpu: &mut Cpu, caches: &[Cache]) {
     cpu.l2_cache_associativity = second.and_then(|cache| cache.ways);
 }
 
-/// py-cpuinfo's name of an architecture, and the width of its addresses.
+/// Returns py-cpuinfo's name of an architecture, and its address width.
 fn architecture(machine: &str) -> Option<(&'static str, u32)> {
     Some(match machine {
         "x86_64" | "amd64" => ("X86_64", 64),
@@ -222,7 +223,7 @@ fn architecture(machine: &str) -> Option<(&'static str, u32)> {
     })
 }
 
-/// The makers of ARM processors, by the numbers that ARM gave them.
+/// Returns the implementer with this number, as ARM assigns them.
 fn arm_maker(number: &str) -> Option<&'static str> {
     Some(match number {
         "0x41" => "ARM",
@@ -241,7 +242,7 @@ fn arm_maker(number: &str) -> Option<&'static str> {
     })
 }
 
-/// The designs that computing is done on.
+/// Returns the name of an ARM design. Only designs that programs are likely to run on are listed.
 fn arm_design(maker: &str, part: &str) -> Option<&'static str> {
     Some(match (maker, part) {
         ("0x41", "0xd03") => "Cortex-A53",

@@ -1,19 +1,19 @@
-//! Space on the disk that holds the root folder.
+//! Disk space of the root file system.
 
 use super::facts::{ONLY_LIVE, Reasons, facts};
 use super::{memory, system};
 use crate::root::Root;
 
 facts! {
-    /// Space on a disk, in bytes.
+    /// Space of a file system, in bytes.
     pub struct Disk {
-        /// Its size.
+        /// Size of the file system.
         pub total: u64,
-        /// What is used.
+        /// Space in use.
         pub used: u64,
-        /// What this user may still use.
+        /// Space that this user can still use.
         pub free: u64,
-        /// The share that is used of what this user could use.
+        /// `used` in percent of `used` plus `free`.
         pub percent: f64,
     }
 }

@@ -18,29 +18,29 @@ pub struct Memory {
 }
 
 facts! {
-    /// Memory in bytes, as psutil counts it.
+    /// Memory in bytes, counted as psutil does.
     pub struct Virtual {
-        /// What the machine has.
+        /// Total memory.
         pub total: u64,
-        /// What programs could get without swapping.
+        /// Memory that programs could allocate without swapping.
         pub available: u64,
-        /// The share that is not available.
+        /// `used` in percent of `total`.
         pub percent: f64,
-        /// What is not available.
+        /// `total` minus `available`.
         pub used: u64,
-        /// What nothing uses at all.
+        /// Memory that is not used for anything.
         pub free: u64,
-        /// Used lately.
+        /// Recently used.
         pub active: u64,
-        /// Not used lately.
+        /// Not recently used.
         pub inactive: u64,
-        /// Blocks of disks.
+        /// Buffers of block devices.
         pub buffers: u64,
-        /// Files, and what the kernel can give back of its own.
+        /// The page cache and reclaimable memory of the kernel.
         pub cached: u64,
         /// Shared between processes.
         pub shared: u64,
-        /// The kernel's own structures.
+        /// Data structures of the kernel.
         pub slab: u64,
     }
 }
@@ -48,17 +48,17 @@ facts! {
 facts! {
     /// Swap in bytes.
     pub struct Swap {
-        /// What the machine has.
+        /// Total swap space.
         pub total: u64,
-        /// What is used.
+        /// In use.
         pub used: u64,
-        /// What is free.
+        /// Not in use.
         pub free: u64,
-        /// The share that is used.
+        /// `used` in percent of `total`.
         pub percent: f64,
-        /// What was read from it since the start.
+        /// Bytes swapped in since boot.
         pub sin: u64,
-        /// What was written to it since the start.
+        /// Bytes swapped out since boot.
         pub sout: u64,
     }
 }
@@ -76,7 +76,7 @@ pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Memory {
     memory
 }
 
-/// Where the kernel has no such files, it tells at least how much there is.
+/// Reads only the total memory, for kernels without these files.
 fn without_files(root: &Root, why: String, reasons: &mut Reasons) -> Memory {
     let mut memory = Memory::default();
     memory.virtual_memory.total = root.is_live().then(system::memory_total).flatten();
@@ -118,14 +118,14 @@ fn swap(found: &Meminfo, root: &Root) -> Swap {
         total,
         used,
         free,
-        // A machine without swap uses none of it.
+        // A machine without swap uses 0 %.
         percent: used.zip(total).map(|(used, total)| percent(used, total).unwrap_or(0.0)),
         sin: pages.and_then(|(pages_in, _)| bytes(pages_in)),
         sout: pages.and_then(|(_, pages_out)| bytes(pages_out)),
     }
 }
 
-/// A share to one decimal; none of nothing.
+/// Returns the percentage, rounded to a tenth. `None` if `whole` is 0.
 pub(super) fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 / whole as f64 * 1000.0).round() / 10.0)
 }

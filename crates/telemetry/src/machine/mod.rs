@@ -1,4 +1,5 @@
-//! What the machine is: read once a workflow, in about a millisecond, without starting another program.
+//! A description of the machine, read once per workflow. It takes about a millisecond and starts no
+//! other program.
 //!
 //! ```
 //! use runlore::settings::Settings;
@@ -56,58 +57,63 @@ use runlore_core::settings::TelemetrySettings;
 
 const GPU: &str = "gpu";
 
-/// What the machine is. The names are Flowcept's where it has one; what it lacks or gets wrong is ours.
+/// A description of the machine.
 ///
-/// Every value that is absent has its reason in [`unavailable`](Self::unavailable), under its path or that of the part
-/// that it belongs to: `cpu.hz_actual`, `container`.
+/// The names are Flowcept's where it has one. Runlore adds what Flowcept lacks or gets wrong.
+///
+/// Every absent value has its reason in [`unavailable`](Self::unavailable), under its own path or
+/// that of the part it belongs to: `cpu.hz_actual`, `container`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct MachineInfo {
-    /// The system, by its own words.
+    /// The operating system, as `uname` describes it.
     pub platform: Platform,
-    /// The processors.
+    /// The CPUs.
     pub cpu: Cpu,
     /// Memory and swap.
     pub memory: Memory,
-    /// Space on the disk that holds `/`.
+    /// Space of the file system that contains `/`.
     pub disk: Disk,
     /// The addresses of each network interface.
     pub network: BTreeMap<String, Vec<Address>>,
-    /// The environment variables that the settings name, secrets hidden.
+    /// The environment variables that the settings select, with secrets redacted.
     pub environment: BTreeMap<String, String>,
-    /// The name of the machine.
+    /// The host name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// Who runs the program.
+    /// The user who runs the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login_name: Option<String>,
     /// The process.
     pub process: Process,
-    /// The container that the process is in, if it is in one.
+    /// The container of the process, if it is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
     /// The kernel.
     pub kernel: Kernel,
-    /// The graphics processors, where they are captured.
+    /// The GPUs, if they are captured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuInfo>,
-    /// The nodes of a machine whose memory is not equally near to all processors.
+    /// The NUMA nodes: groups of CPUs, each with its local memory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub numa: Vec<NumaNode>,
-    /// The processors' caches.
+    /// The CPU caches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
-    /// What the program was built with.
+    /// How the program was built.
     pub build: Build,
-    /// What is not known, and why.
+    /// The values that are not known, each with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable: BTreeMap<String, String>,
 }
 
 impl MachineInfo {
-    /// Looks at the machine. Of the settings only `environment` matters here: names of variables, or patterns such as
-    /// `SLURM_*`.
+    /// Reads the description of this machine.
+    ///
+    /// Of the settings, `environment` selects the environment variables, by names or by patterns
+    /// such as `SLURM_*`. The others determine how the process is captured and whether a missing
+    /// GPU gets a reason.
     ///
     /// ```
     /// use runlore::settings::Search;
@@ -122,7 +128,7 @@ impl MachineInfo {
         Self::below(&Root::live(), settings)
     }
 
-    /// The same, with the crates of the program that have annotated functions.
+    /// Adds the crates of the program that have annotated functions.
     ///
     /// ```
     /// use runlore::settings::Settings;
@@ -141,8 +147,10 @@ impl MachineInfo {
         self
     }
 
-    /// The same, with the graphics processors or why they are not known. Their driver may take longer to answer than
-    /// [`capture`](Self::capture) does, and is therefore asked by [`TelemetryCapture::gpu_info`].
+    /// Adds the GPUs, or the reason why they are not known.
+    ///
+    /// Their driver may take longer to answer than [`capture`](Self::capture) does, so
+    /// [`TelemetryCapture::gpu_info`] queries it separately.
     ///
     /// ```
     /// use std::time::Duration;
@@ -204,7 +212,7 @@ impl MachineInfo {
     }
 }
 
-/// The container; what it lacks is told with everything else.
+/// Reads the container. The reasons for its missing values go to `reasons`.
 fn container(root: &Root, reasons: &mut Reasons) -> Option<Container> {
     let reader = match ContainerReader::below(root.clone()) {
         Ok(reader) => reader,

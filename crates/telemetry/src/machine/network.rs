@@ -7,20 +7,22 @@ use serde::{Deserialize, Serialize};
 use super::facts::{ONLY_LIVE, Reasons};
 use crate::root::Root;
 
-/// An address of a network interface, as psutil tells it. What an interface does not have is null.
+/// An address of a network interface, as psutil reports it. A value that an interface does not have
+/// is null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Address {
-    /// The system's number of the family: on Linux 2 is IPv4, 10 is IPv6, 17 is a hardware address.
+    /// The system's number for the address family: on Linux 2 is IPv4, 10 is IPv6, and 17 is a
+    /// hardware address.
     pub family: i32,
     /// The address.
     pub address: String,
-    /// Which part of it is the network's.
+    /// The netmask.
     pub netmask: Option<String>,
-    /// The address of all in the network.
+    /// The broadcast address.
     pub broadcast: Option<String>,
-    /// The address of the other end.
+    /// The address of the peer of a point-to-point interface.
     pub ptp: Option<String>,
 }
 
@@ -63,7 +65,7 @@ mod interfaces {
         // SAFETY: the system made the list; it is valid until it is freed below.
         while let Some(entry) = unsafe { next.as_ref() } {
             next = entry.ifa_next;
-            // SAFETY: the name of an entry ends with a zero and lives as long as the list.
+            // SAFETY: the name of an entry is NUL-terminated and lives as long as the list.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy();
             if let Some(address) = address(entry, &name) {
                 interfaces.entry(name.into_owned()).or_default().push(address);
@@ -79,7 +81,7 @@ mod interfaces {
         let (family, address) = text(entry.ifa_addr, name)?;
         let other = |address: *const libc::sockaddr| text(address, name).map(|(_, text)| text);
         let (mut broadcast, mut ptp) = (None, None);
-        // One place holds either.
+        // The entry has one field for both kinds of address.
         if has(libc::IFF_BROADCAST) {
             broadcast = other(far_end(entry));
         } else if has(libc::IFF_POINTOPOINT) {
@@ -111,7 +113,7 @@ mod interfaces {
                 // SAFETY: an address of this family is of this type.
                 let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
                 let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
-                // The same address may be on every link; the name says on which.
+                // A link-local address may exist on several links; the name tells on which.
                 if address.sin6_scope_id != 0 && ip.is_unicast_link_local() {
                     format!("{ip}%{name}")
                 } else {

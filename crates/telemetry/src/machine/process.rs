@@ -1,4 +1,4 @@
-//! The process that records, under the names of a capture's `process`.
+//! The recording process. Its fields have the same names as in the `process` part of a capture.
 
 use super::facts::{ONLY_LIVE, Reasons, facts};
 use super::{kernel, secrets, system};
@@ -8,37 +8,37 @@ use crate::{
 };
 use runlore_core::settings::TelemetrySettings;
 
-/// More arguments than people write.
+/// More arguments than people write by hand.
 const MOST_ARGUMENTS: usize = 256;
 
 facts! {
-    /// The process that records.
+    /// The recording process.
     pub struct Process {
-        /// Its number.
+        /// Process ID.
         pub pid: u32,
-        /// The program's file.
+        /// Path of the executable.
         pub executable: String,
-        /// The program's arguments, its own name first, secrets hidden.
+        /// The command line, starting with the program's name, with secrets redacted.
         pub cmd_line: Vec<String>,
-        /// The folder it stands in.
+        /// Current working directory.
         pub cwd: String,
-        /// The number of the user it belongs to.
+        /// ID of the user who runs the process.
         pub user_id: u32,
-        /// When it was started, in seconds since 1970. The system tells it to the second.
+        /// Start time in seconds since 1970, accurate to a second.
         pub started_at: f64,
-        /// The processor that the capturing thread ran on.
+        /// The CPU that the capturing thread ran on.
         pub cpu_number: u64,
         /// Its memory.
         pub memory: ProcessMemory,
-        /// Resident memory in percent of the machine's.
+        /// Resident memory, in percent of the machine's memory.
         pub memory_percent: f64,
-        /// Its time on processors.
+        /// CPU time of the process.
         pub cpu_times: ProcessTimes,
-        /// Time on processors since an earlier capture of this process; 100 is one processor.
+        /// CPU usage since an earlier capture of this process, in percent of one CPU.
         pub cpu_percent: f64,
-        /// What it read and wrote.
+        /// Reads and writes of the process.
         pub io_counters: IoCounters,
-        /// Open descriptors, without those that are held for captures.
+        /// Open file descriptors, without those that captures keep open.
         pub num_open_file_descriptors: u64,
         /// Open regular files.
         pub num_open_files: u64,
@@ -46,7 +46,7 @@ facts! {
         pub num_connections: u64,
         /// Threads.
         pub num_threads: u64,
-        /// How often its threads gave up a processor, and how often they were made to.
+        /// Context switches of its threads.
         pub num_ctx_switches: Switches,
     }
 }
@@ -88,7 +88,7 @@ pub(super) fn read(root: &Root, settings: &TelemetrySettings, reasons: &mut Reas
         num_ctx_switches: used.num_ctx_switches,
     };
     for (field, why) in &now.unavailable {
-        // What is read here has reasons of its own.
+        // These two are read above, with reasons of their own.
         let is_own = matches!(field, "process.executable" | "process.cmd_line");
         if field.starts_with("process.") && !is_own {
             reasons.note(field, why.as_str());
@@ -100,7 +100,7 @@ pub(super) fn read(root: &Root, settings: &TelemetrySettings, reasons: &mut Reas
 
 fn started_at(root: &Root) -> Option<f64> {
     let stat = root.read("/proc/self/stat").ok()?;
-    // The name of the program is in parentheses and may hold anything.
+    // The program's name is in parentheses and may contain any characters.
     let ticks: u64 = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
     let since_boot = ticks as f64 / system::ticks_per_second()? as f64;
     Some(kernel::booted_at(root)? + since_boot)
