@@ -1,8 +1,8 @@
-//! What an x86 processor says of itself. Others have no such instruction.
+//! The CPUID instruction of x86 processors. Other processors do not have it.
 
 use super::caches::Cache;
 
-/// What the processor says.
+/// Values from CPUID.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) vendor: Option<String>,

@@ -1,13 +1,13 @@
-//! `/proc/cpuinfo`, whose names differ from one architecture to the next.
+//! A parser for `/proc/cpuinfo`, whose field names differ between architectures.
 
 use std::collections::BTreeSet;
 
-/// What the file says of the first processor, and how many there are.
+/// The fields of the first processor, and the number of processors.
 #[derive(Debug, Default)]
 pub(super) struct CpuInfo {
     fields: Vec<(String, String)>,
     pub(super) processors: usize,
-    /// Socket and core of each processor, where both are told.
+    /// Socket and core of each processor, if the file contains both.
     cores: BTreeSet<(String, String)>,
 }
 
@@ -28,7 +28,7 @@ impl CpuInfo {
                 }
                 _ => {}
             }
-            // What comes later is of another processor, or the same again.
+            // The first value counts: later ones belong to other processors or repeat it.
             if !value.is_empty() && info.get(&[name]).is_none() {
                 info.fields.push((name.to_owned(), value.to_owned()));
             }
@@ -36,13 +36,13 @@ impl CpuInfo {
         info
     }
 
-    /// The value of the first of these names that is there.
+    /// Returns the value of the first of these names that the file contains.
     pub(super) fn get(&self, names: &[&str]) -> Option<&str> {
         let of = |name: &&str| self.fields.iter().find(|(field, _)| field == name);
         names.iter().find_map(of).map(|(_, value)| value.as_str())
     }
 
-    /// The number of a field.
+    /// Returns the first of these fields as a number.
     pub(super) fn number(&self, names: &[&str]) -> Option<u32> {
         self.get(names)?.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! The environment variables that somebody asked for.
+//! The environment variables that the settings select.
 
 use std::collections::BTreeMap;
 
@@ -34,10 +34,11 @@ pub(super) fn read(
     found
 }
 
-/// Whether a name is what the pattern describes: `*` stands for anything, `?` for one character.
+/// Whether a name matches the pattern: `*` matches any text, `?` any one character.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut in_name) = (0, 0);
-    // Where the last star is, and where in the name what follows it is tried.
+    // The position of the last star, and the position in the name from which the rest of the
+    // pattern is tried.
     let mut star = None;
     while in_name < name.len() {
         match pattern.get(at) {

@@ -1,21 +1,21 @@
-//! Structs of facts, each of which is known or has a reason.
+//! Structs whose fields are either known or have a reason for being absent.
 
 use std::collections::BTreeMap;
 
-/// Why a folder that looks like a machine lacks what only system calls tell.
+/// The reason for values of a test fixture that only system calls provide.
 pub(super) const ONLY_LIVE: &str = "only the machine itself can be asked";
 
-/// Why facts are missing, by their paths.
+/// The reasons for absent values, by path.
 #[derive(Debug, Default)]
 pub(super) struct Reasons(BTreeMap<String, String>);
 
 impl Reasons {
-    /// Notes why something is missing; the first reason stays.
+    /// Records why a value is absent. The first reason for a path stays.
     pub(super) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
         self.0.entry(what.into()).or_insert_with(|| why.into());
     }
 
-    /// The value; where there is none, the reason is noted.
+    /// Returns the value. If it is an error, records that as the reason and returns `None`.
     pub(super) fn unless_ok<T>(&mut self, what: &str, value: Result<T, String>) -> Option<T> {
         value.map_err(|why| self.note(what, why)).ok()
     }
@@ -29,7 +29,8 @@ impl Reasons {
     }
 }
 
-/// A struct whose fields are known or absent, and which can say which are.
+/// Declares a struct whose fields are optional, with a method that gives reasons for the absent
+/// ones.
 macro_rules! facts {
     (
         $(#[$about:meta])+
@@ -50,7 +51,7 @@ macro_rules! facts {
         }
 
         impl $name {
-            /// Gives every absent field a reason, unless it or the whole part has one.
+            /// Records a reason for every absent field, unless the field or the whole part has one.
             fn explain(
                 &self,
                 part: &str,

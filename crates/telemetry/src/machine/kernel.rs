@@ -1,4 +1,4 @@
-//! The kernel, and since when it runs.
+//! The kernel and its boot time.
 
 use super::facts::{Reasons, facts};
 use super::system;
@@ -9,9 +9,9 @@ facts! {
     pub struct Kernel {
         /// Its release.
         pub release: String,
-        /// For how many seconds it has been running.
+        /// Seconds since boot.
         pub uptime: f64,
-        /// When it was started, in seconds since 1970.
+        /// Boot time, in seconds since 1970.
         pub booted_at: f64,
     }
 }
@@ -28,7 +28,7 @@ pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Kernel {
     kernel
 }
 
-/// When the system was started.
+/// Reads the boot time, in seconds since 1970.
 pub(super) fn booted_at(root: &Root) -> Option<f64> {
     let text = root.read("/proc/stat").ok()?;
     text.lines()

@@ -1,21 +1,21 @@
-//! The nodes of a machine whose memory is not equally near to all processors.
+//! NUMA nodes: groups of CPUs, each with its local memory.
 
 use serde::{Deserialize, Serialize};
 
 use super::facts::Reasons;
 use crate::root::Root;
 
-/// Processors, and the memory that is near to them.
+/// A NUMA node: a group of CPUs and their local memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct NumaNode {
     /// The node's number.
     pub node: u32,
-    /// Its processors, as the kernel lists them: `0-3,8`. A node may have none.
+    /// Its CPUs, in the kernel's list format: `0-3,8`. A node may have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
-    /// Bytes of its memory.
+    /// Its memory, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
 }
@@ -43,7 +43,7 @@ pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Vec<NumaNode> {
     nodes
 }
 
-/// `Node 0 MemTotal:  24682416 kB` in bytes.
+/// Parses a line such as `Node 0 MemTotal:  24682416 kB` to bytes.
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| Some(line.split_once("MemTotal:")?.1))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

@@ -1,4 +1,4 @@
-//! The system, by its own words.
+//! The operating system, as `uname` describes it.
 
 use super::cpu::Cpu;
 use super::facts::{Reasons, facts};
@@ -7,11 +7,11 @@ use crate::root::Root;
 use runlore_core::host;
 
 facts! {
-    /// The system, by its own words.
+    /// The operating system, as `uname` describes it.
     pub struct Platform {
         /// `Linux`, `Darwin`, …
         pub system: String,
-        /// The name of the machine in the network.
+        /// The host name in the network.
         pub node: String,
         /// The kernel's release.
         pub release: String,
@@ -19,7 +19,7 @@ facts! {
         pub version: String,
         /// The architecture.
         pub machine: String,
-        /// The processor.
+        /// The product name of the CPU.
         pub processor: String,
     }
 }

@@ -1,11 +1,11 @@
-//! Command lines and environment variables without their secrets.
+//! Redaction of secrets in command lines and environment variables.
 
 use runlore_core::record::redact::{Class, REDACTED, class, scrub, scrub_arguments};
 
-/// Longer texts keep their beginning.
+/// Longer text is cut.
 const LONGEST: usize = 4096;
 
-/// The value of a variable as it may be stored.
+/// Returns the value of a variable in the form in which it is stored.
 pub(super) fn variable(name: &str, value: &str) -> String {
     let is_hidden = match class(name) {
         Class::Plain => false,
@@ -15,7 +15,7 @@ pub(super) fn variable(name: &str, value: &str) -> String {
     if is_hidden { REDACTED.to_owned() } else { shortened(scrub(value)) }
 }
 
-/// The arguments of a program as they may be stored.
+/// Returns the arguments of a program in the form in which they are stored.
 pub(super) fn arguments(arguments: impl Iterator<Item = String>) -> Vec<String> {
     scrub_arguments(arguments).map(shortened).collect()
 }

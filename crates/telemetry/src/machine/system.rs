@@ -1,8 +1,8 @@
-//! What is asked of the system by calls rather than by files.
+//! Information from system calls rather than files.
 
 use crate::root::Root;
 
-/// What `uname` says.
+/// The fields of `uname`.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) system: Option<String>,
@@ -12,7 +12,7 @@ pub(super) struct Names {
     pub(super) machine: Option<String>,
 }
 
-/// What `uname` says; a folder has the same in files.
+/// Calls `uname`. In a test fixture, reads the same fields from files.
 pub(super) fn uname(root: &Root) -> Names {
     if root.is_live() {
         return ask_names();
@@ -28,7 +28,7 @@ pub(super) fn uname(root: &Root) -> Names {
     }
 }
 
-/// The architecture, as the system calls it.
+/// Returns the system's name of the architecture.
 pub(super) fn machine(root: &Root) -> Option<String> {
     uname(root).machine
 }
@@ -67,13 +67,14 @@ fn ask_names() -> Names {
     }
 }
 
-/// Bytes of the file system that holds `/`: all, free, and free for this user.
+/// Returns the space of the file system that contains `/`, in bytes: total, free, and free for this
+/// user.
 #[cfg(unix)]
 #[allow(unsafe_code, clippy::unnecessary_cast, reason = "the types differ between systems")]
 pub(super) fn space_of_root() -> Result<(u64, u64, u64), String> {
     // SAFETY: the struct is made of numbers, for which zeros are valid.
     let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with a zero, and `told` is a valid place for what the call writes.
+    // SAFETY: the path is NUL-terminated, and `told` is a valid place for what the call writes.
     if unsafe { libc::statvfs(c"/".as_ptr(), &raw mut told) } != 0 {
         return Err(format!("statvfs: {}", std::io::Error::last_os_error()));
     }
@@ -87,17 +88,17 @@ pub(super) fn space_of_root() -> Result<(u64, u64, u64), String> {
     Err("the room of a disk is read on Unix only".to_owned())
 }
 
-/// Bytes of memory.
+/// Returns the machine's memory, in bytes.
 pub(super) fn memory_total() -> Option<u64> {
     configured(Configured::PhysicalPages)?.checked_mul(page_size()?)
 }
 
-/// Bytes of a page of memory.
+/// Returns the size of a memory page, in bytes.
 pub(super) fn page_size() -> Option<u64> {
     configured(Configured::PageSize)
 }
 
-/// How often the kernel's clock ticks in a second, as files count it.
+/// Returns the number of clock ticks per second, the unit of times in the kernel's files.
 pub fn ticks_per_second() -> Option<u64> {
     configured(Configured::Ticks)
 }
@@ -117,7 +118,7 @@ fn configured(what: Configured) -> Option<u64> {
         Configured::PageSize => libc::_SC_PAGESIZE,
         Configured::Ticks => libc::_SC_CLK_TCK,
     };
-    // SAFETY: the call has no conditions; what the system does not know gives -1.
+    // SAFETY: the call has no preconditions; for an unknown name it returns -1.
     u64::try_from(unsafe { libc::sysconf(name) }).ok().filter(|value| *value > 0)
 }
 
@@ -126,9 +127,9 @@ fn configured(_: Configured) -> Option<u64> {
     None
 }
 
-/// The processors of a list such as `0-3,8`, in order; none of what is no such list.
+/// Parses a CPU list such as `0-3,8` to sorted numbers. Invalid items are skipped.
 pub(super) fn cpus_in_list(list: &str) -> Vec<u32> {
-    /// More than any kernel is built for.
+    /// More CPUs than any kernel supports.
     const MOST: u32 = 1 << 16;
     let mut cpus = Vec::new();
     for part in list.trim().split(',') {

@@ -1,4 +1,4 @@
-//! Machines that are folders, and the one that the tests run on.
+//! Fictitious machines made of files, and the machine that runs the tests.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ fn capture(folder: &TempDir) -> MachineInfo {
     MachineInfo::below(&Root::folder(folder.path()), &settings("[]"))
 }
 
-/// An ARM server: its processors have numbers instead of names.
+/// An ARM server. Its CPU fields contain numbers instead of names.
 fn arm_server() -> TempDir {
     let mut cpuinfo = String::new();
     for cpu in 0..2 {
@@ -86,7 +86,7 @@ fn arm_server() -> TempDir {
 #[cfg(target_os = "linux")]
 fn an_arm_server_is_described() {
     let mut info = capture(&arm_server());
-    // What built the tests is not the fixture's.
+    // The build describes the test binary, not the fixture.
     info.build = super::Build::default();
     if super::system::page_size() != Some(4096) {
         info.memory.swap.sin = Some(8192);
@@ -243,7 +243,7 @@ fn memory_of_a_recorded_machine_is_what_psutil_says() {
     let golden = std::fs::read(folder.join("psutil.json")).unwrap();
     let mut golden: Value = serde_json::from_slice(&golden).unwrap();
     for counter in ["sin", "sout"] {
-        // psutil takes all pages to have 4 KiB.
+        // psutil assumes pages of 4 KiB.
         let counter = &mut golden["memory"]["swap"][counter];
         *counter = (counter.as_u64().unwrap() / 4096 * super::system::page_size().unwrap()).into();
     }
@@ -273,7 +273,7 @@ fn sockets_nodes_and_hyperthreads_are_counted() {
         ("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:   1024 kB\nNode 0 x: 1 kB\n"),
         ("/sys/devices/system/node/node1/cpulist", "1,3,5,7\n"),
         ("/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal:   2048 kB\n"),
-        // Memory without processors.
+        // A node with memory but without CPUs.
         ("/sys/devices/system/node/node10/cpulist", "\n"),
         ("/sys/devices/system/node/node10/meminfo", "Node 10 MemTotal:  4096 kB\n"),
         ("/sys/devices/system/node/possible", "0-10\n"),
@@ -331,7 +331,7 @@ fn this_machine_has_a_value_or_a_reason_everywhere() {
     assert_eq!(serde_json::from_str::<MachineInfo>(&text).unwrap(), info);
 }
 
-/// What a machine could have, part by part.
+/// All fields that a machine can have, by part.
 const ALL: &[(&str, &[&str])] = &[
     ("platform", &["system", "node", "release", "version", "machine", "processor"]),
     (
@@ -415,7 +415,7 @@ const ALL: &[(&str, &[&str])] = &[
     ("", &["network", "environment", "hostname", "login_name", "container", "numa", "caches"]),
 ];
 
-/// Fails unless each is there, or it or a part that it belongs to has a reason; and never both.
+/// Fails unless each field has either a value or a reason, its own or that of the part around it.
 fn every_part_has_a_value_or_a_reason(info: &MachineInfo) {
     let value = serde_json::to_value(info).unwrap();
     for (part, names) in ALL {

@@ -1,10 +1,10 @@
-//! Who runs the program.
+//! The user who runs the program.
 
 use super::facts::Reasons;
 use crate::root::Root;
 use runlore_core::host;
 
-/// The user's name by the environment, else the login name.
+/// Returns the user's name from the environment, or else the login name.
 pub(super) fn name(root: &Root, reasons: &mut Reasons) -> Option<String> {
     let id = if root.is_live() { host::user_id() } else { Some(0) };
     let named = root.is_live().then(host::user).flatten();
