@@ -1,11 +1,11 @@
-//! Text that says what it said last time need not be read again.
+//! A cache for the parsed form of a file, valid while its text does not change.
 //!
-//! Captures come in bursts: where tasks are nested, one ends when another begins. Disks and networks have seldom
-//! done anything in between.
+//! Captures come in bursts, because a nested task often ends just before the next one starts. Disks
+//! and networks have seldom transferred anything in between.
 
 use std::sync::Mutex;
 
-/// The last text of a file, and what was made of it.
+/// The last text of a file, and its encoded form.
 #[derive(Debug, Default)]
 pub(super) struct Again(Mutex<Last>);
 
@@ -16,14 +16,15 @@ struct Last {
 }
 
 impl Again {
-    /// Appends what `make` makes of the text, which depends on nothing else; nothing where that is nothing.
+    /// Appends `make(text)`, cached while the text is unchanged. `make` must depend on nothing but
+    /// the text. Appends nothing and returns `None` if `make` does.
     pub(super) fn put(
         &self,
         text: &[u8],
         out: &mut Vec<u8>,
         make: impl FnOnce(&[u8], &mut Vec<u8>) -> Option<()>,
     ) -> Option<()> {
-        // Who finds it in use does without.
+        // If another thread holds the lock, this one does without the cache.
         let mut last = self.0.try_lock();
         if let Ok(last) = &last
             && !text.is_empty()

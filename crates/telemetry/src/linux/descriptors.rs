@@ -1,7 +1,8 @@
-//! Open descriptors: how many, and which of them are files or connections.
+//! Counts open file descriptors, and how many of them are files or connections.
 //!
-//! Each is asked for itself (`fstat`, and sockets for their protocol and address), which takes half a microsecond a question; its
-//! link under `/proc/self/fd` would take four, and the tables of all connections of the machine milliseconds.
+//! Each descriptor is queried directly: `fstat`, and for sockets the protocol and the address. A
+//! query takes half a microsecond. Reading the link below `/proc/self/fd` would take four, and the
+//! kernel's tables of all connections milliseconds.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -18,15 +19,15 @@ pub(super) struct Opened {
     pub(super) connections: u64,
 }
 
-/// Numbers of descriptors.
+/// Numbers of file descriptors.
 pub(super) type Numbers = Vec<i32>;
 
-/// Numbers that may be unused before it is cheaper to ask for the list.
+/// The number of unused numbers up to which probing is cheaper than listing the directory.
 const MOST_GAPS: u64 = 16;
 
 impl Host {
-    /// Counts what is open, but for what is held here. `types` are those that were read just now, and whose files
-    /// are therefore known to be open.
+    /// Counts the open descriptors, except our own. `types` are the types that this capture has
+    /// just read, so their files are known to be open.
     pub(super) fn count_descriptors(
         &self,
         types: Types,
@@ -44,10 +45,10 @@ impl Host {
         own: &mut Numbers,
         buffer: &mut Vec<u8>,
     ) -> io::Result<Opened> {
-        // Since Linux 6.2 the size of the folder is their number; before, it is 0.
+        // Since Linux 6.2 the size of the directory is the number of descriptors. Before, it is 0.
         let all = Some(size).filter(|size| *size > 0);
         self.put_own_numbers(types, own);
-        // Who finds it in use does without.
+        // If another thread holds the lock, this one does without the earlier numbers.
         let mut seen = self.seen.try_lock();
         let (seen, unseen) = (seen.as_deref_mut(), &mut Numbers::new());
         let seen = seen.unwrap_or(unseen);
@@ -64,7 +65,7 @@ impl Host {
         }
     }
 
-    /// The numbers that are held here.
+    /// Collects the descriptors of our own files.
     fn put_own_numbers(&self, types: Types, own: &mut Numbers) {
         own.clear();
         for (of, held) in self.held() {
@@ -86,7 +87,7 @@ impl Host {
         seen: &mut Numbers,
         buffer: &mut Vec<u8>,
     ) -> io::Result<Opened> {
-        // The place in the list is one for all threads.
+        // All threads share the position in the directory.
         let _listing = self.lock_listing();
         let folder = self.descriptors.open()?;
         // SAFETY: a plain call on our descriptor.
@@ -108,7 +109,7 @@ impl Host {
                     seen.push(number);
                 }
             }
-            // That there are no more need not be asked for where it is known.
+            // If the total is known, the call that returns no more entries is not needed.
             if length == 0 || all == Some(listed) {
                 return Ok(counted);
             }
@@ -117,7 +118,7 @@ impl Host {
 }
 
 impl Opened {
-    /// Counts a descriptor; false where there is none of this number.
+    /// Counts a descriptor. Returns `false` if the number is unused.
     #[inline]
     fn add(&mut self, number: i32) -> bool {
         let Ok(status) = status(number) else { return false };
@@ -131,7 +132,7 @@ impl Opened {
     }
 }
 
-/// The same numbers as last time; nothing unless these are all there are now.
+/// Counts the descriptors of the last count again. `None` unless these are all that are open now.
 fn count_again(all: u64, own: &[i32], seen: &[i32]) -> Option<Opened> {
     if all != (seen.len() + own.len()) as u64 {
         return None;
@@ -140,7 +141,7 @@ fn count_again(all: u64, own: &[i32], seen: &[i32]) -> Option<Opened> {
     seen.iter().all(|number| counted.add(*number)).then_some(counted)
 }
 
-/// Numbers from 0 on until all are found; nothing where they are too far apart.
+/// Probes the numbers from 0 on until all descriptors are found. `None` if there are too many gaps.
 fn count_densely(all: u64, own: &[i32], seen: &mut Numbers) -> Option<Opened> {
     let mut counted = Opened::default();
     let (mut found, mut gaps) = (0, 0);
@@ -163,12 +164,13 @@ fn count_densely(all: u64, own: &[i32], seen: &mut Numbers) -> Option<Opened> {
     Some(counted)
 }
 
-/// Whether so many numbers, beside our own, were found without many gaps.
+/// Whether the descriptors of the last count, together with `own` of ours, had few gaps.
 fn is_dense(seen: &[i32], own: usize) -> bool {
     seen.last().is_none_or(|last| *last as u64 <= (seen.len() + own) as u64 + MOST_GAPS)
 }
 
-/// The numbers in a piece of a folder's list; its entries are an inode, a place, a length, a kind and a name.
+/// Parses a chunk of `getdents64` entries and returns the names that are numbers. An entry has an
+/// inode, an offset, a length, a type and a name.
 fn numbers(entries: &[u8]) -> impl Iterator<Item = i32> {
     let mut rest = entries;
     std::iter::from_fn(move || {
@@ -184,12 +186,13 @@ fn numbers(entries: &[u8]) -> impl Iterator<Item = i32> {
     })
 }
 
-/// Whether a socket is what `/proc/net/{tcp,udp}{,6}` lists: TCP that is connected or listens, or UDP with a port.
+/// Whether a socket is one that `/proc/net/{tcp,udp}{,6}` lists: TCP that is connected or
+/// listening, or UDP with a port.
 fn is_connection(socket: i32) -> bool {
-    // Other families have protocols of these numbers too.
+    // Other address families use the same protocol numbers; `has_port` excludes them.
     match option::<libc::c_int>(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL) {
         Some(libc::IPPROTO_UDP) => has_port(socket, libc::getsockname),
-        // Who has a peer is not closed, and most have one.
+        // A socket with a peer is not closed. Most have one, so this is checked first.
         Some(libc::IPPROTO_TCP) => {
             const CLOSED: u8 = 7;
             has_port(socket, libc::getpeername)
@@ -201,21 +204,21 @@ fn is_connection(socket: i32) -> bool {
     }
 }
 
-/// A call that tells an address.
+/// `getsockname` or `getpeername`.
 type AddressOf =
     unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
 
-/// Whether the address is one of the internet, and has a port.
+/// Whether the address is an internet address with a port.
 fn has_port(socket: i32, address_of: AddressOf) -> bool {
     let mut place = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: there is room for the length that is told.
+    // SAFETY: there is room for the given length.
     if unsafe { address_of(socket, place.as_mut_ptr().cast(), &raw mut length) } != 0 {
         return false;
     }
     // SAFETY: it was zeroed, and written in part.
     let address = unsafe { place.assume_init() };
-    // The port is at the same place in both families.
+    // The port is at the same offset in both families.
     // SAFETY: the storage is larger than either address and aligned for both.
     let port = unsafe { (*(&raw const address).cast::<libc::sockaddr_in>()).sin_port };
     matches!(libc::c_int::from(address.ss_family), libc::AF_INET | libc::AF_INET6) && port != 0
@@ -224,7 +227,7 @@ fn has_port(socket: i32, address_of: AddressOf) -> bool {
 fn option<T: Default>(socket: i32, level: libc::c_int, name: libc::c_int) -> Option<T> {
     let mut value = T::default();
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: there is room for the length that is told, and the types used are plain numbers.
+    // SAFETY: there is room for the given length, and the types used are plain numbers.
     let result =
         unsafe { libc::getsockopt(socket, level, name, (&raw mut value).cast(), &raw mut length) };
     (result == 0).then_some(value)

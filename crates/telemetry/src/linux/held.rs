@@ -1,12 +1,15 @@
-//! Files of the kernel that stay open, because opening one costs more than reading it.
+//! Files of the kernel that stay open, because opening a file costs more than reading it.
 //!
-//! The program may close any descriptor, and open something else that gets its number. So a reading counts only if it looks as
-//! it should; where it does not, or where its look tells nothing, it is checked whether the descriptor is still
-//! that of our file. One that is not is left alone, and the file is opened anew.
+//! The program may close any descriptor, and a file that it opens later may get the same number. So
+//! a reading counts only if its content has the expected form. If it does not, or if the form does
+//! not identify the file, the descriptor is checked. A descriptor that no longer refers to our file
+//! is left alone, because it belongs to the program now, and the file is opened again.
 //!
-//! That check is `fstat`, or half of it: our files are opened with flags that nobody else has a use for, and the flags cost
-//! less to ask for. What has them is ours, and it is this one if none of ours was opened since `fstat` said so. An answer
-//! holds for a moment ([`HOLDS_NS`]): two captures that follow each other need not ask twice.
+//! The full check is `fstat`. There is a cheaper one: our files are opened with flags that are
+//! useless for anybody else, and querying the flags costs less. A descriptor with these flags is
+//! one of ours. It is this file's if none of our files was opened since `fstat` last confirmed it.
+//! A result is reused for a moment ([`HOLDS_NS`]), so that two captures in a row need only one
+//! check.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -18,32 +21,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use runlore_core::{clock, file_system};
 
-/// How the kernel gives a file to readers.
+/// How the kernel returns a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Whole, if there is room for it.
+    /// All of it in one read, if the buffer is large enough.
     Whole,
-    /// As many lines at a time as fit into a page.
+    /// In each read, as many lines as fit into a page.
     Lines,
 }
 
-/// More than any of these files needs.
+/// More than any of these files has.
 const MAX_BYTES: usize = 64 << 20;
-/// The kernel stops within a page where the next line does not fit. No line is as long as the rest of the page is then.
+/// A read of at least this many bytes may be incomplete. The kernel ends a read where the next line
+/// does not fit into the page, and no line is as long as the remaining 512 bytes.
 const LAST_OF_LINES: usize = 4096 - 512;
 
-/// What our files are opened with. To write through and not to wait mean nothing to who only reads such files. (`O_APPEND`
-/// would be as good, but is a right of its own to security modules.)
+/// The flags that mark our files. `O_SYNC` and `O_NONBLOCK` have no effect on reading these files.
+/// (`O_APPEND` would work too, but security modules treat it as a separate permission.)
 const MARK: i32 = libc::O_SYNC | libc::O_NONBLOCK;
 
-/// More than a line of a few numbers needs.
+/// Longer than a line with a few numbers.
 const SHORT_LINE: usize = 128;
 
-/// How long it is believed that a descriptor is ours: not long enough for more than a few captures to be wrong, should somebody
-/// have closed it meanwhile and opened a file that looks the same.
+/// How long the result of a check is reused. If the program meanwhile closed the descriptor and
+/// opened a file of the same form, only a few captures are wrong.
 const HOLDS_NS: u64 = 10_000_000;
 
-/// How many files were opened here so far.
+/// Number of files that were opened here so far.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug)]
@@ -51,20 +55,20 @@ pub(crate) struct Held {
     path: PathBuf,
     flags: i32,
     descriptor: AtomicI32,
-    /// Device and inode of what was opened.
+    /// Device and inode of the opened file.
     device: AtomicU64,
     inode: AtomicU64,
-    /// How many files had been opened when `fstat` last said that it is this one.
+    /// The value of [`OPENED`] when `fstat` last confirmed the descriptor.
     checked: AtomicU64,
-    /// When its flags were last asked for.
+    /// When the flags were last queried.
     asked_ns: AtomicU64,
     opening: Mutex<()>,
-    /// Whether it takes more than one reading, during which nobody else may read.
+    /// Whether the file needs several reads, between which no other thread may read.
     is_long: AtomicBool,
     reading: Mutex<()>,
 }
 
-/// What `fstat` says.
+/// The result of `fstat`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status {
     pub(crate) mode: u32,
@@ -102,13 +106,14 @@ impl Held {
         &self.path
     }
 
-    /// The descriptor, if it is open.
+    /// Returns the descriptor, if the file is open.
     pub(crate) fn number(&self) -> Option<i32> {
         let descriptor = self.descriptor.load(Ordering::Acquire);
         (descriptor >= 0).then_some(descriptor)
     }
 
-    /// Reads the file and returns what `parse` makes of it, which is nothing if it does not look as it should.
+    /// Reads the file and returns `parse(text)`. `parse` must return `None` if the text does not
+    /// have the expected form.
     #[inline]
     pub(crate) fn read<T>(
         &self,
@@ -132,7 +137,8 @@ impl Held {
         Err(io::Error::other("its content is not as expected"))
     }
 
-    /// As [`Held::read`], for a file that looks like those of other processes and groups.
+    /// Like [`Held::read`], for a file that has the same form as those of other processes or
+    /// cgroups.
     pub(crate) fn read_alike<T>(
         &self,
         shape: Shape,
@@ -146,7 +152,7 @@ impl Held {
         self.read(shape, buffer, parse)
     }
 
-    /// As [`Held::read`], for a file whose look tells nothing.
+    /// Like [`Held::read`], for a file that its form does not identify.
     pub(crate) fn read_checked<T>(
         &self,
         shape: Shape,
@@ -157,7 +163,7 @@ impl Held {
         self.read(shape, buffer, parse)
     }
 
-    /// As [`Held::read_alike`], for a file of one short line: the stack has room for it.
+    /// Like [`Held::read_alike`], for a file with one short line. It reads to the stack.
     #[inline]
     pub(crate) fn read_line<T>(&self, parse: impl Fn(&[u8]) -> Option<T>) -> io::Result<T> {
         let mut line = [0; SHORT_LINE];
@@ -172,13 +178,13 @@ impl Held {
         self.read_alike(Shape::Whole, &mut Vec::new(), parse)
     }
 
-    /// Opens the file anew if it is not ours any more.
+    /// Opens the file again if the descriptor is no longer ours.
     #[inline]
     pub(crate) fn check(&self) -> io::Result<()> {
         self.check_every(HOLDS_NS)
     }
 
-    /// The same, where an answer holds for so long.
+    /// Like [`Held::check`], but reuses a result for `holds_ns`.
     #[inline(always)]
     pub(crate) fn check_every(&self, holds_ns: u64) -> io::Result<()> {
         let descriptor = self.open()?;
@@ -188,7 +194,7 @@ impl Held {
         Ok(())
     }
 
-    /// Whether the descriptor is still that of the file.
+    /// Whether the descriptor still refers to this file.
     #[inline]
     pub(crate) fn is_ours(&self, descriptor: i32) -> bool {
         self.is_ours_for(descriptor, HOLDS_NS)
@@ -206,9 +212,12 @@ impl Held {
         })
     }
 
-    /// The same without a question to the system while nothing of ours had to be opened anew: who closes what is not theirs
-    /// either closes all, which shows in the first of our files that is looked at, or one by mistake, whose number
-    /// then goes to a file of another look.
+    /// Like [`Held::is_ours`], but without a system call as long as none of our files had to be
+    /// opened again.
+    ///
+    /// Code that closes descriptors of others either closes all of them, which the next check of
+    /// any of our files notices, or closes one by mistake. The number of that one then goes to a
+    /// file of another form.
     pub(crate) fn seems_ours(&self, descriptor: i32) -> bool {
         self.is_ours_if(descriptor, |_| true)
     }
@@ -226,7 +235,8 @@ impl Held {
         is_still
     }
 
-    /// What `fstat` says of the file, opened anew if it is not ours any more.
+    /// Returns the result of `fstat`, after opening the file again if the descriptor is no longer
+    /// ours.
     pub(crate) fn status(&self) -> io::Result<Status> {
         let descriptor = self.open()?;
         match status(descriptor) {
@@ -252,8 +262,8 @@ impl Held {
         }
     }
 
-    /// Opens the file, unless another thread has put something else in the place of `instead_of`. That one is not
-    /// closed: it belongs to somebody else now.
+    /// Opens the file, unless another thread has already replaced the descriptor `instead_of`. That
+    /// descriptor is not closed, because it belongs to the program now.
     #[cold]
     fn open_anew(&self, instead_of: i32) -> io::Result<i32> {
         let _opening = lock(&self.opening);
@@ -262,7 +272,8 @@ impl Held {
             return Ok(current);
         }
         self.descriptor.store(-1, Ordering::Release);
-        // Before the number is taken: whoever had it looks closely from now on.
+        // Before the file gets its number: a file of ours that had this number must do the full
+        // check from now on.
         OPENED.fetch_add(1, Ordering::AcqRel);
         let descriptor = open(&self.path, self.flags)?;
         let status = status(descriptor).inspect_err(|_| close(descriptor))?;
@@ -272,14 +283,14 @@ impl Held {
         Ok(descriptor)
     }
 
-    /// Closes it until it is read again.
+    /// Closes the file until it is read again.
     pub(crate) fn release(&self) {
         let _opening = lock(&self.opening);
         self.close_alone();
     }
 
-    /// Closes it where no other thread can be opening it: at its end, and in a forked child, where a lock that another
-    /// thread of the parent held stays closed.
+    /// Closes the file without locking, for when no other thread can be opening it: on drop, and in
+    /// a forked child. There, a lock that another thread of the parent held stays locked.
     pub(super) fn close_alone(&self) {
         let descriptor = self.descriptor.swap(-1, Ordering::AcqRel);
         if descriptor >= 0 && self.is_still(descriptor) {
@@ -287,7 +298,7 @@ impl Held {
         }
     }
 
-    /// Holds its locks, as a thread may that a forked child does not have.
+    /// Holds both locks, as a thread of the parent may that does not exist in a forked child.
     #[cfg(test)]
     pub(super) fn hold_locks(&self) -> [MutexGuard<'_, ()>; 2] {
         [lock(&self.opening), lock(&self.reading)]
@@ -304,8 +315,8 @@ impl Held {
             if length < LAST_OF_LINES {
                 return Ok(length);
             }
-            // From one reading to the next the kernel remembers the line; a reading by another thread in between would
-            // make it count bytes instead, of lines whose lengths change.
+            // Between reads the kernel remembers the line. If another thread reads in between, the
+            // kernel seeks by bytes instead, and the lines may have changed their lengths.
             self.is_long.store(true, Ordering::Relaxed);
         }
         let _reading = reading.unwrap_or_else(|| lock(&self.reading));
@@ -329,7 +340,7 @@ impl Drop for Held {
     }
 }
 
-/// All at once, so that what was read is of one moment.
+/// Reads the file in one read, so that the content is consistent.
 #[inline]
 fn fill_whole(descriptor: i32, buffer: &mut Vec<u8>) -> io::Result<usize> {
     loop {
@@ -374,7 +385,7 @@ fn read_at(descriptor: i32, buffer: &mut [u8], at: usize) -> io::Result<usize> {
 
 fn open(path: &Path, flags: i32) -> io::Result<i32> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
-    // SAFETY: the path ends with a zero.
+    // SAFETY: the path is NUL-terminated.
     let descriptor = unsafe { libc::open(path.as_ptr(), flags | MARK | libc::O_CLOEXEC) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
@@ -382,7 +393,8 @@ fn open(path: &Path, flags: i32) -> io::Result<i32> {
     if descriptor > 2 {
         return Ok(descriptor);
     }
-    // Who has closed a standard stream expects the next file he opens to take its place.
+    // A program that has closed a standard stream expects the next file that it opens to replace
+    // it.
     // SAFETY: both are plain calls on a descriptor that is ours.
     let moved = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3) };
     let moved = if moved < 0 { Err(io::Error::last_os_error()) } else { Ok(moved) };
@@ -397,7 +409,7 @@ fn close(descriptor: i32) {
 
 #[inline]
 fn is_marked(descriptor: i32) -> bool {
-    // SAFETY: a plain call that only asks; a closed descriptor gives -1.
+    // SAFETY: a plain call that only queries; a closed descriptor gives -1.
     let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
     flags >= 0 && flags & (MARK | libc::O_ACCMODE) == MARK
 }

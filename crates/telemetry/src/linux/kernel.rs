@@ -1,4 +1,4 @@
-//! The kernel's files as a source of captures.
+//! The Linux backend as a source of captures.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::gpu::Gpus;
 use crate::source::Source;
 use crate::types::Types;
 
-/// The files of whichever process asks, or of a tree that somebody made.
+/// Reads the files of the calling process, or those of a test fixture.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     tree: Option<Host>,
@@ -19,7 +19,7 @@ impl Kernel {
         Self { tree: None }
     }
 
-    /// Reads below this folder instead of `/`.
+    /// Creates a source that reads below `root` instead of `/`.
     #[cfg(test)]
     pub(crate) fn below(root: &std::path::Path) -> Self {
         Self { tree: Some(Host::new(root)) }

@@ -1,6 +1,7 @@
-//! Telemetry from the kernel's files, each from its cheapest right source.
+//! The Linux backend. It reads each value from the cheapest source that is correct.
 //!
-//! A [`Host`] holds the files of one process open. It belongs to the process that made it: after a fork there is a new one.
+//! A [`Host`] keeps the kernel's files open. It belongs to the process that created it; after a
+//! fork the child creates a new one.
 
 mod again;
 mod cpu;
@@ -40,17 +41,17 @@ use super::snapshot::{self, Description, OpenList, put_bytes, put_integer};
 use super::types::Types;
 use runlore_core::{clock, this_process};
 
-/// Why a first capture has no percentages.
+/// Why the first captures have no percentages.
 const TOO_SOON: &str =
     "less than 10 ms have passed since the first capture, and there is no earlier one";
 
-/// What is kept open and remembered between captures.
+/// The open files, and the state that is kept between captures.
 #[derive(Debug)]
 pub(super) struct Host {
     root: PathBuf,
-    /// Whether that is the machine's own, and not a tree of files.
+    /// Whether `root` is the running machine, and not a test fixture.
     is_live: bool,
-    /// The process it belongs to.
+    /// The process that it belongs to.
     pid: u32,
     stat: Held,
     meminfo: Held,
@@ -75,13 +76,13 @@ pub(super) struct Host {
     process_samples: Rolling<u64>,
     listing: Mutex<()>,
     described: Mutex<Arc<Described>>,
-    /// The descriptors of the program, as last seen.
+    /// The program's file descriptors at the last count.
     seen: Mutex<Numbers>,
-    /// The last capture, for those who may share it.
+    /// The last capture, for tasks that may share it.
     last: Mutex<Last>,
 }
 
-/// What a container is and may use; looked at again each second.
+/// Description and limits of the container, refreshed every second.
 #[derive(Debug, Default)]
 struct Described {
     at_ns: u64,
@@ -89,17 +90,17 @@ struct Described {
     text: Description,
 }
 
-/// A capture that others may share.
+/// A capture that tasks may share.
 #[derive(Debug, Default)]
 struct Last {
     at_ns: u64,
     types: Types,
-    /// Whose metrics of graphics processors are in it.
+    /// The number of the [`Gpus`] whose metrics are in it.
     gpus: u64,
     bytes: Vec<u8>,
 }
 
-/// What a thread uses again from capture to capture.
+/// Buffers that a thread reuses for all its captures.
 #[derive(Debug)]
 struct Scratch {
     buffer: Vec<u8>,
@@ -118,7 +119,8 @@ impl Scratch {
         }
     }
 
-    /// The thread's own, or a new one where the thread has given it up already or is using it.
+    /// Calls `work` with the buffers of this thread, or with new ones if the thread's are in use or
+    /// already destroyed.
     fn with<T>(mut work: impl FnMut(&mut Self) -> T) -> T {
         thread_local!(static SCRATCH: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) });
         let with_own = SCRATCH.try_with(|own| {
@@ -133,7 +135,7 @@ impl Scratch {
 }
 
 impl Host {
-    /// Reads below this folder instead of `/`.
+    /// Creates a host that reads below `root`, which is `/` for the running machine.
     pub(super) fn new(root: &Path) -> Self {
         let file = |path: &str| Held::file(root.join(path));
         let folder = |path: &str| Held::folder(root.join(path));
@@ -168,7 +170,7 @@ impl Host {
         }
     }
 
-    /// Takes what percentages will be measured against.
+    /// Takes the first sample for percentages.
     pub(super) fn take_base_line(&self, types: Types) {
         Scratch::with(|scratch| {
             if wants_cpu(types) {
@@ -180,7 +182,7 @@ impl Host {
         });
     }
 
-    /// Appends a snapshot. One of another thread that is not too old will do.
+    /// Appends a snapshot. Another thread's snapshot is reused if it is recent enough.
     pub(super) fn capture_into(
         &self,
         types: Types,
@@ -205,7 +207,7 @@ impl Host {
         }
         let start = out.len();
         let is_whole = self.capture(types, options, gpus, out);
-        // What a driver was late for may be there for the next one.
+        // If a driver was late, its values may be available for the next capture.
         if is_whole && let Ok(mut last) = self.last.try_lock() {
             last.at_ns = now;
             last.types = types;
@@ -215,16 +217,16 @@ impl Host {
         }
     }
 
-    /// Appends a new snapshot; whether no driver was late for it.
+    /// Appends a new snapshot. Returns `false` if a GPU driver was late.
     fn capture(&self, types: Types, options: Options, gpus: &Gpus, out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        // Their drivers take their time; meanwhile the rest is read.
+        // The drivers are slow, so they start first and everything else is read meanwhile.
         let ticket = gpus.ask(Wanted::of(types), Duration::from_nanos(options.max_age_ns));
         Scratch::with(|scratch| {
             out.truncate(start);
             scratch.missing.clear();
             let begun = snapshot::begin(types, out);
-            // In the order of `Telemetry`.
+            // In the order of the fields of `Telemetry`.
             part(wants_cpu(types), out, |out| cpu::capture(self, types, scratch, out));
             part(types.contains(TelemetryType::Mem), out, |out| {
                 memory::capture(self, scratch, out);
@@ -251,7 +253,7 @@ impl Host {
         })
     }
 
-    /// What the machine's meters and the graphics processors' counted.
+    /// Appends the readings of the machine's energy meters and of those of the GPUs.
     fn put_energy(
         &self,
         types: Types,
@@ -264,7 +266,8 @@ impl Host {
         }
         let devices = match answer {
             Some(Ok(reading)) => reading.energy.as_slice(),
-            // A machine may well have no graphics processors; but if it has, what they use is not left out in silence.
+            // A machine without GPUs is fine. But if there are GPUs, their energy must not be
+            // omitted silently.
             Some(Err(gpu::Absent::Late(reason))) => {
                 scratch.missing.add("energy.gpu", reason.as_str());
                 &[]
@@ -296,7 +299,7 @@ impl Host {
         list.end(out);
     }
 
-    /// Every file that is held open, with the type that reads it at each capture.
+    /// Returns every file that stays open, with the type that reads it at each capture.
     fn held(&self) -> impl Iterator<Item = (TelemetryType, &Held)> {
         let own = [
             (TelemetryType::Cpu, &self.stat),
@@ -318,7 +321,7 @@ impl Host {
             .chain(meters.map(|held| (TelemetryType::Energy, held)))
     }
 
-    /// The container of this process, which a tree of files is not.
+    /// Returns the container of this process. `None` for a test fixture.
     fn container(&self) -> Option<&'static ContainerReader> {
         if self.is_live { shared::container() } else { None }
     }
@@ -329,7 +332,7 @@ impl Host {
         snapshot::put_container(&numbers, &known.text, out);
     }
 
-    /// What the container is and may use, as it was at most a second ago.
+    /// Returns the description and the limits of the container, at most a second old.
     fn described(&self, container: &ContainerReader, buffer: &mut Vec<u8>) -> Arc<Described> {
         const MOST_NS: u64 = 1_000_000_000;
         let now = clock::monotonic_ns();
@@ -344,7 +347,7 @@ impl Host {
         known
     }
 
-    /// In a forked child: closes what the parent opened. It waits for no lock.
+    /// Closes the files that the parent opened, in a forked child. It takes no locks.
     fn close_all(&self) {
         for (_, held) in self.held() {
             held.close_alone();
@@ -355,12 +358,12 @@ impl Host {
         self.listing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The machine's memory in bytes, as last read.
+    /// Returns the machine's memory in bytes, as last read.
     fn memory_total(&self, buffer: &mut Vec<u8>) -> Option<u64> {
         match self.swapped.memory_total() {
             0 => {
                 let read = self.meminfo.read(Shape::Whole, buffer, memory::parse).ok()?;
-                // Only whoever captures memory needs it again.
+                // Captures with the type `mem` open it again; no other capture needs it.
                 self.meminfo.release();
                 self.swapped.set_memory_total(read.total?);
                 read.total
@@ -370,7 +373,7 @@ impl Host {
     }
 }
 
-/// What the graphics processors said.
+/// Appends the metrics of the GPUs.
 fn put_gpus(types: Types, answer: Option<&Answer>, missing: &mut Missing, out: &mut Vec<u8>) {
     let is_wanted = types.contains(TelemetryType::Gpu);
     let metrics = match answer {
@@ -407,7 +410,7 @@ fn part(wanted: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
-/// A value that is there, or not.
+/// Appends an optional value.
 #[inline]
 fn maybe<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
     out.push(u8::from(value.is_some()));

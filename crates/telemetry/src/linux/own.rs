@@ -1,4 +1,5 @@
-//! What does not change while a process runs: its program, how it was called, whether its waiting for disks is counted.
+//! Facts that stay the same while a process runs: executable, command line, and whether the kernel
+//! counts its I/O waits.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +10,13 @@ use crate::snapshot::{Code, List, Maybe, Text};
 
 #[derive(Debug)]
 pub(super) struct Own {
-    /// The executable and the command line, as they stand in a snapshot.
+    /// The executable and the command line, encoded as in a snapshot.
     pub(super) encoded: Vec<u8>,
-    /// Whether these could be read.
+    /// Whether these two could be read.
     pub(super) has_executable: bool,
     pub(super) has_cmd_line: bool,
-    /// Whether the kernel counts how long the process waits for disks (`kernel.task_delayacct`). Where it does not, it
-    /// has counted nothing for a process that began so.
+    /// Whether the kernel counts how long the process waits for disks (`kernel.task_delayacct`). If
+    /// that was off when the process started, its count stays 0.
     pub(super) waits_are_counted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The one [`Host`] of a process, and a new one after a fork.
+//! The one [`Host`] of the process, replaced after a fork.
 #![allow(unsafe_code)]
 
 use std::path::Path;
@@ -9,17 +9,18 @@ use super::Host;
 use crate::container::ContainerReader;
 use runlore_core::this_process;
 
-/// How many forks were told of.
+/// Number of forks that were noticed.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-/// The host of the generation that last captured. Never freed: threads may be reading from it, and so may the parent of a
-/// process that was forked without being told of.
+/// The host of the generation that captured last, with the number of that generation. It is never
+/// freed: other threads may be reading from it, and so may the parent of a process whose fork was
+/// not reported.
 static HOST: AtomicPtr<(u32, Host)> = AtomicPtr::new(ptr::null_mut());
 
-/// The reader of the container, if the process is in one. Never freed, as above.
+/// The reader of the container, if the process is in one. It is never freed, for the same reason.
 static CONTAINER: AtomicPtr<Option<ContainerReader>> = AtomicPtr::new(ptr::null_mut());
 
-/// The reader of the container that the process is in. No lock: one that is held while the process forks would stay closed
-/// in the child.
+/// Returns the reader of the container that the process is in. It takes no lock: a lock that is
+/// held during a fork would stay locked in the child.
 pub(super) fn container() -> Option<&'static ContainerReader> {
     let mut current = CONTAINER.load(Ordering::Acquire);
     if current.is_null() {
@@ -27,7 +28,7 @@ pub(super) fn container() -> Option<&'static ContainerReader> {
         let swapped = CONTAINER.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
         current = swapped.map_or_else(
             |current| {
-                // SAFETY: nobody has seen it.
+                // SAFETY: no other thread has seen `new`.
                 drop(unsafe { Box::from_raw(new) });
                 current
             },
@@ -38,7 +39,7 @@ pub(super) fn container() -> Option<&'static ContainerReader> {
     unsafe { (*current).as_ref() }
 }
 
-/// Says that this process is a forked child. Only marks, so that it may be called wherever a fork handler may be.
+/// Marks this process as a forked child. It only sets atomics, so a fork handler may call it.
 pub(crate) fn forget_after_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     forget_container();
@@ -51,7 +52,8 @@ fn forget_container() {
     }
 }
 
-/// The host of this process and its generation, if every fork was told of.
+/// Returns the host of the current generation. It belongs to this process if every fork was
+/// reported.
 #[inline]
 fn current() -> &'static (u32, Host) {
     let generation = GENERATION.load(Ordering::Relaxed);
@@ -76,15 +78,15 @@ fn make(generation: u32, instead_of: *mut (u32, Host)) -> &'static (u32, Host) {
             unsafe { &*new }
         }
         Err(current) => {
-            // SAFETY: nobody has seen it.
+            // SAFETY: no other thread has seen `new`.
             drop(unsafe { Box::from_raw(new) });
-            // SAFETY: as in `current`; it is not null, because another thread has put it there.
+            // SAFETY: as in `current`. It is not null, because another thread has stored it.
             unsafe { &*current }
         }
     }
 }
 
-/// The host of the calling process: its forks need not have been told of.
+/// Returns the host of the calling process, even if its fork was not reported.
 #[inline]
 pub(crate) fn of_this_process() -> &'static Host {
     let (generation, found) = current();
@@ -93,7 +95,7 @@ pub(crate) fn of_this_process() -> &'static Host {
 
 #[cold]
 fn of_forked_process(generation: u32) -> &'static Host {
-    // Of several threads that find this out, one tells.
+    // Of several threads that notice the fork, one advances the generation.
     let next = generation.wrapping_add(1);
     if GENERATION.compare_exchange(generation, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         forget_container();

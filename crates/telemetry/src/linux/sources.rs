@@ -1,4 +1,4 @@
-//! What one reading of each source costs.
+//! Measures the cost of reading each source.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::types::Types;
 use crate::{cost, space};
 
 impl Host {
-    /// A source by its name in the table of sensors: its path, and what one reading costs.
+    /// Returns the path of a source and the cost of reading it once. `name` is its name in the
+    /// table of sensors.
     pub(crate) fn source_of(&self, name: &str) -> (String, Option<Duration>) {
         let mut scratch = Scratch::new();
         let Scratch { buffer, own_numbers, .. } = &mut scratch;
@@ -44,7 +45,7 @@ impl Host {
                 let cost = held.map(|held| {
                     let is_held = held.number().is_some();
                     let cost = cost::of(|| _ = held.read(Shape::Lines, buffer, |_| Some(())));
-                    // Some are read once and not held after that.
+                    // Close the files that captures do not keep open.
                     if !is_held {
                         held.release();
                     }
