@@ -1,4 +1,4 @@
-//! Processors, from `/proc/stat`.
+//! CPU times, from `/proc/stat`.
 
 use std::io;
 
@@ -11,16 +11,17 @@ use crate::snapshot::{OpenList, put_float, put_integer};
 use crate::types::Types;
 use runlore_core::clock;
 
-/// User, nice, system, idle, iowait, irq, softirq, steal, guest and guest_nice, in hundredths of a second.
+/// User, nice, system, idle, iowait, irq, softirq, steal, guest and guest_nice, in hundredths of a
+/// second.
 type Ticks = [u64; 10];
 
-/// What stands before the numbers of all processors.
+/// The number of the line with the sums over all CPUs.
 const ALL: u32 = u32::MAX;
 
-/// One line.
+/// One line of the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuLine {
-    /// The processor's number. Numbers may be missing, and come and go.
+    /// The CPU's number. Numbers may have gaps, and change when CPUs go online or offline.
     number: u32,
     ticks: Ticks,
 }
@@ -28,7 +29,7 @@ pub(super) struct CpuLine {
 impl CpuLine {
     fn load(&self) -> Load {
         let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = self.ticks;
-        // The time of guests is in `user` and `nice` already.
+        // `user` and `nice` include the time of guests.
         let busy =
             [user, nice, system, irq, softirq, steal].into_iter().fold(0, u64::saturating_add);
         Load { busy, idle: idle.saturating_add(iowait) }
@@ -42,7 +43,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Tenths of a percent; 0 where no tick was counted.
+    /// Returns the load since `before`, in tenths of a percent; 0 if there was no tick in between.
     fn percent_since(&self, before: &Self) -> u64 {
         let busy = self.busy.saturating_sub(before.busy);
         let all = busy.saturating_add(self.idle.saturating_sub(before.idle));
@@ -50,16 +51,17 @@ impl Load {
     }
 }
 
-/// The load of all processors, and of each by its number.
+/// The load of all CPUs, and of each CPU by number.
 pub(super) type CpuSample = Vec<(u32, Load)>;
 
-/// Reads the lines into the scratch; the first is that of all processors.
+/// Reads the lines into the scratch buffers. The first line is that of all CPUs.
 fn read(host: &Host, scratch: &mut Scratch) -> io::Result<()> {
     let Scratch { buffer, cpus, .. } = scratch;
     host.stat.read(Shape::Whole, buffer, |text| cpus.read(text))
 }
 
-/// The lines of processors, and the text that they were last read from: the kernel counts in ticks, and captures come faster.
+/// The parsed lines of CPUs, and their text. The text seldom changes between captures, because the
+/// kernel counts in ticks.
 #[derive(Debug, Default)]
 pub(super) struct CpuLines {
     text: Vec<u8>,
@@ -73,13 +75,13 @@ impl CpuLines {
         }
         self.text.clear();
         let length = parse(text, &mut self.lines)?;
-        // With the beginning of the line after them, which tells that there are no more.
+        // With the first bytes of the line after the last CPU, so that a new CPU is noticed.
         self.text.extend_from_slice(text.get(..length + 4).unwrap_or_default());
         Some(())
     }
 }
 
-/// The length of the lines.
+/// Parses the lines and returns their length in bytes.
 fn parse(text: &[u8], lines: &mut Vec<CpuLine>) -> Option<usize> {
     lines.clear();
     let mut scan = Scan::new(text);
@@ -92,7 +94,7 @@ fn parse(text: &[u8], lines: &mut Vec<CpuLine>) -> Option<usize> {
         for (at, place) in ticks.iter_mut().enumerate() {
             match scan.number() {
                 Some(number) => *place = number,
-                // Older kernels count fewer things.
+                // Older kernels have fewer columns.
                 None if at >= 4 => break,
                 None => return None,
             }
@@ -106,7 +108,7 @@ fn parse(text: &[u8], lines: &mut Vec<CpuLine>) -> Option<usize> {
     starts_with_all.then_some(text.len() - scan.rest().len())
 }
 
-/// Reads and offers a sample without telling.
+/// Takes a sample for percentages without capturing anything.
 pub(super) fn sample(host: &Host, scratch: &mut Scratch) -> io::Result<()> {
     read(host, scratch)?;
     offer(host, clock::monotonic_ns(), &scratch.cpus.lines);
@@ -118,7 +120,7 @@ fn offer(host: &Host, now: u64, lines: &[CpuLine]) {
     host.cpu_samples.offer(now, sample);
 }
 
-/// The load in a sample, most often found at the same place.
+/// Returns the load of a CPU in a sample. In most cases it is at the same index.
 fn load_in(sample: &Sample<CpuSample>, at: usize, number: u32) -> Option<&Load> {
     match sample.value.get(at) {
         Some((known, load)) if *known == number => Some(load),
@@ -137,7 +139,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     let wants_all = types.contains(TelemetryType::Cpu);
     let wants_each = types.contains(TelemetryType::PerCpu);
 
-    // In the order of `Cpu`.
+    // In the order of the fields of `Cpu`.
     maybe(all.filter(|_| wants_all), out, |line, out| put(&line.ticks, out));
     let count = lines.len().saturating_sub(1) as u64;
     maybe(all.filter(|_| wants_all && count > 0), out, |line, out| {

@@ -11,7 +11,7 @@ use crate::scan::Scan;
 use crate::snapshot::{Code, Maybe, OpenList, put_bytes};
 use crate::space;
 
-/// The kernel's unit here, whatever the disk's is.
+/// The unit of `/proc/diskstats`, whatever the sector size of the disk.
 const SECTOR: u64 = 512;
 
 /// Which devices are whole disks, in the order of the file.
@@ -49,17 +49,18 @@ impl Devices {
     }
 }
 
-/// What a line says after the name, as far as it is told here.
+/// The numbers of a line after the name. Later ones are not used.
 type Numbers = [u64; 10];
 
-/// A device's name and numbers; nothing where a line says less than every kernel since 2.6.25 does.
+/// Parses the name and the numbers of a device. `None` if a line has fewer numbers than every
+/// kernel since 2.6.25 writes.
 #[inline]
 fn device<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], Numbers)> {
     scan.number()?;
     scan.number()?;
     let name = scan.word()?;
     let mut numbers = Numbers::default();
-    // Many devices are there and were never used.
+    // Many devices were never used.
     if !scan.skip(b" 0 0 0 0 0 0 0 0 0 0 ") {
         for number in &mut numbers {
             *number = scan.number()?;
@@ -94,7 +95,8 @@ fn transfers(numbers: Numbers) -> DiskIo {
     }
 }
 
-/// `loop` and `ram` devices are there whether anybody needs them or not.
+/// Whether this is a `loop` or `ram` device without transfers. The kernel lists these devices even
+/// if nobody uses them.
 fn is_idle(name: &[u8], numbers: &Numbers) -> bool {
     let number = name.strip_prefix(b"loop").or_else(|| name.strip_prefix(b"ram"));
     let [reads, _, _, _, writes, ..] = *numbers;
@@ -103,7 +105,7 @@ fn is_idle(name: &[u8], numbers: &Numbers) -> bool {
 
 pub(super) fn capture(host: &Host, with_idle: bool, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, missing, .. } = scratch;
-    // In the order of `Disk`.
+    // In the order of the fields of `Disk`.
     let usage = missing.or("disk.disk_usage", &host.root, space::of(&host.root));
     Maybe::<DiskUsage>::put(&usage, out);
     let start = out.len();
@@ -121,7 +123,7 @@ pub(super) fn capture(host: &Host, with_idle: bool, scratch: &mut Scratch, out: 
     }
 }
 
-/// Writes each device, and the sum over the whole ones.
+/// Appends each device, and the sum over the whole disks.
 fn put_devices(host: &Host, with_idle: bool, text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut devices = host.devices.known();
     let mut sum = Numbers::default();

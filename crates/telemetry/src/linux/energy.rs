@@ -1,8 +1,9 @@
-//! The machine's own energy meters.
+//! The energy meters of the machine.
 //!
-//! Processors tell what they used through powercap (RAPL); where there is none, boards may through hwmon, and laptops by what
-//! their batteries lose. Of meters that count the same energy one is read: cores are in their package, and the platform
-//! (`psys`) is more than the packages, but not in addition to them.
+//! CPUs report their energy through powercap (RAPL). Where there is no RAPL, a board may have
+//! meters in hwmon, and a laptop has the charge of its batteries. Of meters that count the same
+//! energy, only one is read: a package includes its cores, and the platform (`psys`) includes the
+//! packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,30 +16,32 @@ use crate::energy::Counter;
 use crate::reasons::told;
 use runlore_core::clock;
 
-/// Sooner than any counter goes round: the smallest holds 65 kJ.
+/// How long counters may go unread. Less than any counter needs to wrap around: the smallest range
+/// is 65 kJ.
 const KEEP_UP_NS: u64 = 30_000_000_000;
-/// What reading them costs is little, what holding them open costs is a descriptor each.
+/// Maximum number of meters. Reading one is cheap, but each keeps a file descriptor open.
 const MOST: usize = 32;
 
 /// The meters of the machine.
 #[derive(Debug)]
 pub(super) struct Meters {
     meters: Vec<Meter>,
-    /// One for each of them. Locked while they are read, so that a counter never seems to run backwards.
+    /// One counter per meter. It is locked during a reading, so that no counter seems to run
+    /// backwards.
     counters: Mutex<Vec<Counter>>,
     read_at_ns: AtomicU64,
-    /// Why there is none.
+    /// Why there are no meters.
     nothing: Option<String>,
 }
 
 #[derive(Debug)]
 struct Meter {
-    /// `rapl:package-0`.
+    /// Such as `rapl:package-0`.
     name: String,
     file: Held,
-    /// How many microjoules one step of it is.
+    /// Microjoules per unit of the file's value.
     step: u64,
-    /// Of a battery: what tells whether it is what feeds the machine.
+    /// For a battery: the file that says whether it powers the machine.
     status: Option<Held>,
 }
 
@@ -47,7 +50,8 @@ impl Host {
         self.meters.get_or_init(|| Meters::find(&self.root))
     }
 
-    /// Reads the counters, if they were read before and not for a while, so that none goes round unseen.
+    /// Reads the counters if the last reading is too old, so that no wrap-around is missed. Does
+    /// nothing if no capture has read them before.
     pub(crate) fn keep_up(&self, now_ns: u64) {
         let Some(meters) = self.meters.get() else { return };
         if now_ns.saturating_sub(meters.read_at_ns.load(Ordering::Relaxed)) > KEEP_UP_NS {
@@ -77,7 +81,8 @@ impl Meters {
         self.meters.iter().flat_map(|meter| std::iter::once(&meter.file).chain(&meter.status))
     }
 
-    /// What each meter has counted, in microjoules, or why that is not known.
+    /// Reads all meters. Calls `each` with the name of a meter and its total in microjoules, or why
+    /// that is not known.
     pub(super) fn read(
         &self,
         buffer: &mut Vec<u8>,
@@ -91,7 +96,7 @@ impl Meters {
         }
     }
 
-    /// Why there is none.
+    /// Returns why there are no meters.
     pub(super) fn nothing(&self) -> Option<&str> {
         self.nothing.as_deref()
     }
@@ -138,8 +143,9 @@ fn meter(name: String, file: PathBuf, range: Option<u64>) -> (Meter, Counter) {
     (Meter { name, file: Held::file(file), step: 1, status: None }, Counter::new(range))
 }
 
-/// Zones of powercap: `intel-rapl:0` is a package or the platform, `intel-rapl:0:1` a part of it. AMD's processors are
-/// called so too. `intel-rapl-mmio` are the same packages once more.
+/// Finds the zones of powercap: `intel-rapl:0` is a package or the platform, `intel-rapl:0:1` a
+/// part of it. AMD processors use the same names. The zones of `intel-rapl-mmio` are the same
+/// packages again, so they are skipped.
 fn powercap(root: &Path) -> Found {
     let folder = root.join("sys/class/powercap");
     let mut zones: Vec<(Vec<u32>, PathBuf)> = entries(&folder)
@@ -159,7 +165,7 @@ fn powercap(root: &Path) -> Found {
         match (&*numbers, &*name) {
             ([_], "psys") => platform.push(meter("rapl:psys".to_owned(), file, range)),
             ([_], _) => found.push(meter(format!("rapl:{name}"), file, range)),
-            // Memory is no part of what its package counts.
+            // A package does not count its memory.
             ([package, _], "dram") => {
                 found.push(meter(format!("rapl:dram-{package}"), file, range));
             }
@@ -169,7 +175,8 @@ fn powercap(root: &Path) -> Found {
     if found.is_empty() { platform } else { found }
 }
 
-/// Counters of boards. Those of single cores are part of their socket's; Intel's graphics drivers tell of nothing else.
+/// Finds the meters of boards. Meters of single cores are skipped, because their socket includes
+/// them. So are those of Intel's GPU drivers, which count nothing but the GPU.
 fn hwmon(root: &Path) -> Found {
     let mut found = Vec::new();
     for (_, path) in entries(&root.join("sys/class/hwmon")) {
@@ -193,12 +200,12 @@ fn hwmon(root: &Path) -> Found {
     found
 }
 
-/// Batteries of the machine itself, which tell what they hold in microwatt-hours.
+/// Finds the batteries of the machine itself, whose charge is in microwatt-hours.
 fn batteries(root: &Path) -> Found {
     let mut found = Vec::new();
     for (name, path) in entries(&root.join("sys/class/power_supply")) {
         let is_battery = word(&path.join("type")).as_deref() == Some("Battery");
-        // That of a mouse, say.
+        // The battery of a mouse, for example.
         let is_other = word(&path.join("scope")).as_deref() == Some("Device");
         let file = path.join("energy_now");
         if !is_battery || is_other || !file.exists() {
@@ -212,7 +219,7 @@ fn batteries(root: &Path) -> Found {
     found
 }
 
-/// Names and paths, in order.
+/// Returns the sorted names and paths of a directory's entries.
 fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let named =

@@ -1,8 +1,9 @@
-//! How fast processors run.
+//! Clock frequency of the CPUs.
 //!
-//! Where the kernel scales frequencies, from sysfs; else from `/proc/cpuinfo`, which is by far the dearest file of all. There
-//! it is read only once, unless the processors count their cycles (the flag `aperfmperf`): without that the kernel
-//! has but one number to tell.
+//! It is read from sysfs if the kernel scales frequencies, and otherwise from `/proc/cpuinfo`,
+//! which is by far the most expensive file. That file is read only once, unless the CPUs count
+//! their cycles (the flag `aperfmperf`): without these counts the kernel always reports the same
+//! number.
 
 use std::fs;
 use std::path::Path;
@@ -12,16 +13,17 @@ use super::held::{Held, Shape};
 use crate::reasons::told;
 use crate::scan::Scan;
 
-/// Descriptors are scarce; of more policies than this each is opened when it is read.
+/// Maximum number of policies whose files stay open, because descriptors are scarce. The files of
+/// further policies are opened for each reading.
 const MOST_HELD: usize = 32;
 
 #[derive(Debug)]
 pub(super) enum Frequency {
-    /// One file a group of processors.
+    /// One file per group of CPUs.
     Scaled(Vec<Held>),
-    /// `/proc/cpuinfo`, each time.
+    /// `/proc/cpuinfo`, read each time.
     Measured(Held),
-    /// MHz that cannot change.
+    /// A fixed frequency, in MHz.
     Constant(f64),
     Unknown(String),
 }
@@ -57,7 +59,7 @@ impl Frequency {
         }
     }
 
-    /// MHz, or why they are not known.
+    /// Returns the mean frequency in MHz, or why it is not known.
     pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Result<f64, String> {
         match self {
             Self::Constant(mhz) => Ok(*mhz),
@@ -69,7 +71,7 @@ impl Frequency {
         }
     }
 
-    /// Where the number comes from.
+    /// Returns the file that the frequency is read from.
     pub(super) fn source(&self) -> &'static str {
         match self {
             Self::Scaled(_) => "/sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq",
@@ -114,7 +116,7 @@ fn scaled(policies: &[Held], buffer: &mut Vec<u8>) -> Result<f64, String> {
                 sum += khz;
                 count += 1;
             }
-            // Processors may be switched off.
+            // CPUs may be offline.
             Err(error) => trouble = Some(told(policy.path().display(), &error)),
         }
     }
@@ -124,7 +126,7 @@ fn scaled(policies: &[Held], buffer: &mut Vec<u8>) -> Result<f64, String> {
     }
 }
 
-/// Mean of all `cpu MHz`.
+/// Returns the mean of all `cpu MHz` lines.
 fn mean_mhz(text: &[u8]) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0);
     for line in text.split(|byte| *byte == b'\n') {

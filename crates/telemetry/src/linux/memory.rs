@@ -8,11 +8,11 @@ use crate::meminfo::{Meminfo, swapped_pages};
 use crate::parts::{Memory, Swap, VirtualMemory, percent};
 use crate::snapshot::Code;
 
-/// What is remembered of earlier captures.
+/// State that is kept between captures.
 #[derive(Debug, Default)]
 pub(super) struct Swapped {
     memory_total: AtomicU64,
-    /// Whether the counters were read when there was no swap, and so have not changed since.
+    /// Whether the counters were read while there was no swap. They have not changed since then.
     is_known: AtomicBool,
     pages_in: AtomicU64,
     pages_out: AtomicU64,
@@ -43,7 +43,7 @@ impl Swapped {
     }
 }
 
-/// What the kernel tells of memory, which is always how much there is.
+/// Parses `/proc/meminfo`. `None` if the total is missing, which every kernel reports.
 pub(super) fn parse(text: &[u8]) -> Option<Meminfo> {
     Some(Meminfo::parse(text)).filter(|found| found.total.is_some())
 }
@@ -82,7 +82,7 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
                 used,
                 free,
                 percent: percent(used, total),
-                // The kernel's own unit here, whatever the size of a page.
+                // Assumes pages of 4 KiB, as psutil does, whatever the actual page size.
                 sin: pages.map(|(pages_in, _)| pages_in.saturating_mul(4096)),
                 sout: pages.map(|(_, pages_out)| pages_out.saturating_mul(4096)),
             })
@@ -98,7 +98,7 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
 fn virtual_memory(found: &Meminfo) -> Option<VirtualMemory> {
     let Meminfo { active, inactive, buffers, cached, shared, slab, .. } = *found;
     let (total, free, available) = (found.total?, found.free?, found.available?);
-    // A container may show its own total and the machine's rest.
+    // In a container, the total may be that of the container and the rest that of the machine.
     let available = if available > total { free } else { available };
     let used = total.saturating_sub(available);
     Some(VirtualMemory {

@@ -9,7 +9,7 @@ use crate::snapshot::{Code, Maybe, OpenList, put_bytes};
 
 pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, missing, .. } = scratch;
-    // In the order of `Network`.
+    // In the order of the fields of `Network`.
     let start = out.len();
     let read = host.net_dev.read(Shape::Lines, buffer, |text| {
         out.truncate(start);
@@ -22,10 +22,11 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
     }
 }
 
-/// What a line says after the name: eight numbers of what came, and the first four again of what was sent.
+/// The numbers of a line after the name: eight for received traffic, then four for sent traffic
+/// with the meanings of the first four.
 type Numbers = [u64; 12];
 
-/// Writes each interface that had traffic, and the sum over all.
+/// Appends each interface that had traffic, and the sum over all interfaces.
 fn put_interfaces(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut sum = Numbers::default();
     out.push(1);
@@ -51,7 +52,8 @@ fn put_interfaces(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The name ends at the last colon, for an alias has one of its own; a number may follow at once.
+/// Parses the name and the numbers of an interface. The name ends at the last colon, because an
+/// alias contains one, and a number may follow without a blank.
 fn interface<'a>(scan: &mut Scan<'a>) -> Option<(&'a [u8], Numbers)> {
     let line = scan.rest().trim_ascii_start();
     let word = scan.word()?;

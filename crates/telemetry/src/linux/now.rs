@@ -1,4 +1,4 @@
-//! The few numbers of memory that are sampled again and again, without a capture around them.
+//! The few memory values that are sampled often, without a whole capture.
 
 use super::held::Shape;
 use super::{Host, Scratch, memory, process};
@@ -6,12 +6,14 @@ use crate::container::ContainerReader;
 use crate::memory_now::MemoryNow;
 use crate::scan::Scan;
 
-/// How long samples believe that the file is still ours; see [`Held`](super::Held).
+/// How long samples reuse the result of a check of the file; see [`Held`](super::Held).
 const BELIEVED_NS: u64 = 1_000_000_000;
 
 impl Host {
-    /// Made for whoever reads nothing else, ten times a second: all that it touches was evicted from the caches since. So it is all
-    /// in one place.
+    /// Reads the resident memory of this process.
+    ///
+    /// Optimized for a caller that reads nothing else, ten times a second. Between two calls the
+    /// CPU caches have evicted all that it uses, so its code is kept in one place.
     #[inline]
     pub(crate) fn resident_now(&self) -> Option<u64> {
         _ = self.statm.check_every(BELIEVED_NS);
@@ -19,7 +21,7 @@ impl Host {
     }
 
     pub(crate) fn memory_now(&self, with_pressure: bool, cache_from: f64) -> MemoryNow {
-        // Nothing else is looked at that would show if somebody has closed our files.
+        // Nothing else is read here that would detect that the program has closed our files.
         _ = self.statm.check();
         Scratch::with(|scratch| {
             let buffer = &mut scratch.buffer;
@@ -29,7 +31,8 @@ impl Host {
             };
             if let Ok(found) = self.meminfo.read(Shape::Whole, buffer, memory::parse) {
                 now.total = found.total;
-                // A container may show its own total and the machine's rest.
+                // In a container, the total may be that of the container and the rest that of the
+                // machine.
                 now.available = found.available.min(found.total);
                 now.swap_total = found.swap_total;
                 now.swap_free = found.swap_free;
@@ -51,11 +54,11 @@ impl Host {
         buffer: &mut Vec<u8>,
         now: &mut MemoryNow,
     ) {
-        // A file that somebody has closed is found again by reading all of them.
+        // If the program has closed the file, reading all of them makes the reader open them again.
         let all = |buffer: &mut Vec<u8>| container.numbers(buffer).memory.current;
         now.container_used = container.memory_used(buffer).or_else(|| all(buffer));
         let limit = self.described(container, buffer).limits.memory();
-        // Without a limit of its own it is the machine's memory that counts.
+        // Without a limit of its own, the machine's memory is the limit.
         now.container_limit = limit.max.filter(|_| limit.limit_is_host != Some(true));
         let is_wanted = now
             .container_used
@@ -67,7 +70,7 @@ impl Host {
     }
 }
 
-/// The share of the last ten seconds in which some task waited for memory, in percent.
+/// Parses the share of the last ten seconds in which some task waited for memory, in percent.
 fn pressure(text: &[u8]) -> Option<f64> {
     let mut scan = Scan::new(text);
     if !scan.skip(b"some avg10=") {

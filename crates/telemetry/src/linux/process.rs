@@ -1,6 +1,8 @@
-//! This process: memory and transfers from its files, times and switches from `getrusage`.
+//! This process: memory and transfers from its files, CPU times and context switches from
+//! `getrusage`.
 //!
-//! `getrusage` costs a fifth of `/proc/self/stat`, and tells microseconds of all threads instead of ticks.
+//! `getrusage` costs a fifth of reading `/proc/self/stat`, and returns microseconds over all
+//! threads instead of ticks.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -16,7 +18,7 @@ use crate::types::Types;
 use crate::usage::ProcessUsage;
 use runlore_core::clock;
 
-/// Times in microseconds, and switches.
+/// CPU times in microseconds, and context switches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rusage {
     pub(super) user_us: u64,
@@ -25,16 +27,17 @@ pub(super) struct Rusage {
     pub(super) involuntary: u64,
 }
 
-/// The processor that the calling thread is on; negative where that is not known.
+/// Returns the CPU that the calling thread runs on. Negative if that is not known.
 pub(super) fn current_cpu() -> libc::c_int {
     // SAFETY: a plain call.
     unsafe { libc::sched_getcpu() }
 }
 
-/// Of a process, its children or a thread; nothing can go wrong for these.
+/// Returns the usage of the process, its children or the thread. The call cannot fail for these.
 pub(super) fn rusage(who: libc::c_int) -> Rusage {
     let mut place = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: there is room for an `rusage`; should the call fail, it is all zero, which is a value too.
+    // SAFETY: there is room for an `rusage`; should the call fail, it is all zero, which is a value
+    // too.
     let found = unsafe {
         libc::getrusage(who, place.as_mut_ptr());
         place.assume_init()
@@ -48,7 +51,7 @@ pub(super) fn rusage(who: libc::c_int) -> Rusage {
     }
 }
 
-/// Offers a sample without telling.
+/// Takes a sample for percentages without capturing anything.
 pub(super) fn sample(host: &Host) {
     let used = rusage(libc::RUSAGE_SELF);
     host.process_samples.offer(clock::monotonic_ns(), || used.user_us + used.system_us);
@@ -56,9 +59,9 @@ pub(super) fn sample(host: &Host) {
 
 pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, own_numbers, missing, .. } = scratch;
-    // First of all, because it shows if somebody has closed our files.
+    // First, because `status` detects that the program has closed our files.
     let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
-    // In the order of `Process`.
+    // In the order of the fields of `Process`.
     put_integer(u64::from(host.pid), out);
     let cpu = u64::try_from(current_cpu())
         .map_err(|_| missing.add("process.cpu_number", "sched_getcpu failed"));
@@ -101,7 +104,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     let used = own.user_us + own.system_us;
     let percent = base.map(|base| {
         let micros = used.saturating_sub(base.value) as f64;
-        // Microseconds in nanoseconds to tenths of a percent.
+        // The factor converts microseconds per nanosecond to tenths of a percent.
         (micros * 1_000_000.0 / (now - base.at_ns) as f64).round() as u64
     });
     if percent.is_none() {
@@ -142,7 +145,8 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     }
 }
 
-/// Size, resident, shared, text, lib, data and dirty pages.
+/// Reads `/proc/self/statm`, which has the numbers of total, resident, shared, text, lib, data and
+/// dirty pages.
 pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMemory> {
     let page = page_size();
     host.statm.read_alike(Shape::Whole, buffer, |text| {
@@ -161,7 +165,7 @@ pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMem
     })
 }
 
-/// The second number of these, without the others.
+/// Parses only the resident memory, which is the second number of `/proc/self/statm`.
 pub(super) fn resident_of(statm: &[u8]) -> Option<u64> {
     let (mut place, mut pages) = (0, 0_u64);
     for byte in statm.trim_ascii_end() {
@@ -181,7 +185,7 @@ pub(super) fn page_size() -> u64 {
     static SIZE: AtomicU64 = AtomicU64::new(0);
     match SIZE.load(Ordering::Relaxed) {
         0 => {
-            // SAFETY: a plain call that asks the kernel nothing.
+            // SAFETY: a plain call that needs no system call.
             let size = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
             SIZE.store(size, Ordering::Relaxed);
             size
@@ -209,8 +213,8 @@ pub(super) fn io_counters(host: &Host, buffer: &mut Vec<u8>) -> io::Result<IoCou
     })
 }
 
-/// Ticks of waiting for disks: the 42nd field of `/proc/self/stat`, where the second is a name in brackets that may hold
-/// anything.
+/// Parses the ticks of waiting for disks: field 42 of `/proc/self/stat`. Field 2 is a name in
+/// parentheses that may contain any characters.
 fn waited(text: &[u8]) -> Option<u64> {
     let name_ends = text.iter().rposition(|byte| *byte == b')')?;
     let mut scan = Scan::new(&text[name_ends + 1..]);
@@ -220,7 +224,7 @@ fn waited(text: &[u8]) -> Option<u64> {
     scan.number()
 }
 
-/// The most resident memory, in bytes, in the text of `/proc/self/status`.
+/// Parses the peak resident memory, in bytes, from the text of `/proc/self/status`.
 fn peak_of(text: &[u8]) -> Option<u64> {
     let mut scan = Scan::new(text);
     while !scan.skip(b"VmHWM:") {
@@ -232,23 +236,23 @@ fn peak_of(text: &[u8]) -> Option<u64> {
 }
 
 impl Host {
-    /// Counters of the whole process.
+    /// Reads the counters of the whole process.
     pub(crate) fn process_usage(&self) -> ProcessUsage {
-        // Nothing else is looked at that would show if somebody has closed our files.
+        // Nothing else is read here that would detect that the program has closed our files.
         _ = self.io.check();
         _ = self.statm.check();
         Scratch::with(|scratch| {
             let io = io_counters(self, &mut scratch.buffer).ok();
             let memory = memory(self, &mut scratch.buffer).ok();
             let rss = memory.map(|memory| memory.rss);
-            // `getrusage` would tell the peak of whoever started this program, if that was higher.
+            // If the program before an `exec` had a higher peak, `getrusage` would return that one.
             let status = std::fs::read(self.root.join("proc/self/status"));
             let peak_rss = status.ok().and_then(|text| peak_of(&text));
             ProcessUsage {
                 read_bytes: io.as_ref().and_then(|io| io.read_bytes),
                 write_bytes: io.as_ref().and_then(|io| io.write_bytes),
                 rss,
-                // The kernel's own peak may lag behind.
+                // The kernel updates its peak with a delay.
                 peak_rss: peak_rss.max(rss.filter(|_| peak_rss.is_some())),
             }
         })

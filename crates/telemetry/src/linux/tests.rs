@@ -1,4 +1,4 @@
-//! Machines that are not at hand, as trees of files.
+//! Fictitious machines, made of files.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::Host;
 use crate::{Telemetry, TelemetryCapture, TelemetryType, Types};
 
-/// A machine.
+/// A fictitious machine.
 struct Machine(TempDir);
 
 impl Machine {
@@ -41,11 +41,12 @@ impl Machine {
     fn file(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.root().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // Written in place, as the kernel's files are: they keep their inode.
+        // Written in place, so that the file keeps its inode, as the kernel's files do.
         fs::write(path, text).unwrap();
     }
 
-    /// Processors by number; each has been busy for so many ticks, and idle for as many.
+    /// Writes `/proc/stat` for CPUs with these numbers. Each has been busy for that many ticks, and
+    /// idle for as many.
     fn cpus(&self, cpus: &[(u32, u64)]) {
         let line = |name: String, ticks: u64| format!("{name} {ticks} 0 0 {ticks} 0 0 0 0 0 0\n");
         let mut text = line("cpu ".into(), cpus.iter().map(|(_, ticks)| ticks).sum());
@@ -86,12 +87,12 @@ const MEMINFO: &str = "MemTotal:     1000 kB\nMemFree:       200 kB\nMemAvailabl
 Cached:  100 kB\nSwapCached:   0 kB\nActive: 30 kB\nInactive: 40 kB\nActive(anon): 1 kB\nSwapTotal: 0 kB
 SwapFree: 0 kB\nShmem: 50 kB\nSlab: 70 kB\nSReclaimable: 60 kB\nSUnreclaim: 10 kB\n";
 
-/// Pages of this machine in bytes.
+/// Converts pages of this machine to bytes.
 fn pages(count: u64) -> Option<u64> {
     Some(count * super::process::page_size())
 }
 
-/// Long enough for a percentage.
+/// Waits long enough for a percentage.
 fn wait_a_tick() {
     thread::sleep(Duration::from_millis(11));
 }
@@ -118,7 +119,7 @@ fn a_small_machine_is_read_whole() {
     assert_eq!((swap.sin, swap.sout), (pages(3), pages(5)));
     let disk = now.disk.as_ref().unwrap();
     assert_eq!(disk.io_per_disk.as_ref().unwrap().len(), 2);
-    // A partition is part of its disk.
+    // A partition is a part of its disk.
     let sum = disk.io_sum.as_ref().unwrap();
     assert_eq!((sum.read_count, sum.read_bytes, sum.busy_time), (Some(1), 3 * 512, Some(10)));
     let network = now.network.as_ref().unwrap();
@@ -129,19 +130,19 @@ fn a_small_machine_is_read_whole() {
     assert_eq!(now.reason("process.executable"), Some("/proc/self/exe cannot be read"));
 }
 
-/// Compares with what psutil says of the same files (`tests/data/psutil/golden.py`): on a live machine most of it changes
-/// between two readings.
+/// Compares with the values of psutil for the same files (`tests/data/psutil/golden.py`). On a live
+/// machine most of them change between two readings.
 #[test]
 fn a_recorded_machine_is_what_psutil_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/psutil/machine");
     let mut golden: Value =
         serde_json::from_slice(&fs::read(folder.join("psutil.json")).unwrap()).unwrap();
     for counter in ["sin", "sout"] {
-        // psutil takes all pages to have 4 KiB.
+        // psutil assumes pages of 4 KiB.
         let counter = &mut golden["memory"]["swap"][counter];
         *counter = pages(counter.as_u64().unwrap() / 4096).into();
     }
-    // We leave out interfaces without traffic.
+    // Runlore leaves out interfaces without traffic.
     golden["network"]["netio_per_interface"].as_object_mut().unwrap().remove("ifb0").unwrap();
 
     let capture = TelemetryCapture::below(&folder, Types::host()).with_idle_devices();
@@ -197,7 +198,7 @@ fn a_forked_child_waits_for_no_lock_of_its_parent() {
         child.close_all();
         closed.0.send(()).unwrap();
     });
-    // Far longer than it takes, so that a failure ends.
+    // Far longer than needed, so that a failing test ends.
     closed.1.recv_timeout(Duration::from_secs(60)).expect("it waits for a lock");
     assert_eq!(opened(&host), 0);
 }
@@ -387,14 +388,14 @@ fn swap_counters_are_read_when_there_is_swap() {
     let sin = || capture.capture().memory.unwrap().swap.unwrap().sin;
     let vmstat = |pages: u64| machine.file("proc/vmstat", format!("pswpin {pages}\npswpout 5\n"));
     assert_eq!(sin(), pages(3));
-    // Without swap nothing is swapped: it is not even looked.
+    // Without swap space the counters cannot change, so they are not read again.
     vmstat(4);
     assert_eq!(sin(), pages(3));
     machine.file("proc/meminfo", MEMINFO.replace("SwapTotal: 0", "SwapTotal: 100"));
     assert_eq!(sin(), pages(4));
     vmstat(6);
     assert_eq!(sin(), pages(6));
-    // Swapped off again: what it was at the end.
+    // After swap was turned off, the counters are read once more.
     vmstat(7);
     machine.file("proc/meminfo", MEMINFO);
     assert_eq!(sin(), pages(7));
