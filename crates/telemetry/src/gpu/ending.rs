@@ -1,27 +1,27 @@
-//! When the process ends, libraries are taken down, and no thread may be inside them.
+//! Process exit: libraries are torn down then, and no thread may be inside them.
 #![cfg_attr(unix, allow(unsafe_code))]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 #[cfg(unix)]
 use std::time::{Duration, Instant};
 
-/// How long the end of the process waits for a driver.
+/// How long the process waits for a driver before it exits.
 #[cfg(unix)]
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many threads are inside a vendor's library.
+/// Number of threads that are inside a vendor's library.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// A thread is inside a vendor's library.
+/// A guard for a thread that is inside a vendor's library.
 #[derive(Debug)]
 pub(super) struct Inside;
 
 impl Inside {
-    /// None where the process is ending.
+    /// Enters a library. `None` if the process is exiting.
     pub(super) fn enter() -> Option<Self> {
         INSIDE.fetch_add(1, Ordering::SeqCst);
-        // Made in any case, so that it leaves again.
+        // Created in any case, so that dropping it decrements the counter.
         let inside = Self;
         (!IS_ENDING.load(Ordering::SeqCst)).then_some(inside)
     }
@@ -33,8 +33,10 @@ impl Drop for Inside {
     }
 }
 
-/// Makes the end of the process wait for drivers. What is asked for last is done first: to be called again when a library was
-/// loaded, which asks for its own end.
+/// Makes the process wait for drivers when it exits.
+///
+/// Exit handlers run in reverse order, and a library registers its own when it is loaded. So this
+/// must be called again after loading one.
 pub(super) fn watch() {
     #[cfg(unix)]
     // SAFETY: `wait` is a plain function that neither unwinds nor needs anything that is gone by then.
@@ -52,12 +54,12 @@ extern "C" fn wait() {
     }
 }
 
-/// In a forked child: none of the threads that were inside are here.
+/// Resets the counter in a forked child, which has none of the threads that were inside.
 pub(crate) fn forget_after_fork() {
     INSIDE.store(0, Ordering::SeqCst);
 }
 
-/// The same, in a process whose forks nobody told of.
+/// Resets the counter if this process was forked without a call of [`forget_after_fork`].
 pub(super) fn forget_if_forked() {
     static PROCESS: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id();

@@ -1,10 +1,10 @@
-//! What the graphics processors are.
+//! A description of the GPUs.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The graphics processors that the program may use, and what drives them: part of
+/// The GPUs that the program may use, and their driver: part of
 /// [`MachineInfo`](crate::MachineInfo).
 ///
 /// ```
@@ -24,42 +24,44 @@ use serde::{Deserialize, Serialize};
 pub struct GpuInfo {
     /// `nvidia` or `amd`.
     pub vendor: String,
-    /// The driver's version.
+    /// Version of the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_version: Option<String>,
-    /// The version of the library through which they are read.
+    /// Version of the library that reads the GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library_version: Option<String>,
-    /// How many the machine has, whichever of them the program may use.
+    /// Number of GPUs in the machine, whether the program may use them or not.
     pub count: u64,
-    /// Those that the program may use, by the names that captures give them: `gpu_0`.
+    /// The GPUs that the program may use, by the names that captures use: `gpu_0`.
     pub devices: BTreeMap<String, GpuDevice>,
-    /// What is not known, and why; in a workflow's record it stands with what else is not known of the machine.
+    /// The values that are not known, each with the reason. In a workflow's record these reasons
+    /// are among those of the machine.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable: BTreeMap<String, String>,
 }
 
-/// A graphics processor, or the MIG part of one that the program may use.
+/// A GPU, or the MIG instance of one that the program may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct GpuDevice {
-    /// What it is called.
+    /// Product name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its own number in all the world; captures have it as the metric `id`.
+    /// Unique ID. Captures have it as the metric `id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// Its memory, in bytes.
+    /// Memory in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_total: Option<u64>,
-    /// Where it is plugged in: domain, bus, device and function.
+    /// PCI address: domain, bus, device and function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_bus_id: Option<String>,
 }
 
 impl GpuInfo {
-    /// The value; where there is none, the reason is noted under this name.
+    /// Returns the value. If it is an error, records that as the reason for `what` and returns
+    /// `None`.
     #[cfg_attr(
         not(any(feature = "nvidia", feature = "amd")),
         allow(dead_code, reason = "nobody tells anything then")

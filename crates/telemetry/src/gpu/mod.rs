@@ -1,7 +1,8 @@
-//! Graphics processors, read through the libraries of their vendors.
+//! GPUs, read through the libraries of their vendors.
 //!
-//! The libraries are looked for when the program runs, and only if their metrics are asked for. They are called on a thread
-//! of their own: a driver that is slow or hangs costs a task no more than a moment, and its values say why they are missing.
+//! The libraries are loaded at run time, and only if their metrics are requested. They are called
+//! on a separate thread, so a slow or hanging driver delays a task only briefly, and its missing
+//! values have a reason.
 
 #[cfg(all(feature = "amd", target_os = "linux"))]
 mod amd;

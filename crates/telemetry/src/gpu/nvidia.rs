@@ -1,4 +1,4 @@
-//! NVIDIA's devices, through NVML.
+//! NVIDIA GPUs, read through NVML.
 
 use std::env;
 
@@ -17,23 +17,23 @@ use runlore_core::settings::GpuVendor;
 
 pub(super) struct Nvidia {
     nvml: Nvml,
-    /// All that there are.
+    /// Number of all devices.
     count: usize,
     visible: Vec<Place>,
-    /// Why the program may use none of them.
+    /// Why the program may use no device.
     nothing: Option<String>,
-    /// Why the numbers of the devices may not be those that the program uses.
+    /// Why the numbers of the devices may differ from those that the program uses.
     doubt: Option<String>,
 }
 
 /// A device that the program may use.
 struct Place {
-    /// `gpu_0`, by NVML's count; `gpu_0_mig_1` for a part of it.
+    /// `gpu_0`, with NVML's index; `gpu_0_mig_1` for a MIG instance.
     name: String,
-    /// `gpu_0`, also for a part: energy is counted for the whole device.
+    /// `gpu_0`, also for a MIG instance: energy is counted for the whole device.
     device: String,
     uuid: String,
-    /// The UUID of the MIG part, where it may use no more.
+    /// The UUID of the MIG instance, if the program may use only that.
     part: Option<String>,
 }
 
@@ -41,7 +41,7 @@ struct Place {
 struct Memory {
     total: u64,
     free: u64,
-    /// Unknown to drivers before 510.
+    /// `None` with drivers before 510.
     reserved: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Nvidia {
         let mut devices = Vec::new();
         let mut names = Vec::new();
         for index in 0..count {
-            // One that is lost keeps its place among the others.
+            // A lost device keeps its index.
             let device = nvml.device_by_index(index);
             names.push(device.as_ref().ok().and_then(|device| device.name().ok()));
             devices.push(device.map_or_else(|_| NvidiaDevice::default(), |device| named(&device)));
@@ -99,7 +99,7 @@ impl Nvidia {
     }
 }
 
-/// How variables may name a device.
+/// Returns the names by which environment variables may select a device.
 fn named(device: &Device<'_>) -> NvidiaDevice {
     let count = device.mig_device_count().unwrap_or(0);
     let uuid = device.uuid().unwrap_or_default();
@@ -160,10 +160,10 @@ impl Devices for Nvidia {
             draft.missing("gpu.order".to_owned(), doubt.clone());
         }
         for (at, place) in self.visible.iter().enumerate() {
-            // Several parts of one device share its counter.
+            // MIG instances of one device share its energy counter.
             let is_first = self.visible[..at].iter().all(|other| other.device != place.device);
             let wants_energy = draft.wanted.energy && is_first;
-            // By its UUID: when a device falls off the bus, the others are counted anew.
+            // By UUID, because the indices change when a device falls off the bus.
             let device = match self.nvml.device_by_uuid(&*place.uuid) {
                 Ok(device) => device,
                 Err(error) => {
@@ -194,7 +194,8 @@ impl Devices for Nvidia {
     }
 }
 
-/// A metric of a device; memory and identity are those of the part that the program may use.
+/// Reads a metric. Memory and identity are those of `part`, the MIG instance that the program may
+/// use, or the device itself.
 fn value(metric: &str, device: &Device<'_>, part: &Device<'_>) -> Result<Value, String> {
     let said = |error: NvmlError| error.to_string();
     Ok(match metric {
@@ -240,7 +241,7 @@ fn value(metric: &str, device: &Device<'_>, part: &Device<'_>) -> Result<Value, 
     })
 }
 
-/// Errors since the driver was loaded.
+/// Returns the ECC errors since the driver was loaded.
 fn ecc(device: &Device<'_>, kind: MemoryError) -> Result<u64, NvmlError> {
     device.total_ecc_errors(kind, EccCounter::Volatile)
 }
@@ -255,7 +256,7 @@ fn memory(device: &Device<'_>) -> Result<Memory, NvmlError> {
     }
 }
 
-/// The device's memory that this process uses.
+/// Returns the memory of the device that this process uses, in bytes.
 fn process_memory(device: &Device<'_>) -> Result<u64, String> {
     let driver = device.nvml().sys_driver_version().map_err(|error| error.to_string())?;
     if lists_processes_otherwise(&driver) {
@@ -276,13 +277,14 @@ fn process_memory(device: &Device<'_>) -> Result<u64, String> {
     }
 }
 
-/// Whether a driver has longer entries in its list of processes than all before and after it, under the same name.
+/// Whether this driver's list of processes has longer entries than that of all other drivers, under
+/// the same function name.
 fn lists_processes_otherwise(driver: &str) -> bool {
     let mut numbers = driver.split('.').map(|number| number.parse::<u32>().unwrap_or(u32::MAX));
     numbers.next() == Some(535) && numbers.next().is_some_and(|minor| minor < 98)
 }
 
-/// What the crate does not call.
+/// Functions of NVML that the crate does not wrap.
 #[allow(unsafe_code)]
 mod raw {
     use nvml_wrapper::Device;
@@ -290,22 +292,24 @@ mod raw {
 
     use super::Memory;
 
-    /// Memory as drivers before 510 tell it.
+    /// Reads the memory with the function that drivers before 510 have.
     pub(super) fn memory(device: &Device<'_>) -> Result<Memory, NvmlError> {
         let call = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
         let mut info = [0_u64; 3];
-        // SAFETY: the handle is that of a device of this library, and what it writes are three numbers of this size.
+        // SAFETY: the handle is that of a device of this library, and what it writes are three
+        // numbers of this size.
         nvml_try(unsafe { call(device.handle(), info.as_mut_ptr().cast()) })?;
         let [total, free, _] = info;
         Ok(Memory { total, free, reserved: None })
     }
 
-    /// The numbers of a MIG part: that of its memory, and that of its processors.
+    /// Returns the numbers of a MIG instance: its GPU instance ID and its compute instance ID.
     pub(super) fn instances(part: &Device<'_>) -> Result<(u32, u32), NvmlError> {
         let of_gpu = nvml_sym(part.nvml().lib().nvmlDeviceGetGpuInstanceId.as_ref())?;
         let of_compute = nvml_sym(part.nvml().lib().nvmlDeviceGetComputeInstanceId.as_ref())?;
         let (mut gpu, mut compute) = (0, 0);
-        // SAFETY: the handle is that of a part of a device of this library, and each writes one number of this size.
+        // SAFETY: the handle is that of a part of a device of this library, and each writes one
+        // number of this size.
         unsafe {
             nvml_try(of_gpu(part.handle(), &raw mut gpu))?;
             nvml_try(of_compute(part.handle(), &raw mut compute))?;

@@ -1,4 +1,4 @@
-//! Whose devices are read, and which of their metrics.
+//! Chooses the vendor and the metrics to read.
 
 use std::io::Write as _;
 
@@ -6,14 +6,14 @@ use super::info::GpuInfo;
 use super::reading::{Devices, Draft, Reading, Wanted};
 use runlore_core::settings::{GpuMetric, GpuVendor, TelemetrySettings};
 
-/// What is read where a task asks for graphics processors, and the settings name no metrics.
+/// The metrics that are read if a task requests GPUs and the settings name no metrics.
 const USUAL: [&str; 4] = ["used", "temperature", "power", "id"];
 
-/// What the settings ask for.
+/// The vendor and the metrics that the settings select.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) vendor: GpuVendor,
-    /// Names of metrics, or of groups of them.
+    /// Names of metrics or of groups of metrics.
     pub(crate) metrics: Vec<String>,
 }
 
@@ -29,16 +29,16 @@ impl Default for Asked {
     }
 }
 
-/// The devices that are read.
+/// The opened devices of one vendor.
 pub(super) struct Opened {
     devices: Box<dyn Devices>,
     metrics: Vec<GpuMetric>,
-    /// What every reading lacks, and why.
+    /// Fields that are missing from every reading, each with the reason.
     missing: Vec<(String, String)>,
 }
 
 impl Opened {
-    /// Finds a library that works; why none does otherwise.
+    /// Loads a vendor's library, or returns why none works.
     pub(super) fn new(asked: &Asked) -> Result<Self, String> {
         let mut missing = Vec::new();
         let devices = match asked.vendor {
@@ -74,7 +74,7 @@ impl Opened {
         for name in names {
             match vendor.complaint(name) {
                 Some(complaint) => {
-                    // Standard error may be closed.
+                    // Writing fails if standard error is closed, and that does not matter.
                     _ = writeln!(std::io::stderr(), "runlore: telemetry_capture.gpu: {complaint}");
                     missing.push((format!("gpu.{name}"), complaint));
                 }

@@ -1,11 +1,12 @@
-//! The thread that talks to the drivers, and how long others wait for it.
+//! The thread that calls the drivers, and how long other threads wait for it.
 //!
-//! Whoever wants a reading says so and goes on with something else; when it must have the reading, it waits, but no longer
-//! than the budget. There is one thread and no queue: all who ask while a reading is taken share the next one. While the
-//! driver is overdue nobody waits at all, so that one that hangs costs the budget once and not once a task.
+//! A thread requests a reading and continues with other work. Later it takes the reading, and waits
+//! for it at most for the budget. There is one reader thread and no queue: all requests that arrive
+//! during a reading share the next one. While the driver is overdue, nobody waits at all, so a
+//! hanging driver costs the budget once and not once per task.
 //!
-//! The thread belongs to the process that started it. A forked child does not have it, and starts one of its own when it
-//! first asks; what the parent left locked is not touched.
+//! The thread belongs to the process that started it. A forked child does not have it, and starts
+//! its own at its first request. It does not touch locks that the parent held.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::per_process::PerProcess;
 use runlore_core::contain::contain;
 use runlore_core::settings::GpuVendor;
 
-/// How long a task waits.
+/// How long a task waits for a reading.
 const BUDGET: Duration = Duration::from_millis(20);
 
 /// A reading, or why there is none.
@@ -27,9 +28,9 @@ pub(crate) type Answer = Result<Arc<Reading>, Absent>;
 /// Why there is no reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// There is nothing to read, and will not be.
+    /// There is nothing to read, and there never will be.
     Nothing(String),
-    /// The driver is late.
+    /// The driver has not answered in time.
     Late(String),
 }
 
@@ -40,7 +41,7 @@ impl Absent {
     }
 }
 
-/// The graphics processors, as the settings ask for them.
+/// The GPUs, with the vendor and the metrics that the settings select.
 #[derive(Debug)]
 pub(crate) struct Gpus {
     #[cfg(target_os = "linux")]
@@ -49,13 +50,13 @@ pub(crate) struct Gpus {
     desks: PerProcess<Arc<Desk>>,
 }
 
-/// Where readings are asked for and found, in one process.
+/// The state that the reader thread shares with the threads that request readings, in one process.
 #[derive(Debug)]
 struct Desk {
     state: Mutex<State>,
-    /// The reader has something to do.
+    /// Notified when there is work for the reader.
     work: Condvar,
-    /// The reader has done it.
+    /// Notified when the reader has done its work.
     done: Condvar,
 }
 
@@ -64,35 +65,35 @@ struct State {
     is_started: bool,
     vendor: Option<GpuVendor>,
     is_closed: bool,
-    /// Nothing can be read, ever.
+    /// Why nothing can be read, now or later.
     failure: Option<String>,
-    /// What the next reading must hold.
+    /// What the next reading must contain.
     wanted: Wanted,
     begun: u64,
     ended: u64,
-    /// When the reading that is being taken began; opening the library counts as one.
+    /// When the current reading began. Opening the library counts as a reading.
     since: Option<Instant>,
-    /// How long the last reading took.
+    /// Duration of the last reading.
     took: Duration,
     last: Option<(Instant, Arc<Reading>)>,
-    /// Somebody asks what the devices are.
+    /// Whether the description was requested.
     is_info_wanted: bool,
     info: Option<Arc<GpuInfo>>,
 }
 
-/// What the reader is to do.
+/// Work for the reader.
 enum Work {
     Read(Wanted),
     Describe,
 }
 
-/// A reading that was asked for.
+/// A requested reading.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     wanted: Wanted,
-    /// Which reading will do.
+    /// The number of the first reading that answers the request.
     number: u64,
-    /// One that was young enough.
+    /// An earlier reading that was recent enough.
     ready: Option<Arc<Reading>>,
 }
 
@@ -106,13 +107,13 @@ impl Gpus {
         }
     }
 
-    /// Whose devices were read, and how long the last reading took.
+    /// Returns the vendor of the devices, and how long the last reading took.
     pub(crate) fn seen(&self) -> (Option<GpuVendor>, Option<Duration>) {
         let state = self.desk().lock();
         (state.vendor, state.last.as_ref().map(|_| state.took))
     }
 
-    /// Which ones these are: others may read other metrics.
+    /// Returns a number that identifies this instance. Other instances may read other metrics.
     #[cfg(target_os = "linux")]
     pub(crate) fn number(&self) -> u64 {
         self.number
@@ -122,7 +123,8 @@ impl Gpus {
         self.desks.of(std::process::id())
     }
 
-    /// Asks for a reading and does not wait. One that is younger than `max_age` will do.
+    /// Requests a reading without waiting. A reading that is at most `max_age` old is used instead
+    /// of a new one.
     pub(crate) fn ask(&self, wanted: Wanted, max_age: Duration) -> Ticket {
         if wanted.is_nothing() {
             return Ticket { wanted, number: 0, ready: None };
@@ -146,7 +148,7 @@ impl Gpus {
         }
     }
 
-    /// What the devices are, as soon as it is known; or why it is not, after this time.
+    /// Waits for the description of the devices. After `patience`, returns why it is not known.
     pub(crate) fn info(&self, patience: Duration) -> Result<Arc<GpuInfo>, Absent> {
         let desk = self.desk();
         let until = Instant::now() + patience;
@@ -173,12 +175,12 @@ impl Gpus {
         }
     }
 
-    /// The reading, as soon as it is there; or why it is not, no later than after the budget.
+    /// Waits for the reading, at most for the budget. After that, returns why there is none.
     pub(crate) fn take(&self, ticket: &Ticket) -> Answer {
         self.take_within(ticket, BUDGET)
     }
 
-    /// The same for one who has time.
+    /// Like [`take`](Self::take), with another budget.
     pub(crate) fn take_within(&self, ticket: &Ticket, budget: Duration) -> Answer {
         if let Some(ready) = &ticket.ready {
             return Ok(Arc::clone(ready));
@@ -268,9 +270,9 @@ fn start(desk: &Arc<Desk>, state: &mut State, asked: Arc<Asked>) {
     }
 }
 
-/// Reads whenever somebody asks, until nobody can any more.
+/// Reads on request until the [`Gpus`] are dropped or the library fails.
 fn read_on(desk: &Desk, asked: &Asked) {
-    // A panic in a vendor's crate must not leave others waiting for a thread that is gone.
+    // After a panic in a vendor's crate, other threads must not wait for this thread.
     let result = contain(|| serve(desk, asked));
     let reason = match result {
         Some(Ok(())) => "nobody reads them any more".to_owned(),
@@ -316,7 +318,7 @@ fn serve(desk: &Desk, asked: &Asked) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for somebody to ask; what for. None when nobody will.
+/// Waits for a request and returns it. `None` if there will be no more.
 fn next(desk: &Desk) -> Option<Work> {
     let mut state = desk.lock();
     loop {
@@ -329,7 +331,7 @@ fn next(desk: &Desk) -> Option<Work> {
             state.since = Some(Instant::now());
             return Some(Work::Read(wanted));
         }
-        // Tasks wait for readings, so these come first.
+        // Readings come first, because tasks wait for them.
         if state.is_info_wanted && state.info.is_none() {
             state.since = Some(Instant::now());
             return Some(Work::Describe);

@@ -1,4 +1,4 @@
-//! What one reading of the devices said.
+//! One reading of the GPUs.
 
 use std::fmt::Display;
 
@@ -8,10 +8,10 @@ use super::info::GpuInfo;
 use crate::{Named, TelemetryType, Types};
 use runlore_core::settings::{GpuMetric, GpuVendor};
 
-/// What is wanted of a reading.
+/// The values that a reading must contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Wanted {
-    /// The metrics that the settings name.
+    /// The metrics that the settings select.
     pub(crate) metrics: bool,
     /// The energy that each device has used.
     pub(crate) energy: bool,
@@ -38,20 +38,21 @@ impl Wanted {
     }
 }
 
-/// What one reading of all devices said.
+/// One reading of all devices.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// What was read.
+    /// The values that were requested.
     pub(super) of: Wanted,
-    /// The metrics of each device: the JSON of a [`Named<Value>`]. Empty where the program may use no device.
+    /// The metrics of each device: the JSON of a [`Named<Value>`]. Empty if the program may use no
+    /// device.
     pub(crate) metrics: Vec<u8>,
-    /// What each device has used in microjoules, by the name of its meter: `nvml:gpu_0`.
+    /// The energy that each device has used in microjoules, by the name of its meter: `nvml:gpu_0`.
     pub(crate) energy: Vec<(String, u64)>,
-    /// Fields that are missing, and why.
+    /// The missing fields, each with the reason.
     pub(crate) missing: Vec<(String, String)>,
 }
 
-/// A reading while it is taken.
+/// A reading in progress.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     asked: &'a [GpuMetric],
@@ -66,7 +67,7 @@ impl<'a> Draft<'a> {
         Self { asked, wanted, devices: Named::default(), reading }
     }
 
-    /// Reads a device, metric by metric.
+    /// Reads all requested metrics of a device, each with `read`.
     pub(super) fn device(
         &mut self,
         name: &str,
@@ -85,7 +86,7 @@ impl<'a> Draft<'a> {
         self.devices.push(name, Value::Object(values));
     }
 
-    /// A device's own counter, in microjoules.
+    /// Adds the energy counter of a device, in microjoules.
     pub(super) fn energy(&mut self, meter: String, microjoules: Result<u64, String>) {
         match microjoules {
             Ok(microjoules) => self.reading.energy.push((meter, microjoules)),
@@ -97,7 +98,7 @@ impl<'a> Draft<'a> {
         self.reading.missing.push((field, reason));
     }
 
-    /// Ends a reading for a program that may use no device.
+    /// Finishes a reading for a program that may use no device.
     pub(super) fn without_devices(mut self, reason: &str) -> Reading {
         if self.wanted.metrics {
             self.missing("gpu".to_owned(), reason.to_owned());
@@ -125,23 +126,23 @@ fn insert(values: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// Devices of one vendor, on the thread that reads them.
+/// The devices of one vendor. They are used on the reader thread only.
 pub(super) trait Devices {
     fn vendor(&self) -> GpuVendor;
 
-    /// How many there are, visible or not.
+    /// Returns the number of devices, visible or not.
     fn count(&self) -> usize;
 
-    /// Why the program may use none of them.
+    /// Returns why the program may use no device. `None` if it may use some.
     fn nothing(&self) -> Option<&str>;
 
     fn read(&mut self, draft: &mut Draft<'_>);
 
-    /// What they are.
+    /// Returns a description of the devices.
     fn info(&self) -> GpuInfo;
 }
 
-/// `NVML: the driver is not loaded`.
+/// Formats an error with its library: `NVML: the driver is not loaded`.
 pub(super) fn told(library: &str, error: impl Display) -> String {
     format!("{library}: {error}")
 }

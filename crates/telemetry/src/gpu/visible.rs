@@ -1,7 +1,7 @@
-//! Which devices the program may use, by the vendors' rules for their environment variables. Their management libraries
-//! know nothing of these and list every device.
+//! The devices that the program may use, by the vendors' rules for their environment variables. The
+//! management libraries ignore these variables and list every device.
 
-/// A device of NVIDIA's, as its variables may name it.
+/// An NVIDIA device, with the names by which environment variables may select it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NvidiaDevice {
     /// `GPU-…`.
@@ -9,14 +9,15 @@ pub(super) struct NvidiaDevice {
     pub(super) parts: Vec<Part>,
 }
 
-/// A MIG part of a device.
+/// A MIG instance of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Its place among the device's parts, which may have gaps.
+    /// Its index among the device's instances. Indices may have gaps.
     pub(super) index: u32,
-    /// `MIG-…`, by which the library finds it.
+    /// `MIG-…`, by which NVML finds it.
     pub(super) uuid: String,
-    /// `MIG-GPU-…/1/0`: the device and two numbers, as drivers before 470 name it and others still understand.
+    /// `MIG-GPU-…/1/0`: the device and two numbers. Drivers before 470 use this name, and later
+    /// ones still accept it.
     pub(super) old_name: Option<String>,
 }
 
@@ -26,12 +27,12 @@ impl Part {
     }
 }
 
-/// A device that is visible, or a part of it.
+/// A visible device, or a visible MIG instance of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Visible {
-    /// Its place in the vendor's list.
+    /// Its index in the vendor's list.
     pub(super) index: usize,
-    /// The MIG part that the program may use; the whole device otherwise.
+    /// The MIG instance that the program may use. `None` for the whole device.
     pub(super) part: Option<Part>,
 }
 
@@ -41,16 +42,18 @@ impl Visible {
     }
 }
 
-/// Why the program may use none of `count` devices: what `variable` says.
+/// Formats the reason why `variable` leaves the program none of `count` devices.
 pub(super) fn hidden(variable: &str, value: &str, count: usize) -> String {
     format!("{variable}={value:?} hides all {count} devices of this machine from the program")
 }
 
-/// What a container's runtime leaves of `devices` (`NVIDIA_VISIBLE_DEVICES`).
+/// Returns the indices of the devices that `NVIDIA_VISIBLE_DEVICES` leaves to a container.
 ///
-/// The runtime has done so before the program began, so that a list of indices no longer fits: it counts devices as the
-/// host does. Indices are applied only where nobody has applied them, which shows in there being more devices than
-/// indices. `all`, `none`, `void` and nothing at all change nothing: what the library lists is what there is.
+/// Usually the container runtime has applied the variable before the program started. Then a list
+/// of indices no longer fits, because it counts the devices of the host. The list is applied here
+/// only if there are more devices than entries, which shows that nobody has applied it. `all`,
+/// `none`, `void` and an empty or missing value change nothing: all devices that the library lists
+/// are visible.
 pub(super) fn in_container(value: Option<&str>, devices: &[NvidiaDevice]) -> Vec<usize> {
     let all = || (0..devices.len()).collect();
     let Some(value) = value.map(str::trim) else { return all() };
@@ -63,7 +66,7 @@ pub(super) fn in_container(value: Option<&str>, devices: &[NvidiaDevice]) -> Vec
     }
     let mut chosen = Vec::new();
     for entry in entries {
-        // A part by indices is `0:1`.
+        // A MIG instance can be given by indices, such as `0:1`.
         let number = entry.split(':').next().and_then(|number| number.parse::<usize>().ok());
         let found = match number {
             Some(index) => Some(index).filter(|index| *index < devices.len()),
@@ -81,7 +84,7 @@ pub(super) fn in_container(value: Option<&str>, devices: &[NvidiaDevice]) -> Vec
     if chosen.is_empty() { all() } else { chosen }
 }
 
-/// What CUDA leaves of `devices` (`CUDA_VISIBLE_DEVICES`), in its order.
+/// Returns the devices that `CUDA_VISIBLE_DEVICES` leaves, in its order.
 pub(super) fn by_cuda(value: Option<&str>, devices: &[NvidiaDevice]) -> Vec<Visible> {
     let Some(value) = value else { return (0..devices.len()).map(Visible::whole).collect() };
     let entries = value.split(',').map(str::trim);
@@ -104,7 +107,7 @@ pub(super) fn by_cuda(value: Option<&str>, devices: &[NvidiaDevice]) -> Vec<Visi
     valid.map(Visible::whole).collect()
 }
 
-/// Whether `value` of `CUDA_VISIBLE_DEVICES` counts devices, which CUDA does in an order of its own.
+/// Whether `value` of `CUDA_VISIBLE_DEVICES` contains indices, which CUDA counts in its own order.
 pub(super) fn is_by_number(value: Option<&str>) -> bool {
     value.is_some_and(|value| leading_number(value.trim()).is_some())
 }
@@ -112,7 +115,7 @@ pub(super) fn is_by_number(value: Option<&str>) -> bool {
 fn by_uuid<'a>(entries: impl Iterator<Item = &'a str>, devices: &[NvidiaDevice]) -> Vec<Visible> {
     let mut chosen: Vec<Visible> = Vec::new();
     for entry in entries {
-        // The first that is unknown or could be several ends the list.
+        // An unknown or ambiguous entry ends the list.
         let Some(found) = the_one(entry, devices) else { break };
         if chosen.contains(&found) {
             return Vec::new();
@@ -122,7 +125,7 @@ fn by_uuid<'a>(entries: impl Iterator<Item = &'a str>, devices: &[NvidiaDevice])
     chosen
 }
 
-/// The one device or part whose name begins so.
+/// Returns the only device or MIG instance with a name that starts with `entry`.
 fn the_one(entry: &str, devices: &[NvidiaDevice]) -> Option<Visible> {
     let named = devices.iter().enumerate().flat_map(|(index, device)| {
         let parts = device.parts.iter().flat_map(move |part| {
@@ -134,19 +137,20 @@ fn the_one(entry: &str, devices: &[NvidiaDevice]) -> Option<Visible> {
     let is_meant = |name: &str| name.starts_with(entry);
     let mut meant = named.filter(|(name, _)| is_meant(name));
     let (name, first) = meant.next()?;
-    // Two names of one part are no doubt.
+    // Two names of the same instance are not ambiguous.
     (name == entry || meant.all(|(_, other)| other == first)).then_some(first)
 }
 
-/// The number at the beginning, as C reads it: `1gpu2` is 1. None for a negative one.
+/// Parses the number at the start, as C does: `1gpu2` is 1. `None` if there is none or it is
+/// negative.
 fn leading_number(text: &str) -> Option<usize> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let end = text.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
 }
 
-/// What AMD's runtime leaves of its devices (`ROCR_VISIBLE_DEVICES`): places in its list. `ids` are the devices' unique
-/// numbers, where they are known.
+/// Returns the indices of the devices that `ROCR_VISIBLE_DEVICES` leaves in the list of AMD's
+/// runtime. `ids` are the unique IDs of the devices, if they are known.
 pub(super) fn by_rocr(value: Option<&str>, ids: &[Option<u64>]) -> Vec<usize> {
     let Some(value) = value else { return (0..ids.len()).collect() };
     let mut chosen = Vec::new();
@@ -156,7 +160,7 @@ pub(super) fn by_rocr(value: Option<&str>, ids: &[Option<u64>]) -> Vec<usize> {
             Some(digits) => by_unique_id(digits, ids),
             None => whole_number(&entry).filter(|index| *index < ids.len()),
         };
-        // The first that is invalid or repeated ends the list; what stands before it holds.
+        // An invalid or repeated entry ends the list. The entries before it are valid.
         match found {
             Some(index) if !chosen.contains(&index) => chosen.push(index),
             _ => break,
@@ -165,8 +169,8 @@ pub(super) fn by_rocr(value: Option<&str>, ids: &[Option<u64>]) -> Vec<usize> {
     chosen
 }
 
-/// What HIP leaves of the devices that the runtime left (`HIP_VISIBLE_DEVICES`, or else `CUDA_VISIBLE_DEVICES`): places
-/// in that list.
+/// Returns the indices of the devices that `HIP_VISIBLE_DEVICES`, or else `CUDA_VISIBLE_DEVICES`,
+/// leaves of those that the runtime left.
 pub(super) fn by_hip(value: Option<&str>, ids: &[Option<u64>]) -> Vec<usize> {
     let Some(value) = value else { return (0..ids.len()).collect() };
     let mut chosen = Vec::new();
@@ -184,7 +188,7 @@ pub(super) fn by_hip(value: Option<&str>, ids: &[Option<u64>]) -> Vec<usize> {
     chosen
 }
 
-/// The one device whose unique number begins with these digits.
+/// Returns the only device whose unique ID starts with these digits.
 fn by_unique_id(digits: &str, ids: &[Option<u64>]) -> Option<usize> {
     if digits.is_empty() || digits.len() > 16 {
         return None;
@@ -195,7 +199,7 @@ fn by_unique_id(digits: &str, ids: &[Option<u64>]) -> Option<usize> {
     meant.next().is_none().then_some(index)
 }
 
-/// A number and nothing else, as C reads one of any base: `0x1`, `010`, `1`.
+/// Parses a text that is a number and nothing else, in any base that C accepts: `0x1`, `010`, `1`.
 fn whole_number(text: &str) -> Option<usize> {
     let text = text.strip_prefix('+').unwrap_or(text);
     match text.strip_prefix("0X") {
