@@ -1,9 +1,10 @@
-//! Where AMD's library is: where the crate `amdsmi` looks for it, which does not tell.
+//! Finds AMD's library in the places where the crate `amdsmi` looks, because the crate does not
+//! report where it found it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The library that the crate will load.
+/// Returns the path of the library that the crate will load.
 pub(super) fn library() -> Result<PathBuf, String> {
     if let Ok(folder) = std::env::var("AMDSMI_LIB_DIR") {
         return last_in(Path::new(&folder), "libamd_smi.so")
@@ -21,7 +22,7 @@ fn last_in(folder: &Path, prefix: &str) -> Option<PathBuf> {
     beginning(folder, prefix).pop()
 }
 
-/// The entries whose names begin so, in order.
+/// Returns the sorted entries whose names start with `prefix`.
 fn beginning(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_meant = |path: &PathBuf| {

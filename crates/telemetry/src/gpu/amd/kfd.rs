@@ -1,25 +1,25 @@
-//! The driver's own list of devices, by which `ROCR_VISIBLE_DEVICES` counts.
+//! The driver's own list of devices, in whose order `ROCR_VISIBLE_DEVICES` counts.
 
 use crate::root::Root;
 
 const NODES: &str = "/sys/class/kfd/kfd/topology/nodes";
 
-/// A graphics processor.
+/// A GPU in the driver's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Node {
-    /// Domain, bus, device and function, as AMD SMI packs them.
+    /// Domain, bus, device and function, in AMD SMI's encoding.
     pub(super) address: u64,
     pub(super) unique_id: Option<u64>,
 }
 
-/// The graphics processors that this process may use, in the driver's order.
+/// Returns the GPUs that this process may use, in the driver's order.
 pub(super) fn nodes(root: &Root) -> Vec<Node> {
     let numbers = root.numbered(NODES, "");
     numbers.into_iter().filter_map(|number| node(root, number)).collect()
 }
 
 fn node(root: &Root, number: u32) -> Option<Node> {
-    // Of a device that the process may not use, the file is empty or cannot be read.
+    // The file of a device that the process may not use is empty or cannot be read.
     let text = root.read(&format!("{NODES}/{number}/properties")).ok()?;
     let property =
         |name: &str| -> Option<u64> {
@@ -28,7 +28,7 @@ fn node(root: &Root, number: u32) -> Option<Node> {
                 if words.next() == Some(name) { words.next()?.parse().ok() } else { None }
             })
         };
-    // Processors of the machine are nodes too, without any of these.
+    // CPUs are nodes too, but have no SIMD units.
     property("simd_count").filter(|count| *count > 0)?;
     let address = property("domain").unwrap_or(0) << 16 | property("location_id")? & 0xffff;
     Some(Node { address, unique_id: property("unique_id").filter(|id| *id > 0) })

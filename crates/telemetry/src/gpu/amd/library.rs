@@ -1,14 +1,14 @@
-//! What the crate `amdsmi` does not read, from the same library: opened a second time it is the same one, in the same
-//! state.
+//! Bindings for what the crate `amdsmi` does not read. Opening the library again gives the same
+//! instance, with the same state.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 use std::ptr;
 
-/// Numbers and not an enum: a status that is not known must stay a number.
+/// A plain number instead of an enum, because the library may return unknown values.
 type Status = u32;
-/// A device or a socket, as the library calls it.
+/// The library's handle of a device or a socket.
 type Pointer = *mut c_void;
 
 type Handles = unsafe extern "C" fn(*mut u32, *mut Pointer) -> Status;
@@ -20,17 +20,18 @@ type Temperature = unsafe extern "C" fn(Pointer, u32, u32, *mut i64) -> Status;
 type Fill = unsafe extern "C" fn(Pointer, *mut u8) -> Status;
 type Version = unsafe extern "C" fn(*mut u32) -> Status;
 
-/// What the sensors of stacked memory are called.
+/// Numbers of the temperature sensors of stacked memory (HBM).
 const MEMORY_STACKS: std::ops::RangeInclusive<u32> = 3..=6;
-/// Larger than any version's table of metrics, which is 1832 bytes in one and 4736 in another.
+/// Size of the buffer for the table of metrics. It is larger than the table of any version: that
+/// has 1832 bytes in one and 4736 in another.
 const TABLE: usize = 64 << 10;
-/// What is alike in all of them.
+/// Length of the beginning of the table that is the same in all versions.
 const ALIKE: usize = 78;
 
 #[derive(Debug)]
 pub(super) struct Library(libloading::Library);
 
-/// A device.
+/// The library's handle of a device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Handle(Pointer);
 
@@ -39,7 +40,7 @@ pub(super) struct Handle(Pointer);
 pub(super) struct Metrics([u8; ALIKE]);
 
 impl Metrics {
-    /// The number at this place.
+    /// Returns the number at this offset.
     pub(super) fn at(&self, offset: usize) -> u16 {
         u16::from_ne_bytes([self.0[offset], self.0[offset + 1]])
     }
@@ -52,7 +53,7 @@ impl Library {
         library.map(Self).map_err(|error| format!("{} cannot be loaded: {error}", path.display()))
     }
 
-    /// Says so where there is no such function.
+    /// Returns an error if the library lacks this function.
     pub(super) fn need(&self, function: &str) -> Result<(), String> {
         // SAFETY: it is not called.
         unsafe { self.function::<unsafe extern "C" fn()>(function) }.map(drop)
@@ -67,8 +68,8 @@ impl Library {
         found.map(|function| *function).map_err(|_| format!("AMD SMI: it has no `{name}`"))
     }
 
-    /// The numbers of its version, of which the first was once called its year. It can be asked before the library is
-    /// initialised.
+    /// Returns the three numbers of the library's version. The first one was once called the year.
+    /// This works before the library is initialised.
     pub(super) fn version(&self) -> Result<[u32; 3], String> {
         let mut version = [0_u32; 64];
         // SAFETY: every version of the library has had this function, and writes no more than 24 bytes.
@@ -79,10 +80,11 @@ impl Library {
         Ok([version[0], version[1], version[2]])
     }
 
-    /// All devices. The library must be initialised.
+    /// Returns all devices. The library must be initialised.
     pub(super) fn handles(&self) -> Result<Vec<Handle>, String> {
         let mut all = Vec::new();
-        // SAFETY: the functions are AMD's. Asked without room they tell the count, and then fill at most as many.
+        // SAFETY: the functions are AMD's. Without a buffer they return the count; then they fill
+        // at most as many.
         unsafe {
             let sockets: Handles = self.function("amdsmi_get_socket_handles")?;
             let devices: HandlesOf = self.function("amdsmi_get_processor_handles")?;
@@ -98,7 +100,8 @@ impl Library {
     pub(super) fn uuid(&self, device: Handle) -> Result<String, String> {
         let mut text = [0 as c_char; 256];
         let mut length = text.len() as u32 - 1;
-        // SAFETY: the function is AMD's, the handle is the library's own, and there is more room than it says there is.
+        // SAFETY: the function is AMD's, the handle is the library's own, and there is more room
+        // than it is told.
         unsafe {
             let ask: Uuid = self.function("amdsmi_get_gpu_device_uuid")?;
             done(ask(device.0, &raw mut length, text.as_mut_ptr()))?;
@@ -106,10 +109,11 @@ impl Library {
         }
     }
 
-    /// Domain, bus, device and function in one number.
+    /// Returns the PCI address: domain, bus, device and function in one number.
     pub(super) fn address(&self, device: Handle) -> Result<u64, String> {
         let mut address = 0;
-        // SAFETY: the function is AMD's, the handle is the library's own, and it writes one such number.
+        // SAFETY: the function is AMD's, the handle is the library's own, and it writes one such
+        // number.
         unsafe {
             let ask: Address = self.function("amdsmi_get_gpu_device_bdf")?;
             done(ask(device.0, &raw mut address))?;
@@ -117,7 +121,7 @@ impl Library {
         Ok(address)
     }
 
-    /// Bytes of the device's own memory.
+    /// Returns the size of the device's own memory, in bytes.
     pub(super) fn memory_total(&self, device: Handle) -> Result<u64, String> {
         const OWN: u32 = 0;
         let mut bytes = 0;
@@ -129,7 +133,7 @@ impl Library {
         Ok(bytes)
     }
 
-    /// The temperatures of the stacks of memory that there are, in °C.
+    /// Returns the temperatures of the device's memory stacks, in °C.
     pub(super) fn memory_temperatures(&self, device: Handle) -> Result<Vec<i64>, String> {
         let mut all = Vec::new();
         let mut last = Ok(());
@@ -140,7 +144,7 @@ impl Library {
                 let ask: Temperature = self.function("amdsmi_get_temp_metric")?;
                 done(ask(device.0, stack, 0, &raw mut degrees))
             };
-            // Some versions say 0 of a sensor that is not there.
+            // Some versions report 0 for a missing sensor.
             if last.is_ok() && degrees > 0 {
                 all.push(degrees);
             }
@@ -153,9 +157,10 @@ impl Library {
     }
 
     pub(super) fn metrics(&self, device: Handle) -> Result<Metrics, String> {
-        // Eight bytes each, because the table begins where such numbers may begin.
+        // `u64`s, because the table needs the alignment of its 8-byte numbers.
         let mut table = vec![0_u64; TABLE / 8];
-        // SAFETY: the function is AMD's, the handle is the library's own, and there is more room than any version fills.
+        // SAFETY: the function is AMD's, the handle is the library's own, and there is more room
+        // than any version fills.
         unsafe {
             let ask: Fill = self.function("amdsmi_get_gpu_metrics_info")?;
             done(ask(device.0, table.as_mut_ptr().cast()))?;
@@ -168,7 +173,7 @@ impl Library {
     }
 }
 
-/// Asks twice: how many there are, and which.
+/// Calls `ask` twice: for the count, and for the handles.
 fn listed(ask: impl Fn(*mut u32, *mut Pointer) -> Status) -> Result<Vec<Pointer>, String> {
     let mut count = 0;
     done(ask(&raw mut count, ptr::null_mut()))?;

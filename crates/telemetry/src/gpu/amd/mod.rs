@@ -1,7 +1,8 @@
-//! AMD's devices, through AMD SMI.
+//! AMD GPUs, read through AMD SMI.
 //!
-//! The crate `amdsmi` reads some metrics; [`library`] the others, from the same library. Both know its structures as some
-//! versions have them: with another version what is in a structure is not read, because it would be a wrong number.
+//! The crate `amdsmi` reads some metrics, and [`library`] reads the others from the same library.
+//! Both know the library's structures only as certain versions define them. With another version,
+//! values in structures are not read, because they would be wrong.
 
 mod find;
 mod kfd;
@@ -21,7 +22,7 @@ use super::visible;
 use crate::root::Root;
 use runlore_core::settings::GpuVendor;
 
-/// Versions whose functions take and give plain numbers as they are called here.
+/// Versions whose functions have the signatures used here, where these contain only plain numbers.
 const NUMBERS: std::ops::RangeInclusive<u32> = 24..=27;
 /// Versions whose structures are those of the crate.
 const STRUCTURES: std::ops::RangeInclusive<u32> = 25..=27;
@@ -31,20 +32,21 @@ pub(super) struct Amd {
     version: u32,
     library_version: String,
     all: Vec<Place>,
-    /// Places in `all`.
+    /// Indices in `all`.
     visible: Vec<usize>,
-    /// Why the program may use none of them.
+    /// Why the program may use no device.
     nothing: Option<String>,
     doubt: Option<String>,
-    /// Never dropped: the library does not count who uses it, and would be shut down for others in the program too.
+    /// Never dropped: the library does not count its users, so dropping it would shut it down for
+    /// the whole program.
     _session: ManuallyDrop<AmdSmi>,
 }
 
 struct Place {
-    /// `gpu_0`.
+    /// Such as `gpu_0`.
     name: String,
     processor: Processor,
-    /// The same device, for what the crate does not read.
+    /// The handle of the same device, for what the crate does not read.
     handle: Result<Handle, String>,
 }
 
@@ -56,7 +58,7 @@ impl Amd {
     fn try_open() -> Result<Self, String> {
         let path = find::library()?;
         let library = Library::open(&path)?;
-        // The crate panics where a function is missing.
+        // The crate panics if a function is missing.
         for function in [
             "amdsmi_init",
             "amdsmi_shut_down",
@@ -97,7 +99,7 @@ impl Amd {
     }
 }
 
-/// The handle that has the processor's UUID.
+/// Finds the handle of the device with the processor's UUID.
 fn same(library: &Library, handles: &[Handle], processor: &Processor) -> Result<Handle, String> {
     library.need("amdsmi_get_gpu_device_uuid")?;
     let uuid = processor.get_uuid().map_err(|error| told("AMD SMI", error))?;
@@ -107,11 +109,11 @@ fn same(library: &Library, handles: &[Handle], processor: &Processor) -> Result<
 
 /// The devices that the program may use.
 struct Chosen {
-    /// Their places in the list of all.
+    /// Their indices in the list of all devices.
     visible: Vec<usize>,
     /// Why no device is visible.
     nothing: Option<String>,
-    /// Why they may be others.
+    /// Why this choice may be wrong.
     doubt: Option<String>,
 }
 
@@ -274,7 +276,7 @@ impl Device<'_> {
         if name.is_empty() { Err(UNTOLD.to_owned()) } else { Ok(name) }
     }
 
-    /// The counter, and how many microjoules one step of it is.
+    /// Returns the energy counter, and the microjoules per unit of it.
     fn energy(&self) -> Result<(u64, f64), String> {
         let processor = &self.place.processor;
         let count = self.by_crate("amdsmi_get_energy_count", || processor.get_energy_count())?;
@@ -287,7 +289,8 @@ impl Device<'_> {
         if each > 0.0 { Ok((count as f64 * each) as u64) } else { Err(UNTOLD.to_owned()) }
     }
 
-    /// Calls the crate, which panics where the library lacks the function.
+    /// Calls the crate, after checking that the library has the function: without it, the crate
+    /// would panic.
     fn by_crate<T>(
         &self,
         function: &str,
@@ -310,7 +313,7 @@ impl Device<'_> {
     }
 }
 
-/// The version of the driver, where it is not the kernel's own.
+/// Returns the version of the driver. The driver that comes with the kernel has none.
 fn driver_version() -> Result<String, String> {
     let text = Root::live().read("/sys/module/amdgpu/version");
     let text =
@@ -318,7 +321,8 @@ fn driver_version() -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// `0000:c1:00.0`, of the number whose lowest bits are the function, 5 more the device, 8 the bus, and the rest the domain.
+/// Formats a PCI address as `0000:c1:00.0`. From the lowest bits on, the number has 3 bits for the
+/// function, 5 for the device, 8 for the bus, and the rest for the domain.
 fn pci_bus_id(address: u64) -> String {
     let (domain, bus) = (address >> 16, address >> 8 & 0xff);
     format!("{domain:04x}:{bus:02x}:{:02x}.{:x}", address >> 3 & 0x1f, address & 7)
@@ -326,12 +330,14 @@ fn pci_bus_id(address: u64) -> String {
 
 const UNTOLD: &str = "AMD SMI: the device does not tell it";
 
-/// All bits set stand for nothing.
+/// Returns an error if the value is `nothing`. AMD SMI sets all bits of a value that the device
+/// does not report.
 fn told_at_all<T: PartialEq + Copy>(value: T, nothing: T) -> Result<T, String> {
     if value == nothing { Err(UNTOLD.to_owned()) } else { Ok(value) }
 }
 
-/// Where a metric is in the beginning of the table of metrics, which is the same in all versions that are understood.
+/// Returns the offset of a metric in the table of metrics. The beginning of that table is the same
+/// in all supported versions.
 fn offset(metric: &str) -> Option<usize> {
     Some(match metric {
         "temperature.edge" => 4,
