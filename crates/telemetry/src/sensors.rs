@@ -40,7 +40,7 @@ pub enum SensorState {
         reason: String,
         /// What the user can do about it.
         advice: &'static str,
-        /// Whether the backend never provides this field, so that nothing is wrong.
+        /// Whether this is expected, because the backend never provides this field.
         is_expected: bool,
     },
 }

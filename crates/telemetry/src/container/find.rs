@@ -63,7 +63,7 @@ impl Groups {
 
     /// Finds the cgroup for a controller, or returns why there is none.
     pub(super) fn of(&self, controller: &str, root: &Root) -> Result<Group, String> {
-        // A controller belongs to one hierarchy. Version 2 may have those that version 1 does not.
+        // A controller belongs to one hierarchy: one of version 1, or else that of version 2.
         let named = |m: &&Membership| m.controllers.iter().any(|name| name == controller);
         let unified = |m: &&Membership| m.controllers.is_empty();
         let of_v1 = self.memberships.iter().find(named).map(|membership| (1, membership));

@@ -132,7 +132,8 @@ impl Opened {
     }
 }
 
-/// Counts the descriptors of the last count again. `None` unless these are all that are open now.
+/// Counts again the descriptors that the last count found (`seen`). `None` unless these and ours
+/// are all that are open now.
 fn count_again(all: u64, own: &[i32], seen: &[i32]) -> Option<Opened> {
     if all != (seen.len() + own.len()) as u64 {
         return None;
@@ -164,7 +165,7 @@ fn count_densely(all: u64, own: &[i32], seen: &mut Numbers) -> Option<Opened> {
     Some(counted)
 }
 
-/// Whether the descriptors of the last count, together with `own` of ours, had few gaps.
+/// Whether the descriptors of the last count (`seen`) and `own` descriptors of ours leave few gaps.
 fn is_dense(seen: &[i32], own: usize) -> bool {
     seen.last().is_none_or(|last| *last as u64 <= (seen.len() + own) as u64 + MOST_GAPS)
 }

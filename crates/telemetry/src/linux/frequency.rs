@@ -116,7 +116,7 @@ fn scaled(policies: &[Held], buffer: &mut Vec<u8>) -> Result<f64, String> {
                 sum += khz;
                 count += 1;
             }
-            // CPUs may be offline.
+            // Not fatal, because the CPUs of this policy may be offline.
             Err(error) => trouble = Some(told(policy.path().display(), &error)),
         }
     }

@@ -152,7 +152,7 @@ impl Held {
         self.read(shape, buffer, parse)
     }
 
-    /// Like [`Held::read`], for a file that its form does not identify.
+    /// Like [`Held::read`], for a file whose form does not identify it.
     pub(crate) fn read_checked<T>(
         &self,
         shape: Shape,
@@ -262,8 +262,8 @@ impl Held {
         }
     }
 
-    /// Opens the file, unless another thread has already replaced the descriptor `instead_of`. That
-    /// descriptor is not closed, because it belongs to the program now.
+    /// Opens the file, unless another thread has already replaced the descriptor `instead_of`.
+    /// `instead_of` itself is not closed, because it belongs to the program now.
     #[cold]
     fn open_anew(&self, instead_of: i32) -> io::Result<i32> {
         let _opening = lock(&self.opening);
@@ -290,7 +290,8 @@ impl Held {
     }
 
     /// Closes the file without locking, for when no other thread can be opening it: on drop, and in
-    /// a forked child. There, a lock that another thread of the parent held stays locked.
+    /// a forked child. In the child, a lock that another thread of the parent held would stay
+    /// locked forever.
     pub(super) fn close_alone(&self) {
         let descriptor = self.descriptor.swap(-1, Ordering::AcqRel);
         if descriptor >= 0 && self.is_still(descriptor) {
@@ -298,7 +299,7 @@ impl Held {
         }
     }
 
-    /// Holds both locks, as a thread of the parent may that does not exist in a forked child.
+    /// Takes both locks, like a thread of the parent that a forked child does not have.
     #[cfg(test)]
     pub(super) fn hold_locks(&self) -> [MutexGuard<'_, ()>; 2] {
         [lock(&self.opening), lock(&self.reading)]

@@ -5,8 +5,8 @@
 //! captured, the offset of the process part, then the fields of [`Telemetry`] in the order of their
 //! declaration. Integers have a variable length, and names are stored inline.
 //!
-//! The bytes may come from a process that died while writing them, so the decoder trusts nothing:
-//! it returns `None` for invalid bytes.
+//! The bytes may come from a process that has died, so the decoder trusts nothing: it returns
+//! `None` for invalid bytes.
 
 mod bytes;
 mod code;
@@ -79,7 +79,8 @@ impl Snapshot<'_> {
         is_written
     }
 
-    /// `None` if the bytes are damaged. A part of the JSON may have been appended by then.
+    /// Like [`Self::write_json`], but returns `None` if the bytes are damaged. A part of the JSON
+    /// may then have been appended.
     fn append_json(&self, out: &mut Vec<u8>) -> Option<()> {
         let mut from = self.body()?;
         Telemetry::write_json(&mut from, out)?;

@@ -22,7 +22,7 @@ use super::visible;
 use crate::root::Root;
 use runlore_core::settings::GpuVendor;
 
-/// Versions whose functions have the signatures used here, where these contain only plain numbers.
+/// Versions whose functions on plain numbers have the signatures that are used here.
 const NUMBERS: std::ops::RangeInclusive<u32> = 24..=27;
 /// Versions whose structures are those of the crate.
 const STRUCTURES: std::ops::RangeInclusive<u32> = 25..=27;
