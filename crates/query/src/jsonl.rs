@@ -1,4 +1,4 @@
-//! A folder or file of JSON lines, to be asked.
+//! Makes a folder or file of JSON lines available to queries.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,21 +20,23 @@ use runlore_core::store::jsonl::{joined, summaries};
 use runlore_core::store::refuse_special;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Answers questions by reading all files, each time anew: there is no index that could be wrong.
+/// A folder or file of JSON lines. Every query reads all files again, so there is no index that
+/// could be out of date.
 #[derive(Debug)]
 pub(crate) struct JsonlSource {
     path: PathBuf,
-    /// What was learned when the runs were listed, with how long the files were: as long as none has grown, it holds.
+    /// The repeated tasks found by the last `listed` call, with the file lengths at that time. The
+    /// cache is valid as long as no length has changed.
     known: Mutex<Option<(Lengths, Repeats)>>,
 }
 
-/// The files, with how long they are.
+/// The files and their lengths in bytes.
 type Lengths = Vec<(PathBuf, u64)>;
 
 impl JsonlSource {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         match path.try_exists() {
-            // What else is wrong, reading tells.
+            // Reading reports any other problem.
             Ok(true) | Err(_) => {
                 refuse_special(path)?;
                 Ok(Self { path: path.to_owned(), known: Mutex::default() })
@@ -47,7 +49,7 @@ impl JsonlSource {
     }
 
     fn joined(&self, wanted: Option<FieldMask>) -> Result<Joined> {
-        // Recovery first: it may add lines.
+        // Open the reader first: opening it runs recovery, which may append lines.
         let reader = read_parts(&self.path, wanted)?;
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let repeats = match &*known {
@@ -64,12 +66,13 @@ impl JsonlSource {
     }
 }
 
-/// What a task is known by where only its id is.
+/// The key of a task whose id is known but whose workflow is not.
 fn id_key(task_id: &str) -> u128 {
     key_of("", task_id)
 }
 
-/// A task, unless it cannot be read: that costs this task only.
+/// Returns the task. A task that cannot be read is pushed to `problems` and gives `None`; any
+/// other error is returned.
 fn unless_bad(task: Result<Value>, problems: &mut Vec<Error>) -> Result<Option<Value>> {
     match task {
         Ok(task) => Ok(Some(task)),
@@ -99,11 +102,12 @@ impl Source for JsonlSource {
         Ok(through(documents, |documents| find.apply(documents)))
     }
 
-    /// Read twice, however many there are: once for who called whom, once for those that are found.
+    /// Reads the files at most twice, however many ancestors there are: once to collect the parent
+    /// of each task, and once to load the ancestors.
     fn ancestors(&self, task_id: &str) -> Result<Documents<'_>> {
         let mut problems = Vec::new();
         let links = Find::new().fields(["task_id", "parent_task_id"]);
-        // Of an id that several tasks have, the first task counts.
+        // If several tasks share an id, the first one counts.
         let mut parents: HashMap<u128, Option<u128>> = HashMap::new();
         for task in self.find(Collection::Tasks, &links)? {
             if let Some(task) = unless_bad(task, &mut problems)? {
@@ -115,7 +119,7 @@ impl Source for JsonlSource {
         let parent = |key: &u128| parents.get(key).copied().flatten();
         let mut places = HashMap::new();
         let mut next = parent(&first);
-        // Records of other programs may go round in a circle, or name a parent that is nowhere.
+        // Records of other programs may contain a cycle, or name a parent that does not exist.
         while let Some(key) = next
             .filter(|key| *key != first && !places.contains_key(key) && parents.contains_key(key))
         {
@@ -157,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// The same records, which know of nothing but themselves.
+    /// The same records, queried through the default methods of [`Source`].
     struct Plain<'a>(&'a JsonlSource);
 
     impl Source for Plain<'_> {

@@ -1,7 +1,9 @@
-//! Questions about records: filters and pipelines in MongoDB's language, lineage, comparison, analysis of tasks.
+//! Queries over records: filters and pipelines in MongoDB's language, lineage, comparison of runs
+//! and analysis of tasks.
 //!
-//! Programs use the crate [`runlore`](https://docs.rs/runlore) with its feature `query`. This crate is for those who write
-//! a source of records, and for the other crates of Runlore.
+//! Programs use the crate [`runlore`](https://docs.rs/runlore) with its feature `query`. Use this
+//! crate directly to implement a [`Source`](query::Source) of records; Runlore's other crates also
+//! depend on it.
 #![warn(clippy::print_stdout)]
 
 pub mod analyze;

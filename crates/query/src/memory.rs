@@ -1,4 +1,4 @@
-//! The records of a [`MemoryStore`], to be asked.
+//! Makes the records of a [`MemoryStore`] available to queries.
 
 use runlore_core::Result;
 use runlore_core::record::Record;
@@ -7,7 +7,7 @@ use runlore_core::store::join::Workflows;
 
 use crate::query::{Collection, Documents, Records, Source};
 
-/// Tasks that are open are not among its records before they end.
+/// Returns a task only after it has ended.
 impl Source for MemoryStore {
     fn documents(&self, of: Collection) -> Result<Documents<'_>> {
         Ok(of.documents(Source::records(self)?))

@@ -1,4 +1,4 @@
-//! Which stores can be read, and how one is found.
+//! The registry of stores that can be read, and how a path or URI is resolved to one.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::jsonl::JsonlSource;
 use crate::query::Source;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// A kind of store that can be read, known by the scheme of its URIs.
+/// A kind of store that can be read, identified by the scheme of its URIs.
 #[derive(Debug)]
 pub struct SourceEntry {
     scheme: &'static str,
@@ -19,7 +19,10 @@ pub struct SourceEntry {
 }
 
 impl SourceEntry {
-    /// `open` gets the URI as it was written. It makes nothing: what is not there is an error.
+    /// Registers `open` for `scheme`.
+    ///
+    /// `open` receives the URI as the user wrote it. It must not create anything, and returns an
+    /// error if the store does not exist.
     pub const fn new(scheme: &'static str, open: fn(&str) -> Result<Box<dyn Source>>) -> Self {
         Self { scheme, open }
     }
@@ -33,10 +36,11 @@ inventory::submit! {
     })
 }
 
-/// What every SQLite database begins with.
+/// The first bytes of every SQLite database.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Opens a place to read: a URI, a folder or file of JSON lines, an SQLite database.
+/// Opens a store for reading. `place` is a URI, a folder or file of JSON lines, or an SQLite
+/// database.
 pub(crate) fn source(place: &OsStr) -> Result<Box<dyn Source>> {
     match place.to_str() {
         Some(uri) if uri.contains("://") => by_scheme(uri),
@@ -71,7 +75,7 @@ fn unknown_scheme(scheme: &str) -> Error {
 
 fn is_database(path: &Path) -> bool {
     let mut start = [0; SQLITE.len()];
-    // A pipe or a device is no database, and opening it may wait for ever.
+    // Do not open a pipe or a device: it is no database, and opening it may block forever.
     path.is_file()
         && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
         && start == SQLITE

@@ -1,4 +1,4 @@
-//! Which fields of documents a question looks at: the others are read over, and never made.
+//! Computes which fields of a document a query reads, so that parsers can skip all others.
 
 use runlore_core::json::mask::FieldMask;
 
@@ -6,7 +6,7 @@ use super::filter::tree::Node;
 use super::find::Find;
 use super::find::projection::{Field, Fields};
 
-/// The fields that a question looks at, or gives as its answer; none where that is everything.
+/// Returns the fields that a query reads or returns. `None` if it needs the whole document.
 pub fn mask_of(find: &Find) -> Option<FieldMask> {
     let projection = find.projection.as_ref().filter(|projection| projection.includes)?;
     let mut mask = FieldMask::paths(["_id"]);

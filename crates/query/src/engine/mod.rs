@@ -1,7 +1,7 @@
-//! How filters, find options and pipelines are parsed and evaluated.
+//! Parses and evaluates filters, find options and pipelines.
 //!
-//! Public types are re-exported by [`query`](crate::query). The rest is for stores that translate a question into one of
-//! their own, as `runlore-sqlite` and `runlore-mongodb` do.
+//! [`query`](crate::query) re-exports the public types. The rest is for stores that translate a
+//! query into their own language, as `runlore-sqlite` and `runlore-mongodb` do.
 
 pub mod filter;
 pub mod find;

@@ -1,12 +1,12 @@
-//! The names that the language has, and what is said of one that it does not have.
+//! The operators of the query language, and the error for an unknown one.
 
 use runlore_core::error::{Error, ErrorKind};
 use runlore_core::settings::nearest::{listed, nearest};
 
-/// What may stand in a filter beside fields.
+/// Operators that a filter may have beside fields.
 pub(super) const OF_DOCUMENTS: &[&str] = &["$and", "$or", "$nor"];
 
-/// What may stand inside a field of a filter.
+/// Operators that may be applied to a field of a filter.
 pub(super) const OF_FIELDS: &[&str] = &[
     "$eq",
     "$ne",
@@ -30,7 +30,7 @@ pub(super) const OF_FIELDS: &[&str] = &[
 pub(super) const STAGES: &[&str] =
     &["$match", "$group", "$sort", "$limit", "$skip", "$project", "$count", "$unwind"];
 
-/// What `$group` can gather.
+/// The accumulators of `$group`.
 pub(super) const ACCUMULATORS: &[&str] = &[
     "$sum",
     "$avg",
@@ -44,9 +44,10 @@ pub(super) const ACCUMULATORS: &[&str] = &[
     "$percentile",
 ];
 
-/// Says that `name` is no `what`, what it was probably meant to be, and everything that is valid.
+/// Makes an error that says that `name` is no `what`, suggests the nearest name and lists all
+/// valid names.
 pub(super) fn unknown(what: &str, name: &str, valid: &[&str]) -> Error {
-    // Every operator has a dollar: it says nothing about how near two are.
+    // Every operator starts with a dollar, so it must not count towards the similarity.
     let bare = |name| str::trim_start_matches(name, '$');
     let names: Vec<&str> = valid.iter().copied().map(bare).collect();
     let near =
@@ -61,7 +62,7 @@ pub(super) fn unknown(what: &str, name: &str, valid: &[&str]) -> Error {
     Error::new(ErrorKind::Query, sentence)
 }
 
-/// The beginning of a long text, for a message.
+/// Shortens `text` to its first 60 characters, and escapes it for a message.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", &text[..end]).escape_debug().to_string(),

@@ -1,7 +1,8 @@
-//! The order of values, across types: null, numbers, strings, objects, arrays, booleans, as in MongoDB.
+//! The order of values across types, as in MongoDB: null, numbers, strings, objects, arrays,
+//! booleans.
 //!
-//! Numbers compare by what they are, however they are written: `2` equals `2.0`, and 2⁵³ + 1 is more than 2⁵³. Keys of an
-//! object have no order of their own.
+//! Numbers compare by their exact value, not by their notation: `2` equals `2.0`, and 2⁵³ + 1 is
+//! greater than 2⁵³. The order of an object's keys does not matter.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -24,12 +25,13 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Whether two values are the same to a filter.
+/// Returns whether a filter treats the two values as equal.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     compare(left, right).is_eq()
 }
 
-/// The place of a value's type in the order. Values of one rank can be compared by `$gt` and its like.
+/// Returns the rank of the value's type in the order. `$gt` and similar operators compare only
+/// values of the same rank.
 pub(crate) fn rank(value: &Value) -> u8 {
     match value {
         Value::Null => 0,
@@ -48,14 +50,15 @@ fn compare_objects(left: &Map<String, Value>, right: &Map<String, Value>) -> Ord
     compare_entries(sorted(left).into_iter(), sorted(right).into_iter())
 }
 
-/// Maps come sorted, unless another crate in the build asked serde_json to keep the order of keys.
+/// Returns the entries sorted by key. A map is already sorted, unless another crate in the build
+/// enables serde_json's `preserve_order`.
 fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by_key(|(key, _)| *key);
     entries
 }
 
-/// Entry by entry: the type of the value decides before the key, and the key before the value.
+/// Compares two objects entry by entry: first by the type of the value, then by key, then by value.
 fn compare_entries<'a>(
     left: impl ExactSizeIterator<Item = (&'a String, &'a Value)>,
     right: impl ExactSizeIterator<Item = (&'a String, &'a Value)>,
@@ -70,7 +73,7 @@ fn compare_entries<'a>(
     pairs.into_iter().find(|order| order.is_ne()).unwrap_or(lengths)
 }
 
-/// A number as it is, without loss.
+/// A number without loss of precision.
 #[derive(Clone, Copy)]
 enum Exact {
     Integer(i128),
@@ -98,7 +101,7 @@ fn compare_numbers(left: &Number, right: &Number) -> Ordering {
     }
 }
 
-/// Exact, because a float of this size has a whole part that an `i128` holds.
+/// Compares exactly: the whole part of any float up to `BEYOND` fits into an `i128`.
 fn integer_against_float(integer: i128, float: f64) -> Ordering {
     const BEYOND: f64 = 3.7e19;
     if float.abs() > BEYOND {
@@ -110,7 +113,7 @@ fn integer_against_float(integer: i128, float: f64) -> Ordering {
         .then_with(|| 0.0_f64.partial_cmp(&(float - whole)).unwrap_or(Ordering::Equal))
 }
 
-/// A value as a key: equal where [`equal`] says so.
+/// A value as a map key, compared with [`equal`].
 #[derive(Debug, Clone)]
 pub(crate) struct Key(pub(crate) Value);
 
@@ -147,7 +150,7 @@ fn hash<H: Hasher>(value: &Value, state: &mut H) {
         Value::Bool(is) => is.hash(state),
         Value::String(text) => text.hash(state),
         Value::Number(number) => {
-            // What is equal must hash the same, so whole floats hash as the integers they equal.
+            // Equal values must have equal hashes, so a whole float hashes like the equal integer.
             match exact(number) {
                 Exact::Float(float) if float.fract() == 0.0 && float.abs() < 3.7e19 => {
                     (float as i128).hash(state);
@@ -181,7 +184,7 @@ mod tests {
     use serde_json::json;
     use std::hash::DefaultHasher;
 
-    /// From the least to the greatest, each unlike the one before.
+    /// Values in strictly ascending order.
     fn ascending() -> Vec<Value> {
         let text = r#"[null,
             -1e300, -9223372036854775808, -9223372036854775807, -1.5, -1, -0.5, 0, 5e-324, 1, 1.5,

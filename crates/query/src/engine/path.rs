@@ -1,4 +1,4 @@
-//! Dotted paths into documents, through objects, arrays and indices of arrays.
+//! Dotted paths into documents: through objects, arrays and array indices.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use runlore_core::error::{Error, ErrorKind, Result};
 
-/// How many names a path may have; MongoDB allows as many.
+/// The maximum number of names in a path, as in MongoDB.
 const MAX_NAMES: usize = 200;
 
-/// A path, taken apart once. Equal to another of the same text.
+/// A path, split into its names once. Two paths are equal if their texts are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
     text: Box<str>,
@@ -19,7 +19,7 @@ pub struct Path {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Segment {
     key: Box<str>,
-    /// Which item of an array the key also names.
+    /// The key as an array index, if it is a number.
     index: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Path {
         Self { text: text.into(), segments }
     }
 
-    /// The same, unless it has more names than any document has levels.
+    /// Parses a path. Fails if it has more names than `MAX_NAMES`: no document has as many levels.
     pub(super) fn checked(text: &str) -> Result<Self> {
         let names = text.bytes().filter(|byte| *byte == b'.').count() + 1;
         if names > MAX_NAMES {
@@ -48,23 +48,27 @@ impl Path {
         Ok(Self::new(text))
     }
 
-    /// Whether it is a path to sort by or to show: each name is there, and none could be an operator.
+    /// Returns whether a sort or a projection may use the path: no name is empty or starts with
+    /// `$`.
     pub(super) fn is_plain(text: &str) -> bool {
         text.split('.').all(|name| !name.is_empty() && !name.starts_with('$'))
     }
 
-    /// The path as it was written.
+    /// Returns the path as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The names between the dots.
+    /// Returns the names between the dots.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.segments.iter().map(|segment| &*segment.key)
     }
 
-    /// Whether `test` holds for any value that the path leads to; `None` stands for one that is missing. An array on the
-    /// way is tried item by item, and by index where the path has a number.
+    /// Returns whether `test` is true for any value that the path leads to. `test` gets `None` for
+    /// a missing value.
+    ///
+    /// An array on the way is searched item by item, and also by index if the next name is a
+    /// number.
     pub(super) fn any(
         &self,
         document: &Value,
@@ -74,7 +78,7 @@ impl Path {
         let mut walk = Walk { at_end, test: &mut test };
         match document {
             Value::Object(object) => walk.object(object, &self.segments),
-            // An array inside another, asked by `$elemMatch`, is an object whose keys are its indices.
+            // `$elemMatch` on an array of arrays: the inner array acts as an object keyed by index.
             Value::Array(items) => {
                 let (first, rest) = self.segments.split_first().expect("a path has a segment");
                 let item = first.index.and_then(|index| items.get(index));
@@ -84,19 +88,21 @@ impl Path {
         }
     }
 
-    /// What the path leads to in an expression: through arrays it gathers from all items that are objects.
+    /// Returns the value of the path in an expression. For an array on the way, collects the values
+    /// of all items that are objects.
     pub(super) fn gather(&self, document: &Value) -> Option<Value> {
         gather(document, &self.segments)
     }
 
-    /// The value at the end of a path that leads through objects only.
+    /// Returns the value at the path, following objects only.
     pub(super) fn get<'a>(&self, document: &'a Value) -> Option<&'a Value> {
         self.segments.iter().try_fold(document, |value, segment| {
             value.as_object().and_then(|object| object.get(&*segment.key))
         })
     }
 
-    /// Gives every value that a sort goes by; `None` stands for an empty array, and null for what is missing.
+    /// Calls `each` with every value that a sort compares. An empty array gives `None`, a missing
+    /// value gives null.
     pub(super) fn sort_keys<'a>(
         &self,
         document: &'a Value,
@@ -137,7 +143,8 @@ impl<F: FnMut(Option<&Value>) -> bool> Walk<'_, F> {
         }
     }
 
-    /// An array before the end of the path: both its objects and the item that the path's next number names.
+    /// Continues in an array before the end of the path: in each item that is an object, and in the
+    /// item whose index is the next name.
     fn array(&mut self, items: &[Value], path: &[Segment]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
         items.iter().enumerate().any(|(i, item)| {
@@ -150,7 +157,7 @@ impl<F: FnMut(Option<&Value>) -> bool> Walk<'_, F> {
                 return false;
             }
             match item {
-                // An array that is named by its index is not looked into.
+                // An array selected by its index is tested as a whole, not item by item.
                 item if rest.is_empty() => (self.test)(Some(item)),
                 Value::Object(object) => self.object(object, rest),
                 Value::Array(items) => self.array(items, rest),
@@ -190,7 +197,7 @@ fn sort_keys<'a>(value: &'a Value, path: &[Segment], each: &mut impl FnMut(Optio
             None => each(Some(MISSING)),
         },
         Value::Array(items) => match first.index.and_then(|index| items.get(index)) {
-            // An array that is named by its index is not looked into.
+            // An array selected by its index is one sort key; its items are not.
             Some(item @ Value::Array(inner)) if rest.is_empty() && !inner.is_empty() => {
                 each(Some(item));
             }

@@ -1,4 +1,4 @@
-//! Regular expressions of `$regex`, in time linear in the text.
+//! Regular expressions of `$regex`, matched in time linear in the length of the text.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -7,12 +7,12 @@ use std::str::Chars;
 use super::operators::shortened;
 use runlore_core::error::{Error, ErrorKind, Result};
 
-/// As long as MongoDB allows.
+/// The maximum length of a pattern in bytes, as in MongoDB.
 const MAX_LENGTH: usize = 32_764;
-/// How much memory a compiled expression may take: `a{1000}{1000}` is refused.
+/// The maximum memory of a compiled pattern. It rejects patterns such as `a{1000}{1000}`.
 const MAX_COMPILED: usize = 4 << 20;
 
-/// A pattern with its options. Two are equal if they are written the same.
+/// A pattern with its options. Two are equal if their source and options are equal.
 #[derive(Clone)]
 pub struct Pattern {
     source: Box<str>,
@@ -56,12 +56,12 @@ impl Pattern {
         Ok(Self { source: source.into(), options: letters.iter().collect(), compiled })
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Its options, in the order of the alphabet.
+    /// Returns the options in alphabetical order.
     pub fn options(&self) -> &str {
         &self.options
     }
@@ -83,7 +83,7 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// One sentence of what the library says in a drawing.
+/// Reduces the `regex` crate's multi-line error to one sentence.
 fn explained(source: &str, error: &regex::Error) -> String {
     let said = match error {
         regex::Error::CompiledTooBig(_) => "it would take too much memory".to_owned(),
@@ -97,8 +97,10 @@ fn explained(source: &str, error: &regex::Error) -> String {
     format!("`$regex` cannot use the regular expression `{shown}`: {said}")
 }
 
-/// Says in the library's words what the pattern means to MongoDB: `\d`, `\w`, `\s` and `\b` are about ASCII, `$` also stands
-/// before a last line feed, and inside a class brackets and hyphens are what they are there.
+/// Translates a pattern from MongoDB's syntax to that of the `regex` crate.
+///
+/// `\d`, `\w`, `\s` and `\b` match ASCII only. `$` also matches before a final line feed. Brackets
+/// and hyphens inside a class keep the meaning that they have in MongoDB.
 fn translated(source: &str, multi_line: bool) -> String {
     let mut out = String::with_capacity(source.len() + 16);
     let mut rest = source.chars().peekable();
@@ -137,11 +139,12 @@ fn push_escape(out: &mut String, escaped: char) {
     }
 }
 
-/// Writes a class behind its opening bracket. The library has operators in there that MongoDB does not know, such as `--`.
+/// Translates a class, starting after its opening bracket. The `regex` crate has operators inside
+/// classes that MongoDB lacks, such as `--`.
 fn push_class(out: &mut String, rest: &mut Peekable<Chars<'_>>) {
-    // Right at the beginning, the bracket is one of the characters.
+    // A `]` at the very beginning is a literal.
     let mut is_first = true;
-    // Whether a range may begin with what was last.
+    // Whether the previous item may start a range.
     let mut can_begin = false;
     while let Some(character) = rest.next() {
         let was_first = std::mem::take(&mut is_first);
@@ -156,7 +159,7 @@ fn push_class(out: &mut String, rest: &mut Peekable<Chars<'_>>) {
                 }
             }
             '[' if rest.peek() == Some(&':') => {
-                // `[:alpha:]`, which ends before the class does.
+                // A named class such as `[:alpha:]`; its `]` does not end the outer class.
                 out.push('[');
                 while let Some(inner) = rest.next_if(|inner| *inner != ']') {
                     out.push(inner);
@@ -181,7 +184,8 @@ fn push_class(out: &mut String, rest: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// Whether a hyphen is followed by the end of a range: by neither the end of the class nor a class inside it.
+/// Returns whether a range's upper bound follows the hyphen. `false` before the end of the class
+/// or before a nested class.
 fn begins_no_class(rest: &Peekable<Chars<'_>>) -> bool {
     let mut ahead = rest.clone();
     match (ahead.next(), ahead.next()) {
@@ -191,21 +195,23 @@ fn begins_no_class(rest: &Peekable<Chars<'_>>) -> bool {
     }
 }
 
-/// A character of a class that is nothing but itself.
+/// Appends a literal character of a class, escaped if necessary.
 fn push_literal(out: &mut String, character: char) {
     match character {
         '[' | ']' | '-' | '&' | '~' | '^' | '#' => out.extend(['\\', character]),
-        // With the option `x` the library would read over it.
+        // With the option `x`, the `regex` crate would ignore it.
         white if white.is_whitespace() => out.push_str(&format!(r"\x{{{:x}}}", u32::from(white))),
         other => out.push(other),
     }
 }
 
-/// Whether a `+` stands behind another quantifier, as in `a++`: then nothing that was taken may be given back, which the library
-/// cannot do, and it would take the one for a repetition of the other.
+/// Returns whether a `+` follows another quantifier, as in `a++`.
+///
+/// In MongoDB this is a possessive quantifier, which never backtracks. The `regex` crate does not
+/// support it and would parse it as a nested repetition.
 fn is_possessive(source: &str) -> bool {
     let mut rest = source.chars().peekable();
-    // How far a counted repetition has been read; none outside of one.
+    // The text of the counted repetition `{…}` read so far. `None` outside of one.
     let mut counted: Option<String> = None;
     let mut is_repeated = false;
     while let Some(character) = rest.next() {
@@ -233,7 +239,7 @@ fn is_possessive(source: &str) -> bool {
             '(' => _ = rest.next_if_eq(&'?'),
             '{' => counted = Some(String::new()),
             '+' if was_repeated => return true,
-            // Behind another it makes that one lazy.
+            // After another quantifier, `?` makes that one lazy.
             '?' if was_repeated => {}
             '+' | '*' | '?' => is_repeated = true,
             _ => {}
@@ -242,7 +248,7 @@ fn is_possessive(source: &str) -> bool {
     false
 }
 
-/// Whether the pattern itself says somewhere that `^` and `$` are about lines: `(?m)`, `(?im:…)`.
+/// Returns whether the pattern sets the multi-line flag itself, as in `(?m)` or `(?im:…)`.
 fn sets_multi_line(source: &str) -> bool {
     source.split("(?").skip(1).any(|rest| {
         let flags = rest.split([')', ':']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! JSON as it was written: with the order of its keys, and an error that points at the character.
+//! A JSON parser that keeps the order of keys and reports the position of an error.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::operators::shortened;
 use runlore_core::error::{Error, ErrorKind, Result};
 
-/// How deep a query may be nested.
+/// The maximum nesting depth of a query.
 pub(super) const MAX_DEPTH: usize = 100;
 
-/// JSON whose objects keep the order of their keys: it is what a sort means.
+/// JSON whose objects keep the order of their keys, because a sort depends on it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
     Scalar(Value),
@@ -20,7 +20,7 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// Reads `text`, which is a `what`: a filter, a pipeline.
+    /// Parses `text`. `what` names it in errors: a filter, a pipeline.
     pub(super) fn parse(text: &str, what: &str) -> Result<Json> {
         let json = serde_json::from_str(text).map_err(|error| {
             let is_json = error.is_data();
@@ -47,7 +47,7 @@ impl Json {
         }
     }
 
-    /// What it is, for messages that say what it should be.
+    /// Describes the value in errors about an unexpected type.
     pub(super) fn kind(&self) -> String {
         match self {
             Json::Scalar(Value::String(_)) => "a string".to_owned(),
@@ -57,18 +57,18 @@ impl Json {
         }
     }
 
-    /// Whether it is an object whose first key is an operator's.
+    /// Returns whether this is an object whose first key is an operator.
     pub(super) fn has_operator(&self) -> bool {
         let Json::Object(entries) = self else { return false };
         entries.first().is_some_and(|(key, _)| key.starts_with('$'))
     }
 
-    /// A whole number that is not negative, however it is written.
+    /// Returns the value if it is a non-negative whole number. `2.0` counts as whole.
     pub(super) fn as_count(&self) -> Option<u64> {
         let Json::Scalar(Value::Number(number)) = self else { return None };
         number.as_u64().or_else(|| {
             let float = number.as_f64()?;
-            // Above this not every whole number is a float, and nothing has as many items.
+            // Above 2⁵³ a float cannot represent every whole number, and nothing has as many items.
             let is_count = float.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&float);
             is_count.then_some(float as u64)
         })
@@ -190,7 +190,9 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Where a text stops being JSON. It is what an [`Error`] of parsing [was caused by](Error::get_ref).
+/// The position at which a text stops being valid JSON.
+///
+/// It is the [source](Error::get_ref) of an [`Error`] that parsing returned.
 ///
 /// ```
 /// use runlore::query::{Filter, SyntaxError};
@@ -220,7 +222,7 @@ impl SyntaxError {
             line => text.match_indices('\n').nth(line - 2).map_or(text.len(), |(at, _)| at + 1),
         };
         let line = text[start..].split('\n').next().unwrap_or_default();
-        // An end that came too early is pointed at behind the last character.
+        // If the text ends too early, point behind its last character.
         let behind = usize::from(!error.is_eof());
         let mut column = error.column().saturating_sub(behind).min(line.len());
         while !line.is_char_boundary(column) {
@@ -244,27 +246,27 @@ impl SyntaxError {
         }
     }
 
-    /// The line, counted from 1.
+    /// Returns the line, counted from 1.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The character in its line, counted from 1.
+    /// Returns the character within the line, counted from 1.
     pub fn column(&self) -> usize {
         self.column
     }
 
-    /// The byte in the whole text, counted from 0.
+    /// Returns the byte offset within the whole text, counted from 0.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The line, or the part of it around the mistake, and below it a caret that points.
+    /// Returns the line, or the part of it around the error, with a caret below the position.
     pub fn caret(&self) -> String {
         const AROUND: usize = 60;
         let skipped = (self.column - 1).saturating_sub(AROUND);
         let part = self.text.chars().skip(skipped).take(2 * AROUND);
-        // A tab is as wide as the terminal likes; a space is one wide.
+        // The width of a tab depends on the terminal, so show a space instead.
         let part: String =
             part.map(|character| if character.is_control() { ' ' } else { character }).collect();
         format!("{}\n{:>width$}", part.trim_end(), '^', width = self.column - skipped)

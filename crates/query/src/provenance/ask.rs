@@ -1,4 +1,4 @@
-//! A question about tasks or workflows, put together step by step.
+//! A builder for queries about tasks or workflows.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,9 +10,9 @@ use crate::query::{Collection, Documents, Filter, Find};
 use runlore_core::record::{Record, TaskObject, WorkflowObject};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// What an [`Ask`] can be answered with: tasks, workflows, or plain JSON.
+/// The result type of an [`Ask`]: a task, a workflow or plain JSON.
 pub trait Answer: Sized + Send + 'static {
-    /// Reads an answer.
+    /// Converts a document into the result type.
     fn from_document(document: Value) -> Result<Self>;
 }
 
@@ -40,7 +40,7 @@ impl Answer for WorkflowObject {
     }
 }
 
-/// A question; made by [`Provenance::tasks`] and [`Provenance::workflows`].
+/// A query, created by [`Provenance::tasks`] and [`Provenance::workflows`].
 ///
 /// ```
 /// use runlore::Provenance;
@@ -82,67 +82,67 @@ impl<'a, T: Answer> Ask<'a, T> {
         Self { records, collection, find: Find::new(), answer: PhantomData }
     }
 
-    /// The same question with other answers.
+    /// Changes the result type.
     fn answered_by<U>(self) -> Ask<'a, U> {
         let Self { records, collection, find, answer: _ } = self;
         Ask { records, collection, find, answer: PhantomData }
     }
 
-    /// What was asked before, and this too.
+    /// Replaces the filter and options of the query.
     pub(super) fn with(mut self, find: Find) -> Self {
         self.find = find;
         self
     }
 
-    /// Only those that match. Called twice, both must.
+    /// Keeps only records that match. If called twice, both filters must match.
     pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
         self.find = self.find.and(filter.into());
         self
     }
 
-    /// In the order of a field; from the greatest down where it begins with `-`. Called again, that field decides
-    /// between those that are equal.
+    /// Sorts by a field, descending if it begins with `-`. Further calls add fields that break
+    /// ties.
     pub fn sort(mut self, field: &str) -> Self {
         self.find = self.find.sort(field);
         self
     }
 
-    /// So many at most.
+    /// Returns at most this many records.
     pub fn limit(mut self, most: u64) -> Self {
         self.find = self.find.limit(most);
         self
     }
 
-    /// Without the first ones.
+    /// Skips the first records.
     pub fn skip(mut self, first: u64) -> Self {
         self.find = self.find.skip(first);
         self
     }
 
-    /// Only these fields of each, as plain JSON.
+    /// Returns only these fields of each record, as plain JSON.
     pub fn fields<'f>(self, fields: impl IntoIterator<Item = &'f str>) -> Ask<'a, Value> {
         self.only(fields).answered_by()
     }
 
-    /// Only these fields of each, as the record that is left: without its telemetry a record is a tenth as large.
+    /// Reads only these fields of each record. Without its telemetry a record is a tenth as large.
     pub fn only<'f>(mut self, fields: impl IntoIterator<Item = &'f str>) -> Self {
         self.find = self.find.fields(fields);
         self
     }
 
-    /// Asks. The answers come one at a time, and are not held.
+    /// Runs the query and returns the results one at a time, without keeping them in memory.
     ///
-    /// A record that cannot be read is left out, and told by [`Provenance::problems`].
+    /// A record that cannot be read is skipped and listed in [`Provenance::problems`].
     pub fn run(&self) -> Result<Answers<'_, T>> {
         self.records.asked(self.collection, &self.find)
     }
 
-    /// Asks, and holds all answers.
+    /// Runs the query and collects all results.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.run()?.collect()
     }
 
-    /// The first answer, if there is one.
+    /// Returns the first result. `None` if there is none.
     pub fn first(&self) -> Result<Option<T>> {
         Self::new(self.records, self.collection)
             .with(self.find.clone().limit(1))
@@ -151,10 +151,10 @@ impl<'a, T: Answer> Ask<'a, T> {
             .transpose()
     }
 
-    /// How many answers there are.
+    /// Returns the number of results.
     pub fn count(&self) -> Result<u64> {
         let mut count = 0;
-        // Of each document nothing is wanted.
+        // No field of the documents is needed.
         let find = self.find.clone().fields(["_id"]);
         for answer in self.records.find(self.collection, &find)? {
             answer?;
@@ -164,7 +164,7 @@ impl<'a, T: Answer> Ask<'a, T> {
     }
 }
 
-/// The answers to an [`Ask`] or a pipeline, one at a time.
+/// An iterator over the results of an [`Ask`] or a pipeline.
 pub struct Answers<'a, T> {
     records: &'a Provenance,
     documents: Documents<'a>,

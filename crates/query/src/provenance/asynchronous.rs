@@ -1,4 +1,4 @@
-//! The same questions for programs that must not block.
+//! Queries for programs that must not block.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -18,8 +18,8 @@ use runlore_core::runs::RunSummary;
 use runlore_core::store::StoreChoice;
 use runlore_core::tree::Tree;
 
-/// The records of a store, asked without blocking: each question is answered on a thread of its own. It needs no
-/// particular runtime.
+/// Read access to the records of a store without blocking. Each query runs on its own thread, so
+/// no particular async runtime is needed.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -51,13 +51,13 @@ impl AsyncProvenance {
         Self { records }
     }
 
-    /// As [`Provenance::open`].
+    /// Async version of [`Provenance::open`].
     pub async fn open(place: impl AsRef<OsStr>) -> Result<Self> {
         let place = place.as_ref().to_owned();
         background::one(move || Provenance::open(place)).await.map(Self::new)
     }
 
-    /// Asks anything that a [`Provenance`] can be asked, on a thread of its own.
+    /// Runs a closure with the blocking [`Provenance`] on its own thread.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Provenance) -> Result<T> + Send + 'static,
@@ -66,86 +66,86 @@ impl AsyncProvenance {
         background::one(move || question(&records)).await
     }
 
-    /// As [`Provenance::tasks`].
+    /// Async version of [`Provenance::tasks`].
     pub fn tasks(&self) -> AsyncAsk<TaskObject> {
         AsyncAsk::new(self.records.clone(), Collection::Tasks)
     }
 
-    /// As [`Provenance::workflows`].
+    /// Async version of [`Provenance::workflows`].
     pub fn workflows(&self) -> AsyncAsk<WorkflowObject> {
         AsyncAsk::new(self.records.clone(), Collection::Workflows)
     }
 
-    /// As [`Provenance::task`].
+    /// Async version of [`Provenance::task`].
     pub async fn task(&self, id: &str) -> Result<Option<TaskObject>> {
         let id = id.to_owned();
         self.ask(move |records| records.task(&id)).await
     }
 
-    /// As [`Provenance::workflow`].
+    /// Async version of [`Provenance::workflow`].
     pub async fn workflow(&self, id: &str) -> Result<Option<WorkflowObject>> {
         let id = id.to_owned();
         self.ask(move |records| records.workflow(&id)).await
     }
 
-    /// As [`Provenance::runs`].
+    /// Async version of [`Provenance::runs`].
     pub async fn runs(&self) -> Result<Vec<RunSummary>> {
         self.ask(Provenance::runs).await
     }
 
-    /// As [`Provenance::list_runs`].
+    /// Async version of [`Provenance::list_runs`].
     pub async fn list_runs(&self) -> Result<Vec<RunSummary>> {
         self.ask(Provenance::list_runs).await
     }
 
-    /// As [`Provenance::problems`]; it does not wait.
+    /// Same as [`Provenance::problems`], which does not block.
     pub fn problems(&self) -> Vec<String> {
         self.records.problems()
     }
 
-    /// As [`Provenance::children`].
+    /// Async version of [`Provenance::children`].
     pub async fn children(&self, task_id: &str) -> Result<Vec<TaskObject>> {
         let id = task_id.to_owned();
         self.ask(move |records| records.children(&id)).await
     }
 
-    /// As [`Provenance::ancestors`].
+    /// Async version of [`Provenance::ancestors`].
     pub async fn ancestors(&self, task_id: &str) -> Result<Vec<TaskObject>> {
         let id = task_id.to_owned();
         self.ask(move |records| records.ancestors(&id)).await
     }
 
-    /// As [`Provenance::tree`].
+    /// Async version of [`Provenance::tree`].
     pub async fn tree(&self, workflow_id: &str) -> Result<Tree> {
         let id = workflow_id.to_owned();
         self.ask(move |records| records.tree(&id)).await
     }
 
-    /// As [`Provenance::tree_of`].
+    /// Async version of [`Provenance::tree_of`].
     pub async fn tree_of(&self, workflow_id: &str, fields: &[&str]) -> Result<Tree> {
         let (id, fields) = (workflow_id.to_owned(), owned(fields));
         self.ask(move |records| records.tree_of(&id, &borrowed(&fields))).await
     }
 
-    /// As [`Provenance::summary`].
+    /// Async version of [`Provenance::summary`].
     pub async fn summary(&self, filter: impl Into<Filter>) -> Result<Summary> {
         let filter = filter.into();
         self.ask(move |records| records.summary(filter)).await
     }
 
-    /// As [`Provenance::summary_by`].
+    /// Async version of [`Provenance::summary_by`].
     pub async fn summary_by(&self, by: &str, filter: impl Into<Filter>) -> Result<Summary> {
         let (by, filter) = (by.to_owned(), filter.into());
         self.ask(move |records| records.summary_by(&by, filter)).await
     }
 
-    /// As [`Provenance::measured`].
+    /// Async version of [`Provenance::measured`].
     pub async fn measured(&self, workflow_id: &str) -> Result<Measured> {
         let id = workflow_id.to_owned();
         self.ask(move |records| records.measured(&id)).await
     }
 
-    /// As [`Provenance::timeseries`].
+    /// Async version of [`Provenance::timeseries`].
     pub async fn timeseries(
         &self,
         filter: impl Into<Filter>,
@@ -155,23 +155,23 @@ impl AsyncProvenance {
         self.ask(move |records| records.timeseries(filter, &borrowed(&fields))).await
     }
 
-    /// As [`Provenance::lineage_of`].
+    /// Async version of [`Provenance::lineage_of`].
     pub async fn lineage_of(&self, subject: impl Into<Subject>) -> Result<Lineage> {
         let subject = subject.into();
         self.ask(move |records| records.lineage_of(subject)).await
     }
 
-    /// As [`Provenance::find`].
+    /// Async version of [`Provenance::find`].
     pub fn find(&self, of: Collection, find: Find) -> Result<AnswerStream<Value>> {
         self.stream(move |records, send| records.find(of, &find).map(send))
     }
 
-    /// As [`Provenance::aggregate`].
+    /// Async version of [`Provenance::aggregate`].
     pub fn aggregate(&self, of: Collection, pipeline: Pipeline) -> Result<AnswerStream<Value>> {
         self.stream(move |records, send| records.aggregate(of, &pipeline).map(send))
     }
 
-    /// As [`Provenance::copy_to`].
+    /// Async version of [`Provenance::copy_to`].
     pub async fn copy_to(
         &self,
         to: impl Into<StoreChoice>,
@@ -181,7 +181,7 @@ impl AsyncProvenance {
         self.ask(move |records| records.copy_to(to, progress)).await
     }
 
-    /// Sends what is answered to one question, one by one.
+    /// Runs a query on its own thread and streams its results.
     fn stream<T: Answer>(
         &self,
         question: impl FnOnce(&Provenance, &dyn Fn(Answers<'_, T>)) -> Result<()> + Send + 'static,
@@ -207,7 +207,7 @@ fn borrowed(texts: &[String]) -> Vec<&str> {
     texts.iter().map(String::as_str).collect()
 }
 
-/// A question that does not block; as [`Ask`] otherwise.
+/// A query that does not block. Otherwise like [`Ask`].
 #[must_use = "a question is asked by `stream`, `to_vec`, `first` or `count`"]
 pub struct AsyncAsk<T> {
     records: Provenance,
@@ -227,37 +227,37 @@ impl<T: Answer> AsyncAsk<T> {
         Self { records, collection, find: Find::new(), answer: PhantomData }
     }
 
-    /// As [`Ask::filter`].
+    /// Same as [`Ask::filter`].
     pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
         self.find = self.find.and(filter.into());
         self
     }
 
-    /// As [`Ask::sort`].
+    /// Same as [`Ask::sort`].
     pub fn sort(mut self, field: &str) -> Self {
         self.find = self.find.sort(field);
         self
     }
 
-    /// As [`Ask::limit`].
+    /// Same as [`Ask::limit`].
     pub fn limit(mut self, most: u64) -> Self {
         self.find = self.find.limit(most);
         self
     }
 
-    /// As [`Ask::skip`].
+    /// Same as [`Ask::skip`].
     pub fn skip(mut self, first: u64) -> Self {
         self.find = self.find.skip(first);
         self
     }
 
-    /// As [`Ask::fields`].
+    /// Same as [`Ask::fields`].
     pub fn fields<'f>(self, fields: impl IntoIterator<Item = &'f str>) -> AsyncAsk<Value> {
         let Self { records, collection, find, answer: _ } = self.only(fields);
         AsyncAsk { records, collection, find, answer: PhantomData }
     }
 
-    /// As [`Ask::only`].
+    /// Same as [`Ask::only`].
     pub fn only<'f>(mut self, fields: impl IntoIterator<Item = &'f str>) -> Self {
         self.find = self.find.fields(fields);
         self
@@ -267,7 +267,7 @@ impl<T: Answer> AsyncAsk<T> {
         Ask::new(records, collection).with(find)
     }
 
-    /// Asks. The answers come one at a time; the store is read on only as they are taken.
+    /// Runs the query and streams its results. Reading pauses until results are taken.
     pub fn stream(self) -> Result<AnswerStream<T>> {
         let Self { records, collection, find, answer: _ } = self;
         AsyncProvenance::new(records).stream(move |records, send| {
@@ -276,17 +276,17 @@ impl<T: Answer> AsyncAsk<T> {
         })
     }
 
-    /// As [`Ask::to_vec`].
+    /// Async version of [`Ask::to_vec`].
     pub async fn to_vec(self) -> Result<Vec<T>> {
         self.ask(|asked| asked.to_vec()).await
     }
 
-    /// As [`Ask::first`].
+    /// Async version of [`Ask::first`].
     pub async fn first(self) -> Result<Option<T>> {
         self.ask(|asked| asked.first()).await
     }
 
-    /// As [`Ask::count`].
+    /// Async version of [`Ask::count`].
     pub async fn count(self) -> Result<u64> {
         self.ask(|asked| asked.count()).await
     }
@@ -300,12 +300,12 @@ impl<T: Answer> AsyncAsk<T> {
     }
 }
 
-/// The answers to an [`AsyncAsk`] or a pipeline, one at a time. Dropped, it stops the reading.
+/// A stream of the results of an [`AsyncAsk`] or a pipeline. Dropping it stops the query.
 #[derive(Debug)]
 pub struct AnswerStream<T>(Receiver<Result<T>>);
 
 impl<T> AnswerStream<T> {
-    /// The next answer.
+    /// Returns the next result. `None` after the last one.
     pub async fn next(&mut self) -> Option<Result<T>> {
         std::future::poll_fn(|context| self.0.poll_next(context)).await
     }

@@ -1,7 +1,8 @@
-//! Blocking work on a thread of its own, awaited elsewhere.
+//! Runs blocking work on its own thread and lets async code await the results.
 //!
-//! A runtime's worker must not wait for a disk or a server, and which runtime there is, if any, is not known here: so the work is
-//! done on a plain thread, and its answers come through a short queue.
+//! A worker of an async runtime must not block on a disk or a server. This crate does not know
+//! which runtime the program uses, if any. Therefore the work runs on a plain thread and sends its
+//! results through a bounded queue.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -11,14 +12,15 @@ use std::task::{Context, Poll, Waker};
 use runlore_core::contain::contain;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How many answers wait to be taken: the thread pauses then, so that a slow reader does not fill the memory.
+/// The capacity of the queue. The thread pauses when it is full, so that a slow reader does not
+/// fill the memory.
 const WAITING: usize = 64;
 
-/// The reader's end: dropped, it stops the thread at its next answer.
+/// The reader's end of the queue. Dropping it stops the thread at its next result.
 #[derive(Debug)]
 pub(super) struct Receiver<T>(Arc<Shared<T>>);
 
-/// The thread's end.
+/// The thread's end of the queue.
 #[derive(Debug)]
 pub(super) struct Sender<T>(Arc<Shared<T>>);
 
@@ -35,7 +37,7 @@ struct Queue<T> {
     is_over: bool,
 }
 
-/// Starts a thread that sends its answers one by one.
+/// Starts a thread that sends its results one by one.
 pub(super) fn stream<T: Send + 'static>(
     work: impl FnOnce(&Sender<T>) + Send + 'static,
 ) -> Result<Receiver<T>> {
@@ -51,7 +53,7 @@ pub(super) fn stream<T: Send + 'static>(
     Ok(Receiver(shared))
 }
 
-/// Does one thing on a thread.
+/// Runs `work` on a new thread and returns its result.
 pub(super) async fn one<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -59,7 +61,7 @@ pub(super) async fn one<T: Send + 'static>(
         sender.send(work());
     })?;
     let answer = poll_fn(|context| receiver.poll_next(context)).await;
-    // The thread ended without an answer: it panicked, which a store of another crate may do.
+    // The thread ended without a result, so it panicked. A third-party store may do that.
     answer.unwrap_or_else(|| Err(Error::new(ErrorKind::Store, "the store panicked")))
 }
 
@@ -70,7 +72,7 @@ impl<T> Shared<T> {
 }
 
 impl<T> Sender<T> {
-    /// Hands an answer over, when there is room; whether anybody wants more.
+    /// Sends a result, after waiting for room in the queue. Returns `false` if the reader is gone.
     pub(super) fn send(&self, answer: T) -> bool {
         let mut queue = self.0.lock();
         while queue.waiting.len() >= WAITING && !queue.is_over {

@@ -1,4 +1,4 @@
-//! Records from one store into another.
+//! Copies records from one store into another.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -12,30 +12,30 @@ use runlore_core::record::{Id, Record, TaskObject};
 use runlore_core::store::{Sink, StoreChoice, Tally, create_folder, create_folders, jsonl};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// After how many records it is said how far the copy is.
+/// The number of records between two progress calls.
 const SAID: u64 = 1000;
 
-/// How many stores are open at once, where each run has one of its own.
+/// The maximum number of open stores, where each run has a store of its own.
 const OPEN: usize = 32;
 
-/// What a copy has done.
+/// The counts of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Copied {
-    /// Tasks that were written.
+    /// Tasks written.
     pub tasks: u64,
-    /// Workflows that were written.
+    /// Workflows written.
     pub workflows: u64,
-    /// Records of other kinds that were written.
+    /// Records of other kinds written.
     pub others: u64,
-    /// Records that were left out, because the other store has them.
+    /// Records skipped because the destination already has them.
     pub already_there: u64,
-    /// Records that the other store would not have among the others: it keeps them apart, or they are not in it.
+    /// Records that the destination refused. It keeps them apart from the others, or not at all.
     pub refused: u64,
 }
 
 impl Copied {
-    /// All records that were written.
+    /// Returns the number of all records written.
     pub fn records(&self) -> u64 {
         self.tasks + self.workflows + self.others
     }
@@ -49,10 +49,10 @@ impl From<Tally> for Copied {
 }
 
 impl Provenance {
-    /// Writes every record into another store, and says now and then how far it is.
+    /// Copies every record into another store, and calls `progress` from time to time.
     ///
-    /// Stores know a record by its id, so that a copy which was broken off may be begun again. A folder or an SQLite file that is
-    /// made for the copy is there when all is in it, and not before.
+    /// Stores identify a record by its id, so an interrupted copy can be repeated. If the copy
+    /// creates a folder or an SQLite file, that appears only once it is complete.
     ///
     /// ```
     /// use runlore::Provenance;
@@ -68,8 +68,8 @@ impl Provenance {
     ///
     /// # Errors
     ///
-    /// Where the one cannot be read or the other cannot be written. What was written to a store that was there stays, and the error
-    /// says how much that is.
+    /// Returns an error if this store cannot be read or the other cannot be written. Records
+    /// already written to an existing store stay there, and the error says how many they are.
     pub fn copy_to(
         &self,
         to: impl Into<StoreChoice>,
@@ -96,23 +96,25 @@ impl Provenance {
     }
 }
 
-/// Where a copy goes.
+/// The destination of a copy.
 struct Destination {
     to: Place,
-    /// The name and process of each run, where runs have files of their own.
+    /// The name and process id of each run, if runs have their own files.
     runs: HashMap<String, (String, u32)>,
-    /// The stores that are being filled, the one that was used last at the end.
+    /// The stores being filled, the most recently used one last.
     filling: Vec<(String, Sink)>,
-    /// What became of the records of the stores before them, and of those that need no store.
+    /// The counts of stores already closed, and of records that were skipped before reaching a
+    /// store.
     done: Tally,
     aside: Option<Aside>,
 }
 
-/// What kind of store it is.
+/// The kind of destination.
 enum Place {
-    /// A folder, in which each run has files of its own, and what it has already: a file would hold a record twice.
+    /// A folder in which each run has its own files. `has` lists the records already there, because
+    /// a file would take a record twice.
     Folder { folder: String, has: Known },
-    /// A store that takes the records of any run, and knows them by their ids.
+    /// A store that takes the records of any run and identifies them by their ids.
     Whole,
 }
 
@@ -165,7 +167,7 @@ impl Destination {
     fn store_of(&mut self, run: &str) -> Result<&mut Sink> {
         if let Some(at) = self.filling.iter().rposition(|(id, _)| id == run) {
             let last = self.filling.len() - 1;
-            // Records of one run mostly follow each other.
+            // Consecutive records mostly belong to the same run.
             self.filling.swap(at, last);
         } else if let Place::Folder { folder, .. } = &self.to {
             let (name, pid) = self.runs.get(run).map_or(("copy", 0), |(name, pid)| (&**name, *pid));
@@ -182,17 +184,17 @@ impl Destination {
         Ok(sink)
     }
 
-    /// What became of the records so far.
+    /// Returns the counts so far.
     fn tally(&self) -> Tally {
         let mut tally = self.done;
         self.filling.iter().for_each(|(_, sink)| tally.add(&sink.tally()));
         tally
     }
 
-    /// All is written.
+    /// Completes the copy after all records were written.
     fn finish(mut self) -> Result<Copied> {
         let tally = self.tally();
-        // What is open cannot be moved everywhere.
+        // Close the stores: an open file cannot be moved on every system.
         self.filling.clear();
         if let Some(aside) = self.aside.take()
             && tally.written() > 0
@@ -202,13 +204,13 @@ impl Destination {
         Ok(tally.into())
     }
 
-    /// The error with what becomes of the records that were copied before it.
+    /// Adds to the error how many records were copied before it.
     fn broken_off(mut self, error: Error) -> Error {
         if self.aside.is_some() {
             return error;
         }
         for (_, sink) in &mut self.filling {
-            // It is the first error that is told.
+            // Only the first error is reported.
             _ = sink.end();
         }
         let records = match self.tally().written() {
@@ -222,14 +224,15 @@ impl Destination {
     }
 }
 
-/// What a folder has already, by hashes: not all of it is held at once.
+/// The records that a folder already has. Stores only their hashes, to save memory.
 #[derive(Debug, Default)]
 struct Known(HashSet<u128>);
 
 impl Known {
     fn of_folder(folder: &str) -> Result<Self> {
         let mut known = Self::default();
-        // As they are joined, and as each was written: what is added to a record does not make it unknown.
+        // Add each record both joined and as written, so that a record with later additions still
+        // counts.
         let joined = crate::reading::source(OsStr::new(folder))?;
         for record in joined.records()?.chain(jsonl::read(folder)?) {
             match record {
@@ -254,7 +257,7 @@ impl Known {
         }
     }
 
-    /// Whether a record is there, as it is or further on.
+    /// Returns whether the folder has the record, or a later state of it.
     fn has(&self, record: &Record) -> bool {
         let has = |key: u128| self.0.contains(&key);
         !self.0.is_empty()
@@ -278,13 +281,14 @@ fn of_parts(parts: &[&str]) -> u128 {
     XxHash3_128::oneshot(parts.join("\0").as_bytes())
 }
 
-/// Ids collide: by what two tasks of one id are told apart where one of them has not ended.
+/// The key of a task if one of the compared records has not ended. It includes the activity,
+/// because task ids may collide.
 fn of_task(task: &TaskObject) -> u128 {
     let workflow = task.workflow_id.as_deref().unwrap_or_default();
     of_parts(&["task", workflow, &task.task_id, task.activity_id.as_deref().unwrap_or_default()])
 }
 
-/// The same where both have ended.
+/// The key of a task if both compared records have ended. It also includes the start time.
 fn of_ended_task(task: &TaskObject) -> u128 {
     let started = task.started_at.map(|at| at.to_string()).unwrap_or_default();
     of_parts(&["ended", &of_task(task).to_string(), &started])
@@ -294,31 +298,31 @@ fn of_run(workflow_id: &str) -> u128 {
     of_parts(&["run", workflow_id])
 }
 
-/// A place beside a store that is not there yet. The store gets its name when all is in it; until then, whatever is made is ours
-/// to take away.
+/// A staging folder beside a store that does not exist yet. The store gets its final name once it
+/// is complete. Until then, dropping this removes everything.
 struct Aside {
     folder: PathBuf,
-    /// What is to be moved: the folder, or a file in it.
+    /// The path to move into place: the staging folder itself, or a file in it.
     made: PathBuf,
     to: PathBuf,
 }
 
 impl Aside {
-    /// None where there is something of that name.
+    /// Creates a staging folder for a folder. `None` if `to` exists.
     fn of_folder(to: &Path) -> Option<Result<Self>> {
         let folder = Self::beside(to)?;
         let aside = |folder: PathBuf| Self { made: folder.clone(), folder, to: to.to_owned() };
         Some(folder.map(aside))
     }
 
-    /// None where there is something of that name.
+    /// Creates a staging folder for a file. `None` if `to` exists.
     fn of_file(to: &Path) -> Option<Result<Self>> {
         let name = to.file_name()?;
         let aside = |folder: PathBuf| Self { made: folder.join(name), folder, to: to.to_owned() };
         Some(Self::beside(to)?.map(aside))
     }
 
-    /// A folder that can be moved to where this is to be.
+    /// Creates a folder that can later be renamed to `to`.
     fn beside(to: &Path) -> Option<Result<PathBuf>> {
         if fs::symlink_metadata(to).is_ok() {
             return None;
@@ -341,7 +345,8 @@ impl Aside {
         };
         let moved = moved.and_then(|()| match self.made == self.folder {
             true => fs::rename(&self.made, &self.to),
-            // It replaces nothing that came there meanwhile; where the file system has no links, nobody is that fast.
+            // `hard_link` does not replace a file that appeared meanwhile. A rename might, but only
+            // file systems without hard links need it.
             false => match fs::hard_link(&self.made, &self.to) {
                 Err(_) if fs::symlink_metadata(&self.to).is_err() => {
                     fs::rename(&self.made, &self.to)
@@ -355,7 +360,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // Once it is in place, there is nothing here.
+        // A folder that was moved is gone; a file that was linked still has its name here.
         _ = fs::remove_dir_all(&self.folder);
     }
 }

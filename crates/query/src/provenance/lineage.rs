@@ -1,4 +1,4 @@
-//! Where a value came from, and where it went.
+//! Lineage: the tasks that generated a value, and the tasks that used it.
 
 use std::collections::HashSet;
 
@@ -9,15 +9,16 @@ use crate::query::Trace;
 use runlore_core::record::hash;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// What lineage is asked of.
+/// The value or task to trace.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Subject {
-    /// A value, as it was recorded. Where whole numbers stand among floats, or for them, `[3.5, 4]` finds `[3.5, 4.0]` too.
+    /// A value as it was recorded. Whole numbers also match equal floats: `[3.5, 4]` finds
+    /// `[3.5, 4.0]` too.
     Value(Value),
-    /// The hash of a value, as records have it: `xxh3-128:48764c…`.
+    /// The hash of a value as it appears in records: `xxh3-128:48764c…`.
     Hash(String),
-    /// All values of a task, by the id of the task.
+    /// All values of the task with this id.
     Task(String),
 }
 
@@ -27,28 +28,28 @@ impl From<Value> for Subject {
     }
 }
 
-/// The way of one or more values through tasks, of one run or of several.
+/// The path of one or more values through the tasks of one or more runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Lineage {
-    /// The values that were asked of. Of a task: those it used first, then those it generated.
+    /// The traced values. For a task, the values it used come before the values it generated.
     pub values: Vec<ValueLineage>,
 }
 
-/// The way of one value.
+/// The path of one value through tasks.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ValueLineage {
-    /// Its hash.
+    /// The hash of the value.
     pub hash: String,
-    /// The tasks that made it, in the order they began.
+    /// The tasks that generated the value, in the order they started.
     pub generated_by: Vec<Trace>,
-    /// The tasks that used it, in the order they began.
+    /// The tasks that used the value, in the order they started.
     pub used_by: Vec<Trace>,
 }
 
 impl Provenance {
-    /// Which tasks generated a value and which used it, in any run, by the hash of its content.
+    /// Finds the tasks that generated or used a value, in any run, by the hash of its content.
     ///
     /// ```
     /// use runlore::{Provenance, telemetry_task};
@@ -77,7 +78,8 @@ impl Provenance {
     ///
     /// # Errors
     ///
-    /// Where there is no such task, or the store cannot be read. A value that no task had is no error.
+    /// Returns an error if the task does not exist or the store cannot be read. A value that no
+    /// task recorded is not an error.
     pub fn lineage_of(&self, subject: impl Into<Subject>) -> Result<Lineage> {
         let subject = subject.into();
         let hashes = match &subject {
@@ -104,7 +106,7 @@ impl Provenance {
         });
         let mut values: Vec<ValueLineage> = values.collect();
         if matches!(subject, Subject::Value(_)) {
-            // One value with several hashes, most of which no record has.
+            // One value has several possible hashes, most of which no record contains.
             let is_known =
                 |one: &ValueLineage| !(one.generated_by.is_empty() && one.used_by.is_empty());
             values.sort_by_key(|one| !is_known(one));
@@ -125,10 +127,10 @@ impl Provenance {
     }
 }
 
-/// A value's hash in each way that records may have it.
+/// Returns every hash that records may contain for a value.
 fn hashes_of(value: &Value) -> Vec<String> {
     let mut hashes = Vec::new();
-    // People leave out the `.0`: of one number in a list of floats, or of all numbers.
+    // Users omit the `.0`: of one number in a list of floats, or of all numbers.
     for value in [value, &as_floats(value, false), &as_floats(value, true)] {
         for hash in hash::all_of(value) {
             if !hashes.contains(&hash) {
@@ -139,7 +141,7 @@ fn hashes_of(value: &Value) -> Vec<String> {
     hashes
 }
 
-/// The value with floats for whole numbers: everywhere, or in lists that have a float.
+/// Converts whole numbers to floats: everywhere, or only in lists that contain a float.
 fn as_floats(value: &Value, everywhere: bool) -> Value {
     match value {
         Value::Number(number) if everywhere => number.as_f64().map_or(Value::Null, Value::from),

@@ -1,4 +1,4 @@
-//! Ask anything of what was recorded, wherever that is.
+//! Queries over the records of any store.
 
 mod ask;
 mod asynchronous;
@@ -28,13 +28,13 @@ use runlore_core::runs::{RunSummary, Runs};
 use runlore_core::tree::Tree;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How many problems are kept: they are told to people.
+/// The maximum number of problems kept: they are meant to be read by people.
 const MOST_PROBLEMS: usize = 1000;
 
-/// The records of a store, to be asked.
+/// Read access to the records of a store.
 ///
-/// Clones share what they read from. What is wrong with single records does not keep the others from being read: see
-/// [`problems`](Self::problems).
+/// Clones share the store and the list of problems. A record that cannot be read is skipped and
+/// listed in [`problems`](Self::problems).
 #[derive(Clone)]
 pub struct Provenance {
     source: Arc<dyn Source>,
@@ -48,16 +48,17 @@ impl fmt::Debug for Provenance {
 }
 
 impl Provenance {
-    /// Opens a store: a folder or file of JSON lines, an SQLite database, or a URI of any store that can be read.
+    /// Opens a store: a folder or file of JSON lines, an SQLite database, or the URI of any
+    /// readable store.
     ///
     /// # Errors
     ///
-    /// Where there is nothing, or nothing that could be read; nothing is made.
+    /// Returns an error if the store does not exist or cannot be read. Never creates a store.
     pub fn open(place: impl AsRef<OsStr>) -> Result<Self> {
         Ok(Self::shared(crate::reading::source(place.as_ref())?.into()))
     }
 
-    /// Asks a source of your own, or a [`MemoryStore`](runlore_core::store::MemoryStore).
+    /// Queries a source of your own, or a [`MemoryStore`](runlore_core::store::MemoryStore).
     pub fn of(source: impl Source + 'static) -> Self {
         Self::shared(Arc::new(source))
     }
@@ -66,18 +67,18 @@ impl Provenance {
         Self { source, problems: Arc::default() }
     }
 
-    /// The same records, asked without blocking.
+    /// Returns a handle to the same records whose queries do not block.
     pub fn into_async(self) -> AsyncProvenance {
         AsyncProvenance::new(self)
     }
 
-    /// What was wrong with single records that were to be read so far: each was left out.
+    /// Returns what was wrong with the records that were skipped so far.
     pub fn problems(&self) -> Vec<String> {
         let problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         problems.iter().map(Error::to_string).collect()
     }
 
-    /// Takes what is wrong with one record out of what is read, and remembers it.
+    /// Removes errors about single records from a sequence of results, and adds them to `problems`.
     fn sound<T>(&self, found: Result<T>) -> Option<Result<T>> {
         match found {
             Err(problem) if problem.kind() == ErrorKind::Record => {
@@ -92,33 +93,34 @@ impl Provenance {
         }
     }
 
-    /// Asks for tasks.
+    /// Starts a query for tasks.
     pub fn tasks(&self) -> Ask<'_, TaskObject> {
         Ask::new(self, Collection::Tasks)
     }
 
-    /// Asks for workflows.
+    /// Starts a query for workflows.
     pub fn workflows(&self) -> Ask<'_, WorkflowObject> {
         Ask::new(self, Collection::Workflows)
     }
 
-    /// The task with this id.
+    /// Returns the task with this id. `None` if there is none.
     pub fn task(&self, id: &str) -> Result<Option<TaskObject>> {
         self.tasks().filter(field("task_id").eq(id)).first()
     }
 
-    /// The workflow with this id.
+    /// Returns the workflow with this id. `None` if there is none.
     pub fn workflow(&self, id: &str) -> Result<Option<WorkflowObject>> {
         self.workflows().filter(field("workflow_id").eq(id)).first()
     }
 
-    /// The runs with their tasks counted, oldest first.
+    /// Returns the runs with the number of their tasks, oldest first.
     pub fn runs(&self) -> Result<Vec<RunSummary>> {
         self.found(self.source.runs()?)
     }
 
-    /// The runs, oldest first, whose tasks need not be counted: for whoever looks for one of them, as reading all tasks takes its
-    /// time.
+    /// Returns the runs, oldest first, possibly without the number of their tasks.
+    ///
+    /// Use this to find a run: unlike [`runs`](Self::runs) it need not read all tasks.
     pub fn list_runs(&self) -> Result<Vec<RunSummary>> {
         self.found(self.source.listed()?)
     }
@@ -130,28 +132,28 @@ impl Provenance {
         Ok(found.runs)
     }
 
-    /// The tasks that a task called, in the order they began.
+    /// Returns the tasks that a task called, in the order they started.
     pub fn children(&self, task_id: &str) -> Result<Vec<TaskObject>> {
         self.tasks().filter(field("parent_task_id").eq(task_id)).sort("started_at").to_vec()
     }
 
-    /// The tasks around a task: its parent first, the outermost last.
+    /// Returns the tasks that enclose a task: its parent first, the outermost last.
     pub fn ancestors(&self, task_id: &str) -> Result<Vec<TaskObject>> {
         Answers::new(self, self.source.ancestors(task_id)?).collect()
     }
 
-    /// A workflow with everything in it: its tasks, and the workflows that it started with theirs.
+    /// Returns a workflow as a tree: its tasks, and the workflows it started with their tasks.
     pub fn tree(&self, workflow_id: &str) -> Result<Tree> {
         self.tree_of(workflow_id, &[])
     }
 
-    /// A workflow as a tree, of whose tasks only these fields are kept, beside those that make the tree; all, where
-    /// none is named.
+    /// Returns a workflow as a tree. Its tasks have only these fields and those that the tree
+    /// itself needs; they have all fields if `fields` is empty.
     pub fn tree_of(&self, workflow_id: &str, fields: &[&str]) -> Result<Tree> {
         let workflows = self.workflow_and_started(workflow_id)?;
         let ids: Vec<String> = workflows.iter().map(|one| one.workflow_id.clone()).collect();
         let tasks = self.tasks().filter(match ids.is_empty() {
-            // Where only tasks tell of the workflow.
+            // There may be no workflow record, only tasks that name the workflow.
             true => field("workflow_id").eq(workflow_id),
             false => field("workflow_id").is_in(ids),
         });
@@ -162,7 +164,7 @@ impl Provenance {
         Ok(Tree::below(Some(workflow_id), workflows, tasks))
     }
 
-    /// The workflow and those that it started, at any distance.
+    /// Returns the workflow and all workflows that it started, directly or indirectly.
     pub fn workflow_and_started(&self, workflow_id: &str) -> Result<Vec<WorkflowObject>> {
         let mut found: Vec<WorkflowObject> = self.workflow(workflow_id)?.into_iter().collect();
         let mut seen = HashSet::from([workflow_id.to_owned()]);
@@ -179,12 +181,12 @@ impl Provenance {
         Ok(found)
     }
 
-    /// What the tasks that match come to, by activity.
+    /// Summarizes the matching tasks by activity.
     pub fn summary(&self, filter: impl Into<Filter>) -> Result<Summary> {
         self.summary_by("activity_id", filter)
     }
 
-    /// What the tasks that match come to, by a field of theirs.
+    /// Summarizes the matching tasks by one of their fields.
     pub fn summary_by(&self, by: &str, filter: impl Into<Filter>) -> Result<Summary> {
         let mut summary = Summary::by(by);
         let fields = SUMMARISED.into_iter().chain([by]);
@@ -194,14 +196,14 @@ impl Provenance {
         Ok(summary)
     }
 
-    /// A run as it is [compared](crate::query::Comparison) with another.
+    /// Measures a run so that it can be [compared](crate::query::Comparison) with another.
     pub fn measured(&self, workflow_id: &str) -> Result<Measured> {
         let duration = self.workflow(workflow_id)?.and_then(|workflow| workflow.duration());
         let tasks = self.summary(field("workflow_id").eq(workflow_id))?;
         Ok(Measured::new(duration, tasks))
     }
 
-    /// The documents that are asked for, as plain JSON, one at a time.
+    /// Returns the matching documents as JSON, one at a time.
     pub fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<Answers<'a, Value>> {
         self.asked(of, find)
     }
@@ -211,8 +213,10 @@ impl Provenance {
         Ok(Answers::new(self, self.source.find(of, find)?))
     }
 
-    /// What a pipeline makes of all tasks or workflows, one document at a time. Its stages hold no more of them than they must: a `$group`
-    /// its groups, a `$sort` all that it sorts, unless a `$limit` follows.
+    /// Runs a pipeline over all tasks or workflows and returns its results, one document at a time.
+    ///
+    /// A stage keeps only what it needs in memory: `$group` keeps its groups, `$sort` keeps all
+    /// documents unless a `$limit` follows.
     ///
     /// ```
     /// use runlore::Provenance;
@@ -241,7 +245,7 @@ impl Provenance {
     }
 }
 
-/// What the tree of tasks is made of, and what its lines show.
+/// The fields that the tree of tasks is built from, and those that its lines show.
 const TREE_FIELDS: [&str; 13] = [
     "task_id",
     "workflow_id",

@@ -1,4 +1,4 @@
-//! Numbers out of tasks, in the order of time.
+//! Time series of numbers recorded by tasks.
 
 use serde_json::Value;
 
@@ -6,39 +6,40 @@ use super::Provenance;
 use crate::query::Filter;
 use runlore_core::Result;
 
-/// What stands for both readings of a task, the one when it began and the one when it ended.
+/// The prefix of fields that are read from both captures of a task: at its start and at its end.
 const BOTH: &str = "telemetry.";
 
-/// Numbers of tasks over time; made by [`Provenance::timeseries`].
+/// Numbers of tasks over time, created by [`Provenance::timeseries`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TimeSeries {
-    /// The fields that were asked for.
+    /// The requested fields.
     pub fields: Vec<String>,
-    /// What was found, in the order of time.
+    /// The points, ordered by time.
     pub points: Vec<Point>,
 }
 
-/// What a task told at one time.
+/// The values of one task at one time.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Point {
-    /// When, in Unix seconds.
+    /// The time in Unix seconds.
     pub at: f64,
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
-    /// Its name.
+    /// The name of the task.
     pub activity_id: Option<String>,
-    /// A value for each field; none where the task does not have it, or it is no number.
+    /// One value per field. `None` if the task does not have the field, or if it is no number.
     pub values: Vec<Option<f64>>,
 }
 
 impl Provenance {
-    /// Numbers of the tasks that match, in the order of time.
+    /// Returns numbers of the matching tasks, ordered by time.
     ///
-    /// A field is a path, such as `duration_ns`, `generated.loss` or `telemetry_at_end.cpu.percent_all`, and counts when
-    /// the task ended; what begins with `telemetry_at_start`, when it began. `telemetry.cpu.percent_all` stands for both
-    /// readings, and gives a point for each.
+    /// A field is a path, such as `duration_ns`, `generated.loss` or
+    /// `telemetry_at_end.cpu.percent_all`. Its time is the end of the task, or the start for a
+    /// field that begins with `telemetry_at_start`. A field such as `telemetry.cpu.percent_all`
+    /// covers both captures and gives a point for each.
     ///
     /// ```
     /// use runlore::Provenance;
@@ -59,7 +60,7 @@ impl Provenance {
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn timeseries(&self, filter: impl Into<Filter>, fields: &[&str]) -> Result<TimeSeries> {
         let wanted: Vec<Wanted> = fields.iter().map(|field| Wanted::new(field)).collect();
         let asked = ["task_id", "activity_id", "started_at", "ended_at"]
@@ -74,7 +75,7 @@ impl Provenance {
     }
 }
 
-/// Where a field is found when the task began, and when it ended.
+/// The paths of a field: one in the capture at the start, one valid at the end of the task.
 struct Wanted {
     at_start: Option<String>,
     at_end: Option<String>,
@@ -113,7 +114,7 @@ fn add_points(points: &mut Vec<Point>, task: &Value, wanted: &[Wanted]) {
         }
     };
     add(began, |wanted| wanted.at_start.as_ref());
-    // A task that has not ended, or does not tell when, counts from its beginning.
+    // A task without an end time counts at its start.
     add(ended.or(began), |wanted| wanted.at_end.as_ref());
 }
 

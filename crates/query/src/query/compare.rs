@@ -1,4 +1,4 @@
-//! Two runs beside each other: what changed, and whether that is too much.
+//! Compares two runs, and checks their differences against limits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,13 @@ use super::summary::{Group, Summary};
 use runlore_core::settings::Bytes;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Something a run or an activity can be measured by.
+/// A quantity by which a run or an activity is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Figure {
-    /// How long the run took; of an activity, its tasks on average. In nanoseconds.
+    /// The duration of the run; for an activity, the mean duration of its tasks. In nanoseconds.
     Duration,
-    /// How long all tasks took together, in nanoseconds.
+    /// The sum of the durations of all tasks, in nanoseconds.
     Total,
     /// The duration that half of the tasks did not exceed, in nanoseconds.
     P50,
@@ -26,17 +26,17 @@ pub enum Figure {
     Max,
     /// Processor time, in nanoseconds.
     Cpu,
-    /// The most resident memory that was seen, in bytes.
+    /// The largest resident memory that was seen, in bytes.
     Rss,
-    /// Bytes from disks.
+    /// Bytes read from disks.
     Read,
-    /// Bytes to disks.
+    /// Bytes written to disks.
     Written,
     /// Energy, in joules.
     Energy,
-    /// Tasks that ended by an error.
+    /// The number of tasks that failed.
     Errors,
-    /// All tasks.
+    /// The number of all tasks.
     Tasks,
 }
 
@@ -58,12 +58,12 @@ const FIGURES: [(&str, Figure); 13] = [
 ];
 
 impl Figure {
-    /// Every figure.
+    /// Returns every figure.
     pub fn all() -> impl Iterator<Item = Figure> {
         FIGURES.into_iter().map(|(_, figure)| figure)
     }
 
-    /// Its name, as a [`Limit`] has it.
+    /// Returns the figure's name, as used in a [`Limit`].
     pub fn name(self) -> &'static str {
         FIGURES.iter().find(|(_, figure)| *figure == self).map_or("", |(name, _)| name)
     }
@@ -89,7 +89,7 @@ impl Figure {
     }
 }
 
-/// What a run is compared by: how long it took, and its tasks by activity.
+/// The measurements of a run that are compared: its duration, and its tasks by activity.
 #[derive(Debug, Clone)]
 pub struct Measured {
     duration: Option<Duration>,
@@ -97,19 +97,19 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// A run that took so long, with its tasks by `activity_id`.
+    /// Combines the duration of a run with a summary of its tasks by `activity_id`.
     pub fn new(duration: Option<Duration>, tasks: Summary) -> Self {
         Self { duration, tasks }
     }
 
-    /// All of its tasks as one group, then each activity.
+    /// Returns all tasks as one group, followed by one group per activity.
     fn groups(&self) -> Vec<(Option<String>, Group)> {
         let activities = self.tasks.groups().into_iter().map(|group| (Some(group.name()), group));
         std::iter::once((None, self.tasks.all())).chain(activities).collect()
     }
 }
 
-/// Two runs beside each other.
+/// A comparison of two runs.
 ///
 /// ```
 /// use std::time::Duration;
@@ -134,35 +134,36 @@ pub struct Comparison {
     groups: Vec<Compared>,
 }
 
-/// The tasks of one activity, or all, in both runs.
+/// The tasks of one activity, or all tasks, in both runs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Compared {
-    /// The activity; none for the run as a whole.
+    /// The activity. `None` for the run as a whole.
     pub activity: Option<String>,
-    /// What the first run did; none where it did not do it at all.
+    /// The tasks of the first run. `None` if it does not have the activity.
     pub before: Option<Group>,
-    /// What the second run did.
+    /// The tasks of the second run. `None` if it does not have the activity.
     pub after: Option<Group>,
     durations: Option<(Option<Duration>, Option<Duration>)>,
 }
 
-/// A figure in both runs, as far as each tells it.
+/// A figure in both runs, as far as each run has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// In the first run.
+    /// The value in the first run.
     pub before: Option<f64>,
-    /// In the second.
+    /// The value in the second run.
     pub after: Option<f64>,
 }
 
 impl Change {
-    /// By how much it grew.
+    /// Returns the increase. `None` if a run does not have the figure.
     pub fn difference(self) -> Option<f64> {
         Some(self.after? - self.before?)
     }
 
-    /// By how much it grew in percent of what it was; infinite where it was nothing and no longer is.
+    /// Returns the increase in percent of the first value. Infinite if that is zero and the second
+    /// is not. `None` if a run does not have the figure.
     pub fn percent(self) -> Option<f64> {
         match (self.before?, self.difference()?) {
             (_, 0.0) => Some(0.0),
@@ -172,7 +173,7 @@ impl Change {
 }
 
 impl Comparison {
-    /// Puts two runs beside each other.
+    /// Compares two runs.
     pub fn new(before: &Measured, after: &Measured) -> Self {
         let mut groups: Vec<Compared> = before
             .groups()
@@ -198,13 +199,14 @@ impl Comparison {
         Self { groups }
     }
 
-    /// The runs as a whole first, then each activity: those of the first run by the time they took, then those that
-    /// only the second has.
+    /// Returns the runs as a whole first, then each activity: those of the first run by total
+    /// duration, then those that only the second run has.
     pub fn groups(&self) -> &[Compared] {
         &self.groups
     }
 
-    /// A figure of an activity, or of the runs as a whole; none where neither run has that activity.
+    /// Returns a figure of an activity, or of the runs as a whole for `None`. Returns `None` if
+    /// neither run has the activity.
     pub fn change(&self, activity: Option<&str>, figure: Figure) -> Option<Change> {
         let group = self.groups.iter().find(|group| group.activity.as_deref() == activity)?;
         Some(group.change(figure))
@@ -212,7 +214,7 @@ impl Comparison {
 }
 
 impl Compared {
-    /// A figure in both runs.
+    /// Returns a figure in both runs.
     pub fn change(&self, figure: Figure) -> Change {
         if let (Figure::Duration, Some((before, after))) = (figure, self.durations) {
             let nanos = |duration: Duration| duration.as_nanos() as f64;
@@ -223,7 +225,8 @@ impl Compared {
     }
 }
 
-/// How much a figure may change: `duration:+20%`, `errors:+0`, `train.p95:+50%`, `tasks:-10%`, `rss:+64MiB`.
+/// How much a figure may change: `duration:+20%`, `errors:+0`, `train.p95:+50%`, `tasks:-10%`,
+/// `rss:+64MiB`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     activity: Option<String>,
@@ -231,31 +234,32 @@ pub struct Limit {
     allowed: Allowed,
 }
 
-/// A change that is allowed: `+20%`, `-3`, `+64MiB`.
+/// An allowed change: `+20%`, `-3`, `+64MiB`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Allowed {
-    /// Below nought: how much it may fall.
+    /// The largest allowed increase. If negative, the largest allowed decrease.
     change: f64,
     in_percent: bool,
     falls: bool,
 }
 
 impl Limit {
-    /// The activity it is about; none for the run as a whole.
+    /// Returns the activity that the limit applies to. `None` for the run as a whole.
     pub fn activity(&self) -> Option<&str> {
         self.activity.as_deref()
     }
 
-    /// What it bounds.
+    /// Returns the figure that is limited.
     pub fn figure(&self) -> Figure {
         self.figure
     }
 
-    /// The change, where it is more than is allowed.
+    /// Returns the change if it exceeds the limit. `None` if it is within the limit.
     ///
     /// # Errors
     ///
-    /// Where one of the runs does not tell the figure: a bound that cannot be checked must not pass for kept.
+    /// Returns an error if one of the runs does not have the figure: a limit that cannot be checked
+    /// must not count as met.
     pub fn check(&self, comparison: &Comparison) -> Result<Option<Change>> {
         let change = comparison.change(self.activity(), self.figure);
         let change = change.unwrap_or(Change { before: None, after: None });
@@ -306,7 +310,7 @@ impl FromStr for Limit {
             .trim()
             .rsplit_once(':')
             .ok_or_else(|| wrong(format!("{text:?} does not say how much is allowed")))?;
-        // Activities may have dots in their names, figures have none.
+        // Activity names may contain dots, figure names do not.
         let (activity, name) = match what.rsplit_once('.') {
             Some((activity, name)) => (Some(activity.to_owned()), name),
             None => (None, what),
@@ -320,7 +324,7 @@ impl FromStr for Limit {
 }
 
 impl Allowed {
-    /// Whether a change is more than this; none where it is not known.
+    /// Returns whether a change exceeds this one. `None` if a run does not have the figure.
     pub fn is_exceeded(&self, change: Change) -> Option<bool> {
         let grown = if self.in_percent { change.percent()? } else { change.difference()? };
         Some(if self.falls { grown < self.change } else { grown > self.change })
@@ -333,7 +337,7 @@ impl Allowed {
             Some(number) => (number, true),
             None => (number, false),
         };
-        // `inf` and `-5` are numbers to the parser, and no bounds.
+        // Rust also parses `inf` and `-5` as numbers, but they are no valid limits.
         if !number.starts_with(|first: char| first.is_ascii_digit()) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Questions about records: which of them, how many and how long; what called what, and how to show it.
+//! Queries over records: filters, sorting, pipelines, summaries, comparisons, and trees of tasks.
 
 #[doc(hidden)]
 pub mod compare;

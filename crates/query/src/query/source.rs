@@ -1,4 +1,4 @@
-//! What can be asked of a store, whichever it is.
+//! The interface for querying a store.
 
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
@@ -12,24 +12,27 @@ use runlore_core::record::hash::identifies;
 use runlore_core::runs::{CountedRuns, Runs};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Documents as they are asked for. An error of the kind [`Record`](ErrorKind::Record) costs one document, and others follow;
-/// any other is the last.
+/// A lazy iterator over documents.
+///
+/// An error of the kind [`Record`](ErrorKind::Record) affects one document, and iteration
+/// continues. Any other error is the last item.
 pub type Documents<'a> = Box<dyn Iterator<Item = Result<Value>> + 'a>;
 
-/// Records as they are asked for.
+/// A lazy iterator over records.
 pub type Records<'a> = Box<dyn Iterator<Item = Result<Record>> + 'a>;
 
-/// Which records are asked about.
+/// The kind of records to query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Collection {
-    /// One document a task.
+    /// One document per task.
     Tasks,
-    /// One document a workflow.
+    /// One document per workflow.
     Workflows,
 }
 
 impl Collection {
-    /// The documents among all records: for stores that do not keep them apart.
+    /// Selects the documents of this collection. For stores that keep all kinds of records
+    /// together.
     pub fn documents<'a>(self, records: Records<'a>) -> Documents<'a> {
         Box::new(records.filter_map(move |record| match record {
             Ok(record) => self.has(&record).then(|| Ok(record.into_json())),
@@ -45,11 +48,12 @@ impl Collection {
     }
 }
 
-/// What can be asked of a store.
+/// A store that can be queried.
 ///
-/// A document is a record as JSON, joined of all that was written about it. Answers stream: what is not asked for
-/// is not read. Whatever a store does by itself, by an index or on a server, gives the answer that
-/// [`Find::apply`] and [`Pipeline::apply`] give for its [`documents`](Self::documents).
+/// A document is a record as JSON, joined from everything that was written about it. Results are
+/// lazy: a store reads only what the caller consumes. A store may use an index or a server, but
+/// its results must equal those of [`Find::apply`] and [`Pipeline::apply`] over its
+/// [`documents`](Self::documents).
 ///
 /// ```
 /// use runlore::query::{Collection, Documents, Find, Records, Source, field};
@@ -73,57 +77,58 @@ impl Collection {
 /// # Ok::<(), runlore::Error>(())
 /// ```
 pub trait Source: Send + Sync {
-    /// All documents, in the order they were first written.
+    /// Returns all documents, in the order they were first written.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn documents(&self, of: Collection) -> Result<Documents<'_>>;
 
-    /// Every record of every kind, joined: what a copy of the store is made of.
+    /// Returns every record of every kind, joined. Copies of the store are made from these.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn records(&self) -> Result<Records<'_>>;
 
-    /// The documents that are asked for.
+    /// Returns the documents that `find` selects.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<Documents<'a>> {
         Ok(through(self.documents(of)?, |documents| find.apply(documents)))
     }
 
-    /// What comes out of a pipeline.
+    /// Returns the results of a pipeline.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn aggregate<'a>(&'a self, of: Collection, pipeline: &'a Pipeline) -> Result<Documents<'a>> {
         Ok(through(self.documents(of)?, |documents| pipeline.apply(documents)))
     }
 
-    /// The tasks that used or generated a value of one of these hashes, as `hashes` in their documents has it.
+    /// Returns the tasks that used or generated a value with one of these hashes, as listed in the
+    /// field `hashes` of their documents.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn tasks_with<'a>(&'a self, hashes: &'a HashSet<String>) -> Result<Documents<'a>> {
         let tasks = self.documents(Collection::Tasks)?;
         let has = move |task: &Value| has_hash(task, hashes);
         Ok(Box::new(tasks.filter(move |task| task.as_ref().map_or(true, has))))
     }
 
-    /// The tasks around a task: its parent first, the outermost last.
+    /// Returns the tasks that enclose a task: its parent first, the outermost last.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn ancestors(&self, task_id: &str) -> Result<Documents<'_>> {
         let mut found = Vec::new();
-        // Records of other programs may go round in a circle.
+        // Records of other programs may contain a cycle.
         let mut seen = HashSet::new();
         let mut next = Some(task_id.to_owned());
         while let Some(id) = next.take().filter(|id| seen.insert(id.clone())) {
@@ -135,7 +140,7 @@ pub trait Source: Send + Sync {
                         next = parent_of(&task);
                         found.extend((!is_first).then_some(Ok(task)));
                     }
-                    // It need not be one of those that are looked for.
+                    // The unreadable record need not be one of the ancestors.
                     Err(problem) if problem.kind() == ErrorKind::Record => found.push(Err(problem)),
                     Err(problem) => return Err(problem),
                 }
@@ -144,21 +149,21 @@ pub trait Source: Send + Sync {
         Ok(Box::new(found.into_iter()))
     }
 
-    /// The runs, oldest first, without their tasks counted: what a store knows without looking at all of them. What is wrong
-    /// with a record need not be told.
+    /// Returns the runs, oldest first, as far as the store knows them without reading all tasks.
+    /// The tasks need not be counted, and problems with single records need not be reported.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn listed(&self) -> Result<Runs> {
         self.runs()
     }
 
-    /// The runs with their tasks counted, oldest first.
+    /// Returns the runs with the number of their tasks, oldest first.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn runs(&self) -> Result<Runs> {
         let mut counted = CountedRuns::default();
         for record in self.records()? {
@@ -168,20 +173,22 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// The task that called this one.
+/// Returns the id of the task that called this one.
 pub fn parent_of(task: &Value) -> Option<String> {
     task.get("parent_task_id").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// Whether a task's document has a value of one of these hashes.
+/// Returns whether a task's document lists one of these hashes.
 pub fn has_hash(task: &Value, hashes: &HashSet<String>) -> bool {
     let side = |side: &str| task.get("hashes")?.get(side)?.as_object();
     let mut values = ["used", "generated"].into_iter().filter_map(side).flat_map(|it| it.values());
     values.any(|value| value.as_str().is_some_and(|hash| hashes.contains(hash) && identifies(hash)))
 }
 
-/// Sends documents through what knows nothing of errors. An error is handed on as soon as it is met. What is wrong with one
-/// record costs that record; any other error is the last that comes out.
+/// Applies `work`, which handles plain documents only, to documents that may contain errors.
+///
+/// Errors bypass `work` and are returned as soon as they occur. An error about one record drops
+/// that record. Any other error is the last item.
 pub fn through<'a, I: Iterator<Item = Value> + 'a>(
     documents: Documents<'a>,
     work: impl FnOnce(Box<dyn Iterator<Item = Value> + 'a>) -> I,
@@ -204,7 +211,7 @@ pub fn through<'a, I: Iterator<Item = Value> + 'a>(
         }
     });
     let mut results = work(Box::new(good)).fuse();
-    // Found, while there are problems to be told before it.
+    // A result that waits until the problems before it have been returned.
     let mut found = None;
     let mut is_over = false;
     Box::new(std::iter::from_fn(move || {
@@ -215,7 +222,7 @@ pub fn through<'a, I: Iterator<Item = Value> + 'a>(
             found = results.next();
         }
         if let Some(problem) = problems.borrow_mut().pop_front() {
-            // What was found when the store broke is a part that looks like the whole.
+            // Once the store fails, a partial result must not look complete.
             is_over = problem.kind() != ErrorKind::Record;
             return Some(Err(problem));
         }
@@ -248,7 +255,7 @@ mod tests {
         assert_eq!(told, [Err("bad".into()), Ok(json!(1)), Err("bad".into()), Err("bad".into())]);
     }
 
-    /// A child and its parent, and then what cannot be read.
+    /// A task, a record that cannot be read, and the task's parent.
     struct Broken(ErrorKind);
 
     impl Source for Broken {

@@ -1,11 +1,11 @@
-//! What many tasks come to: how many, how long, how they ended, what they used.
+//! Summaries of many tasks: their number, durations, outcomes and resource usage.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// Tasks by what they have in common, most time first.
+/// Tasks grouped by a field, the group with the longest total duration first.
 ///
 /// ```
 /// use runlore::query::Summary;
@@ -26,44 +26,46 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 pub struct Summary {
     by: Vec<String>,
-    /// By the text of the value: `1` and `"1"` differ, as they do in a record.
+    /// Keyed by the value's JSON text, so that `1` and `"1"` differ as they do in a record.
     groups: HashMap<String, Collected>,
 }
 
-/// The tasks of a [`Summary`] that agree in what it goes by.
+/// The tasks of a [`Summary`] that share a value of its field.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Group {
-    /// What they agree in; null where they do not have it.
+    /// The shared value. Null if the tasks do not have the field.
     pub key: Value,
-    /// How many there are.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Those that ended by an error.
+    /// The number of tasks that failed.
     pub errors: u64,
-    /// Those that have not ended.
+    /// The number of tasks that have not ended.
     pub running: u64,
-    /// How long they took; none where no task tells.
+    /// The durations of the tasks. `None` if no task has one.
     pub duration: Option<Distribution>,
-    /// Processor time of the tasks themselves and of processes that they ran; what they called counts where it belongs.
+    /// CPU time of the tasks and of the processes they ran. The time of tasks that they called
+    /// counts for those tasks instead.
     pub cpu: Option<Duration>,
-    /// The most resident memory that the process was seen to have when one of them began or ended; of a task that ran a
-    /// command, the most that the command had, where the system tells.
+    /// The largest resident memory of the process at the start or end of a task. For a task that
+    /// ran a command, the peak of that command, if the system reports it.
     pub peak_rss: Option<u64>,
-    /// Bytes from disks, of those tasks of which it can be told and of processes that they ran.
+    /// Bytes read from disks by the tasks and the processes they ran, as far as known.
     pub read_bytes: Option<u64>,
-    /// Bytes to disks, of those tasks of which it can be told and of processes that they ran.
+    /// Bytes written to disks by the tasks and the processes they ran, as far as known.
     pub write_bytes: Option<u64>,
-    /// Energy while they ran, without tasks inside them, of those of which it can be told.
+    /// Energy used while the tasks ran, without the tasks inside them, as far as known.
     pub joules: Option<f64>,
 }
 
-/// How durations are spread. A percentile is the duration of the task at that rank, never one in between.
+/// The distribution of durations. A percentile is the duration of an actual task at that rank,
+/// never interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Distribution {
-    /// How many tasks tell their duration.
+    /// The number of tasks that have a duration.
     pub count: u64,
-    /// All together.
+    /// The sum of all durations.
     pub total: Duration,
     /// The total divided by the count.
     pub mean: Duration,
@@ -79,7 +81,7 @@ pub struct Distribution {
     pub p99: Duration,
 }
 
-/// The fields that a summary looks at, beside the one it goes by.
+/// The fields that a summary reads, besides the one it groups by.
 pub const SUMMARISED: [&str; 17] = [
     "activity_id",
     "status",
@@ -103,17 +105,18 @@ pub const SUMMARISED: [&str; 17] = [
 #[derive(Debug, Clone, Default)]
 struct Collected {
     group: Group,
-    /// Every duration in nanoseconds: eight bytes a task buy exact percentiles.
+    /// Every duration in nanoseconds. Eight bytes per task allow exact percentiles.
     durations: Vec<u64>,
 }
 
 impl Summary {
-    /// An empty summary that goes by a field: `activity_id`, `status`, `used.learning_rate`.
+    /// Creates an empty summary that groups by a field, such as `activity_id`, `status` or
+    /// `used.learning_rate`.
     pub fn by(field: &str) -> Self {
         Self { by: field.split('.').map(str::to_owned).collect(), groups: HashMap::new() }
     }
 
-    /// Counts a task, given as the JSON of its record.
+    /// Adds a task, given as the JSON of its record.
     pub fn add(&mut self, task: &Value) {
         let key = at(task, self.by.iter().map(String::as_str)).cloned().unwrap_or_default();
         let text = key.to_string();
@@ -127,7 +130,7 @@ impl Summary {
         collected.add(task);
     }
 
-    /// The groups, most time first; those of equal time by their key.
+    /// Returns the groups, longest total duration first. Ties are ordered by key.
     pub fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<(&String, Group)> =
             self.groups.iter().map(|(text, collected)| (text, collected.finished())).collect();
@@ -138,7 +141,7 @@ impl Summary {
         groups.into_iter().map(|(_, group)| group).collect()
     }
 
-    /// All tasks as one group.
+    /// Returns all tasks as one group.
     pub fn all(&self) -> Group {
         let mut all = Collected::default();
         for Collected { group, durations } in self.groups.values() {
@@ -158,7 +161,7 @@ impl Summary {
 }
 
 impl Group {
-    /// What they agree in, as text; `(none)` where they do not have it.
+    /// Returns the shared value as text. `(none)` if the tasks do not have the field.
     pub fn name(&self) -> String {
         match &self.key {
             Value::Null => "(none)".to_owned(),
@@ -195,7 +198,7 @@ impl Collected {
             add_to(&mut group.joules, joules);
             group.peak_rss = group.peak_rss.max(whole(["child", "peak_rss_bytes"]));
         }
-        // Beside a command, the process that started it is not what the task used.
+        // The memory of the process that started a command says nothing about the command.
         if resources.and_then(|resources| resources.get("child")).is_none() {
             for edge in ["telemetry_at_start", "telemetry_at_end"] {
                 let rss = at(task, [edge, "process", "memory", "rss"]).and_then(Value::as_u64);
@@ -212,7 +215,7 @@ impl Collected {
 }
 
 impl Distribution {
-    /// Of durations in nanoseconds, shortest first.
+    /// Computes the distribution of durations in nanoseconds, shortest first. `None` without any.
     fn of_sorted(durations: &[u64]) -> Option<Self> {
         let (&min, &max) = (durations.first()?, durations.last()?);
         let total: u128 = durations.iter().map(|&duration| u128::from(duration)).sum();
@@ -232,7 +235,7 @@ impl Distribution {
     }
 }
 
-/// How long a task took: by the monotonic clock where that was kept, else by the wall clock.
+/// Returns the duration of a task: by the monotonic clock if recorded, else by the wall clock.
 fn duration_ns(task: &Value) -> Option<u64> {
     let kept = task.get("duration_ns").and_then(Value::as_u64);
     let seconds = |name: &str| task.get(name).and_then(Value::as_f64);

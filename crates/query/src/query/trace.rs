@@ -1,4 +1,4 @@
-//! The values of a task that have a hash: what joins tasks of one run, and runs.
+//! Hashed values of a task, by which tasks of one or several runs are linked.
 
 use std::collections::HashSet;
 
@@ -12,24 +12,26 @@ use runlore_core::record::hash::identifies;
 pub struct Trace {
     /// The hash of the value.
     pub hash: String,
-    /// Whether the task made it; else it used it.
+    /// Whether the task generated the value; otherwise it used it.
     pub is_generated: bool,
-    /// The name that the value has there.
+    /// The name of the value in this task.
     pub name: String,
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
-    /// Its workflow.
+    /// The id of the task's workflow.
     pub workflow_id: Option<String>,
-    /// Its name.
+    /// The name of the task.
     pub activity_id: Option<String>,
-    /// When it began, in Unix seconds.
+    /// When the task started, in Unix seconds.
     pub started_at: Option<f64>,
 }
 
 impl Trace {
-    /// The values of a task, given as the JSON of its record, that have one of these hashes; every value with a hash,
-    /// where none is named. Those that it used come first. Hashes of a value's beginning, which older versions wrote, join
-    /// nothing.
+    /// Returns the values of a task that have one of these hashes, or all hashed values if `hashes`
+    /// is `None`. `task` is the JSON of its record. Used values come before generated ones.
+    ///
+    /// Ignores the hashes of a value's prefix that older versions wrote: different values share
+    /// them.
     pub fn in_task(task: &Value, hashes: Option<&HashSet<String>>) -> Vec<Trace> {
         let text = |name: &str| task.get(name).and_then(Value::as_str).map(str::to_owned);
         let mut found = Vec::new();

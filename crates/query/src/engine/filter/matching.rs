@@ -1,4 +1,4 @@
-//! Whether a document is what a filter asks for. Nothing is allocated on the way.
+//! Evaluates a filter on a document, without allocating.
 
 use std::cmp::Ordering;
 
@@ -20,7 +20,8 @@ impl Node {
 }
 
 impl Predicate {
-    /// Whether it holds for any of the values that the path leads to; for a negation, whether what it negates does not.
+    /// Returns whether the predicate holds for any value that the path leads to. A negation holds
+    /// if the negated predicate does not.
     fn holds_at(&self, path: &Path, document: &Value) -> bool {
         let any = |at_end, test: &dyn Fn(Option<&Value>) -> bool| path.any(document, at_end, test);
         match self {
@@ -43,7 +44,7 @@ impl Predicate {
         }
     }
 
-    /// Whether it holds for this one value, which is not looked into.
+    /// Returns whether the predicate holds for this one value. An array counts as a whole.
     fn holds_for(&self, value: Option<&Value>) -> bool {
         match self {
             Predicate::Eq(operand) => is_equal(value, operand),
@@ -75,7 +76,7 @@ impl Predicate {
 }
 
 impl ElemMatch {
-    /// Whether `value` is an array with such an item.
+    /// Returns whether `value` is an array with a matching item.
     fn holds_in(&self, value: Option<&Value>) -> bool {
         let Some(Value::Array(items)) = value else { return false };
         items.iter().any(|item| match self {
@@ -89,7 +90,7 @@ impl ElemMatch {
     }
 }
 
-/// What is missing equals null.
+/// A missing value equals null.
 fn is_equal(value: Option<&Value>, operand: &Value) -> bool {
     match value {
         Some(value) => order::equal(value, operand),
@@ -101,7 +102,7 @@ fn is_among(value: Option<&Value>, operands: &[Value]) -> bool {
     operands.iter().any(|operand| is_equal(value, operand))
 }
 
-/// Only values of one type have an order here.
+/// Only values of the same type are ordered here.
 fn is_ordered(value: Option<&Value>, operand: &Value, wanted: fn(Ordering) -> bool) -> bool {
     let value = value.unwrap_or(&Value::Null);
     order::rank(value) == order::rank(operand) && wanted(order::compare(value, operand))

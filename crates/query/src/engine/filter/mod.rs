@@ -1,4 +1,4 @@
-//! Which documents: MongoDB's filter documents, and the same in Rust.
+//! Filters: MongoDB's filter documents, and a builder for them in Rust.
 
 mod matching;
 mod parse;
@@ -33,33 +33,34 @@ use runlore_core::error::Result;
 /// # Ok::<(), runlore::Error>(())
 /// ```
 ///
-/// It serialises as the document that a MongoDB server takes.
+/// A filter serializes as the filter document that a MongoDB server accepts.
 #[derive(Clone, PartialEq)]
 pub struct Filter {
     root: Node,
 }
 
 impl Filter {
-    /// All documents.
+    /// Returns a filter that matches all documents.
     pub fn all() -> Self {
         Self { root: Node::And(Vec::new()) }
     }
 
-    /// Reads a filter document.
+    /// Parses a filter document.
     ///
     /// # Errors
     ///
-    /// Text that is not JSON ([`SyntaxError`](super::syntax::SyntaxError) tells where), an unknown operator, an operand of the
-    /// wrong type, a regular expression that cannot be used, more than 100 levels.
+    /// Returns an error for text that is not JSON (see [`SyntaxError`](super::syntax::SyntaxError)
+    /// for the position), an unknown operator, an operand of the wrong type, an unsupported regular
+    /// expression, and more than 100 levels of nesting.
     pub fn parse(text: &str) -> Result<Self> {
         Self::read(Json::parse(text, "filter")?)
     }
 
-    /// The same, from JSON that has been read.
+    /// Reads a filter document from parsed JSON.
     ///
     /// # Errors
     ///
-    /// As [`parse`](Self::parse).
+    /// The same as for [`parse`](Self::parse).
     pub fn from_json(json: &Value) -> Result<Self> {
         Self::read(Json::from_value(json, "filter")?)
     }
@@ -68,23 +69,24 @@ impl Filter {
         Ok(Self { root: parse_document(json, "a filter")? })
     }
 
-    /// Whether a document is one of those.
+    /// Returns whether a document matches.
     pub fn matches(&self, document: &Value) -> bool {
         self.root().matches(document)
     }
 
-    /// The filter document, as text: what [`parse`](Self::parse) makes this filter of.
+    /// Returns the filter document as text, which [`parse`](Self::parse) turns back into this
+    /// filter.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a filter has only keys that are text")
     }
 
-    /// Documents that match both.
+    /// Matches documents that match both filters.
     #[must_use]
     pub fn and(self, other: Filter) -> Self {
         Self { root: Node::all([self.root, other.root]) }
     }
 
-    /// Documents that match one of them or both.
+    /// Matches documents that match at least one of the two filters.
     #[must_use]
     pub fn or(self, other: Filter) -> Self {
         let mut nodes = match self.root {
@@ -98,18 +100,18 @@ impl Filter {
         Self { root: Node::Or(nodes) }
     }
 
-    /// The tree, for stores that translate it.
+    /// Returns the tree of conditions, for stores that translate it.
     pub fn root(&self) -> &Node {
         &self.root
     }
 
-    /// The filter that a part of another is.
+    /// Makes a filter from a part of another filter's tree.
     pub(crate) fn from_root(root: Node) -> Self {
         Self { root }
     }
 }
 
-/// Documents that do not match: `!filter`.
+/// `!filter` matches the documents that `filter` does not match.
 impl Not for Filter {
     type Output = Filter;
 
@@ -122,7 +124,7 @@ impl Not for Filter {
     }
 }
 
-/// All documents.
+/// Matches all documents.
 impl Default for Filter {
     fn default() -> Self {
         Self::all()
@@ -155,12 +157,13 @@ impl fmt::Debug for Filter {
     }
 }
 
-/// A field, by its path: `used.lr`, `children.0.name`. What is asked of it makes a [`Filter`].
+/// Returns the field at a path such as `used.lr` or `children.0.name`. Its methods make a
+/// [`Filter`].
 pub fn field(path: &str) -> Field {
     Field { path: Path::new(path) }
 }
 
-/// A field of which something is to be asked; see [`field`].
+/// A field to build a filter on; see [`field`].
 #[derive(Debug, Clone)]
 pub struct Field {
     path: Path,
@@ -171,81 +174,82 @@ impl Field {
         Filter { root: Node::Field(self.path, predicate) }
     }
 
-    /// `$eq`: it is this value, or an array that has it. What is missing equals null.
+    /// `$eq`: the field equals this value, or is an array that contains it. A missing field equals
+    /// null.
     pub fn eq(self, value: impl Into<Value>) -> Filter {
         self.is(Predicate::Eq(value.into()))
     }
 
-    /// `$ne`: not [`eq`](Self::eq).
+    /// `$ne`: the opposite of [`eq`](Self::eq).
     pub fn ne(self, value: impl Into<Value>) -> Filter {
         self.is(Predicate::Ne(value.into()))
     }
 
-    /// `$gt`: it is of the same type and more.
+    /// `$gt`: the field has the same type as the value and is greater.
     pub fn gt(self, value: impl Into<Value>) -> Filter {
         self.is(Predicate::Gt(value.into()))
     }
 
-    /// `$gte`: it is of the same type and no less.
+    /// `$gte`: the field has the same type as the value and is greater or equal.
     pub fn gte(self, value: impl Into<Value>) -> Filter {
         self.is(Predicate::Gte(value.into()))
     }
 
-    /// `$lt`: it is of the same type and less.
+    /// `$lt`: the field has the same type as the value and is less.
     pub fn lt(self, value: impl Into<Value>) -> Filter {
         self.is(Predicate::Lt(value.into()))
     }
 
-    /// `$lte`: it is of the same type and no more.
+    /// `$lte`: the field has the same type as the value and is less or equal.
     pub fn lte(self, value: impl Into<Value>) -> Filter {
         self.is(Predicate::Lte(value.into()))
     }
 
-    /// `$in`: it equals one of these.
+    /// `$in`: the field equals one of these values.
     pub fn is_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Filter {
         self.is(Predicate::In(values.into_iter().map(Into::into).collect()))
     }
 
-    /// `$nin`: it equals none of these.
+    /// `$nin`: the field equals none of these values.
     pub fn not_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Filter {
         self.is(Predicate::Nin(values.into_iter().map(Into::into).collect()))
     }
 
-    /// `$exists`: it is there, even if it is null; with `false`, it is not.
+    /// `$exists`: the field exists, even if it is null. With `false`, it does not exist.
     pub fn exists(self, wanted: bool) -> Filter {
         self.is(Predicate::Exists(wanted))
     }
 
-    /// `$regex`: it is a string in which the expression is found.
+    /// `$regex`: the field is a string that contains a match of the regular expression.
     ///
     /// # Errors
     ///
-    /// If the expression cannot be used.
+    /// Returns an error if the regular expression is not supported.
     pub fn regex(self, pattern: &str) -> Result<Filter> {
         self.regex_with(pattern, "")
     }
 
-    /// `$regex` with `$options`: `i` for either case, `m` for `^` and `$` at lines, `s` for `.` at line ends too, `x` for
-    /// white space that means nothing.
+    /// `$regex` with `$options`: `i` ignores case, `m` lets `^` and `$` match at every line, `s`
+    /// lets `.` match line feeds, `x` ignores white space in the pattern.
     ///
     /// # Errors
     ///
-    /// If the expression or an option cannot be used.
+    /// Returns an error if the regular expression or an option is not supported.
     pub fn regex_with(self, pattern: &str, options: &str) -> Result<Filter> {
         Ok(self.is(Predicate::Regex(Pattern::new(pattern, options)?)))
     }
 
-    /// `$all`: it has each of these.
+    /// `$all`: the field contains each of these values.
     pub fn all<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Filter {
         self.is(Predicate::All(values.into_iter().map(Into::into).collect()))
     }
 
-    /// `$elemMatch`: it is an array with an object in it that matches.
+    /// `$elemMatch`: the field is an array with an object that matches the filter.
     pub fn elem_match(self, filter: Filter) -> Filter {
         self.is(Predicate::ElemMatch(ElemMatch::Document(Box::new(filter.root))))
     }
 
-    /// `$elemMatch` of values: it is an array with an item of which all holds that is said.
+    /// `$elemMatch` for values: the field is an array with an item that meets all conditions.
     ///
     /// ```
     /// use runlore::query::field;
@@ -259,29 +263,31 @@ impl Field {
         self.is(Predicate::ElemMatch(ElemMatch::Value(Test::all_of(said))))
     }
 
-    /// `$not`: not all holds that is said of it, be it only because it is missing. Of a whole filter, `!filter` says the same.
+    /// `$not`: the field does not meet all conditions, or is missing. `!filter` negates a whole
+    /// filter.
     pub fn not(self, said: impl FnOnce(Test) -> Test) -> Filter {
         self.is(Predicate::Not(Test::all_of(said)))
     }
 
-    /// `$type`: it is of this type, by MongoDB's name: `number`, `string`, `object`, `array`, `bool`, `null`, `int`, …
+    /// `$type`: the field has this type, by MongoDB's name: `number`, `string`, `object`, `array`,
+    /// `bool`, `null`, `int`, …
     ///
     /// # Errors
     ///
-    /// If there is no type of this name.
+    /// Returns an error if there is no type with this name.
     pub fn of_type(self, name: &str) -> Result<Filter> {
         let found = TypeName::by_name(name);
         let found = found.ok_or_else(|| unknown("type", name, &TypeName::names()))?;
         Ok(self.is(Predicate::Type(vec![found])))
     }
 
-    /// `$size`: it is an array with so many items.
+    /// `$size`: the field is an array with this many items.
     pub fn size(self, size: u64) -> Filter {
         self.is(Predicate::Size(size))
     }
 }
 
-/// What is said of one value: of an item of an array, or of what a field is not; see [`Field::any_item`] and [`Field::not`].
+/// Conditions on one value, built by the closures of [`Field::any_item`] and [`Field::not`].
 #[derive(Debug, Clone)]
 pub struct Test {
     said: Vec<Predicate>,
@@ -290,7 +296,7 @@ pub struct Test {
 impl Test {
     fn all_of(said: impl FnOnce(Self) -> Self) -> Vec<Predicate> {
         match said(Self { said: Vec::new() }).said {
-            // Where nothing is said, all holds.
+            // Without conditions, every value passes.
             said if said.is_empty() => vec![Predicate::Nin(Vec::new())],
             said => said,
         }
@@ -301,42 +307,42 @@ impl Test {
         self
     }
 
-    /// `$eq`: it is this value.
+    /// `$eq`: the value equals this one.
     pub fn eq(self, value: impl Into<Value>) -> Self {
         self.and(Predicate::Eq(value.into()))
     }
 
-    /// `$ne`: it is not this value.
+    /// `$ne`: the value does not equal this one.
     pub fn ne(self, value: impl Into<Value>) -> Self {
         self.and(Predicate::Ne(value.into()))
     }
 
-    /// `$gt`: it is of the same type and more.
+    /// `$gt`: the value has the same type as this one and is greater.
     pub fn gt(self, value: impl Into<Value>) -> Self {
         self.and(Predicate::Gt(value.into()))
     }
 
-    /// `$gte`: it is of the same type and no less.
+    /// `$gte`: the value has the same type as this one and is greater or equal.
     pub fn gte(self, value: impl Into<Value>) -> Self {
         self.and(Predicate::Gte(value.into()))
     }
 
-    /// `$lt`: it is of the same type and less.
+    /// `$lt`: the value has the same type as this one and is less.
     pub fn lt(self, value: impl Into<Value>) -> Self {
         self.and(Predicate::Lt(value.into()))
     }
 
-    /// `$lte`: it is of the same type and no more.
+    /// `$lte`: the value has the same type as this one and is less or equal.
     pub fn lte(self, value: impl Into<Value>) -> Self {
         self.and(Predicate::Lte(value.into()))
     }
 
-    /// `$in`: it is one of these.
+    /// `$in`: the value is one of these.
     pub fn is_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Self {
         self.and(Predicate::In(values.into_iter().map(Into::into).collect()))
     }
 
-    /// `$nin`: it is none of these.
+    /// `$nin`: the value is none of these.
     pub fn not_in<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Self {
         self.and(Predicate::Nin(values.into_iter().map(Into::into).collect()))
     }

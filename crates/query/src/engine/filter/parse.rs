@@ -1,4 +1,4 @@
-//! Filter documents, read into their tree.
+//! Parses filter documents into a tree of conditions.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn wrong(sentence: String) -> Error {
     Error::new(ErrorKind::Query, sentence)
 }
 
-/// A whole filter document.
+/// Parses a whole filter document. `what` names it in errors.
 pub(crate) fn document(json: Json, what: &str) -> Result<Node> {
     let Json::Object(entries) = json else {
         return Err(wrong(format!(
@@ -67,7 +67,7 @@ fn field(name: &str, value: Json) -> Result<Node> {
     Ok(Node::all(predicates.into_iter().map(|predicate| Node::Field(path.clone(), predicate))))
 }
 
-/// The operators of one field, in their order; at least one.
+/// Parses the operators of one field, in their order. Returns at least one predicate.
 fn predicates(entries: Vec<(String, Json)>) -> Result<Vec<Predicate>> {
     let has_regex = entries.iter().any(|(key, _)| key == "$regex");
     let mut options = None;
@@ -222,7 +222,7 @@ fn type_name(json: &Json) -> Result<TypeName> {
     }
 }
 
-/// As MongoDB takes the operand of `$exists`: all but false, zero and null are true.
+/// Converts the operand of `$exists` as MongoDB does: all but false, zero and null are true.
 fn is_truthy(json: &Json) -> bool {
     match json {
         Json::Scalar(Value::Bool(is)) => *is,

@@ -1,4 +1,5 @@
-//! What a filter says, one variant an operator: for the evaluation here, and for stores that translate it.
+//! The syntax tree of a filter, with one variant per operator. The evaluation uses it, and so do
+//! stores that translate filters.
 
 use serde_json::Value;
 
@@ -10,17 +11,18 @@ use runlore_core::error::{Error, ErrorKind, Result};
 /// A condition on a whole document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
-    /// All of them, and so everything if there are none. Never holds another `And`, nor exactly one node.
+    /// All of these must match; if empty, every document matches. Never contains another `And`, and
+    /// never exactly one node.
     And(Vec<Node>),
-    /// Any of them; there is at least one.
+    /// At least one of these must match. Never empty.
     Or(Vec<Node>),
-    /// None of them; there is at least one.
+    /// None of these may match. Never empty.
     Nor(Vec<Node>),
-    /// A condition on what a path leads to.
+    /// A condition on the values at a path.
     Field(Path, Predicate),
 }
 
-/// A condition on the values that a path leads to.
+/// A condition on the values at a path.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Predicate {
     Eq(Value),
@@ -33,28 +35,28 @@ pub enum Predicate {
     Nin(Vec<Value>),
     Exists(bool),
     Regex(Pattern),
-    /// Not all of these; there is at least one.
+    /// At least one of these must not hold. Never empty.
     Not(Vec<Predicate>),
-    /// Each of these values.
+    /// Each of these values must be present.
     All(Vec<Value>),
-    /// Each of these matches an item: `$all` of `$elemMatch`; there is at least one.
+    /// Each of these must match an item: `$all` with `$elemMatch`. Never empty.
     AllMatch(Vec<ElemMatch>),
     ElemMatch(ElemMatch),
     Size(u64),
-    /// One of these types; there is at least one.
+    /// The value must have one of these types. Never empty.
     Type(Vec<TypeName>),
 }
 
-/// What one item of an array must be.
+/// A condition on one item of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElemMatch {
-    /// An object or array for which this holds.
+    /// The item is an object or array that matches.
     Document(Box<Node>),
-    /// A value for which all of these hold; there is at least one.
+    /// The item is a value for which all of these hold. Never empty.
     Value(Vec<Predicate>),
 }
 
-/// The types of `$type` by their names. JSON has those of the first group; whatever asks for another finds nothing.
+/// The types of `$type`. JSON has all of them except `Foreign`, which matches nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeName {
     Double,
@@ -67,11 +69,11 @@ pub enum TypeName {
     Long,
     /// `int`, `long` and `double`.
     Number,
-    /// A type of MongoDB's that JSON does not have.
+    /// A MongoDB type that JSON does not have.
     Foreign(&'static str),
 }
 
-/// Names, and the numbers that stand for them.
+/// The types with their names and numeric codes.
 const TYPES: &[(TypeName, &str, Option<i64>)] = &[
     (TypeName::Double, "double", Some(1)),
     (TypeName::String, "string", Some(2)),
@@ -117,7 +119,8 @@ impl TypeName {
         }
     }
 
-    /// A whole number is an `int` if it fits 32 bits, else a `long`.
+    /// Returns whether a value has this type. A whole number is an `int` if it fits 32 bits, else a
+    /// `long`.
     pub(crate) fn is_of(self, value: &Value) -> bool {
         match (self, value) {
             (TypeName::String, Value::String(_))
@@ -137,7 +140,7 @@ impl TypeName {
 }
 
 impl Node {
-    /// Tells of a path that stands where a filter document has its operators.
+    /// Returns an error if a path begins with `$`, which marks operators in a filter document.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => {
@@ -156,7 +159,7 @@ impl Node {
         }
     }
 
-    /// All of `nodes`, in the one form this has.
+    /// Combines `nodes` with a logical AND, in the normal form of `Node::And`.
     pub(super) fn all(nodes: impl IntoIterator<Item = Node>) -> Node {
         let mut flat = Vec::new();
         for node in nodes {

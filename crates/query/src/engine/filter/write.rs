@@ -1,4 +1,4 @@
-//! A filter as MongoDB's document, which reads back as the same filter.
+//! Serializes a filter as a MongoDB document, which parses back to the same filter.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -28,7 +28,7 @@ impl Serialize for Node {
     }
 }
 
-/// What becomes one key of the document.
+/// One key of the document, with its value.
 enum Entry<'a> {
     Nodes(&'static str, &'a [Node]),
     Field(&'a str, Vec<&'a Predicate>),
@@ -43,7 +43,8 @@ impl Entry<'_> {
     }
 }
 
-/// Neighbours with one path and different operators share an entry.
+/// Groups the nodes into entries. Adjacent nodes with the same path and different operators share
+/// an entry.
 fn entries(nodes: &[Node]) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for node in nodes {
@@ -71,7 +72,7 @@ fn has_duplicates(entries: &[Entry<'_>]) -> bool {
     keys.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// The conditions on one field: a bare value where that means the same.
+/// The conditions on one field. Serialized as a bare value if that means the same.
 struct Condition<'a>(&'a [&'a Predicate]);
 
 impl Serialize for Condition<'_> {
@@ -83,7 +84,8 @@ impl Serialize for Condition<'_> {
     }
 }
 
-/// Any key of it may come first, because values do not keep the order of theirs.
+/// Returns whether a parser could mistake the value for operators. Checks every key: a map may
+/// lose the order of its keys, so any of them may be written first.
 fn looks_like_operators(value: &Value) -> bool {
     value.as_object().is_some_and(|object| object.keys().any(|key| key.starts_with('$')))
 }
@@ -158,7 +160,7 @@ impl Serialize for ElemMatch {
 }
 
 impl Predicate {
-    /// The operator's name.
+    /// Returns the operator's name.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Predicate::Eq(_) => "$eq",

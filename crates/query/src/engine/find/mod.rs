@@ -1,4 +1,4 @@
-//! Which documents, in what order, how many, and what of each.
+//! Find options: a filter, an order, a limit and a projection.
 
 pub mod projection;
 pub mod sort;
@@ -17,7 +17,7 @@ use runlore_core::error::{Error, ErrorKind, Result};
 
 const OPTIONS: &[&str] = &["filter", "sort", "projection", "limit", "skip"];
 
-/// A question to a store: a [`Filter`], an order, a part.
+/// A query to a store: a [`Filter`], a sort order, a limit and a projection.
 ///
 /// ```
 /// use runlore::query::{Find, field};
@@ -43,17 +43,18 @@ pub struct Find {
     pub projection: Option<Projection>,
     pub limit: Option<u64>,
     pub skip: u64,
-    /// Whether a document may have more than was asked for, where leaving that out would be work.
+    /// Whether documents may keep fields that were not requested, if removing them would cost work.
     is_loose: bool,
 }
 
 impl Find {
-    /// All documents, as they come.
+    /// Creates a query for all documents, in their original order.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads `{"filter": …, "sort": …, "projection": …, "limit": …, "skip": …}`, of which each may be left out.
+    /// Parses `{"filter": …, "sort": …, "projection": …, "limit": …, "skip": …}`. Every option may
+    /// be omitted.
     ///
     /// ```
     /// use runlore::query::Find;
@@ -65,7 +66,8 @@ impl Find {
     ///
     /// # Errors
     ///
-    /// As [`Filter::parse`]; a projection that both includes and excludes; an option that does not exist.
+    /// The same as for [`Filter::parse`]. Also an error: a projection that both includes and
+    /// excludes fields, and an unknown option.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |sentence: String| Error::new(ErrorKind::Query, sentence);
         let json = Json::parse(text, "query")?;
@@ -90,14 +92,14 @@ impl Find {
         Ok(find)
     }
 
-    /// Only documents that match.
+    /// Keeps only matching documents. Replaces any earlier filter.
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Only documents that match this too.
+    /// Keeps only documents that match both the current filter and this one.
     #[must_use]
     pub fn and(self, filter: Filter) -> Self {
         let both =
@@ -105,50 +107,51 @@ impl Find {
         self.filter(both)
     }
 
-    /// Sorted by the value at a path, ascending; with a `-` before it, descending. A second call decides between documents
-    /// that the first leaves equal.
+    /// Sorts by the value at a path: ascending, or descending if the path begins with `-`. Further
+    /// calls add paths that break ties.
     #[must_use]
     pub fn sort(mut self, by: &str) -> Self {
         self.sort.then_by(by);
         self
     }
 
-    /// No more than so many; 0 is no limit, as in MongoDB.
+    /// Returns at most this many documents. As in MongoDB, 0 means no limit.
     #[must_use]
     pub fn limit(mut self, limit: u64) -> Self {
         self.limit = (limit > 0).then_some(limit);
         self
     }
 
-    /// Without the first few.
+    /// Skips the first documents.
     #[must_use]
     pub fn skip(mut self, skip: u64) -> Self {
         self.skip = skip;
         self
     }
 
-    /// Of each document only the values at these paths, and `_id`.
+    /// Keeps only the values at these paths, and `_id`.
     #[must_use]
     pub fn fields<S: AsRef<str>>(mut self, paths: impl IntoIterator<Item = S>) -> Self {
         self.projection = Projection::of_paths(paths);
         self
     }
 
-    /// A document may have more fields than are asked for: for those who look only at what they asked for.
+    /// Allows documents to have more fields than requested. For callers that ignore other fields.
     pub fn loosely(mut self) -> Self {
         self.is_loose = true;
         self
     }
 
-    /// Tells of a field that none can be: what is put together in Rust has not been through the parser.
+    /// Returns an error for an invalid field name. The builder methods do not validate names,
+    /// unlike the parser.
     pub(crate) fn check(&self) -> Result<()> {
         self.filter.root().check()?;
         self.sort.check()?;
         self.projection.as_ref().map_or(Ok(()), Projection::check)
     }
 
-    /// What is found among `documents`. Without a sort they are read as they are asked for; with a sort and a limit, no more
-    /// than limit and skip together are held.
+    /// Returns the documents that this query selects. Without a sort, documents are read lazily.
+    /// With a sort and a limit, at most limit + skip documents are kept in memory.
     pub fn apply<'a, I>(&'a self, documents: I) -> impl Iterator<Item = Value> + 'a
     where
         I: IntoIterator<Item = Value>,
@@ -166,7 +169,7 @@ impl Find {
         ordered.skip(skip).take(limit).map(|document| self.project(document))
     }
 
-    /// What of a document is asked for.
+    /// Applies the projection to a document.
     pub fn project(&self, document: Value) -> Value {
         match &self.projection {
             Some(projection) if !self.is_loose => projection.apply(document),
@@ -174,7 +177,7 @@ impl Find {
         }
     }
 
-    /// What [`parse`](Self::parse) makes this of.
+    /// Returns the query as text, which [`parse`](Self::parse) turns back into this query.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a query has only keys that are text")
     }

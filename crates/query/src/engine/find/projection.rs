@@ -1,4 +1,4 @@
-//! What of each document: fields to keep, or fields to leave out.
+//! Projections: the fields of a document to keep, or the fields to leave out.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
@@ -9,28 +9,28 @@ use crate::engine::pipeline::Expression;
 use crate::engine::syntax::Json;
 use runlore_core::error::{Error, ErrorKind, Result};
 
-/// The fields of documents that are wanted, or those that are not.
+/// The fields to keep, or the fields to leave out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Projection {
-    /// Whether what is not named is left out.
+    /// Whether fields that are not named are left out.
     pub includes: bool,
     pub fields: Fields,
 }
 
-/// Names with what becomes of them, in the order they were written in.
+/// Field names with their treatment, in the order they were written.
 pub(crate) type Fields = Vec<(String, Field)>;
 
-/// What becomes of a field.
+/// The treatment of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Field {
     Include,
     Exclude,
     Compute(Expression),
-    /// It depends on the field inside.
+    /// The treatment of the fields inside this one.
     Inside(Fields),
 }
 
-/// Where a projection stands decides what may be in it.
+/// The context of a projection, which decides what it may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Find,
@@ -42,7 +42,7 @@ fn wrong(sentence: String) -> Error {
 }
 
 impl Projection {
-    /// The projection of a find; nothing if it is empty.
+    /// Parses the projection of a find. `None` if it is empty.
     pub(super) fn of_find(json: Json) -> Result<Option<Self>> {
         match json {
             Json::Object(entries) if entries.is_empty() => Ok(None),
@@ -50,7 +50,7 @@ impl Projection {
         }
     }
 
-    /// The projection of a stage `$project`, which may also compute.
+    /// Parses the projection of a `$project` stage, which may also compute fields.
     pub(crate) fn of_stage(json: Json) -> Result<Self> {
         match json {
             Json::Object(entries) if entries.is_empty() => {
@@ -60,7 +60,8 @@ impl Projection {
         }
     }
 
-    /// One that keeps these paths. A path into a field that is kept whole says nothing more.
+    /// Makes a projection that keeps these paths. `None` if there are no paths. A path inside a
+    /// field that is kept as a whole has no effect.
     pub(crate) fn of_paths<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> Option<Self> {
         let mut fields = Fields::new();
         for path in paths {
@@ -69,7 +70,7 @@ impl Projection {
         (!fields.is_empty()).then_some(Self { includes: true, fields })
     }
 
-    /// Tells of a name that no field has.
+    /// Returns an error if a name is not valid for a field.
     pub(crate) fn check(&self) -> Result<()> {
         check_names(&self.fields)
     }
@@ -86,7 +87,7 @@ impl Projection {
             read_field(&mut fields, &name, value, place)?;
         }
         let mut kinds = (false, false);
-        // `_id` decides only where it is alone.
+        // `_id` decides between including and excluding only if it is the only field.
         let deciding = fields.iter().filter(|(name, _)| name != "_id" || fields.len() == 1);
         deciding.for_each(|(_, field)| look(field, &mut kinds));
         let includes = match kinds {
@@ -136,7 +137,7 @@ fn check_path(path: &str) -> Result<()> {
     }
 }
 
-/// Notes whether there is something to include or to compute, and something to exclude.
+/// Records in `kinds` whether a field is included or computed, and whether one is excluded.
 fn look(field: &Field, kinds: &mut (bool, bool)) {
     match field {
         Field::Include | Field::Compute(_) => kinds.0 = true,
@@ -199,7 +200,7 @@ fn included(is: bool) -> Field {
     if is { Field::Include } else { Field::Exclude }
 }
 
-/// Puts a field where its path says, unless something is there.
+/// Inserts a field at its path. Fails if the path is already taken.
 fn insert<'a>(
     fields: &mut Fields,
     mut keys: impl ExactSizeIterator<Item = &'a str>,
@@ -248,7 +249,8 @@ fn leave_out(value: &mut Value, fields: &Fields) {
     }
 }
 
-/// What is named of `value`, an object; `root` is the document that expressions are about.
+/// Copies the named fields of `value`, an object. Expressions are evaluated on `root`, the whole
+/// document.
 fn only(value: &Value, root: &Value, fields: &Fields) -> Map<String, Value> {
     let mut kept = Map::new();
     for (name, field) in fields {
@@ -270,13 +272,13 @@ fn only_inside(value: Option<&Value>, root: &Value, fields: &Fields) -> Option<V
         Some(Value::Array(items)) => {
             Some(items.iter().filter_map(|item| only_inside(Some(item), root, fields)).collect())
         }
-        // There is nothing to keep of it, but something may be computed.
+        // There is no field to keep here, but a field may be computed.
         _ if computes(fields) => Some(Value::Object(only(&Value::Null, root, fields))),
         _ => None,
     }
 }
 
-/// The same where nothing is computed: what is kept need not be copied.
+/// Like `only`, but for fields without expressions: moves the values instead of copying them.
 fn taken(mut object: Map<String, Value>, fields: &Fields) -> Map<String, Value> {
     let mut kept = Map::new();
     for (name, field) in fields {

@@ -1,4 +1,5 @@
-//! In which order: by paths, ascending or descending, and the first few of many in little memory.
+//! Sorts documents by paths, ascending or descending. With a limit it keeps only the first ones in
+//! memory.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -12,25 +13,26 @@ use crate::engine::path::Path;
 use crate::engine::syntax::Json;
 use runlore_core::error::{Error, ErrorKind, Result};
 
-/// An order of documents. Those that are equal in it stay in the order in which they came.
+/// An order of documents. The sort is stable: equal documents keep their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sort {
     keys: Vec<(Path, Direction)>,
 }
 
-/// Which end comes first.
+/// The direction of a sort key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     Ascending,
     Descending,
 }
 
-/// What a document is sorted by; for each path its least value, or if that is descending its greatest. `None`, an empty
-/// array, comes before null.
+/// The values that a document is sorted by, one per path. If a path has several values, the key is
+/// the least one, or the greatest for a descending path. An empty array gives `None`, which comes
+/// before null.
 type SortKey = Vec<Option<Value>>;
 
 impl Sort {
-    /// Reads `{"started_at": -1, "task_id": 1}`.
+    /// Parses a sort such as `{"started_at": -1, "task_id": 1}`.
     pub(crate) fn from_syntax(json: Json) -> Result<Self> {
         let wrong = |sentence: String| Err(Error::new(ErrorKind::Query, sentence));
         let Json::Object(entries) = json else {
@@ -57,7 +59,7 @@ impl Sort {
         Ok(sort)
     }
 
-    /// Tells of what cannot be sorted by.
+    /// Returns an error if a path is not valid for a sort.
     pub(crate) fn check(&self) -> Result<()> {
         match self.keys.iter().find(|(path, _)| !Path::is_plain(path.as_str())) {
             Some((path, _)) => {
@@ -69,7 +71,7 @@ impl Sort {
         }
     }
 
-    /// Adds what comes after the others: `started_at`, or `-started_at` for the greatest first.
+    /// Adds a key with the lowest priority: `started_at`, or `-started_at` for descending order.
     pub(crate) fn then_by(&mut self, text: &str) {
         let (name, direction) = match text.strip_prefix('-') {
             Some(name) => (name, Direction::Descending),
@@ -81,7 +83,7 @@ impl Sort {
         }
     }
 
-    /// What it goes by, the weightiest first.
+    /// Returns the sort keys, highest priority first.
     pub fn keys(&self) -> &[(Path, Direction)] {
         &self.keys
     }
@@ -90,7 +92,7 @@ impl Sort {
         self.keys.is_empty()
     }
 
-    /// Sorts all documents, or finds the first `limit` of them and holds no more than those at any time.
+    /// Sorts all documents, or finds the first `limit` ones and keeps only that many in memory.
     pub(crate) fn apply(
         &self,
         documents: impl Iterator<Item = Value>,
@@ -99,7 +101,7 @@ impl Sort {
         self.first(documents, limit, |document| document)
     }
 
-    /// The same of whatever has a document.
+    /// Like `apply`, for items of any type that contain a document.
     pub fn first<T>(
         &self,
         items: impl Iterator<Item = T>,
@@ -169,7 +171,7 @@ fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
     }
 }
 
-/// What has a document, with what decides its place.
+/// An item with its sort key and its original position.
 struct Candidate<'a, T> {
     key: SortKey,
     place: usize,

@@ -1,4 +1,4 @@
-//! What is gathered of a group of documents.
+//! The accumulators of `$group`.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::engine::order::Key;
 use crate::engine::syntax::Json;
 use runlore_core::error::{Error, ErrorKind, Result};
 
-/// An accumulator with what it gathers.
+/// An accumulator with the expression that it accumulates.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Accumulator {
     Sum(Expression),
@@ -25,7 +25,8 @@ pub enum Accumulator {
     Push(Expression),
     AddToSet(Expression),
     Count,
-    /// Which shares of the values lie at or below each of the answers.
+    /// Percentiles, given as shares from 0 to 1: that share of the values lies at or below the
+    /// result.
     Percentile(Expression, Vec<f64>),
 }
 
@@ -34,7 +35,7 @@ fn wrong(sentence: impl Into<std::borrow::Cow<'static, str>>) -> Error {
 }
 
 impl Accumulator {
-    /// Reads what stands behind the name of a field: `{"$avg": "$duration_ns"}`.
+    /// Parses the accumulator of a field: `{"$avg": "$duration_ns"}`.
     pub(super) fn from_syntax(field: &str, json: Json) -> Result<Self> {
         let (name, operand) = match json {
             Json::Object(mut entries) if entries.len() == 1 => entries.remove(0),
@@ -67,7 +68,7 @@ impl Accumulator {
         if matches!(&operand, Json::Array(items) if items.len() != 1) {
             return Err(wrong(format!("`{name}` in `$group` takes one expression, not an array")));
         }
-        // An array of one operand is that operand.
+        // An array with one operand means that operand.
         let operand = match operand {
             Json::Array(mut items) => items.remove(0),
             operand => operand,
@@ -144,7 +145,7 @@ impl Accumulator {
         }
     }
 
-    /// What it looks at of each document.
+    /// Returns the expression that is evaluated on each document. `None` for `$count`.
     pub(super) fn input(&self) -> Option<&Expression> {
         match self {
             Accumulator::Count => None,
@@ -176,19 +177,19 @@ impl Accumulator {
     }
 }
 
-/// What an accumulator has gathered so far.
+/// The intermediate state of an accumulator.
 #[derive(Debug)]
 pub(super) enum State {
     Sum(Sum),
     Avg(Sum, u64),
     One(Option<Value>),
     List(Vec<Value>),
-    /// The values in the order they came, and the same to find them again.
+    /// The values in the order they came, and an index of them.
     Set(Vec<Value>, HashSet<Key>),
     Numbers(Vec<f64>),
 }
 
-/// Null and what is missing are no candidates.
+/// Replaces `best` if `value` is better. Ignores null and missing values.
 fn better(best: &mut Option<Value>, value: Option<Value>, wanted: fn(std::cmp::Ordering) -> bool) {
     let Some(value) = value.filter(|value| !value.is_null()) else { return };
     if best.as_ref().is_none_or(|best| wanted(order::compare(&value, best))) {
@@ -234,7 +235,8 @@ fn shares_of(json: Json) -> Result<Vec<f64>> {
     .ok_or_else(|| wrong("`p` of `$percentile` must be an array of numbers from 0 to 1"))
 }
 
-/// The nearest rank: the least of the numbers that so large a share of them does not exceed.
+/// Returns percentiles by nearest rank: the smallest number such that at least this share of the
+/// numbers does not exceed it.
 pub fn percentiles(mut numbers: Vec<f64>, shares: &[f64]) -> Value {
     numbers.sort_unstable_by(f64::total_cmp);
     let count = numbers.len();
@@ -257,7 +259,7 @@ impl Serialize for Accumulator {
             | Accumulator::Last(input)
             | Accumulator::Push(input)
             | Accumulator::AddToSet(input) => match input {
-                // Alone, an array would be taken for a list of operands.
+                // A bare array would be parsed as a list of operands.
                 Expression::Array(_) => map.serialize_entry(self.name(), &[input])?,
                 input => map.serialize_entry(self.name(), input)?,
             },

@@ -1,4 +1,4 @@
-//! Pipelines put together in Rust.
+//! Builder methods for pipelines.
 
 use super::accumulator::Accumulator;
 use super::expression::{Expression, check_name};
@@ -9,7 +9,7 @@ use crate::engine::path::Path;
 use crate::query::Filter;
 use runlore_core::error::Result;
 
-/// What is gathered of each group of documents; see [`Pipeline::group`].
+/// An accumulator over each group of documents; see [`Pipeline::group`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gather(Accumulator);
 
@@ -18,12 +18,12 @@ impl Gather {
         Self(make(Expression::Field(Path::new(path))))
     }
 
-    /// `$count`: how many documents there are.
+    /// `$count`: the number of documents.
     pub fn count() -> Self {
         Self(Accumulator::Count)
     }
 
-    /// `$sum` of the numbers at a path.
+    /// `$sum`: the sum of the numbers at a path.
     pub fn sum(path: &str) -> Self {
         Self::of(Accumulator::Sum, path)
     }
@@ -33,38 +33,38 @@ impl Gather {
         Self::of(Accumulator::Avg, path)
     }
 
-    /// `$min`: the least value at a path.
+    /// `$min`: the smallest value at a path.
     pub fn min(path: &str) -> Self {
         Self::of(Accumulator::Min, path)
     }
 
-    /// `$max`: the greatest value at a path.
+    /// `$max`: the largest value at a path.
     pub fn max(path: &str) -> Self {
         Self::of(Accumulator::Max, path)
     }
 
-    /// `$first`: what the first document has at a path.
+    /// `$first`: the value at a path in the first document.
     pub fn first(path: &str) -> Self {
         Self::of(Accumulator::First, path)
     }
 
-    /// `$last`: what the last document has at a path.
+    /// `$last`: the value at a path in the last document.
     pub fn last(path: &str) -> Self {
         Self::of(Accumulator::Last, path)
     }
 
-    /// `$push`: all values at a path.
+    /// `$push`: all values at a path, as an array.
     pub fn push(path: &str) -> Self {
         Self::of(Accumulator::Push, path)
     }
 
-    /// `$addToSet`: all values at a path, each once.
+    /// `$addToSet`: the distinct values at a path, as an array.
     pub fn add_to_set(path: &str) -> Self {
         Self::of(Accumulator::AddToSet, path)
     }
 
-    /// `$percentile`: for each share, such as 0.95, the least of the numbers at a path that so large a share of them does not
-    /// exceed.
+    /// `$percentile`: one percentile of the numbers at a path per share, such as 0.95. It is the
+    /// smallest number such that at least this share of the numbers does not exceed it.
     pub fn percentiles(path: &str, shares: &[f64]) -> Self {
         let shares = shares.iter().map(|share| share.clamp(0.0, 1.0)).collect();
         Self(Accumulator::Percentile(Expression::Field(Path::new(path)), shares))
@@ -72,7 +72,7 @@ impl Gather {
 }
 
 impl Pipeline {
-    /// No stages yet: what goes in comes out.
+    /// Creates a pipeline without stages, which returns its input unchanged.
     ///
     /// ```
     /// use runlore::query::{Gather, Pipeline, field};
@@ -99,20 +99,20 @@ impl Pipeline {
         self
     }
 
-    /// `$match`: only documents that match.
+    /// `$match`: keeps only matching documents.
     #[must_use]
     pub fn filter(self, filter: Filter) -> Self {
         self.then(Stage::Match(filter))
     }
 
-    /// `$group`: documents with the same value at a path become one, which has that value as `_id`, and what is gathered of
-    /// them.
+    /// `$group`: merges documents with the same value at a path into one. The result has that value
+    /// as `_id`, and a field per accumulator.
     #[must_use]
     pub fn group<'n>(self, by: &str, fields: impl IntoIterator<Item = (&'n str, Gather)>) -> Self {
         self.grouped(Expression::Field(Path::new(by)), fields)
     }
 
-    /// `$group` of all documents: they become one, with null as `_id`.
+    /// `$group` over all documents: merges them into one, with null as `_id`.
     #[must_use]
     pub fn group_all<'n>(self, fields: impl IntoIterator<Item = (&'n str, Gather)>) -> Self {
         self.grouped(Expression::Literal(serde_json::Value::Null), fields)
@@ -127,8 +127,8 @@ impl Pipeline {
         self.then(Stage::Group(Group { id, fields }))
     }
 
-    /// `$sort` by the value at a path, ascending; with a `-` before it, descending. A second call right after decides between
-    /// documents that the first leaves equal.
+    /// `$sort`: sorts by the value at a path, ascending, or descending if it begins with `-`. A
+    /// second call directly afterwards adds a path that breaks ties.
     #[must_use]
     pub fn sort(mut self, by: &str) -> Self {
         if let Some(Stage::Sort(sort)) = self.stages.last_mut() {
@@ -140,19 +140,19 @@ impl Pipeline {
         self.then(Stage::Sort(sort))
     }
 
-    /// `$limit`: no more than so many; 0 is no limit.
+    /// `$limit`: returns at most this many documents; 0 means no limit.
     #[must_use]
     pub fn limit(self, limit: u64) -> Self {
         if limit == 0 { self } else { self.then(Stage::Limit(limit)) }
     }
 
-    /// `$skip`: without the first few.
+    /// `$skip`: skips the first documents.
     #[must_use]
     pub fn skip(self, skip: u64) -> Self {
         self.then(Stage::Skip(skip))
     }
 
-    /// `$project`: of each document only the values at these paths, and `_id`.
+    /// `$project`: keeps only the values at these paths, and `_id`.
     #[must_use]
     pub fn fields<S: AsRef<str>>(self, paths: impl IntoIterator<Item = S>) -> Self {
         match Projection::of_paths(paths) {
@@ -161,20 +161,22 @@ impl Pipeline {
         }
     }
 
-    /// `$unwind`: one document for each item of the array at a path.
+    /// `$unwind`: returns one document per item of the array at a path.
     #[must_use]
     pub fn unwind(self, path: &str) -> Self {
         let path = Path::new(path);
         self.then(Stage::Unwind(Unwind { path, index: None, keeps_empty: false }))
     }
 
-    /// `$count`: one document with the number of them in this field; none if there is nothing to count.
+    /// `$count`: returns one document with the number of documents in this field, or none if there
+    /// are no documents.
     #[must_use]
     pub fn count(self, name: &str) -> Self {
         self.then(Stage::Count(name.to_owned()))
     }
 
-    /// Tells of a field that none can be: what is put together here has not been through the parser.
+    /// Returns an error for an invalid field name. The builder methods do not validate names,
+    /// unlike the parser.
     pub(crate) fn check(&self) -> Result<()> {
         self.stages.iter().try_for_each(|stage| match stage {
             Stage::Match(filter) => filter.root().check(),
@@ -201,7 +203,7 @@ fn check_input(input: &Expression) -> Result<()> {
     }
 }
 
-/// No stages yet.
+/// A pipeline without stages.
 impl Default for Pipeline {
     fn default() -> Self {
         Self::new()

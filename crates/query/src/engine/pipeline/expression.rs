@@ -1,4 +1,4 @@
-//! What is computed of a document: field paths, literals, and objects and arrays of them.
+//! Expressions over a document: field paths, literals, and objects and arrays of expressions.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -15,11 +15,11 @@ pub enum Expression {
     Field(Path),
     /// `"$$ROOT"`, the whole document.
     Root,
-    /// A value that stands for itself.
+    /// A constant value.
     Literal(Value),
-    /// An object whose values are expressions; what is missing is left out.
+    /// An object whose values are expressions. Missing values are left out.
     Object(Vec<(String, Expression)>),
-    /// An array of expressions; what is missing is null.
+    /// An array of expressions. Missing values become null.
     Array(Vec<Expression>),
 }
 
@@ -59,7 +59,7 @@ impl Expression {
         }
     }
 
-    /// Tells of a path, without its dollar, that leads to no field.
+    /// Returns an error if `path`, given without its dollar, is not a valid field path.
     pub(super) fn check_path(path: &str) -> Result<()> {
         if Path::is_plain(path) {
             return Ok(());
@@ -85,7 +85,7 @@ impl Expression {
         Err(Error::new(ErrorKind::Query, sentence))
     }
 
-    /// The value for a document, or nothing if what it names is missing.
+    /// Evaluates the expression on a document. `None` if the field is missing.
     pub(crate) fn evaluate(&self, document: &Value) -> Option<Value> {
         match self {
             Expression::Field(path) => path.gather(document),
@@ -105,7 +105,7 @@ impl Expression {
     }
 }
 
-/// A field that is made has a plain name.
+/// Returns an error unless `name` is a plain name for a computed field.
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.starts_with('$') || name.contains('.') {
         let sentence = format!(

@@ -1,4 +1,4 @@
-//! Documents step by step: MongoDB's aggregation pipelines.
+//! MongoDB's aggregation pipelines.
 
 pub mod accumulator;
 mod build;
@@ -48,11 +48,12 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Reads an array of stages.
+    /// Parses an array of stages.
     ///
     /// # Errors
     ///
-    /// As [`Filter::parse`](super::filter::Filter::parse), and whatever is no stage, accumulator or expression.
+    /// The same as for [`Filter::parse`](super::filter::Filter::parse). Also an error: an unknown
+    /// stage, accumulator or expression.
     pub fn parse(text: &str) -> Result<Self> {
         let json = Json::parse(text, "pipeline")?;
         let Json::Array(stages) = json else {
@@ -65,8 +66,11 @@ impl Pipeline {
         Ok(Self { stages: stages.into_iter().map(Stage::from_syntax).collect::<Result<_>>()? })
     }
 
-    /// What comes out for these documents. They are read as results are asked for; `$sort`, `$group` and `$count` read all of
-    /// them, but hold only what they need: a `$sort` before a `$limit` so many documents, a `$group` its groups.
+    /// Runs the pipeline over documents and returns its results.
+    ///
+    /// Documents are read lazily, as results are consumed. `$sort`, `$group` and `$count` must read
+    /// all of them, but keep only what they need: `$sort` before a `$limit` keeps that many
+    /// documents, `$group` keeps its groups.
     pub fn apply<'a, I>(&'a self, documents: I) -> impl Iterator<Item = Value> + 'a
     where
         I: IntoIterator<Item = Value>,
@@ -75,7 +79,7 @@ impl Pipeline {
         self.apply_from(0, documents)
     }
 
-    /// The same without the first stages, which were done elsewhere.
+    /// Runs the pipeline without its first `first` stages, which were already done elsewhere.
     pub fn apply_from<'a, I>(
         &'a self,
         first: usize,
@@ -88,7 +92,8 @@ impl Pipeline {
         run::run(&self.stages[first..], Box::new(documents.into_iter()))
     }
 
-    /// What it begins with, as a question, and how many of its stages that is: for stores that answer that by themselves.
+    /// Returns the leading stages as a query, and how many stages it covers. For stores that can
+    /// answer such a query themselves.
     pub fn beginning(&self) -> (Find, usize) {
         let mut find = Find::new();
         let mut done = 0;
@@ -110,12 +115,12 @@ impl Pipeline {
         (find, done)
     }
 
-    /// The stages, for stores that translate them.
+    /// Returns the stages, for stores that translate them.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
     }
 
-    /// The pipeline as text: what [`parse`](Self::parse) makes it of.
+    /// Returns the pipeline as text, which [`parse`](Self::parse) turns back into this pipeline.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a pipeline has only keys that are text")
     }

@@ -1,4 +1,4 @@
-//! Documents on their way through the stages.
+//! Runs documents through the stages of a pipeline.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,7 +11,7 @@ use crate::engine::order::Key;
 
 pub(super) type Documents<'a> = Box<dyn Iterator<Item = Value> + 'a>;
 
-/// What comes out of `stages`. Nothing is read before the first document is asked for.
+/// Runs documents through `stages`. Reads nothing until the first result is requested.
 pub(super) fn run<'a>(mut stages: &'a [Stage], mut documents: Documents<'a>) -> Documents<'a> {
     while let Some((stage, rest)) = stages.split_first() {
         stages = rest;
@@ -44,7 +44,7 @@ fn count(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// How many documents the stages after a sort ask of it, if they say so.
+/// Returns how many documents the stages after a sort need. `None` if there is no bound.
 fn needed(stages: &[Stage]) -> Option<usize> {
     let mut skipped = 0_usize;
     for stage in stages {
@@ -86,7 +86,7 @@ fn grouped(group: &Group, documents: impl Iterator<Item = Value>) -> Vec<Value> 
     finished.collect()
 }
 
-/// One document with the number; none if there is nothing to count.
+/// Returns one document with the number of documents. `None` if there are no documents.
 fn counted(name: &str, documents: impl Iterator<Item = Value>) -> Option<Value> {
     let count = documents.count();
     (count > 0).then(|| Value::Object(Map::from_iter([(name.to_owned(), count.into())])))
@@ -100,13 +100,13 @@ impl Unwind {
             Some(Value::Array(_)) => return vec![self.with(document, None, Value::Null)],
             None | Some(_) => return vec![self.numbered(document, Value::Null)],
         };
-        // Copies of the document need no copy of the whole array.
+        // Remove the array first, so that each copy of the document does not copy it too.
         put(&mut document, self.path.keys(), None);
         let numbered = items.into_iter().enumerate();
         numbered.map(|(i, item)| self.with(document.clone(), Some(item), i.into())).collect()
     }
 
-    /// The document with an item, or with nothing, in place of its array.
+    /// Replaces the array of the document by an item, or removes it.
     fn with(&self, mut document: Value, item: Option<Value>, index: Value) -> Value {
         put(&mut document, self.path.keys(), item);
         self.numbered(document, index)
@@ -120,7 +120,8 @@ impl Unwind {
     }
 }
 
-/// Sets or removes what a path of objects leads to; whatever else is on the way gives way.
+/// Sets or removes the value at a path of objects. Replaces any other value on the way by an
+/// object.
 fn put<'a>(
     value: &mut Value,
     mut keys: impl ExactSizeIterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! The stages of a pipeline, and how each is read and written.
+//! The stages of a pipeline, and how each is parsed and serialized.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::engine::path::Path;
 use crate::engine::syntax::Json;
 use runlore_core::error::{Error, ErrorKind, Result};
 
-/// One step of a pipeline.
+/// One stage of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stage {
     Match(Filter),
@@ -25,20 +25,20 @@ pub enum Stage {
     Unwind(Unwind),
 }
 
-/// Documents with one value of `id` become one.
+/// `$group`: merges all documents with the same value of `id` into one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     pub id: Expression,
     pub fields: Vec<(String, Accumulator)>,
 }
 
-/// A document becomes one for each item of an array in it.
+/// `$unwind`: replaces a document by one document per item of an array in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unwind {
     pub(crate) path: Path,
-    /// The field that says which item it was.
+    /// The field that receives the index of the item.
     pub index: Option<Path>,
-    /// Whether a document stays that has no item.
+    /// Whether to keep documents whose array is missing, null or empty.
     pub(crate) keeps_empty: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Sums that lose nothing while they are taken.
+//! Sums without loss of precision.
 
 use serde_json::Value;
 
-/// Whole numbers are added up exactly; floats with what rounding took off, so that their order makes no difference that
-/// could be seen.
+/// Sums whole numbers exactly. Sums floats with compensation for rounding errors, so that their
+/// order makes no visible difference.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sum {
     whole: i128,
@@ -13,7 +13,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Adds a number; anything else is nothing.
+    /// Adds a number. Ignores any other value.
     pub(super) fn add(&mut self, value: &Value) {
         let Value::Number(number) = value else { return };
         let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
@@ -37,7 +37,7 @@ impl Sum {
         self.float = sum;
     }
 
-    /// A whole number, if only such were added and it fits one.
+    /// Returns the sum. It is a whole number if all added numbers were and it fits 64 bits.
     pub(super) fn total(&self) -> Value {
         match (self.has_float, i64::try_from(self.whole), u64::try_from(self.whole)) {
             (false, Ok(whole), _) => whole.into(),
@@ -48,12 +48,12 @@ impl Sum {
 
     pub(super) fn as_f64(&self) -> f64 {
         let mut sum = self.clone();
-        // In two parts, because one float may not hold it.
+        // Add it in two parts, because one float may not represent it exactly.
         let high = self.whole as f64;
         sum.add_float(high);
         sum.add_float((self.whole - high as i128) as f64);
         let total = sum.float + sum.lost;
-        // What was lost means nothing once the sum is infinite.
+        // The compensation is meaningless once the sum is infinite.
         if total.is_nan() { sum.float } else { total }
     }
 }
