@@ -7,9 +7,10 @@ use super::kind::Kind;
 use runlore_core::settings::nearest;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Which findings make a check fail: `warning`, `critical,churn`, `never`.
+/// The findings that make a check fail: `warning`, `critical,churn`, `never`.
 ///
-/// A severity stands for findings that are as severe or worse, a kind for all of its findings.
+/// A severity includes all findings of that severity or worse. A kind includes all findings of that
+/// kind.
 ///
 /// ```
 /// use runlore::analyze::{FailOn, Kind, Severity};
@@ -26,19 +27,19 @@ pub struct FailOn {
 }
 
 impl Default for FailOn {
-    /// Warnings and worse.
+    /// Fails on warnings and worse.
     fn default() -> Self {
         Self { severity: Some(Severity::Warning), kinds: Vec::new() }
     }
 }
 
 impl FailOn {
-    /// Whether a finding of this kind and severity is one of them.
+    /// Returns whether a finding of this kind and severity makes the check fail.
     pub fn includes(&self, kind: Kind, severity: Severity) -> bool {
         self.severity.is_some_and(|least| severity >= least) || self.kinds.contains(&kind)
     }
 
-    /// How many of these findings are among them.
+    /// Returns how many of these findings make the check fail.
     pub fn count(&self, findings: &[Finding]) -> usize {
         findings.iter().filter(|finding| self.includes(finding.kind, finding.severity)).count()
     }

@@ -1,4 +1,4 @@
-//! What an analysis finds, as plain data.
+//! Findings of an analysis, as plain data.
 
 use std::fmt;
 
@@ -8,29 +8,30 @@ use serde_json::{Map, Value};
 use super::kind::Kind;
 use super::text;
 
-/// Something worth looking at: what it is, where, how sure that is, and what to try.
+/// A result of an analysis: what was found, where, with what confidence, and what to try.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is.
+    /// The kind of finding.
     pub kind: Kind,
     /// How much it matters.
     pub severity: Severity,
-    /// From 0, a guess, to 1, certain.
+    /// The confidence, from 0 (a guess) to 1 (certain).
     pub confidence: f64,
     /// The finding in one sentence.
     pub what: String,
-    /// Where and when it was seen; `where` in JSON.
+    /// Where and when it was seen. The field is `where` in JSON.
     #[serde(rename = "where")]
     pub place: Place,
-    /// The numbers behind it. The end of a name tells the unit: `_bytes`, `_ns`, `_ratio`, `_count`.
+    /// The numbers behind the finding. The suffix of a name is the unit: `_bytes`, `_ns`, `_ratio`,
+    /// `_count`.
     pub evidence: Map<String, Value>,
-    /// What to try next, the most promising first; `try` in JSON.
+    /// What to try next, the most promising first. The field is `try` in JSON.
     #[serde(rename = "try")]
     pub to_try: Vec<String>,
 }
 
-/// Where something was seen. What does not apply, or is not known, is none.
+/// Where something was seen. Fields that are unknown or do not apply are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the fields are those of events and tasks")]
@@ -49,12 +50,12 @@ pub struct Place {
     pub activity_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// From when to when.
+    /// The time span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
 }
 
-/// From when to when, both included, in Unix nanoseconds.
+/// A time span in Unix nanoseconds. Includes both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Window {
@@ -63,12 +64,12 @@ pub struct Window {
 }
 
 impl Window {
-    /// How long it is.
+    /// Returns the length in nanoseconds.
     pub fn length_ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// The shortest window that has both in it.
+    /// Returns the shortest window that contains both.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self { start_ns: self.start_ns.min(other.start_ns), end_ns: self.end_ns.max(other.end_ns) }
@@ -91,10 +92,10 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// All of them, the mildest first.
+    /// All severities, the mildest first.
     pub const ALL: [Self; 3] = [Self::Info, Self::Warning, Self::Critical];
 
-    /// The word for it.
+    /// Returns the name of the severity.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -111,8 +112,8 @@ impl fmt::Display for Severity {
 }
 
 impl Finding {
-    /// The evidence for people: names and numbers in words. Moments, in Unix nanoseconds, are told by whoever knows in which
-    /// time zone.
+    /// Returns the evidence for people, as labels and formatted values. `moment` formats a
+    /// timestamp in Unix nanoseconds, because only the caller knows the time zone.
     ///
     /// ```
     /// use runlore::analyze::Finding;
@@ -135,7 +136,7 @@ impl Finding {
         Self {
             kind,
             severity,
-            // More digits would say more than is known.
+            // More digits would pretend more precision than there is.
             confidence: (confidence * 1000.0).round() / 1000.0,
             what,
             place: Place::default(),
@@ -156,7 +157,8 @@ impl Finding {
 }
 
 impl Place {
-    /// Whether places are of several jobs, so that `{:#}` is needed to tell them apart.
+    /// Returns whether the places belong to several jobs, so that `{:#}` is needed to distinguish
+    /// them.
     ///
     /// ```
     /// use runlore::analyze::Place;
@@ -173,7 +175,8 @@ impl Place {
     }
 }
 
-/// The place in words: `rank 2, device 0 of node7`; empty where nothing is known. `{:#}` names the job too.
+/// Formats the place as text, such as `rank 2, device 0 of node7`. Empty if nothing is known.
+/// `{:#}` includes the job.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
@@ -203,7 +206,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Puts the worst first: by severity, then by how sure they are, then by where they are.
+/// Sorts findings, the worst first: by severity, then confidence, then kind, then place.
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by(|one, other| {
         other

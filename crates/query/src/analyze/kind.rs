@@ -1,4 +1,4 @@
-//! The kinds of findings, and what to try about each.
+//! The kinds of findings, with suggestions for each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use runlore_core::{Error, ErrorKind, Result};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $name:ident = $text:literal, try $to_try:expr;)*) => {
-        /// What a [`Finding`](super::Finding) is.
+        /// The kind of a [`Finding`](super::Finding).
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum Kind {
@@ -18,17 +18,17 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its name: `persistent_drift`.
+            /// Returns the name of the kind, such as `persistent_drift`.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
                 }
             }
 
-            /// What to try about it.
+            /// Returns suggestions for what to try.
             pub(super) fn to_try(self) -> &'static [&'static str] {
                 match self {
                     $(Self::$name => &$to_try,)*
@@ -39,17 +39,17 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Memory of the device that the allocator does not know of, all the time.
+    /// Device memory that is always in use but unknown to the allocator.
     HiddenMemory = "hidden_memory", try [
         "compare with what the driver's own tool lists for the device: other processes count too",
         "a device context and its libraries take some hundred MiB for each process; fewer processes a device take less",
     ];
-    /// Memory outside of the allocator that came and went.
+    /// Memory outside of the allocator that was in use for a short time.
     TransientSpike = "transient_spike", try [
         "look at what ran in that window: workspaces of libraries and buffers for communication are the usual causes",
         "bound the workspaces of the libraries that are used, or fix their algorithms instead of trying them out",
     ];
-    /// Memory outside of the allocator that grows and grows.
+    /// Memory outside of the allocator that keeps growing.
     PersistentDrift = "persistent_drift", try [
         "look for allocations that pass the allocator by: hand-written kernels, other libraries, handles that stay open",
         "run for longer: if it levels off after the start it is a cost that is paid once",
@@ -59,22 +59,22 @@ kinds! {
         "look at what began at that moment: a library's start, a new communicator, another process on the device",
         "if it comes with every start and never grows, plan for it",
     ];
-    /// Memory that the allocator holds and cannot hand out.
+    /// Memory that the allocator holds but cannot hand out.
     Fragmentation = "fragmentation", try [
         "let the allocator use segments that can grow, or pieces of fewer sizes",
         "allocate what lives long first, and keep the sizes of batches the same",
     ];
-    /// Memory that is handed out and never comes back.
+    /// Allocated memory that is never freed.
     LeakSuspect = "leak_suspect", try [
         "look for what is kept from iteration to iteration: lists of results, caches without a bound, graphs held by a loss",
         "compare two heap or allocator snapshots from the beginning and the end of the window",
     ];
-    /// A device that is nearly full.
+    /// A device whose memory is nearly full.
     HighUtilization = "high_utilization", try [
         "use smaller batches, recompute instead of keeping, or shard over more devices",
         "see which activity runs at the peak: `runlore tree --resources` tells what each used",
     ];
-    /// Memory that is handed out and taken back all the time.
+    /// Memory that is constantly allocated and freed.
     Churn = "churn", try [
         "allocate once and use it again: buffers, staging areas, outputs of fixed shape",
     ];
@@ -83,7 +83,7 @@ kinds! {
         "look at the samples just before it, and at the rank that grew first",
         "use smaller batches, or give the allocator room by releasing what is cached",
     ];
-    /// The rank that grew before the others did.
+    /// The rank whose memory grew before that of the others.
     FirstCause = "first_cause", try [
         "look at what this rank did just before: its data, its tasks, its host",
         "compare its timeline with that of another rank on the shared clock",
@@ -92,15 +92,15 @@ kinds! {
     Collective = "collective", try [
         "buffers of collectives are expected; if they are too large, bound them in the settings of the library",
     ];
-    /// Where the time of a run went.
+    /// An activity that takes a large share of the run's time.
     SlowActivity = "slow_activity", try [
         "begin here: no other activity can give back as much",
     ];
-    /// A task that took much longer than others of its kind.
+    /// A task that took much longer than others of its activity.
     Outlier = "outlier", try [
         "compare its inputs and its telemetry with those of an ordinary one: `runlore show TASK`",
     ];
-    /// Time in which tasks were ready, or running, and not at work.
+    /// Time during which tasks were ready or running, but did no work.
     Waiting = "waiting", try [
         "find out what it waits for: locks, disks, network, a queue that is too short, other processes on the machine",
     ];
@@ -110,7 +110,7 @@ kinds! {
         "a record alone costs about a microsecond: leave functions that are shorter than some ten without the attribute",
         "an explicit telemetry(…) on a function captures whatever that costs: say it for functions that run long",
     ];
-    /// Time in which one task ran while others could have.
+    /// Time during which only one task ran although others could have.
     LowParallelism = "low_parallelism", try [
         "split the longest task on the critical path, or start it earlier",
     ];
@@ -124,11 +124,11 @@ kinds! {
         "load ahead on other threads, and keep what is decoded",
         "move the data to a faster disk, or pack many small files into few",
     ];
-    /// A graphics processor that was slowed down.
+    /// A GPU that was throttled.
     ThrottledGpu = "throttled_gpu", try [
         "look at its temperature and power: clean the cooling, raise the power limit, or spread the load",
     ];
-    /// A processor quota that was used up.
+    /// A container that used up its CPU quota.
     ThrottledCpu = "throttled_cpu", try [
         "raise the quota of the container, or use as many threads as it has processors",
     ];
@@ -137,11 +137,11 @@ kinds! {
         "see what takes the memory: other processes count too; end them, or give the run a machine of its own",
         "raise the limit of the container, or use less at once",
     ];
-    /// Memory that went to disk and came back.
+    /// Memory that was swapped to disk and back.
     Swapping = "swapping", try [
         "use less memory at once, or give the machine more: a run that swaps is a run that waits",
     ];
-    /// Disks that held the processors up.
+    /// Processors that were held up by disks.
     IoPressure = "io_pressure", try [
         "read and write less often and more at once, or from a faster disk",
     ];

@@ -1,13 +1,13 @@
-//! The few statistics that the analyses share. All of them take what is not empty, and give what is finite.
+//! The statistics that the analyses share. Results are finite; for empty input, zero or `None`.
 
-/// The mean, and the deviation of a sample from it.
+/// Returns the mean and the sample standard deviation.
 pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (mean, (squares / (values.len().max(2) - 1) as f64).sqrt())
 }
 
-/// The value that half of them do not exceed: of an even number, the mean of the two in the middle.
+/// Returns the median. For an even number of values, it is the mean of the middle two.
 pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     if values.is_empty() {
@@ -21,7 +21,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The value at a rank between 0 and 1.
+/// Returns the value at a rank between 0 and 1.
 pub fn quantile(values: &[f64], rank: f64) -> f64 {
     let mut values = values.to_vec();
     let Some(last) = values.len().checked_sub(1) else { return 0.0 };
@@ -29,7 +29,7 @@ pub fn quantile(values: &[f64], rank: f64) -> f64 {
     *values.select_nth_unstable_by(at.min(last), f64::total_cmp).1
 }
 
-/// How far a value is from the middle of the others, by measures that a few wild ones do not move.
+/// The median and spread of values, estimated so that a few extreme values do not matter.
 #[derive(Debug)]
 pub struct Robust {
     median: f64,
@@ -40,7 +40,7 @@ impl Robust {
     pub fn of(values: &[f64]) -> Self {
         let median = self::median(values);
         let deviations: Vec<f64> = values.iter().map(|value| (value - median).abs()).collect();
-        // Of values of which more than half are the same, the median of the deviations is nothing.
+        // If more than half of the values are equal, the median deviation is 0. Use the mean then.
         let scale = match self::median(&deviations) {
             0.0 => 1.253_314 * deviations.iter().sum::<f64>() / deviations.len().max(1) as f64,
             middle => middle / 0.674_5,
@@ -52,7 +52,7 @@ impl Robust {
         self.median
     }
 
-    /// Whether all values are the same.
+    /// Returns whether all values are equal.
     pub(super) fn is_flat(&self) -> bool {
         self.scale == 0.0
     }
@@ -66,9 +66,9 @@ impl Robust {
 #[derive(Debug, Clone, Copy)]
 pub struct Line {
     pub slope: f64,
-    /// How much of the variance it explains, from 0 to 1; 0 where there is none.
+    /// The share of the variance that the line explains, from 0 to 1. 0 if there is no variance.
     pub explained: f64,
-    /// What is left of the squares.
+    /// The residual sum of squares.
     pub left: f64,
 }
 
@@ -93,19 +93,20 @@ impl Line {
     }
 }
 
-/// Two levels with one jump between them, where that fits best.
+/// The best fit of two levels with one jump between them.
 #[derive(Debug, Clone, Copy)]
 pub struct Jump {
-    /// The first value of the second level.
+    /// The index of the first value of the second level.
     pub at: usize,
-    /// From the first level to the second.
+    /// The difference between the second level and the first.
     pub height: f64,
     pub explained: f64,
     pub left: f64,
 }
 
 impl Jump {
-    /// Each level must have this many values at least; none where there are too few, or all are the same.
+    /// Finds the best jump such that each level has at least `least` values. `None` if there are
+    /// too few values, or if all are equal.
     pub fn in_values(values: &[f64], least: usize) -> Option<Self> {
         let count = values.len();
         let mean = values.iter().sum::<f64>() / count.max(1) as f64;
@@ -113,7 +114,8 @@ impl Jump {
         if total <= 0.0 || least == 0 || count < 2 * least {
             return None;
         }
-        // Around the mean, the sum of both levels is nothing: what one split explains follows from the sum before it.
+        // Deviations from the mean sum to zero, so the sum before a split determines what it
+        // explains.
         let mut before = 0.0;
         let mut best: Option<(usize, f64, f64)> = None;
         for at in 1..count {

@@ -1,6 +1,7 @@
-//! After the run: what went wrong in its tasks, where, how sure that is, and what to try.
+//! Analysis after a run: what went wrong in its tasks, where, with what confidence, and what to
+//! try.
 //!
-//! A [`Finding`] is plain data, whatever it was found in.
+//! Every analysis returns [`Finding`]s, which are plain data.
 
 #[doc(hidden)]
 pub mod fail_on;

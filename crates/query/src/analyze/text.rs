@@ -1,4 +1,4 @@
-//! Numbers as the sentences of findings have them.
+//! Formats numbers for the sentences of findings.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use runlore_core::text::{human_bytes, human_duration, rounded};
 
-/// Bytes, perhaps below nought.
+/// Formats a number of bytes, which may be negative.
 pub fn bytes(bytes: f64) -> String {
     let sign = if bytes <= -0.5 { "-" } else { "" };
     format!("{sign}{}", human_bytes(bytes.abs().round() as u64))
 }
 
-/// A growth, in the time in which it is neither tiny nor huge.
+/// Formats a growth rate per second, minute or hour, so that the number is neither tiny nor huge.
 pub fn bytes_a_second(slope: f64) -> String {
     match slope.abs() {
         1_048_576.0.. => format!("{} a second", bytes(slope)),
@@ -21,7 +21,7 @@ pub fn bytes_a_second(slope: f64) -> String {
     }
 }
 
-/// A share in whole percent.
+/// Formats a ratio as a whole percentage.
 pub fn percent(ratio: f64) -> String {
     format!("{:.0} %", ratio * 100.0)
 }
@@ -30,8 +30,9 @@ pub fn duration(nanoseconds: u64) -> String {
     human_duration(Duration::from_nanos(nanoseconds))
 }
 
-/// A piece of evidence in words, and in the unit that the end of its name tells: `max gap`, `1.2 GiB`. Moments are told by
-/// whoever knows in which time zone.
+/// Formats a piece of evidence as a label and a value: `max_gap_bytes` becomes `max gap` and
+/// `1.2 GiB`. The suffix of the name is the unit. `moment` formats timestamps, because only the
+/// caller knows the time zone.
 pub(super) fn evidence(
     name: &str,
     value: &Value,

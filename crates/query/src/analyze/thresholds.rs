@@ -1,11 +1,11 @@
-//! From what on something is worth telling.
+//! The thresholds of the analysis.
 
 use serde::{Deserialize, Serialize};
 
 use runlore_core::settings::{Bytes, nearest};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How a threshold is written: a share, a count or a size.
+/// The text form of a threshold: a share, a count or a size.
 trait Number: Sized {
     const FORM: &str;
     fn read(text: &str) -> Option<Self>;
@@ -38,7 +38,8 @@ impl Number for u64 {
 
 macro_rules! thresholds {
     ($($(#[$doc:meta])+ $name:ident: $type:ty = $default:expr;)*) => {
-        /// From what on something is worth telling. Each can be [set](Self::set) by its name.
+        /// The thresholds above which the analysis reports a finding. Each can be [set](Self::set)
+        /// by name.
         ///
         /// ```
         /// use runlore::analyze::Thresholds;
@@ -65,16 +66,16 @@ macro_rules! thresholds {
         }
 
         impl Thresholds {
-            /// Every threshold: its name, what it is now, and what it means.
+            /// Returns the name, current value and description of every threshold.
             pub fn all(&self) -> Vec<(&'static str, String, &'static str)> {
                 vec![$((stringify!($name), self.$name.written(), meaning(&[$(stringify!($doc)),+])),)*]
             }
 
-            /// Sets one of them, given as `name=value`.
+            /// Sets one threshold, given as `name=value`.
             ///
             /// # Errors
             ///
-            /// Where there is none of this name, or it cannot have this value.
+            /// Returns an error if there is no threshold with this name, or the value is invalid.
             pub fn set(&mut self, text: &str) -> Result<()> {
                 let wrong = |what: String| Error::new(ErrorKind::Query, what);
                 let (name, value) = text.split_once('=').ok_or_else(|| {
@@ -100,85 +101,85 @@ macro_rules! thresholds {
 }
 
 thresholds! {
-    /// The least memory that anything is said about, in bytes.
+    /// The minimum amount of memory, in bytes, for any finding about memory.
     min_bytes: u64 = 64 << 20;
-    /// The share of a device that hidden memory must reach at some time.
+    /// The minimum share of a device that hidden memory must reach at some time.
     gap_ratio: f64 = 0.05;
-    /// How many deviations above the mean a spike is.
+    /// The number of standard deviations above the mean from which on it is a spike.
     spike_score: f64 = 2.0;
-    /// How many deviations above the mean a critical spike is.
+    /// The number of standard deviations above the mean from which on a spike is critical.
     spike_critical_score: f64 = 4.0;
-    /// How much of the variance a line must explain to be a drift.
+    /// The share of the variance that a line must explain for a drift.
     drift_fit: f64 = 0.6;
-    /// How much of the variance a line must explain to be a critical drift.
+    /// The share of the variance that a line must explain for a critical drift.
     drift_critical_fit: f64 = 0.85;
-    /// How much of the variance one jump must explain to be a step.
+    /// The share of the variance that a single jump must explain for a step.
     step_fit: f64 = 0.8;
-    /// The share of what is reserved that is fragmented.
+    /// The share of reserved memory that must be unusable for fragmentation.
     fragmentation_ratio: f64 = 0.3;
-    /// The share of what is reserved that is critically fragmented.
+    /// The share of reserved memory that must be unusable for critical fragmentation.
     fragmentation_critical_ratio: f64 = 0.5;
-    /// By how much of itself allocated memory must grow to be a leak.
+    /// The relative growth of allocated memory that makes it a suspected leak.
     leak_growth_ratio: f64 = 0.05;
-    /// How much of the variance a line through the lowest points must explain to be a leak.
+    /// The share of the variance that a line through the lowest points must explain for a leak.
     leak_fit: f64 = 0.8;
-    /// The share of a device that is nearly full.
+    /// The share of a device's memory in use from which on it counts as nearly full.
     utilization_ratio: f64 = 0.85;
-    /// The share of a device that is full.
+    /// The share of a device's memory in use from which on it counts as full.
     utilization_critical_ratio: f64 = 0.95;
-    /// How often in a second as much is handed out and taken back as there is.
+    /// How many times per second the mean allocated memory must be allocated or freed for churn.
     churn_per_second: f64 = 1.0;
-    /// The same from which on it is more than worth knowing.
+    /// The same rate from which on churn is a warning.
     churn_warning_per_second: f64 = 10.0;
-    /// The share of a device that is hidden all the time from which on it is more than worth knowing.
+    /// The share of a device that must be hidden all the time for a warning.
     hidden_warning_ratio: f64 = 0.25;
-    /// The share of a rank's memory that a sudden growth must have to count among ranks.
+    /// The share of a rank's peak memory that a sudden growth must reach to count.
     onset_ratio: f64 = 0.1;
-    /// The share of ranks that must do the same at the same time to do it together.
+    /// The share of ranks that must act at the same time to count as synchronous.
     synchrony_ratio: f64 = 0.5;
-    /// The hidden memory from which on it may be that of a collective, in bytes.
+    /// The minimum hidden memory that may belong to a collective, in bytes.
     collective_bytes: u64 = 128 << 20;
-    /// The same as a share of the device, where that is less.
+    /// The same minimum as a share of the device; the smaller of the two applies.
     collective_ratio: f64 = 0.04;
-    /// How many deviations from what is usual that of a collective is.
+    /// The minimum deviation from the usual hidden memory for a collective, in robust deviations.
     collective_score: f64 = 2.5;
-    /// How sure it must be that a collective took memory.
+    /// The minimum confidence for reporting that a collective took memory.
     collective_confidence: f64 = 0.5;
-    /// The share of a run that makes an activity slow.
+    /// The share of the critical path from which on an activity counts as slow.
     slow_ratio: f64 = 0.3;
-    /// How many deviations from the middle of its activity an outlier is.
+    /// The minimum distance of an outlier from the median of its activity, in robust deviations.
     outlier_score: f64 = 6.0;
-    /// How many times the middle of its activity an outlier takes at least.
+    /// The minimum duration of an outlier, as a multiple of the median of its activity.
     outlier_factor: f64 = 2.0;
-    /// The shortest outlier, in seconds.
+    /// The minimum duration of an outlier, in seconds.
     outlier_min_seconds: f64 = 0.01;
-    /// The share of a run that is lost by waiting.
+    /// The minimum share of a run lost to waiting.
     waiting_ratio: f64 = 0.2;
-    /// The least waiting that is worth telling, in seconds.
+    /// The minimum waiting time, in seconds.
     waiting_min_seconds: f64 = 0.01;
-    /// The least cost of recording that is worth telling, in seconds of processor time.
+    /// The minimum cost of recording, in seconds of CPU time.
     overhead_min_seconds: f64 = 0.1;
-    /// The share of a run with a single task at work that is too much where others ran side by side.
+    /// The share of a run with one task at work that is too much if others ran in parallel.
     alone_ratio: f64 = 0.5;
-    /// The share of the time of iterations that is lost by waiting for data.
+    /// The minimum share of the time of iterations spent waiting for data.
     data_ratio: f64 = 0.1;
-    /// The share of readings in which a graphics processor is throttled.
+    /// The minimum share of readings in which a GPU is throttled.
     throttled_ratio: f64 = 0.1;
-    /// The share of a run in which a container's processor quota is used up.
+    /// The minimum share of a run in which a container is throttled by its CPU quota.
     quota_ratio: f64 = 0.05;
-    /// The share of the time in which something waits for memory.
+    /// The share of the time in which tasks stall on memory from which on it is pressure.
     pressure_ratio: f64 = 0.1;
-    /// The same from which on it is critical.
+    /// The same share from which on memory pressure is critical.
     pressure_critical_ratio: f64 = 0.5;
-    /// The share of a machine's memory that can be had at the least.
+    /// The share of a machine's memory that should remain available.
     available_ratio: f64 = 0.1;
-    /// The share of its limit at which a container is full.
+    /// The share of its memory limit at which a container counts as full.
     container_ratio: f64 = 0.95;
-    /// The share of the processors' time that waits for disks.
+    /// The minimum share of CPU time spent waiting for disks.
     iowait_ratio: f64 = 0.1;
 }
 
-/// The first line of a doc comment, as it stands in an attribute.
+/// Returns the first line of a doc comment, given as the text of its attribute.
 fn meaning(docs: &[&'static str]) -> &'static str {
     let text = docs.first().copied().unwrap_or_default();
     let text = text.split_once('"').map_or(text, |(_, rest)| rest);

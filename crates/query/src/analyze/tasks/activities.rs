@@ -1,4 +1,4 @@
-//! Where the time of a run went, by activity, and which of it was waiting.
+//! The time of a run by activity, and how much of it was spent waiting.
 
 use serde::Serialize;
 
@@ -10,35 +10,37 @@ use crate::analyze::text::{duration, percent};
 use crate::analyze::thresholds::Thresholds;
 use runlore_core::text::thousands;
 
-/// What the tasks of one activity come to.
+/// The times of all tasks of one activity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ActivityTime {
-    /// Its name.
+    /// The name of the activity.
     pub activity_id: String,
-    /// How many tasks it has.
+    /// The number of its tasks.
     pub tasks: u64,
-    /// How long they took together, with what they called.
+    /// The sum of their durations, including the tasks they called.
     pub total_ns: u64,
-    /// How long they were at work themselves.
+    /// The sum of their own time, excluding the tasks they called.
     pub own_ns: u64,
-    /// How much of the critical path is their own.
+    /// How much of the critical path is their own time.
     pub on_path_ns: u64,
-    /// The longest of them.
+    /// The duration of the longest task.
     pub max_ns: u64,
-    /// Their processor time; none where no task tells.
+    /// Their CPU time. `None` if no task recorded it.
     pub cpu_ns: Option<u64>,
-    /// How much of their own time was not at work on a processor, of those that tell.
+    /// How much of their own time was not spent on a processor. Covers the tasks that recorded CPU
+    /// time.
     pub off_cpu_ns: Option<u64>,
-    /// How long they were ready before they began.
+    /// How long they were ready before they started.
     pub queued_ns: u64,
-    /// How long they waited for their data before they began.
+    /// How long they waited for their data before they started.
     pub data_wait_ns: u64,
-    /// From the first to the last of them.
+    /// The time from the start of the first task to the end of the last.
     pub window: Option<Window>,
 }
 
-/// `captures` is how long captures took within each task's own time: that is not the program's waiting.
+/// Sums the times by activity. `captures` is the time that captures took within each task's own
+/// time, which must not count as waiting.
 pub(super) fn times(
     rows: &Rows,
     own: &[Vec<Window>],

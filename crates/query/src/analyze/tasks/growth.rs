@@ -1,4 +1,4 @@
-//! Memory of a process that grows from iteration to iteration.
+//! Finds processes whose memory grows from iteration to iteration.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use crate::analyze::math::{Jump, Line};
 use crate::analyze::text::bytes;
 use crate::analyze::thresholds::Thresholds;
 
-/// The fewest iterations that tell anything.
+/// The minimum number of iterations for a finding.
 const FEWEST: usize = 10;
-/// The share of the first iterations in which everything grows.
+/// The share of iterations to ignore at the beginning, when memory always grows.
 const WARM_UP: f64 = 0.2;
 
-/// One finding a process at most: of the activity whose iterations take the longest, as others are inside them.
+/// Reports at most one finding per process: for the activity whose iterations take the longest in
+/// total, because the other activities run inside it.
 pub(super) fn find(rows: &Rows, thresholds: &Thresholds) -> Vec<Finding> {
-    // Those of lightweight loops tell nothing of memory, and the tasks inside them may.
+    // Iterations of lightweight loops have no memory readings, but the tasks inside them may.
     let telling = || rows.iter().filter(|row| row.rss.is_some() && !row.is_open);
     let has_iterations = telling().any(|row| row.is_iteration);
     let mut groups: BTreeMap<(usize, usize), Vec<&Row>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! What the tasks of a run tell: where its time went, what stood out, what waited, what ran side by side, and what the
-//! machine did to it.
+//! Analyses the tasks of a run: where its time went, which tasks stood out, waited or ran in
+//! parallel, and how the machine affected them.
 
 mod activities;
 mod growth;
@@ -30,44 +30,45 @@ use runlore_core::record::{Lost, WorkflowObject};
 use runlore_core::runs::RunSummary;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// What was found in the tasks of a run.
+/// The result of analysing the tasks of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RunReport {
-    /// The run.
+    /// The id of the run.
     pub workflow_id: String,
-    /// Its name.
+    /// The name of the run.
     pub name: Option<String>,
-    /// How it ended, as [every view shows it](WorkflowObject::shown).
+    /// How the run ended, as [every view shows it](WorkflowObject::shown).
     pub shown: Option<String>,
-    /// How many tasks it has, with those of the runs that it started.
+    /// The number of tasks, including those of the runs that it started.
     pub tasks: u64,
-    /// How many of them failed.
+    /// The number of tasks that failed.
     pub errors: u64,
-    /// How many of them have not ended.
+    /// The number of tasks that have not ended.
     pub running: u64,
-    /// From when to when its tasks ran, or the run itself where it tells.
+    /// The time span of the run, by its own record and its tasks.
     pub window: Option<Window>,
     /// The findings, the worst first.
     pub findings: Vec<Finding>,
-    /// Where the time went, most own time first.
+    /// Time by activity, most own time first.
     pub activities: Vec<ActivityTime>,
-    /// What must become shorter for the run to become shorter.
+    /// The tasks that must become shorter for the run to become shorter.
     pub critical_path: CriticalPath,
-    /// How many tasks were at work at a time.
+    /// How many tasks were at work at the same time.
     pub parallelism: Option<Parallelism>,
     /// What could not be analysed, and why.
     pub notes: Vec<String>,
 }
 
 impl RunReport {
-    /// The severity of the worst finding.
+    /// Returns the severity of the worst finding. `None` without findings.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }
 }
 
-/// Analyses a run, with the runs that it started. Tasks are read one at a time; of each some numbers and its id are kept.
+/// Analyses a run and the runs that it started. Reads one task at a time, and keeps only its id
+/// and some numbers.
 ///
 /// ```
 /// use runlore::Provenance;
@@ -91,17 +92,18 @@ impl RunReport {
 ///
 /// # Errors
 ///
-/// Where the store cannot be read, or has no such run.
+/// Returns an error if the store cannot be read, or has no such run.
 pub fn run(records: &Provenance, workflow_id: &str, thresholds: &Thresholds) -> Result<RunReport> {
     let workflows = records.workflow_and_started(workflow_id)?;
     read(records, workflow_id, &workflows, Earlier::Asked(records), thresholds)
 }
 
-/// The same, where the [runs](Provenance::runs) of the store are known already: a folder need not be read again for them.
+/// Like [`run`], for callers that already have the [runs](Provenance::runs) of the store. Avoids
+/// reading a folder again.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// The same as for [`run`].
 pub fn run_among(
     records: &Provenance,
     runs: &[RunSummary],
@@ -127,7 +129,7 @@ fn read(
     tasks.analyze(records, workflow_id, workflows, earlier, thresholds)
 }
 
-/// The run among others, and those that it started, at any distance.
+/// Returns the run and all runs that it started, directly or indirectly.
 pub fn with_started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObject> {
     let mut by_parent: HashMap<&str, Vec<&WorkflowObject>> = HashMap::new();
     for workflow in runs.iter().map(|run| &run.workflow) {
@@ -137,7 +139,7 @@ pub fn with_started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObjec
     }
     let mut found: Vec<&WorkflowObject> =
         runs.iter().map(|run| &run.workflow).filter(|it| it.workflow_id == workflow_id).collect();
-    // Records may go round in circles.
+    // Records may contain a cycle.
     let mut seen = HashSet::from([workflow_id]);
     let mut at = 0;
     while at < found.len() {
@@ -148,20 +150,20 @@ pub fn with_started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObjec
     found.into_iter().cloned().collect()
 }
 
-/// The tasks of a run, and of those that it started.
+/// Returns a filter for the tasks of a run and of the runs that it started.
 pub fn tasks_of(workflow_id: &str, workflows: &[WorkflowObject]) -> Filter {
     let ids: Vec<String> = match workflows {
         [] => vec![workflow_id.to_owned()],
         all => all.iter().map(|one| one.workflow_id.clone()).collect(),
     };
     match workflow_id {
-        // Some records name no run.
+        // Some records do not name a run.
         "" => field("workflow_id").exists(false),
         _ => field("workflow_id").is_in(ids),
     }
 }
 
-/// Tasks without a record: whatever else is found is found in a part of the run.
+/// Reports tasks without a record. All other findings then cover only a part of the run.
 fn lost(workflows: &[WorkflowObject]) -> Option<Finding> {
     let lost = Lost::of(workflows)?;
     let severity = if lost.tasks() > 0 { Severity::Critical } else { Severity::Warning };
@@ -171,21 +173,22 @@ fn lost(workflows: &[WorkflowObject]) -> Option<Finding> {
     Some(finding)
 }
 
-/// The tasks of a run that are given one at a time, for an analysis that need not read them itself.
+/// Collects the tasks of a run one at a time, for callers that read the tasks themselves.
 #[derive(Debug, Default)]
 pub struct TaskRows {
     rows: Rows,
 }
 
 impl TaskRows {
-    /// What is looked at of each task.
+    /// The fields that the analysis reads from each task.
     pub const FIELDS: [&str; 30] = rows::FIELDS;
 
     pub fn add(&mut self, task: &Value) {
         self.rows.add(task);
     }
 
-    /// What they tell; the first of the workflows is the run itself, if that has a record.
+    /// Analyses the tasks. `workflows` are the run, if it has a record, and the runs that it
+    /// started.
     pub fn analyze(
         mut self,
         records: &Provenance,

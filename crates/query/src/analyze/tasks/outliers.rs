@@ -1,4 +1,5 @@
-//! Tasks that took much longer than others of their activity: in the same run, or where those are too few, in earlier runs.
+//! Tasks that took much longer than others of their activity. They are compared with tasks of the
+//! same run, or of earlier runs if there are too few.
 
 use std::collections::HashMap;
 
@@ -16,31 +17,31 @@ use runlore_core::Result;
 use runlore_core::record::WorkflowObject;
 use runlore_core::runs::RunSummary;
 
-/// The fewest tasks that tell what is usual.
+/// The minimum number of tasks needed to know what is usual.
 const FEWEST: usize = 8;
-/// How many outliers are told.
+/// The maximum number of outliers to report.
 const MOST: usize = 10;
-/// How many earlier runs are asked, and for how many tasks of each activity.
+/// The maximum number of earlier runs to read, and of tasks per activity.
 const RUNS: u64 = 10;
 const TASKS: usize = 1000;
 
-/// How long tasks took in earlier runs of the same name, of activities that this run has too few of.
+/// Durations in earlier runs of the same name, for activities with too few tasks in this run.
 #[derive(Debug, Default)]
 pub(super) struct History {
     durations: HashMap<String, Vec<f64>>,
 }
 
-/// Where earlier runs are found.
+/// Where to find earlier runs.
 #[derive(Debug, Clone, Copy)]
 pub enum Earlier<'a> {
-    /// The store is asked for them.
+    /// Query the store for them.
     Asked(&'a Provenance),
-    /// These are all there are.
+    /// Use these. They are all runs of the store, oldest first.
     Known(&'a [RunSummary]),
 }
 
 impl Earlier<'_> {
-    /// The last runs of a name before a time, the newest first.
+    /// Returns the ids of the last runs with this name that started before a time, newest first.
     fn ids(self, name: &str, before: f64) -> Result<Vec<String>> {
         match self {
             Self::Asked(records) => {
@@ -54,7 +55,7 @@ impl Earlier<'_> {
                     let is_before = run.started_at.is_some_and(|started| started < before);
                     is_before && run.name.as_deref() == Some(name)
                 };
-                // They are sorted, the oldest first.
+                // They are sorted, oldest first.
                 let earlier = runs.iter().rev().map(|run| &run.workflow).filter(is_earlier);
                 Ok(earlier.take(RUNS as usize).map(|run| run.workflow_id.clone()).collect())
             }
@@ -130,7 +131,7 @@ pub(super) fn find(
     for (at, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_interrupted) {
         let Some((usual, _)) = &usual[row.activity] else { continue };
         let took = row.length_ns() as f64;
-        // Where all take the same time, any other time is far away.
+        // If all usual durations are equal, the score is always 0, so any other duration is far.
         let is_far = usual.score(took) >= thresholds.outlier_score || usual.is_flat();
         if is_far
             && took >= usual.median() * thresholds.outlier_factor

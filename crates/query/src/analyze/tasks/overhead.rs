@@ -1,4 +1,4 @@
-//! What recording cost the run, where that is more than the settings allow.
+//! Reports the cost of recording if it exceeds the limit in the settings.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(super) fn find(workflow: Option<&WorkflowObject>, thresholds: &Thresholds) -
     let settings = workflow.settings.clone().map(Value::Object);
     let set = settings.as_ref().and_then(|settings| at(settings, SETTING)?.as_f64());
     let bound = set.or(Settings::default().telemetry_capture.max_overhead_percent)? / 100.0;
-    // A short run is mostly the start of the recorder, which nobody can change.
+    // In a short run most of the cost is the recorder's start, which users cannot change.
     if share <= bound || (cost as f64) < thresholds.overhead_min_seconds * 1e9 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! How many tasks were at work at a time.
+//! Measures how many tasks were at work at the same time.
 
 use serde::Serialize;
 
@@ -7,31 +7,33 @@ use crate::analyze::kind::Kind;
 use crate::analyze::text::percent;
 use crate::analyze::thresholds::Thresholds;
 
-/// Into how many parts the time is cut.
+/// The number of parts into which the window is divided.
 const PARTS: u64 = 200;
-/// The share of a run in which tasks must be at work side by side for one alone to be a loss.
+/// The minimum share of a run with several tasks at work. Below it, a single task at work is not
+/// worth a finding.
 const LEAST_TOGETHER: f64 = 0.05;
 
-/// How many tasks were at work at a time: themselves, and not only what they called.
+/// How many tasks were at work at the same time. A task that waits for the tasks it called does not
+/// count.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Parallelism {
-    /// What it is measured over.
+    /// The measured time span.
     pub window: Option<Window>,
-    /// On average.
+    /// The mean number of tasks at work.
     pub mean: f64,
-    /// The most at any time.
+    /// The maximum number of tasks at work.
     pub max: u64,
-    /// The share of the time with exactly one.
+    /// The share of the time with exactly one task at work.
     pub alone_ratio: f64,
-    /// The share of the time with none.
+    /// The share of the time with no task at work.
     pub idle_ratio: f64,
-    /// The mean of each of the equal parts of the window: ready to be drawn.
+    /// The mean number of tasks at work in each of the equal parts of the window, for plotting.
     pub parts: Vec<f64>,
 }
 
 pub(super) fn measure(own: &[Vec<Window>], window: Window) -> Parallelism {
-    // What begins or ends at each moment.
+    // A +1 at each start and a -1 at each end.
     let mut edges: Vec<(u64, i64)> = Vec::new();
     for own in own.iter().flatten() {
         let start = own.start_ns.clamp(window.start_ns, window.end_ns);
@@ -40,7 +42,7 @@ pub(super) fn measure(own: &[Vec<Window>], window: Window) -> Parallelism {
             edges.extend([(start, 1), (end, -1)]);
         }
     }
-    // Where one ends and the next begins, there is never one more.
+    // At equal times a -1 sorts before a +1, so tasks that follow each other do not overlap.
     edges.sort_unstable();
     let length = window.length_ns() as f64;
     let part = length / PARTS as f64;
@@ -78,7 +80,7 @@ pub(super) fn measure(own: &[Vec<Window>], window: Window) -> Parallelism {
     }
 }
 
-/// Adds a level to the parts between two places.
+/// Adds `level` to the parts between two positions, weighted by how much of each part is covered.
 fn add(parts: &mut [f64], from: f64, to: f64, level: f64) {
     let last = parts.len() - 1;
     for (at, part) in
@@ -89,7 +91,8 @@ fn add(parts: &mut [f64], from: f64, to: f64, level: f64) {
     }
 }
 
-/// `recording_ns` is how long the recorder was at work while no task was: that is not the program's waiting.
+/// Reports low parallelism and idle time. `recording_ns` is how long the recorder was at work
+/// while no task was, which must not count as waiting.
 pub(super) fn find(
     measured: &Parallelism,
     recording_ns: u64,
@@ -97,7 +100,7 @@ pub(super) fn find(
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     let place = Place::default();
-    // Tasks that overlap by a little do not run side by side.
+    // Tasks that overlap only a little do not count as parallel.
     let together = 1.0 - measured.alone_ratio - measured.idle_ratio;
     if together >= LEAST_TOGETHER && measured.alone_ratio >= thresholds.alone_ratio {
         let what = format!(

@@ -1,8 +1,9 @@
-//! The critical path: what must become shorter for the run to become shorter.
+//! The critical path: the tasks that must become shorter for the run to become shorter.
 //!
-//! From the end of the run backwards, it goes into whatever ended last before, and from its beginning on into what ended last
-//! before that. Time in which nothing that was called had ended belongs to the caller itself; at the top, where there is none,
-//! to what ran meanwhile.
+//! The search goes backwards from the end of the run. It enters the task that ended last, then the
+//! task that ended last before that one started, and so on. Inside a task it does the same with
+//! the tasks it called. Time not covered by a called task belongs to the caller. At the top level
+//! there is no caller, so this time belongs to a task that was running then.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -11,26 +12,27 @@ use serde::Serialize;
 use super::rows::{Rows, Tree};
 use crate::analyze::finding::Window;
 
-/// How many steps are kept.
+/// The maximum number of steps to keep.
 const MOST: usize = 100;
 
 /// The critical path of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CriticalPath {
-    /// How much of the path each activity has for itself, in nanoseconds.
+    /// How much of the path is own time of each activity, in nanoseconds.
     pub by_activity: BTreeMap<String, u64>,
-    /// The time on the path in which no task was open.
+    /// The time on the path during which no task was open.
     pub outside_ns: u64,
-    /// The time on the path of tasks that were open when their process died: they are no steps of it.
+    /// The time on the path of tasks that were open when their process died. They are not among the
+    /// steps.
     pub interrupted_ns: u64,
-    /// The steps in the order of time; of very many, the longest.
+    /// The steps in chronological order. If there are too many, only the longest are kept.
     pub steps: Vec<PathStep>,
-    /// How many steps there are in all.
+    /// The total number of steps.
     pub steps_in_all: u64,
 }
 
-/// A part of the path in which one task was at work itself.
+/// A part of the path during which one task did its own work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the task")]
 #[non_exhaustive]
@@ -42,25 +44,25 @@ pub struct PathStep {
 }
 
 impl PathStep {
-    /// How long it is.
+    /// Returns the length in nanoseconds.
     pub fn length_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 }
 
-/// A task, or the run, whose part of the path is looked for.
+/// A task, or the run, that is being searched for its part of the path.
 struct Open {
     task: Option<usize>,
-    /// What it called, the one that ended last at the end.
+    /// The tasks it called, the one that ended last at the end.
     children: Vec<usize>,
-    /// At the top: what ended later, and so ran beside the path; by when it began.
+    /// At the top level: tasks that ended later and so ran beside the path, ordered by their start.
     beside: BinaryHeap<(u64, usize)>,
     from: u64,
     to: u64,
 }
 
 impl Open {
-    /// What the path goes into next, from when to when.
+    /// Returns the next task on the path, with the start and end of its part.
     fn next(&mut self, rows: &Rows) -> Option<(usize, u64, u64)> {
         let ended = loop {
             let Some(child) = self.children.last().copied() else { break None };
@@ -74,7 +76,7 @@ impl Open {
             }
         };
         let until = ended.map_or(self.from, |(.., end)| end);
-        // What began later is not beside what is left of the path.
+        // Tasks that started after the rest of the path do not run beside it.
         while self.beside.peek().is_some_and(|(start, _)| *start >= self.to) {
             self.beside.pop();
         }

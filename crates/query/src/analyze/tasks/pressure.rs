@@ -1,6 +1,6 @@
-//! What the machine did to a run: swapping, waiting for disks, processors and graphics processors that were slowed down.
+//! How the machine affected a run: swapping, waiting for disks, throttled processors and GPUs.
 //!
-//! Counters of a machine only grow, so that its first and its last reading are enough.
+//! The counters of a machine only grow, so the first and the last reading are enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use crate::analyze::kind::Kind;
 use crate::analyze::text::{bytes, duration, percent};
 use crate::analyze::thresholds::Thresholds;
 
-/// Reasons for lower clocks that are nobody's trouble.
+/// Reasons for lower clocks that are no problem.
 const HARMLESS: [&str; 5] =
     ["none", "gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"];
 
-/// What tasks tell of the machines they ran on.
+/// The readings of each host on which tasks ran.
 #[derive(Debug, Default)]
 pub(super) struct Readings {
     hosts: BTreeMap<String, Host>,
@@ -32,7 +32,7 @@ struct Host {
     devices: BTreeMap<String, Device>,
 }
 
-/// A counter at its first and at its last reading.
+/// The first and the last reading of a counter, with their times.
 #[derive(Debug, Default)]
 struct Counter {
     first: Option<(u64, f64)>,
@@ -50,13 +50,13 @@ impl Counter {
         }
     }
 
-    /// By how much it grew; a machine that was started again counts from 0.
+    /// Returns the increase. 0 if the counter fell because the machine was restarted.
     fn growth(&self) -> Option<f64> {
         Some((self.last?.1 - self.first?.1).max(0.0))
     }
 }
 
-/// A graphics processor, as often as it was read.
+/// The readings of a GPU.
 #[derive(Debug, Default)]
 struct Device {
     readings: u64,
@@ -65,7 +65,7 @@ struct Device {
 }
 
 impl Readings {
-    /// Adds what a task on a host tells, each with its time.
+    /// Adds the two captures of a task on a host, with their times.
     pub(super) fn add(&mut self, host: &str, told: [(Option<&Value>, Option<u64>); 2]) {
         for (reading, at_ns) in told {
             let (Some(reading), Some(at_ns)) = (reading, at_ns) else { continue };
@@ -88,7 +88,7 @@ impl Host {
         self.throttled_us.add(at_ns, number(at(reading, "container.cpu"), "throttled_us"));
         let times = at(reading, "cpu.times_avg").and_then(Value::as_object);
         if let Some(times) = times.filter(|times| times.contains_key("iowait")) {
-            // Time of guests is part of that of users.
+            // Guest time is already included in user time.
             let own = times.iter().filter(|(name, _)| !name.starts_with("guest"));
             let all = own.filter_map(|(_, seconds)| seconds.as_f64()).sum();
             self.processors.add(at_ns, Some(all));
@@ -103,7 +103,7 @@ impl Host {
             let bad = reasons.iter().filter_map(Value::as_str).filter(|it| !HARMLESS.contains(it));
             let bad: Vec<String> = bad.map(str::to_owned).collect();
             known.throttled += u64::from(!bad.is_empty());
-            // There are ten reasons, and files may name any.
+            // Drivers report about ten reasons, but a file may contain any text, so limit the set.
             if before < 32 {
                 known.reasons.extend(bad);
             }
@@ -134,7 +134,7 @@ fn swapping(host: &Host, thresholds: &Thresholds) -> Option<Finding> {
     if read + written < thresholds.min_bytes as f64 {
         return None;
     }
-    // What only goes out may be what nobody needs.
+    // Memory that is only swapped out may be memory that nobody needs.
     let severity =
         if read >= thresholds.min_bytes as f64 { Severity::Warning } else { Severity::Info };
     let what = format!("{} went to swap and {} came back meanwhile", bytes(written), bytes(read));
@@ -191,7 +191,7 @@ fn slowed(name: &str, device: &Device, thresholds: &Thresholds) -> Option<Findin
         device.readings,
         reasons.join(", ")
     );
-    // One reading is a moment; many are the run.
+    // A single reading shows only a moment, so confidence grows with the number of readings.
     let confidence = 1.0 - 1.0 / (device.readings + 1) as f64;
     Some(
         Finding::new(Kind::ThrottledGpu, Severity::Warning, confidence, what)

@@ -1,4 +1,4 @@
-//! The tasks of a run, each as a few numbers.
+//! The tasks of a run, reduced to a few numbers each.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::pressure::Readings;
 use crate::analyze::finding::Window;
 use runlore_core::record::WorkflowObject;
 
-/// What is looked at of each task.
+/// The fields that the analysis reads from each task.
 pub(super) const FIELDS: [&str; 30] = [
     "task_id",
     "parent_task_id",
@@ -42,7 +42,7 @@ pub(super) const FIELDS: [&str; 30] = [
     "workflow_id",
 ];
 
-/// A task that tells when it ran.
+/// A task with a known start time.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) task_id: String,
@@ -51,19 +51,19 @@ pub(super) struct Row {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     pub(super) is_open: bool,
-    /// Whether it was open when its process died: how long it would have taken is not known.
+    /// Whether the task was open when its process died, so that its duration is unknown.
     pub(super) is_interrupted: bool,
     pub(super) is_iteration: bool,
-    /// How long it was ready before it began.
+    /// How long the task was ready before it started.
     pub(super) queued_ns: u64,
-    /// How long it waited for its data before it began.
+    /// How long the task waited for its data before it started.
     pub(super) data_wait_ns: Option<u64>,
     pub(super) cpu_ns: Option<u64>,
-    /// How long its captures took, before it began and after it ended.
+    /// How long the task's own captures took, before its start and after its end.
     pub(super) capture_ns: u64,
     /// How long the captures of tasks inside it took.
     pub(super) nested_capture_ns: u64,
-    /// Resident memory of its process when it ended.
+    /// Resident memory of the process at the end of the task.
     pub(super) rss: Option<u64>,
     parent: Option<String>,
     run: usize,
@@ -79,7 +79,7 @@ impl Row {
     }
 }
 
-/// All tasks of a run, in the order in which they began.
+/// All tasks of a run, in the order they started.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     rows: Vec<Row>,
@@ -97,7 +97,7 @@ pub(super) struct Counts {
     pub(super) running: u64,
 }
 
-/// Texts that come often, by their number.
+/// Interns frequent strings as numbers.
 #[derive(Debug, Default)]
 struct Names {
     numbers: HashMap<String, usize>,
@@ -116,18 +116,19 @@ impl Names {
     }
 }
 
-/// Which task called which, by their places.
+/// The call tree of the tasks, by their indices.
 pub(super) struct Tree {
-    /// Those that were called, in the order in which they began.
+    /// The called tasks of each task, in the order they started.
     pub(super) children: Vec<Vec<usize>>,
     pub(super) roots: Vec<usize>,
 }
 
 impl Rows {
-    /// All tasks are there: puts them in order. The open ones of `dead` runs are interrupted.
+    /// Sorts the tasks after the last one was added. Marks the open tasks of `dead` runs as
+    /// interrupted.
     pub(super) fn finish(&mut self, dead: &HashSet<&str>) {
         self.rows.sort_by_key(|row| (row.start_ns, std::cmp::Reverse(row.end_ns)));
-        // What has not ended was at work for as long as anything else.
+        // Treat open tasks as running until the last task ended.
         let last = self.rows.iter().map(|row| row.end_ns).max().unwrap_or_default();
         for row in self.rows.iter_mut().filter(|row| row.is_open) {
             row.end_ns = last;
@@ -204,13 +205,13 @@ impl Rows {
         self.activities.texts.len()
     }
 
-    /// The host of a process.
+    /// Returns the host of a process. `None` if unknown.
     pub(super) fn host(&self, process: usize) -> Option<String> {
         let host = self.processes.texts[process].split('\n').next()?;
         (!host.is_empty()).then(|| host.to_owned())
     }
 
-    /// From when to when the run took, by its record, and its tasks where that says less.
+    /// Returns the time span of the run: that of its record, extended to include all of its tasks.
     pub(super) fn window(&self, workflow: Option<&WorkflowObject>) -> Option<Window> {
         let nanos = |seconds: f64| (0.0..1e10).contains(&seconds).then_some((seconds * 1e9) as u64);
         let start = workflow.and_then(|run| run.started_at).and_then(nanos);
@@ -228,7 +229,7 @@ impl Rows {
         let mut tree = Tree { children: vec![Vec::new(); self.rows.len()], roots: Vec::new() };
         for (at, row) in self.rows.iter().enumerate() {
             let parent = row.parent.as_deref().and_then(|id| places.get(id)).copied();
-            // A parent begins first: so there are no circles.
+            // A parent starts before its children. Requiring that excludes cycles.
             match parent.filter(|parent| *parent < at) {
                 Some(parent) => tree.children[parent].push(at),
                 None => tree.roots.push(at),
@@ -237,7 +238,8 @@ impl Rows {
         tree
     }
 
-    /// The times in which each task was at work itself, and none that it called.
+    /// Returns the times during which each task did its own work and none of the tasks it called
+    /// ran.
     pub(super) fn own_times(&self, tree: &Tree) -> Vec<Vec<Window>> {
         let of = |(at, row): (usize, &Row)| {
             let mut own = Vec::new();
@@ -258,7 +260,7 @@ impl Rows {
         self.rows.iter().enumerate().map(of).collect()
     }
 
-    /// How long captures took within each task's own time.
+    /// Returns how long captures took within each task's own time.
     pub(super) fn own_captures(&self, tree: &Tree) -> Vec<u64> {
         let of = |(at, row): (usize, &Row)| {
             let deeper = tree.children[at].iter().map(|child| self.rows[*child].nested_capture_ns);
@@ -267,8 +269,8 @@ impl Rows {
         self.rows.iter().enumerate().map(of).collect()
     }
 
-    /// How long the recorder itself was at work outside of any task: to start, and for captures of tasks that no other
-    /// task called.
+    /// Returns how long the recorder was at work outside of any task: for its start, and for the
+    /// captures of root tasks.
     pub(super) fn recording_ns(
         &self,
         tree: &Tree,
@@ -283,7 +285,7 @@ impl Rows {
         captures.fold(start_up, u64::saturating_add)
     }
 
-    /// What the records do not tell.
+    /// Lists what is missing from the records.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let interrupted = self.rows.iter().filter(|row| row.is_interrupted).count();
@@ -307,7 +309,7 @@ impl Rows {
     }
 }
 
-/// A value inside a record.
+/// Returns the value at a dotted path in a record.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, name| value.get(name))
 }
