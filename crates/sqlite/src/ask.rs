@@ -1,4 +1,4 @@
-//! Questions: what the indexes can answer is asked of SQLite, and a look at each document has the last word.
+//! Runs queries: SQLite selects candidate rows by its indexes, then each document is checked.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -28,22 +28,22 @@ impl From<Collection> for Table {
     }
 }
 
-/// What of a question SQLite answers.
+/// The part of a query that SQLite runs.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Gives the numbers of rows, in order; none where all rows are looked at in the order they were written.
+    /// Selects row ids, in order. `None` to read all rows in the order they were written.
     sql: Option<String>,
     values: Vec<SqlValue>,
-    /// Rows to be looked at besides, whatever their columns show.
+    /// Odd rows, which are always read because their columns do not have all values.
     odd: Vec<i64>,
-    /// Whether the rows come in the order that was asked for.
+    /// Whether the rows come in the requested order.
     is_sorted: bool,
-    /// Whether they are no more than what was asked for.
+    /// Whether the statement already applies the limit and skip of the query.
     is_cut: bool,
 }
 
 impl Plan {
-    /// How to find what is asked for, where these rows have something that a column does not show.
+    /// Plans a query. `odd` lists the rows with values that a column cannot represent.
     fn of(find: &Find, table: Table, odd: Vec<i64>) -> Self {
         let is_plain = odd.is_empty();
         let condition = Condition::of(&find.filter, table);
@@ -51,7 +51,8 @@ impl Plan {
         let is_exact = condition.as_ref().is_some_and(|condition| condition.is_exact);
         let is_part = find.limit.is_some() || (is_plain && find.skip > 0);
         let can_cut = is_exact && order.is_some() && is_part;
-        // Where odd ones belong, only a look at them tells: an order is worth it where few are to be had.
+        // The position of odd rows is known only after reading them. If there are any, sorting in
+        // SQL is only useful together with a limit.
         let order = order.filter(|_| is_plain || can_cut || find.sort.is_empty());
         let is_sorted = order.is_some() && (is_plain || find.sort.is_empty());
         let is_all = condition.as_ref().is_none_or(|condition| condition.sql == "1");
@@ -72,7 +73,7 @@ impl Plan {
         _ = write!(sql, " ORDER BY {}id", order.unwrap_or_default());
         if can_cut {
             sql.push_str(" LIMIT ? OFFSET ?");
-            // All that are found may be odd, and match no more once they are looked at.
+            // Every row found may be odd and turn out not to match, so fetch that many more.
             let (more, skip) = match is_plain {
                 true => (0, find.skip),
                 false => (find.skip.saturating_add(odd.len() as u64), 0),
@@ -85,7 +86,7 @@ impl Plan {
     }
 }
 
-/// The beginning of `ORDER BY`; none where the columns do not tell.
+/// Returns the beginning of the `ORDER BY` clause. `None` if a sort key has no column.
 fn order_by(sort: &Sort, table: Table) -> Option<String> {
     let mut order = String::new();
     for (path, direction) in sort.keys() {
@@ -97,7 +98,7 @@ fn order_by(sort: &Sort, table: Table) -> Option<String> {
 }
 
 impl SqliteSource {
-    /// The rows of a table whose columns do not show all that their documents have in those fields.
+    /// Returns the odd rows of a table: a column cannot represent a value of their document.
     fn odd(&self, table: Table) -> Result<Vec<i64>> {
         let sql = format!("SELECT id FROM {} WHERE odd IS NOT NULL", table.name());
         self.reader.with(|connection| {
@@ -109,7 +110,7 @@ impl SqliteSource {
         Ok(Plan::of(find, table, self.odd(table)?))
     }
 
-    /// How a question would be answered, as SQLite explains it; none where all rows are looked at.
+    /// Returns SQLite's query plan for a query. `None` if it reads all rows.
     #[cfg(test)]
     fn explain(&self, of: Collection, find: &Find) -> Option<Vec<String>> {
         let plan = self.plan(find, of.into()).unwrap();
@@ -122,7 +123,8 @@ impl SqliteSource {
         Some(steps.unwrap())
     }
 
-    /// Which rows a plan finds; with odd ones among them, in the order they were written.
+    /// Returns the rows that a plan selects. If there are odd rows, they are in the order in which
+    /// they were written.
     fn run(&self, plan: Plan, table: Table) -> Result<Which> {
         let Some(sql) = plan.sql else { return Ok(Which::all(table)) };
         let mut ids = self.reader.with(|connection| {
@@ -142,7 +144,7 @@ impl SqliteSource {
         self.parsed_parts(of, None)
     }
 
-    /// Documents with no more than is wanted of each.
+    /// Parses documents, only the fields of `wanted` if given.
     fn parsed_parts(&self, of: Which, wanted: Option<FieldMask>) -> Documents<'_> {
         Box::new(self.texts(of).map(move |text| {
             let text = text?;
@@ -154,7 +156,7 @@ impl SqliteSource {
         }))
     }
 
-    /// Documents that have only what these columns show: far less to read, where nothing else matters. Odd ones are whole.
+    /// Builds documents from these columns only, which reads far less. Odd rows are read in full.
     fn shown(&self, of: Which, columns: Vec<&'static str>) -> Documents<'_> {
         let list: String = columns.iter().map(|column| format!("{column}, ")).collect();
         let list = format!("{list}CASE WHEN odd IS NOT NULL THEN doc END");
@@ -168,7 +170,7 @@ impl SqliteSource {
                     ValueRef::Integer(number) => number.into(),
                     ValueRef::Real(number) => number.into(),
                     ValueRef::Text(text) => String::from_utf8_lossy(text).into(),
-                    // Missing; a column has nothing else.
+                    // The field is missing. Columns contain no blobs.
                     ValueRef::Null | ValueRef::Blob(_) => continue,
                 };
                 document.insert((*name).to_owned(), value);
@@ -214,7 +216,7 @@ impl Source for SqliteSource {
         let (find, done) = pipeline.beginning();
         let table = Table::from(of);
         let plan = self.plan(&find, table)?;
-        // A limit that SQLite has not kept is kept by the pipeline.
+        // If SQLite did not apply the limit, the pipeline must.
         let done = if plan.is_sorted && (plan.is_cut || find.limit.is_none()) { done } else { 0 };
         let rows = self.run(plan, table)?;
         let documents = match needed_columns(pipeline.stages(), table) {
@@ -235,7 +237,7 @@ impl Source for SqliteSource {
         for document in self.parsed(Which::all(Table::Workflow)) {
             listed.add(document.and_then(Record::from_json));
         }
-        // The index of both columns tells it.
+        // The index over both columns answers this.
         let sql = "SELECT workflow_id, min(started_at) FROM task GROUP BY workflow_id";
         self.reader.with(|connection| {
             let mut statement = connection.prepare_cached(sql)?;
@@ -284,7 +286,7 @@ impl Source for SqliteSource {
             Ok(ids)
         })?;
         let ids = ids.into_iter().collect();
-        // A record may have changed since.
+        // A record may have changed since the index was read.
         let has = move |task: &Value| has_hash(task, hashes);
         let tasks = self.parsed(Which::these(Table::Task, ids));
         Ok(Box::new(tasks.filter(move |task| task.as_ref().map_or(true, has))))
@@ -299,7 +301,7 @@ mod tests {
     use runlore_core::store::Sink;
     use runlore_query::query::field;
 
-    /// Two hundred tasks, and as many as are given besides.
+    /// Makes a store with 200 tasks and the given ones.
     fn source(folder: &tempfile::TempDir, others: &[Value]) -> SqliteSource {
         let path = folder.path().join("x.db");
         let mut sink = Sink::open(format!("sqlite://{}", path.display()), "test").unwrap();
@@ -319,7 +321,7 @@ mod tests {
         SqliteSource::open(path).unwrap()
     }
 
-    /// Its columns show neither when it began nor its activity.
+    /// A task whose start and activity cannot be stored in a column.
     fn odd() -> Value {
         json!({
             "type": "task", "task_id": "odd", "workflow_id": "w1", "started_at": "2026-01-01T10:00:00Z",
@@ -357,7 +359,7 @@ mod tests {
         let mut explained = String::new();
         for (what, find) in cases {
             let steps = plain.explain(Collection::Tasks, &find).expect(what);
-            // One record that its columns do not show changes nothing for the others.
+            // An odd record must not change the plan for the others.
             assert_eq!(mixed.explain(Collection::Tasks, &find).as_ref(), Some(&steps), "{what}");
             assert!(steps.iter().all(|step| !step.starts_with("SCAN")), "{what}: {steps:?}");
             _ = writeln!(explained, "{what}: {}", steps.join("; "));
@@ -390,7 +392,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = source(&folder, &[odd()]);
         let found = |find: Find| ids(source.find(Collection::Tasks, &find).unwrap());
-        // Texts come after numbers, and both in front of what is missing when the last are first.
+        // In descending order, texts come first, then numbers, then missing values.
         let last = Find::new().filter(field("workflow_id").eq("w1")).sort("-started_at");
         assert_eq!(found(last.clone().limit(2)), ["odd", "t199"]);
         assert_eq!(found(last.clone().limit(2).skip(1)), ["t199", "t196"]);

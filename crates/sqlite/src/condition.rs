@@ -1,7 +1,8 @@
-//! A filter as a condition in SQL, on the columns that show what a record has.
+//! Translates a filter to an SQL condition on the columns of a table.
 //!
-//! Every condition holds for at least the rows whose documents match. Whether it also holds for no others is known, too:
-//! then SQLite can count and cut off by itself. NULL counts as false.
+//! A condition is true for at least the rows whose documents match. It also records whether it is
+//! exact, that is, true for no other rows: then SQLite can apply limits and count by itself. NULL
+//! counts as false.
 
 use rusqlite::types::Value as SqlValue;
 use serde_json::Value;
@@ -13,10 +14,11 @@ use runlore_query::engine::filter::tree::{Node, Predicate, TypeName};
 use runlore_query::engine::path::Path;
 use runlore_query::query::Filter;
 
-/// More values than this are not worth a statement, and SQLite has its limits.
+/// The maximum number of values in a condition. More are not worth a statement, and SQLite has
+/// limits too.
 const MOST_VALUES: usize = 400;
 
-/// What a column shows.
+/// The type of the values in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shows {
     Texts,
@@ -24,7 +26,7 @@ enum Shows {
 }
 
 impl Table {
-    /// The columns that show exactly what documents have, as long as none of them is odd.
+    /// Returns the columns that have exactly the values of the documents, except in odd rows.
     fn columns(self) -> &'static [(&'static str, Shows)] {
         match self {
             Self::Task => &[
@@ -46,23 +48,24 @@ impl Table {
         self.columns().iter().copied().find(|(name, _)| *name == path)
     }
 
-    /// The column at a path.
+    /// Returns the column for a path. `None` if the path has no column.
     pub(super) fn column(self, path: &Path) -> Option<&'static str> {
         self.column_of(path.as_str()).map(|(name, _)| name)
     }
 }
 
-/// A condition with the values in it.
+/// An SQL condition with its parameter values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Condition {
     pub(super) sql: String,
     pub(super) values: Vec<SqlValue>,
-    /// Whether it holds for matching documents only.
+    /// Whether it is true for matching documents only.
     pub(super) is_exact: bool,
 }
 
 impl Condition {
-    /// The condition for a filter; none where it says nothing that a column could answer.
+    /// Translates a filter. `None` if no part of it refers to a column, or if it has too many
+    /// values.
     pub(super) fn of(filter: &Filter, table: Table) -> Option<Self> {
         of_node(filter.root(), table).filter(|condition| condition.values.len() <= MOST_VALUES)
     }
@@ -75,7 +78,7 @@ impl Condition {
         Self::exact("0", [])
     }
 
-    /// More than the matching rows.
+    /// Marks the condition as inexact: it may be true for more than the matching rows.
     fn roughly(self) -> Self {
         Self { is_exact: false, ..self }
     }
@@ -87,7 +90,8 @@ impl Condition {
         Self { sql: sql.join(with), values, is_exact }
     }
 
-    /// What is left of all rows without these; none where it is not known which these are.
+    /// Negates the condition. `None` if it is not exact, because the matching rows are then
+    /// unknown.
     fn negated(self) -> Option<Self> {
         self.is_exact.then(|| Self::exact(format!("({}) IS NOT TRUE", self.sql), self.values))
     }
@@ -115,7 +119,7 @@ fn of_node(node: &Node, table: Table) -> Option<Condition> {
 }
 
 fn any(nodes: &[Node], table: Table) -> Option<Condition> {
-    // SQLite takes a long chain for a deep one.
+    // SQLite counts a long chain of operators as nesting depth, which it limits.
     let parts: Option<Vec<_>> =
         nodes.iter().take(MOST_VALUES).map(|node| of_node(node, table)).collect();
     (nodes.len() <= MOST_VALUES).then(|| Some(Condition::joined(parts?, " OR ")))?
@@ -149,7 +153,7 @@ fn of_predicate(column: &str, shows: Shows, predicate: &Predicate) -> Option<Con
                 operands.iter().map(|operand| equal(column, shows, operand)).collect();
             Some(Condition::joined(parts?, " AND "))
         }
-        // Of arrays, which no column shows.
+        // These test arrays, and no column contains an array.
         Predicate::AllMatch(_) | Predicate::ElemMatch(_) | Predicate::Size(_) => {
             Some(Condition::never())
         }
@@ -162,14 +166,15 @@ fn of_predicate(column: &str, shows: Shows, predicate: &Predicate) -> Option<Con
     }
 }
 
-/// All of several predicates, as `$not` negates them.
+/// Combines several predicates with AND, as `$not` negates them together.
 fn all(column: &str, shows: Shows, predicates: &[Predicate]) -> Option<Condition> {
     let parts: Option<_> =
         predicates.iter().map(|predicate| of_predicate(column, shows, predicate)).collect();
     Some(Condition::joined(parts?, " AND "))
 }
 
-/// A value as a column of this kind could have it; `Err` where none has it.
+/// Converts a value to SQL for a column of this type. `Err` if no such column can contain the
+/// value, `None` if SQL cannot represent it exactly.
 fn value_in(shows: Shows, operand: &Value) -> Option<Result<SqlValue, ()>> {
     match (operand, shows) {
         (Value::String(text), Shows::Texts) => Some(Ok(SqlValue::Text(text.clone()))),
@@ -201,7 +206,7 @@ fn among(column: &str, shows: Shows, operands: &[Value]) -> Option<Condition> {
             Ok(value) => values.push(value),
         }
     }
-    // A null once is enough.
+    // One test for null is enough.
     parts.truncate(1);
     let places = vec!["?"; values.len()].join(", ");
     parts.push(match values.is_empty() {
@@ -214,7 +219,7 @@ fn among(column: &str, shows: Shows, operands: &[Value]) -> Option<Condition> {
 fn ordered(column: &str, shows: Shows, order: &str, operand: &Value) -> Option<Condition> {
     Some(match value_in(shows, operand)? {
         Err(()) => Condition::never(),
-        // Null is no less and no more than what is missing.
+        // Null equals a missing value, so `<=` and `>=` match it, and `<` and `>` do not.
         Ok(SqlValue::Null) if order.ends_with('=') => {
             Condition::exact(format!("{column} IS NULL"), [])
         }

@@ -1,8 +1,10 @@
-//! The connections of this process: one that writes to each file, shared by all runs, and those that read.
+//! The SQLite connections of this process: one writing connection per file, shared by all runs, and
+//! the reading connections.
 //!
-//! SQLite keeps locks by process, and a forked child has a copy of what its parent thought of them, but not the locks. So
-//! nobody is inside SQLite while the process forks, connections that write are closed before and opened again when
-//! they are needed, and a child does not write to a file that its parent was reading.
+//! SQLite's locks belong to a process. A forked child inherits SQLite's bookkeeping of the locks,
+//! but not the locks themselves. Therefore no thread may be inside SQLite while the process forks.
+//! Writing connections are closed before a fork and reopened when needed, and a child does not
+//! write to a file that its parent was reading.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,29 +24,30 @@ use runlore_core::file_system;
 use runlore_core::store::{create_folders, create_private, refuse_special};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Statements that a connection keeps.
+/// The number of prepared statements that a connection caches.
 const STATEMENTS: usize = 64;
 
 static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
 
-/// Held, shared, by whoever reads.
+/// Readers hold a shared lock while they are inside SQLite. A fork takes it exclusively.
 static READING: RwLock<()> = RwLock::new(());
 
 #[derive(Default)]
 struct Table {
-    /// Whose the writers are: a forked child has none.
+    /// The process that owns the writers. A forked child has none.
     process: u32,
-    /// How many stores write to a file, and the connection they share while there is one.
+    /// The number of stores that write to a file, and the connection that they share.
     writers: HashMap<PathBuf, (usize, Option<Open>)>,
-    /// Files whose descriptors the program closed. SQLite would still use their numbers, so that nobody may open them again.
+    /// Files whose descriptors the program closed. SQLite would still use the descriptor numbers,
+    /// so this process must not open these files again.
     lost: Vec<PathBuf>,
-    /// The process and the file of each connection that reads.
+    /// The process and the file of each reading connection.
     readers: Vec<(u32, PathBuf)>,
 }
 
 struct Open {
     connection: Connection,
-    /// Which file it is, so that one that was deleted is noticed.
+    /// The identity of the open file, to detect that the file was deleted.
     file: Option<(u64, u64)>,
     descriptors: Descriptors,
 }
@@ -53,7 +56,7 @@ fn table() -> MutexGuard<'static, Table> {
     let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     if table.process != process {
-        // Their connections were closed before the fork.
+        // The parent's connections were closed before the fork.
         table.writers.clear();
         table.process = process;
     }
@@ -61,8 +64,8 @@ fn table() -> MutexGuard<'static, Table> {
 }
 
 impl Table {
-    /// An error if the program closed the descriptors of a file. The connection is not closed: SQLite would close what
-    /// has their numbers now.
+    /// Returns an error if the program closed the descriptors of a file. The connection is leaked,
+    /// not closed: SQLite would close whatever file has these descriptor numbers now.
     fn leave_lost(&mut self, path: &Path) -> Result<()> {
         if let Some((_, open)) = self.writers.get_mut(path)
             && let Some(lost) = open.take_if(|open| !open.descriptors.are_ours())
@@ -81,13 +84,14 @@ impl Table {
     }
 }
 
-/// Everything of SQLite that is ours, held while the process forks.
+/// The locks on all of SQLite's state in this process, held while it forks.
 pub(crate) struct Held {
     _reading: RwLockWriteGuard<'static, ()>,
     _table: MutexGuard<'static, Table>,
 }
 
-/// Waits until nobody is inside SQLite, closes what writes, and keeps others out until it is dropped.
+/// Waits until no thread is inside SQLite, and closes the writing connections. Keeps other threads
+/// out until the result is dropped.
 pub(crate) fn hold() -> Held {
     let reading = READING.write().unwrap_or_else(PoisonError::into_inner);
     let mut table = table();
@@ -95,14 +99,14 @@ pub(crate) fn hold() -> Held {
     paths.iter().for_each(|path| _ = table.leave_lost(path));
     for (_, open) in table.writers.values_mut() {
         if let Some(open) = open.take() {
-            // To bring the file up to date would take too long here.
+            // A checkpoint would take too long here.
             _ = open.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
     }
     Held { _reading: reading, _table: table }
 }
 
-/// Leave to write to a file.
+/// A handle for writing to a file.
 #[derive(Debug)]
 pub(super) struct Writer {
     path: PathBuf,
@@ -110,7 +114,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// `syncs` makes every transaction survive the machine.
+    /// Registers a writer. With `syncs`, every transaction survives a crash of the machine.
     pub(super) fn new(path: PathBuf, syncs: bool) -> Self {
         let mut table = table();
         table.writers.entry(path.clone()).or_default().0 += 1;
@@ -121,7 +125,8 @@ impl Writer {
         &self.path
     }
 
-    /// Works with the connection, which is made if need be. After an error it is closed: the next call starts afresh.
+    /// Runs `work` with the connection, which is opened if necessary. If an error leaves a
+    /// transaction open, the connection is closed, so that the next call starts afresh.
     pub(super) fn with<R>(&self, work: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
         let mut table = table();
         let is_inherited =
@@ -151,7 +156,8 @@ impl Writer {
         result
     }
 
-    /// Closes the connection for now, unless others use it: the file is then brought up to date, and is all there is.
+    /// Closes the connection for now, unless other stores use it. Closing checkpoints the log, so
+    /// that the database file alone is complete.
     pub(super) fn rest(&self) {
         let mut table = table();
         if table.leave_lost(&self.path).is_ok()
@@ -170,20 +176,21 @@ impl Writer {
             Error::new(ErrorKind::Store, format!("cannot make the folder {}", folder.display()))
                 .with_source(error)
         })?;
-        // SQLite gives the files beside it the permissions of the file. Why there can be none, it tells itself.
+        // Create the file with private permissions: SQLite copies them to the files beside it. If
+        // this fails, opening the connection reports the reason.
         _ = create_private(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(problem)?;
-        // Who waits must not keep others from forking: waiting is done outside.
+        // Never wait inside SQLite, because that would block forks. Callers retry instead.
         connection.busy_timeout(std::time::Duration::ZERO).map_err(problem)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // A file that is not ours must stay as it is, its journal too.
+        // Check this first: a file of another program must stay unchanged, including its journal.
         if !schema::is_current(&connection, path)? {
             connection.pragma_update(None, "page_size", 16 * 1024).map_err(problem)?;
         }
-        // Processes of several machines cannot share the memory that a write-ahead log needs.
+        // A write-ahead log needs shared memory, which processes on several machines cannot share.
         let journal = if file_system::is_local(folder) { "WAL" } else { "TRUNCATE" };
         connection
             .pragma_update_and_check(None, "journal_mode", journal, |_| Ok(()))
@@ -208,20 +215,20 @@ impl Drop for Writer {
     }
 }
 
-/// Which file a path leads to.
+/// Returns the identity of the file at a path: device and inode.
 #[cfg(unix)]
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata(path).ok().map(|facts| (facts.dev(), facts.ino()))
 }
 
-/// Elsewhere a file that is open cannot be deleted.
+/// On other systems an open file cannot be deleted.
 #[cfg(not(unix))]
 fn file_at(_: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// A connection that reads.
+/// A connection for reading.
 #[derive(Debug)]
 pub(super) struct Reader {
     connection: Option<Mutex<Connection>>,
@@ -230,7 +237,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Opens a file of this version, and writes nothing to it.
+    /// Opens a file that has the tables of this version. Writes nothing to it.
     pub(super) fn open(path: &Path) -> Result<Self> {
         table().leave_lost(path)?;
         let _inside = inside();
@@ -247,27 +254,28 @@ impl Reader {
         Ok(Self { connection: Some(Mutex::new(connection)), path: path.to_owned(), process })
     }
 
-    /// Tells what keeps a file, which is there, from being recorded into.
+    /// Returns an error if Runlore cannot record into an existing file.
     pub(super) fn check(path: &Path) -> Result<()> {
         let _inside = inside();
         match Self::look(path) {
-            // A moment later it may be another's no more.
+            // A lock of another process is only temporary.
             Err(error) if is_busy(&error) => Ok(()),
             looked_at => looked_at.map(drop),
         }
     }
 
-    /// A connection, and whether the file has the tables of this version.
+    /// Opens a connection, and returns whether the file has the tables of this version.
     fn look(path: &Path) -> Result<(Connection, bool)> {
         refuse_special(path)?;
-        // Beside a file that cannot be used, SQLite would leave what readers share with writers.
+        // Try it as immutable first. Otherwise SQLite would leave its shared-memory file beside a
+        // file that turns out to be unusable.
         let looked_at = Self::connect(path, &unchanging(path));
         let opened = match looked_at {
             Err(error) if !has_beside(path, "-wal") && !has_beside(path, "-journal") => Err(error),
             _ => Self::connect(path, path),
         };
         match opened {
-            // In a folder that may not be written to, there is no place for what readers share with writers.
+            // In a read-only folder SQLite cannot create the shared-memory file.
             Err(error) if is_unopenable(&error) && !has_beside(path, "-wal") => {
                 Self::connect(path, &unchanging(path))
             }
@@ -277,7 +285,8 @@ impl Reader {
 
     fn connect(path: &Path, name: &Path) -> Result<(Connection, bool)> {
         let problem = |error| explain(Problem::Read, path, error);
-        // A reader that may not write at all could not take away what it shared with writers, where it is the last.
+        // Open it for writing: a read-only connection could not remove the shared-memory file when
+        // it is the last to close.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
@@ -289,9 +298,9 @@ impl Reader {
                 .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, yes)
                 .map_err(problem)
         };
-        // What is not ours stays as it is.
+        // Do not checkpoint on close before it is known that the file is ours.
         leave_log(true)?;
-        // A process that brings the file up to date keeps others out for a moment.
+        // A checkpoint by another process blocks readers for a moment.
         connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(problem)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         let is_current = schema::is_current(&connection, path)?;
@@ -303,7 +312,7 @@ impl Reader {
         &self.path
     }
 
-    /// Works with the connection. It must be done soon: a fork waits for it.
+    /// Runs `work` with the connection. It must be short, because a fork waits for it.
     pub(super) fn with<R>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<R>,
@@ -322,7 +331,8 @@ impl Reader {
     }
 }
 
-/// Whoever has it may be inside SQLite, for a moment: a fork waits for it.
+/// Returns a guard that allows calls into SQLite. Hold it only briefly, because a fork waits for
+/// it.
 pub fn inside() -> RwLockReadGuard<'static, ()> {
     READING.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -330,7 +340,7 @@ pub fn inside() -> RwLockReadGuard<'static, ()> {
 impl Drop for Reader {
     fn drop(&mut self) {
         if !self.is_own() {
-            // To close it would touch the parent's files.
+            // Closing the connection would affect the parent's files.
             std::mem::forget(self.connection.take());
             return;
         }
@@ -344,14 +354,15 @@ impl Drop for Reader {
     }
 }
 
-/// Whether there is something that has not been brought into the file, or would have to be taken back out of it.
+/// Returns whether a non-empty log or journal exists beside the file: changes that are not yet in
+/// the file, or that must be rolled back.
 fn has_beside(path: &Path, ending: &str) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push(ending);
     fs::metadata(log).is_ok_and(|facts| facts.len() > 0)
 }
 
-/// A path as the URI by which SQLite opens a file that nobody changes.
+/// Returns the URI with which SQLite opens the file as immutable.
 fn unchanging(path: &Path) -> PathBuf {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {

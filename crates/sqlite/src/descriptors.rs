@@ -1,21 +1,22 @@
-//! The descriptors that a connection has open.
+//! The file descriptors of a connection.
 //!
-//! SQLite opens its files itself, and cannot notice that the program closed a descriptor and gave its number to a file
-//! of its own: the next transaction would be written into that file.
+//! SQLite opens its files itself. It does not notice if the program closes one of its descriptors
+//! and then opens another file that gets the same number. The next transaction would be written
+//! into that file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Device and inode.
+/// The device and inode of a file.
 type Identity = (u64, u64);
 
-/// The descriptors of a database, its log and its shared memory, and where each led when the connection was made.
-/// Empty where the system does not list descriptors.
+/// The descriptors of a database, its log and its shared memory, with the identity of each file at
+/// the time of opening. Empty if the system does not list descriptors.
 #[derive(Debug)]
 pub(super) struct Descriptors(Vec<(PathBuf, Identity)>);
 
 impl Descriptors {
-    /// All of this process that lead to the files of a database.
+    /// Finds all descriptors of this process that refer to the files of a database.
     pub(super) fn of(database: &Path) -> Self {
         let beside = |ending: &str| {
             let mut path = database.as_os_str().to_owned();
@@ -28,7 +29,7 @@ impl Descriptors {
         Self(known.filter(|(_, leads_to)| files.contains(leads_to)).collect())
     }
 
-    /// Whether all of them lead to where they led.
+    /// Returns whether all descriptors still refer to the same files.
     pub(super) fn are_ours(&self) -> bool {
         self.0.iter().all(|(descriptor, before)| identity(descriptor) == Some(*before))
     }

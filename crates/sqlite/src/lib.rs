@@ -1,4 +1,4 @@
-//! Records in an SQLite file, for any SQLite client to look at.
+//! A store of records in an SQLite file, which any SQLite client can read.
 
 mod ask;
 mod condition;

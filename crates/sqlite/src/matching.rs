@@ -1,5 +1,5 @@
-//! The query language's regular expressions as a function in SQL, so that a column can answer `$regex` and not every record
-//! has to be read for it.
+//! The query language's regular expressions as an SQL function, so that `$regex` can be tested on
+//! a column without reading every record.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use rusqlite::functions::FunctionFlags;
 
 use runlore_query::engine::regex::Pattern;
 
-/// Takes the pattern, its options and a text.
+/// The name of the function. Its arguments are the pattern, its options and a text.
 pub(super) const MATCHES: &str = "runlore_matches";
 
 pub(super) fn register(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function(MATCHES, 3, flags, |context| {
-        // Compiled once for all rows: pattern and options stay the same in a statement.
+        // Compile once per statement: pattern and options are the same for all rows.
         let pattern: Arc<Pattern> = context.get_or_create_aux(0, |source| {
             let options: String = context.get(1)?;
             Ok::<_, Box<dyn Error + Send + Sync>>(Pattern::new(source.as_str()?, &options)?)

@@ -1,4 +1,4 @@
-//! What of the documents the answer of a pipeline depends on.
+//! Determines which columns are enough to run a pipeline.
 
 use super::read::Table;
 use runlore_query::engine::filter::tree::Node;
@@ -6,7 +6,7 @@ use runlore_query::engine::path::Path;
 use runlore_query::engine::pipeline::accumulator::Accumulator;
 use runlore_query::engine::pipeline::{Expression, Stage};
 
-/// The columns from which a pipeline gives the answer that it gives from whole documents; none where there is more to it.
+/// Returns the columns that are enough to run the pipeline. `None` if it needs whole documents.
 pub(super) fn needed_columns(stages: &[Stage], table: Table) -> Option<Vec<&'static str>> {
     let mut needed = Needed { table, columns: Vec::new() };
     for stage in stages {
@@ -16,7 +16,7 @@ pub(super) fn needed_columns(stages: &[Stage], table: Table) -> Option<Vec<&'sta
                 sort.keys().iter().try_for_each(|(path, _)| needed.path(path))?;
             }
             Stage::Limit(_) | Stage::Skip(_) => {}
-            // Nothing of a document is left after these.
+            // No field of the documents is needed after these stages.
             Stage::Count(_) => return Some(needed.columns),
             Stage::Group(group) => {
                 needed.expression(&group.id)?;

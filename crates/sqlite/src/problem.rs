@@ -1,4 +1,4 @@
-//! What SQLite says went wrong, in a sentence.
+//! Converts SQLite errors to readable messages.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use rusqlite::ErrorCode;
 
 use runlore_core::{Error, ErrorKind};
 
-/// What was tried.
+/// The operation that failed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Problem {
     Read,
     Write,
 }
 
-/// The sentence for an error of SQLite about a file.
+/// Converts an SQLite error about a file.
 pub(super) fn explain(tried: Problem, path: &Path, error: rusqlite::Error) -> Error {
     let place = path.display();
     let text = match error.sqlite_error_code() {
@@ -37,12 +37,12 @@ pub(super) fn explain(tried: Problem, path: &Path, error: rusqlite::Error) -> Er
     Error::new(ErrorKind::Store, text).with_source(error)
 }
 
-/// Whether another process has the database, so that it may work a moment later.
+/// Returns whether another process has locked the database, so that a retry may succeed.
 pub(super) fn is_busy(error: &Error) -> bool {
     matches!(code(error), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Whether a file that SQLite needs cannot be opened or made.
+/// Returns whether SQLite could not open or create a file that it needs.
 pub(super) fn is_unopenable(error: &Error) -> bool {
     matches!(code(error), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
 }

@@ -1,4 +1,4 @@
-//! One record into its tables, joined with what is there of the same id.
+//! Upserts one record into its tables, joined with any record of the same id.
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
@@ -9,12 +9,12 @@ use super::skim::Columns;
 use runlore_core::record::{Record, Status, TaskObject, WorkflowObject};
 use runlore_core::store::join::{join_process, join_task, speak_as_one};
 
-/// What a record could not be stored for.
+/// Why a record could not be stored.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// SQLite would not.
+    /// SQLite returned an error.
     Sql(rusqlite::Error),
-    /// It is not a record.
+    /// The data is not a valid record.
     Record(runlore_core::Error),
 }
 
@@ -26,7 +26,7 @@ impl From<rusqlite::Error> for Failed {
 
 type Done<T = ()> = Result<T, Failed>;
 
-/// JSON that was text when it was written.
+/// JSON that is known to be valid UTF-8, because it was a string when it was written.
 struct Utf8<'a>(&'a [u8]);
 
 impl ToSql for Utf8<'_> {
@@ -49,7 +49,8 @@ const UPDATE_TASK: &str = "
         odd = ?10, doc = ?11
     WHERE id = ?9";
 
-/// Stores a record, of which the outline has all that its columns show. The connection must be in a transaction.
+/// Stores a record. `outline` must contain all fields of the record that have a column. The
+/// connection must be in a transaction.
 pub(super) fn put(connection: &Connection, record: &[u8], outline: &str) -> Done {
     let columns = Columns::of(outline);
     if let Ok(columns) = &columns
@@ -57,7 +58,7 @@ pub(super) fn put(connection: &Connection, record: &[u8], outline: &str) -> Done
     {
         return put_task(connection, record, columns);
     }
-    // As every reader would see it: without nulls, with its type and its id.
+    // Normalize the record as every reader would see it: without nulls, with its type and its id.
     let json: Value = serde_json::from_slice(record).map_err(not_json)?;
     let record = Record::from_json(json).map_err(Failed::Record)?;
     match record {
@@ -115,7 +116,7 @@ fn write_task(
     ])
 }
 
-/// There is a task of this id.
+/// Stores a task whose id is already in the table: joins it with an existing row, or adds a copy.
 fn join_with_known(connection: &Connection, text: &[u8], columns: &Columns<'_>) -> Done {
     let sql = "SELECT id, doc FROM task WHERE task_id = ?1 AND ifnull(workflow_id, '') = ?2 ORDER BY copy";
     let mut known = connection.prepare_cached(sql)?;
@@ -164,7 +165,7 @@ fn put_hashes(connection: &Connection, task: i64, columns: &Columns<'_>) -> Done
     Ok(())
 }
 
-/// What the processes of a workflow told of it, with the number of its row.
+/// Returns the documents that the processes of a workflow wrote about it, with their row ids.
 pub(super) fn processes_of(
     connection: &Connection,
     workflow_id: &str,
@@ -205,14 +206,14 @@ fn put_workflow(connection: &Connection, workflow: WorkflowObject) -> Done {
     Ok(())
 }
 
-/// Whether a record is of a task, and there is none of its id.
+/// Returns whether the record is a task whose id is not in the table yet.
 pub(super) fn is_new_task(connection: &Connection, outline: &str) -> rusqlite::Result<bool> {
     let Ok(columns) = Columns::of(outline) else { return Ok(false) };
     let (workflow, task) = (columns.workflow_id.as_str(), columns.task_id.as_str());
     Ok(columns.is_plain && status_of(connection, workflow, task)?.is_none())
 }
 
-/// How the task of this id in this workflow stands; none where there is no such task.
+/// Returns the status of the task with this id in this workflow. `None` if there is no such task.
 pub(super) fn status_of(
     connection: &Connection,
     workflow_id: &str,

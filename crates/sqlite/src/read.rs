@@ -1,5 +1,5 @@
-//! Reading: documents out of the tables, a page at a time, so that a million of them do not sit in memory and no
-//! writer waits.
+//! Reads documents from the tables, one page at a time. This limits the memory for large tables,
+//! and no writer has to wait.
 
 use std::fmt;
 use std::path::Path;
@@ -11,12 +11,13 @@ use runlore_core::record::Record;
 use runlore_core::store::before_reading;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Rows that are read in one go: few at first, for many are often not wanted.
+/// The size of the first page and the maximum size: callers often need only a few rows.
 const PAGES: (usize, usize) = (16, 256);
 
-/// An SQLite file of records, opened to be asked.
+/// An SQLite file of records, opened for reading.
 ///
-/// Nothing is written to it, but for what processes left that died while they recorded into it.
+/// Nothing is written to it, except for recovered records of processes that died while recording
+/// into it.
 pub struct SqliteSource {
     pub(super) reader: Reader,
 }
@@ -27,8 +28,9 @@ impl fmt::Debug for SqliteSource {
     }
 }
 
-/// Tells what keeps a file from being recorded into: it is no database, or one of another program or of a newer version of
-/// Runlore. Where there is no file yet, nothing does. Nothing is made or changed.
+/// Checks whether Runlore can record into a file. It cannot if the file is no database, or belongs
+/// to another program or to a newer version of Runlore. A file that does not exist passes. Creates
+/// and changes nothing.
 ///
 /// ```
 /// # let path = std::env::temp_dir().join(format!("runlore-doc-check-file-{}.db", std::process::id()));
@@ -43,7 +45,7 @@ impl fmt::Debug for SqliteSource {
 ///
 /// # Errors
 ///
-/// That.
+/// Returns an error that says why the file cannot be used.
 pub fn check_file(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -76,7 +78,7 @@ impl SqliteSource {
     ///
     /// # Errors
     ///
-    /// Where there is none, or it is not a database of this version of Runlore.
+    /// Returns an error if there is no file, or if it is not a database of this version of Runlore.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -90,16 +92,16 @@ impl SqliteSource {
         Ok(Self { reader: Reader::open(&absolute)? })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.reader.path()
     }
 
-    /// Looks through the whole file for damage.
+    /// Checks the whole file for damage.
     ///
     /// # Errors
     ///
-    /// Where there is any.
+    /// Returns an error if the file is damaged.
     pub fn check(&self) -> Result<()> {
         self.reader.with(|connection| {
             let said: String =
@@ -114,8 +116,8 @@ impl SqliteSource {
         })
     }
 
-    /// Every record, joined: one a workflow, one a task, and then those of other kinds, each in the order they were first
-    /// written.
+    /// Returns every record, joined: the workflows, then the tasks, then records of other kinds.
+    /// Each kind is in the order in which the records were first written.
     pub fn records(&self) -> impl Iterator<Item = Result<Record>> + use<'_> {
         let tables = [Table::Workflow, Table::Task, Table::Other];
         tables.into_iter().flat_map(|table| self.texts(Which::all(table))).map(|text| {
@@ -125,12 +127,12 @@ impl SqliteSource {
         })
     }
 
-    /// The texts of these documents.
+    /// Returns the JSON texts of these documents.
     pub(super) fn texts(&self, of: Which) -> Rows<'_, String> {
         self.rows(of, "doc", |row| row.get("doc"))
     }
 
-    /// What is made of these rows.
+    /// Selects columns of these rows, and converts each row with `make`.
     pub(super) fn rows<'a, T>(
         &'a self,
         of: Which,
@@ -152,22 +154,22 @@ impl SqliteSource {
     }
 }
 
-/// Which rows of a table.
+/// A selection of rows of a table.
 pub(super) struct Which {
     table: Table,
     left: Left,
 }
 
-/// What is still to be read.
+/// The rows that are still to be read.
 enum Left {
-    /// Every row after this one.
+    /// Every row after the one with this id.
     After(i64),
     These(std::vec::IntoIter<i64>),
     Nothing,
 }
 
 impl Which {
-    /// All, in the order they were first written.
+    /// Selects all rows, in the order in which they were first written.
     pub(super) fn all(table: Table) -> Self {
         Self { table, left: Left::After(0) }
     }
@@ -177,7 +179,7 @@ impl Which {
     }
 }
 
-/// Makes something of a row.
+/// Converts a row.
 type Make<'a, T> = Box<dyn Fn(&Row<'_>) -> rusqlite::Result<T> + 'a>;
 
 /// An iterator over rows.

@@ -1,4 +1,4 @@
-//! What the tables are, which version of them a file has, and how an older one becomes this one.
+//! The tables, the version of a file, and the migration of older versions.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::problem::{Problem, explain};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Marks a file as ours: "Rlor".
+/// The application id that marks a file as ours: "Rlor".
 const APPLICATION_ID: i32 = 0x526c_6f72;
 
-/// How an empty file, and then each version, becomes the next.
+/// The migrations: from an empty file to version 1, and from each version to the next.
 const STEPS: &[&str] = &[concat!(include_str!("tables.sql"), include_str!("views.sql"))];
 
 /// The version that this library writes.
 pub(super) const VERSION: i32 = STEPS.len() as i32;
 
-/// What a file is.
+/// The state of a file.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Empty,
@@ -37,7 +37,7 @@ fn state(connection: &Connection) -> rusqlite::Result<State> {
     Ok(if is_empty { State::Empty } else { State::Foreign })
 }
 
-/// Sees to it that a file has the tables of this version. A file that is not ours stays as it is.
+/// Creates or migrates the tables to this version. Leaves files of other programs unchanged.
 pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<()> {
     if is_current(connection, path)? {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<()> {
     let problem = |error| explain(Problem::Write, path, error);
     let make = connection.transaction_with_behavior(TransactionBehavior::Immediate);
     let make = make.map_err(problem)?;
-    // Another process may have been faster.
+    // Another process may have done it in the meantime.
     let known = match state(&make).map_err(problem)? {
         State::Empty => 0,
         State::Ours(version) => version,
@@ -60,7 +60,7 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<()> {
     make.commit().map_err(problem)
 }
 
-/// Whether a file can be used as it is; `false` where it is empty or of an older version.
+/// Returns whether a file has the tables of this version. `false` if it is empty or older.
 pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool> {
     match state(connection).map_err(|error| explain(Problem::Read, path, error))? {
         State::Ours(version) if version == VERSION => Ok(true),
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn an_older_version_is_brought_up_and_keeps_what_it_has() {
         let mut connection = Connection::open_in_memory().unwrap();
-        // As version 0 of a file of ours would be: marked, and without tables.
+        // A file of version 0 would be marked as ours and have no tables.
         connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
         connection.execute_batch("CREATE TABLE kept (x); INSERT INTO kept VALUES (1)").unwrap();
         assert_eq!(state(&connection).unwrap(), State::Ours(0));

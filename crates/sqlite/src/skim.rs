@@ -1,4 +1,4 @@
-//! What the columns of a row show, taken out of a record's text without reading all of it.
+//! Extracts the columns of a row from a record's text, without parsing all of it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,15 +23,15 @@ pub(super) struct Columns<'a> {
     pub(super) started_at: Number,
     pub(super) duration_ns: Number,
     hashes: Option<&'a RawValue>,
-    /// Whether a column cannot show what the record has.
+    /// Whether a column cannot represent the value that the record has.
     pub(super) is_odd: bool,
-    /// Whether the id of its workflow is something else than text.
+    /// Whether the workflow id is not a string.
     pub(super) is_workflow_odd: bool,
-    /// Whether the record is as it would be written again: of a task, with an id, and without nulls.
+    /// Whether the record can be stored as it is: a task with a string as id, and without nulls.
     pub(super) is_plain: bool,
 }
 
-/// A text, or nothing.
+/// An optional text.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Text<'a>(pub(super) Option<Cow<'a, str>>);
 
@@ -50,7 +50,7 @@ impl ToSql for Text<'_> {
     }
 }
 
-/// A number that SQLite has a form for, or nothing.
+/// An optional number that SQLite can store.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     #[default]
@@ -60,7 +60,7 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// None where SQLite would have to round it.
+    /// Converts a number. `None` if SQLite would have to round it.
     pub(super) fn exactly(number: &serde_json::Number) -> Option<Self> {
         match number.as_i64() {
             Some(whole) => Some(Self::Whole(whole)),
@@ -81,7 +81,7 @@ impl ToSql for Number {
 }
 
 impl<'a> Columns<'a> {
-    /// Looks at a record's text.
+    /// Extracts the columns from a record's text.
     pub(super) fn of(record: &'a str) -> serde_json::Result<Self> {
         let fields: Fields<'a> = serde_json::from_str(record)?;
         let mut columns = Self { hashes: fields.hashes, ..Self::default() };
@@ -109,7 +109,7 @@ impl<'a> Columns<'a> {
         if columns.task_id.0.is_none()
             && let Some(raw) = fields.task_id
         {
-            // Whatever it is, the task is known by it.
+            // Use the JSON text as id, whatever its type is.
             columns.task_id = Text(Some(raw.get().into()));
         }
         columns.is_odd = is_odd;
@@ -120,12 +120,12 @@ impl<'a> Columns<'a> {
         Ok(columns)
     }
 
-    /// Each hash that stands for a value, with its side and the name of the value.
+    /// Returns each hash that identifies a value, with its side and the name of the value.
     pub(super) fn hashes(&self) -> Vec<(&'static str, Cow<'a, str>, Cow<'a, str>)> {
         let sides = self.hashes.and_then(|raw| serde_json::from_str::<Sides<'a>>(raw.get()).ok());
         let Sides { used, generated } = sides.unwrap_or_default();
         let of = |side, raw: Option<&'a RawValue>| {
-            // A side of another shape has no hashes, and does not cost the other its own.
+            // If one side is malformed, the other still counts.
             let pairs = raw.and_then(|raw| serde_json::from_str::<Pairs<'a>>(raw.get()).ok());
             let pairs = pairs.unwrap_or_default().0.into_iter();
             pairs.filter_map(move |(name, hash)| {
@@ -136,7 +136,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A text as it stands in JSON; a number is read as its digits, which is not what it is.
+/// Returns the text of a JSON value, and whether it is a string. A number gives its digits and
+/// `false`.
 fn text(raw: &RawValue) -> (Text<'_>, bool) {
     let json = raw.get();
     let bytes = json.as_bytes();
@@ -150,7 +151,7 @@ fn text(raw: &RawValue) -> (Text<'_>, bool) {
     }
 }
 
-/// The fields that matter here, as they stand in the text.
+/// The relevant fields, as raw JSON.
 #[derive(Debug, Default)]
 struct Fields<'a> {
     r#type: Option<&'a RawValue>,
@@ -228,11 +229,11 @@ struct Sides<'a> {
     generated: Option<&'a RawValue>,
 }
 
-/// Names and texts, in order.
+/// Names and texts, in their order.
 #[derive(Debug, Default)]
 struct Pairs<'a>(Vec<(Text<'a>, Text<'a>)>);
 
-/// A name, borrowed where it can be.
+/// A name, borrowed if possible.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,24 +1,25 @@
-//! Whose turn it is to write next.
+//! Takes turns between processes that write to the same file.
 //!
-//! SQLite's lock is no queue: a process that writes all the time takes it again before others wake up. So whoever wants to
-//! begin a transaction holds a lock on the folder until it has begun. Who has just written then finds that lock taken by
-//! somebody who waited, and waits too. It is manners, not safety: where it cannot be had in time, one goes on without.
+//! SQLite's lock is not fair: a process that writes all the time takes it again before others wake
+//! up. Therefore a writer locks the folder until its transaction has begun. A process that has just
+//! written then finds the folder locked by one that waited, and waits too. This lock only provides
+//! fairness, not safety: a writer that cannot get it in time continues without it.
 
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two tries.
+/// The pause between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
-/// A turn, until it is dropped.
+/// A turn to write, which ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn(File);
 
 impl Turn {
-    /// Waits for a turn in a folder, but no longer than this.
+    /// Waits for a turn in a folder, at most until this time. `None` if there was none.
     pub(super) fn take(folder: &Path, until: Instant) -> Option<Self> {
-        // The database itself must not be opened for this: to close it would give up SQLite's own locks on it.
+        // Do not lock the database file: closing it would release SQLite's own locks on it.
         let folder = File::open(folder).ok()?;
         loop {
             match folder.try_lock() {
@@ -34,7 +35,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Closing it is not enough: a forked child may have it open too.
+        // Closing the file is not enough: a forked child may have it open too.
         _ = self.0.unlock();
     }
 }

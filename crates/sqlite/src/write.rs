@@ -1,4 +1,4 @@
-//! Writing: a batch is a transaction, and writing a record again changes nothing.
+//! Writes batches. Each batch is a transaction, and writing a record twice has no effect.
 
 use std::collections::HashSet;
 use std::fs;
@@ -25,9 +25,10 @@ inventory::submit! {
         })
 }
 
-/// The longest that a write waits for another process to be done.
+/// The maximum time that a write waits for other processes.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// The file that a URI names: `sqlite://runs.db` where the program stands, `sqlite:///data/runs.db` from the root.
+/// Returns the file that a URI names: `sqlite://runs.db` is relative to the current folder,
+/// `sqlite:///data/runs.db` is absolute.
 pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
     let path = uri.strip_prefix("sqlite://").unwrap_or(uri);
     let wrong = |what: &str| {
@@ -48,8 +49,9 @@ pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
     Ok(Path::new(path).to_owned())
 }
 
-/// The URI of a file in this folder, from one that a dead process left. By its name only: the folder may have been moved,
-/// and nothing outside it is touched, through links neither.
+/// Converts the URI that a dead process logged to the URI of a file in `folder`. Uses only the file
+/// name, because the folder may have been moved. Rejects symbolic links, so that nothing outside of
+/// the folder is touched.
 fn left_in(uri: &str, folder: &Path) -> Result<String> {
     let logged = path_of(uri)?;
     let refuse = |why: &str| {
@@ -70,27 +72,28 @@ fn left_in(uri: &str, folder: &Path) -> Result<String> {
     Ok(format!("sqlite://{path}"))
 }
 
-/// An SQLite file that runs are recorded into, made at the first record.
+/// An SQLite file into which runs are recorded. It is created at the first record.
 ///
 /// Several runs, of this process and of others, may share a file.
 #[derive(Debug)]
 pub struct SqliteStore {
     writer: Writer,
     folder: PathBuf,
-    /// How long to wait for other processes: so much shorter than tasks wait for room in their queue that none is dropped
-    /// because of it. Afterwards records wait in memory.
+    /// How long to wait for other processes. This is much shorter than tasks wait for room in their
+    /// queue, so that no task is dropped because of it. After this time records wait in memory.
     wait: Duration,
 }
 
 impl SqliteStore {
-    /// The store of a run in a file, which is made if need be.
+    /// Opens the store of a run in a file, which is created if necessary.
     ///
     /// # Errors
     ///
-    /// Where the path cannot be one of a file. Whether it can be written to is found out at the first record.
+    /// Returns an error if the path cannot name a file. Whether it can be written is only known at
+    /// the first record.
     pub fn open(path: impl AsRef<Path>, run: &RunInfo) -> Result<Self> {
         let path = path.as_ref();
-        // A child process may be started elsewhere.
+        // Make the path absolute: a child process may start in another folder.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let Some(folder) = path.parent().map(Path::to_owned) else {
             let text = format!("{} is a folder: name a file for the database", path.display());
@@ -103,13 +106,13 @@ impl SqliteStore {
         Ok(Self { writer: Writer::new(path, syncs), folder, wait })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.writer.path()
     }
 }
 
-/// Works with the connection; while another process has the database, tries again.
+/// Runs `work` with the connection, and retries until `until` while another process has a lock.
 fn patiently<R>(
     writer: &Writer,
     until: Instant,
@@ -132,7 +135,7 @@ impl Store for SqliteStore {
         })
     }
 
-    // Where it is wanted, every transaction is synced.
+    // `sync` is not implemented: if the settings ask for it, every transaction is synced.
 
     fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
         self.write(batch)
@@ -165,7 +168,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// `begun` is called as soon as the database is ours.
+/// Writes a batch in one transaction. Calls `begun` as soon as the transaction has the lock.
 fn write(
     connection: &Connection,
     batch: &Batch<'_>,
@@ -188,13 +191,14 @@ fn write(
         Err(Failed::Record(error)) => Err(error),
     };
     if done.is_err() && !connection.is_autocommit() {
-        // Where that fails too, the connection is closed, which does the same.
+        // If this fails too, the connection is closed, which has the same effect.
         _ = run("ROLLBACK");
     }
     done
 }
 
-/// Which records would change anything. Of those whose ids are there that is tried, and taken back.
+/// Returns which records would change the database. For records whose id exists, it writes them
+/// and rolls back.
 fn missing(connection: &Connection, batch: &Batch<'_>, path: &Path) -> Result<Vec<bool>> {
     let problem = |error| explain(Problem::Write, path, error);
     let run = |sql: &str| connection.prepare_cached(sql)?.execute([]);
@@ -249,7 +253,7 @@ fn known(
     Ok(known)
 }
 
-/// How many tasks of a process there are. `around` is the task that started the workflow.
+/// Counts the tasks of a process by status. `around` is the task that started the workflow.
 fn count_tasks(
     connection: &Connection,
     run: &RunInfo,

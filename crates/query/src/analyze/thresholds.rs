@@ -133,7 +133,7 @@ thresholds! {
     churn_warning_per_second: f64 = 10.0;
     /// The share of a device that must be hidden all the time for a warning.
     hidden_warning_ratio: f64 = 0.25;
-    /// The share of a rank's peak memory that a sudden growth must reach to count.
+    /// The share of a rank's peak memory that a sudden growth must reach to count among ranks.
     onset_ratio: f64 = 0.1;
     /// The share of ranks that must act at the same time to count as synchronous.
     synchrony_ratio: f64 = 0.5;
