@@ -1,4 +1,4 @@
-//! Questions: the server answers what it can be trusted with, and a look at each document does the rest.
+//! Runs queries: the server does the parts that all servers do alike. The rest is evaluated here.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,9 +22,9 @@ use runlore_query::engine::pipeline::{Expression, Stage};
 use runlore_query::query::source::{has_hash, parent_of, through};
 use runlore_query::query::{Collection, Documents, Filter, Find, Pipeline, Records, Source, field};
 
-/// Up to so many documents are held to find out whether the last of them has an equal.
+/// The maximum number of documents to load for finding out whether the last one has a tie.
 const HELD: u64 = 1000;
-/// Hashes that are asked for at once.
+/// The maximum number of hashes per query.
 const HASHES_AT_ONCE: usize = 10_000;
 
 fn in_order() -> Document {
@@ -47,7 +47,7 @@ fn of(
     }
 }
 
-/// A condition that those documents meet too which only a look at their records tells about.
+/// Extends a condition to the odd documents, which can only be checked after reading them.
 fn with_odd(condition: Document, odd: Document) -> Document {
     match condition.is_empty() {
         true => condition,
@@ -55,32 +55,33 @@ fn with_odd(condition: Document, odd: Document) -> Document {
     }
 }
 
-/// A condition on documents that show all that their records have.
+/// Restricts a condition to documents whose fields represent the whole record.
 fn plain(condition: Document) -> Document {
     both([condition, doc! {PLAIN: true}])
 }
 
-/// What the server is asked to answer a question.
+/// The request to the server for a query.
 #[derive(Debug)]
 struct Asked {
     filter: Document,
     options: FindOptions,
-    /// What is to be done with what it answers.
+    /// What is left to do with the results.
     rest: Rest,
 }
 
 #[derive(Debug)]
 enum Rest {
-    /// All that there is to it, for each is to be looked at.
+    /// The results are only candidates: apply the whole query to them.
     Everything,
-    /// The first so many are to be picked, with those that match of the odd ones, if there are any.
+    /// Pick this many from the start, including odd documents that match the condition, if given.
     Picking(u64, Option<Document>),
-    /// What it has of each is to be put into the form of records.
+    /// Only convert the results to records.
     Nothing,
 }
 
 impl MongodbSource {
-    /// The plan by which the server answers a question, as MongoDB's `explain` gives it: whether an index is used shows there.
+    /// Returns the server's plan for a query, as MongoDB's `explain` gives it. It shows whether an
+    /// index is used.
     ///
     /// ```no_run
     /// use runlore::query::{Collection, Find, field};
@@ -94,7 +95,7 @@ impl MongodbSource {
     ///
     /// # Errors
     ///
-    /// Where the server cannot be asked, or does not explain itself.
+    /// Returns an error if the server cannot be reached, or does not support `explain`.
     pub fn explain(&self, of: Collection, find: &Find) -> Result<Value> {
         let asked = self.asked(of, find)?;
         self.explained(of, asked.filter, asked.options)
@@ -108,7 +109,8 @@ impl MongodbSource {
         if let Some(count) = held.filter(|count| *count <= HELD && !find.sort.is_empty())
             && condition.is_exact
         {
-            // By an index, which keeps no order among equals: one more tells whether the last has one.
+            // Sort by an index, which leaves the order of equal documents open. One more document
+            // shows whether the last one has a tie.
             let mut options = options(order_of(&find.sort, Form::Stored));
             options.limit = i64::try_from(count + 1).ok();
             let rest = Rest::Picking(count, has_odd.then_some(odd));
@@ -127,7 +129,8 @@ impl MongodbSource {
         Ok(Asked { filter: condition.document, options, rest: Rest::Nothing })
     }
 
-    /// The first few in an order, and among equals as they were written, of those that show all that their records have.
+    /// Returns the first documents in an order, without the odd ones. Ties are in the order in
+    /// which the documents were written.
     fn first_few(
         &self,
         collection: Collection,
@@ -145,7 +148,7 @@ impl MongodbSource {
             let all = found.len() as u64;
             found.retain(|stored| stored.as_ref().map_or(true, |stored| stored.is_plain));
             filter = plain(filter);
-            // Only now, for there is an index of what was asked, and perhaps none of both.
+            // Query again only if needed: there may be no index for the extended condition.
             if all > count && found.len() as u64 != all {
                 found = ask(&filter, &options)?;
             }
@@ -153,7 +156,7 @@ impl MongodbSource {
         if found.len() as u64 > count
             && let [.., Ok(last), Ok(more)] = &*found
         {
-            // Whichever of two equals comes first stays first.
+            // The sort is stable, so `more` is picked only if both are equal.
             let pair = sort.first([more, last].into_iter(), Some(1), |stored| &stored.json);
             if std::ptr::eq(pair[0], more) {
                 if let Some(sort) = &mut options.sort {
@@ -166,7 +169,7 @@ impl MongodbSource {
         Ok(found)
     }
 
-    /// The first few of those that match, of documents that must be looked at.
+    /// Returns the first matching documents of the odd ones.
     fn odd_few(
         &self,
         collection: Collection,
@@ -185,8 +188,8 @@ impl MongodbSource {
         Ok(problems.into_iter().chain(few.into_iter().map(Ok)).collect())
     }
 
-    /// The tasks around a task, where the server cannot follow the links by itself: all links of a workflow are asked for at once, for
-    /// mostly a task and all around it are of one.
+    /// Finds the ancestors of a task if the server cannot follow the links itself. Loads all links
+    /// of a workflow at once, because a task and its ancestors mostly belong to the same workflow.
     fn ancestors_by_links(&self, task_id: &str) -> Result<Documents<'_>> {
         let fields = ["task_id", "workflow_id", "parent_task_id"];
         let mut links: HashMap<String, Option<String>> = HashMap::new();
@@ -210,7 +213,7 @@ impl MongodbSource {
             Ok::<_, Error>(workflow)
         };
         let mut around: Vec<String> = Vec::new();
-        // Records of other programs may go round in a circle.
+        // Records of other programs may contain a cycle.
         let mut seen = HashSet::from([task_id.to_owned()]);
         let mut last = task_id.to_owned();
         loop {
@@ -322,7 +325,7 @@ impl Source for MongodbSource {
         let tasks = found.into_iter().flat_map(Pages::stored);
         Ok(Box::new(tasks.filter_map(move |stored| match stored {
             Ok(stored) if !has_hash(&stored.json, hashes) => None,
-            // Asked in parts, a task may come again.
+            // With several queries, a task may be found more than once.
             Ok(stored) if !is_one && !seen.insert(stored.id.to_string()) => None,
             Ok(stored) => Some(Ok(stored.json)),
             Err(error) => Some(Err(error)),
@@ -344,7 +347,7 @@ impl Source for MongodbSource {
         let Some(pages) = self.aggregated(Collection::Tasks, pipeline)? else {
             return self.ancestors_by_links(task_id);
         };
-        // Records of other programs may go round in a circle.
+        // Records of other programs may contain a cycle that leads back to the task.
         let id = task_id.to_owned();
         let is_another =
             move |task: &Value| task.get("task_id").and_then(Value::as_str) != Some(&*id);
@@ -407,7 +410,7 @@ impl Source for MongodbSource {
     }
 }
 
-/// How the tasks of each workflow stand.
+/// Returns a `$group` that counts the tasks of each workflow by status, and sums their CPU time.
 fn totals() -> Document {
     let count = |status: &str| doc! {"$sum": {"$cond": [{"$eq": ["$status", status]}, 1, 0]}};
     let times =
@@ -427,7 +430,7 @@ fn totals() -> Document {
     }
 }
 
-/// The stored fields that a projection looks at; none for all of them.
+/// Returns the stored fields that a projection needs. `None` if it needs all of them.
 fn needed(projection: &Projection) -> Option<Document> {
     let mut needed = doc! {OURS: 1};
     for (name, field) in projection.fields.iter().filter(|_| projection.includes) {
@@ -454,7 +457,8 @@ fn add_needed(needed: &mut Document, path: &str, name: &str, field: &Field) -> O
     }
 }
 
-/// A pipeline for the server: what it begins with, the documents in the form of records, and the rest.
+/// Builds a pipeline for the server: the query it starts with, the conversion of the documents to
+/// records, and the remaining stages.
 fn for_server(
     find: &Find,
     condition: Document,
@@ -481,7 +485,7 @@ fn for_server(
     asked
 }
 
-/// Whether what comes out does not depend on the order of what goes in.
+/// Returns whether the result of the stages does not depend on the order of their input.
 fn is_same_in_any_order(stages: &[Stage]) -> bool {
     for stage in stages {
         match stage {
@@ -501,12 +505,13 @@ fn is_same_in_any_order(stages: &[Stage]) -> bool {
     false
 }
 
-/// The first stages as the server reads them, as far as it means the same by them.
+/// The leading stages in the server's form, as far as all servers give the same results.
 struct Translated<'a> {
     stages: Vec<Document>,
-    /// How many stages that is.
+    /// The number of stages that were translated.
     done: usize,
-    /// A group that is the last of them, and has numbers where there are to be percentiles: a server's are near, and these are exact.
+    /// The last translated stage, if it is a group with percentiles. The server only collects their
+    /// numbers, because its own percentiles are approximate.
     unranked: Option<&'a Group>,
 }
 
@@ -534,7 +539,7 @@ fn of_stage(stage: &Stage) -> Option<Vec<Document>> {
             let condition = Condition::of(filter, Form::Record);
             return condition.is_exact.then(|| vec![doc! {"$match": condition.document}]);
         }
-        // Of nothing, some servers make a document by `$count`.
+        // For empty input, the `$count` of some servers returns a document.
         Stage::Count(name) => {
             let count = doc! {"$group": {"_id": null, name: {"$sum": 1}}};
             return (name != "_id").then(|| vec![count, doc! {"$project": {"_id": 0, name: 1}}]);
@@ -568,7 +573,7 @@ fn shares_of(field: &Accumulator) -> Option<&[f64]> {
     }
 }
 
-/// A group with percentiles in place of the numbers they are taken of.
+/// Replaces the collected numbers of a group by their percentiles.
 fn ranked(mut answer: Value, of: Option<&Group>) -> Value {
     for (name, field) in of.into_iter().flat_map(|group| &group.fields) {
         if let Some(shares) = shares_of(field)
@@ -591,7 +596,8 @@ fn is_sure(expression: &Expression) -> bool {
     }
 }
 
-/// A projection with a path for each field: a field inside another is to some servers a value.
+/// Writes a projection with one dotted path per field. Some servers take a nested field for a
+/// value.
 fn flattened(projection: &Projection) -> Option<Document> {
     let mut flat = Document::new();
     for (name, field) in &projection.fields {

@@ -1,4 +1,4 @@
-//! The collections, by what they hold.
+//! The collections of a database.
 
 use mongodb::bson::RawDocumentBuf;
 use mongodb::{Collection, Database};
@@ -20,17 +20,17 @@ impl Collections {
         self.database.collection(name)
     }
 
-    /// One document a task.
+    /// One document per task.
     pub(super) fn tasks(&self) -> Collection<RawDocumentBuf> {
         self.named("tasks")
     }
 
-    /// One document a workflow, joined of what its processes told.
+    /// One document per workflow, joined from the records of its processes.
     pub(super) fn workflows(&self) -> Collection<RawDocumentBuf> {
         self.named("workflows")
     }
 
-    /// What each process of a workflow told of it.
+    /// The record of each process of a workflow.
     pub(super) fn processes(&self) -> Collection<RawDocumentBuf> {
         self.named("workflow_processes")
     }
@@ -40,7 +40,7 @@ impl Collections {
         self.named("other_records")
     }
 
-    /// Records that the server would not have among the others, with its reason.
+    /// Records that the server refused to store elsewhere, with its reason.
     pub(super) fn refused(&self) -> Collection<RawDocumentBuf> {
         self.named("refused_records")
     }

@@ -1,8 +1,8 @@
-//! A filter as one that the server answers.
+//! Translates a filter to a condition that the server evaluates.
 //!
-//! Every condition holds for at least the documents that match. Whether it also holds for no others is known, too: then the
-//! server can count, cut off and go on with the answer. What servers are not of one mind about is left out, and looked at
-//! here.
+//! A condition is true for at least the documents that match. It also records whether it is exact,
+//! that is, true for no others: then the server can count, apply limits and run further stages.
+//! Parts that servers evaluate differently are left out, and evaluated here.
 
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::Value;
@@ -14,17 +14,17 @@ use runlore_query::engine::find::sort::{Direction, Sort};
 use runlore_query::engine::path::Path;
 use runlore_query::query::Filter;
 
-/// In which form the documents are that a filter is about.
+/// The form of the documents that a filter is applied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As they are stored.
+    /// Documents as they are stored.
     Stored,
-    /// As records are.
+    /// Documents in the form of records.
     Record,
 }
 
 impl Form {
-    /// A path in documents of this form.
+    /// Returns the path of a field in documents of this form.
     pub(super) fn path(self, path: &Path) -> String {
         let first = path.keys().next().unwrap_or_default();
         match self == Self::Stored && is_shadowed(first) {
@@ -34,11 +34,11 @@ impl Form {
     }
 }
 
-/// What the server is asked.
+/// A condition for the server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Condition {
     pub(super) document: Document,
-    /// Whether it holds for matching documents only.
+    /// Whether it is true for matching documents only.
     pub(super) is_exact: bool,
 }
 
@@ -63,14 +63,16 @@ impl Condition {
         Self { document: both(parts.into_iter().map(|part| part.document)), is_exact }
     }
 
-    /// What is left of all documents without these; none where it is not known which these are.
+    /// Negates the condition. `None` if it is not exact, because the matching documents are then
+    /// unknown.
     fn negated(self) -> Option<Self> {
         self.is_exact.then(|| Self::exact(doc! {"$nor": [self.document]}))
     }
 }
 
-/// Which of the documents may match that do not show all that their records have: those with a record as text, and of other
-/// programs' those in which no text says otherwise.
+/// Returns a condition for the odd documents that may match, that is, documents whose fields do
+/// not represent the whole record. These are documents with the record as text, and documents of
+/// other programs unless one of their strings rules out a match.
 pub(super) fn odd(filter: &Filter) -> Document {
     let mut odd = doc! {PLAIN: null};
     if let Some(foreign) = of_foreign(filter.root()) {
@@ -79,14 +81,15 @@ pub(super) fn odd(filter: &Filter) -> Document {
     odd
 }
 
-/// A condition that matching documents of other programs meet, and perhaps others; none where any of them may match.
+/// Returns a condition that all matching documents of other programs meet, and perhaps others.
+/// `None` if any of them may match.
 fn of_foreign(node: &Node) -> Option<Document> {
     let texts = |path: &Path, values: &[Value]| {
         let name = path.as_str();
         let is_shown = path.keys().len() == 1 && !is_shadowed(name) && can_be_asked(path);
         let texts: Option<Vec<&str>> = values.iter().map(Value::as_str).collect();
         let texts = texts.filter(|_| is_shown)?;
-        // What is no text may be one in the record: an id that MongoDB made, or one that is missing.
+        // A value that is not a string may become one in the record: an ObjectId, or a missing id.
         let mut other = doc! {"$not": {"$type": "string"}};
         if !["type", "task_id", "workflow_id"].contains(&name) {
             other.insert("$ne", Bson::Null);
@@ -109,12 +112,14 @@ fn of_foreign(node: &Node) -> Option<Document> {
     }
 }
 
-/// Whether a server takes a path for one: a name with a dollar sign may be an operator to it.
+/// Returns whether the path can be sent to a server. A name with a dollar sign could be taken for
+/// an operator.
 fn can_be_asked(path: &Path) -> bool {
     path.keys().all(|key| !key.is_empty() && !key.starts_with('$') && !key.contains('\0'))
 }
 
-/// All of several conditions, side by side as far as can be: not every server finds an index for what stands in an `$and`.
+/// Combines conditions with AND. Merges them into one document if possible, because not every
+/// server uses an index for conditions inside `$and`.
 pub(super) fn both(conditions: impl IntoIterator<Item = Document>) -> Document {
     let mut all = Document::new();
     let mut rest = Vec::new();
@@ -167,7 +172,7 @@ fn of_predicate(path: &Path, form: Form, predicate: &Predicate) -> Option<Condit
     let one = |operator: &str, operand: Bson| {
         Some(Condition::exact(doc! {form.path(path): {operator: operand}}))
     };
-    // Not every server finds an index of several fields by `$eq`.
+    // Not every server uses a compound index for `$eq`.
     let is = |operand: Bson| Condition::exact(doc! {form.path(path): operand});
     match predicate {
         Predicate::Eq(operand) => Some(is(equal(path, operand)?)),
@@ -197,7 +202,7 @@ fn of_predicate(path: &Path, form: Form, predicate: &Predicate) -> Option<Condit
     }
 }
 
-/// Characters that mean the same in every dialect of regular expressions.
+/// Returns whether the pattern means the same in every dialect of regular expressions.
 fn is_simple(pattern: &str) -> bool {
     let is_plain =
         |character: char| character.is_ascii_alphanumeric() || "_-/ :.^$".contains(character);
@@ -208,10 +213,10 @@ fn type_names(types: &[TypeName]) -> Option<Vec<Bson>> {
     let mut names = Vec::new();
     for name in types {
         match name {
-            // Dates and the like are in no record.
+            // Records contain no dates or other types that JSON lacks.
             TypeName::Foreign(_) => {}
             TypeName::Long => names.extend(["long".into(), "decimal".into()]),
-            // Of these, arrays and their items are told apart differently.
+            // Servers differ in whether this tests the array or its items.
             TypeName::Array => return None,
             name => names.push(name.name().into()),
         }
@@ -219,7 +224,7 @@ fn type_names(types: &[TypeName]) -> Option<Vec<Bson>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// A value that is neither null nor made of others.
+/// Converts a value. `None` for null, arrays and objects.
 fn simple(value: &Value) -> Option<Bson> {
     match value {
         Value::Null | Value::Array(_) | Value::Object(_) => None,
@@ -227,7 +232,8 @@ fn simple(value: &Value) -> Option<Bson> {
     }
 }
 
-/// A value to be equal to. Where a path leads through others, servers differ about what is null.
+/// Converts a value to compare with. `None` for null at a nested path, because servers differ in
+/// what equals null there, and for arrays and objects.
 fn equal(path: &Path, value: &Value) -> Option<Bson> {
     match value {
         Value::Null if path.keys().len() > 1 => None,
@@ -244,7 +250,7 @@ fn ordered(value: &Value) -> Option<Bson> {
     simple(value)
 }
 
-/// A value as it is stored; none where it cannot be.
+/// Converts a value to its stored form. `None` if it cannot be stored.
 pub(super) fn bson_of(value: &Value) -> Option<Bson> {
     Some(match value {
         Value::Null => Bson::Null,
@@ -268,7 +274,7 @@ pub(super) fn bson_of(value: &Value) -> Option<Bson> {
     })
 }
 
-/// An order as the server keeps it.
+/// Converts a sort order to the server's form.
 pub(super) fn order_of(sort: &Sort, form: Form) -> Document {
     let keys = sort.keys().iter().map(|(path, direction)| {
         let direction = if *direction == Direction::Ascending { 1 } else { -1 };

@@ -1,4 +1,4 @@
-//! The connection, on a runtime of its own: nothing of it shows in the program's.
+//! A connection with its own async runtime, separate from that of the program.
 
 use std::fmt;
 use std::future::Future;
@@ -12,7 +12,7 @@ use super::place::Place;
 use super::problem::explain;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// A connection that is made when it is needed, and made again in a forked child.
+/// A connection that is opened when needed, and opened again in a forked child.
 #[derive(Debug)]
 pub(super) struct Link {
     place: Place,
@@ -45,12 +45,12 @@ impl Link {
     }
 }
 
-/// A client with the threads that work for it.
+/// A client with its runtime.
 pub(super) struct Connection {
     process: u32,
-    /// There until the connection is dropped.
+    /// `Some` until the connection is dropped.
     inside: Option<(Runtime, Database)>,
-    /// The server, for people.
+    /// The server's URI for messages.
     shown: String,
 }
 
@@ -61,7 +61,8 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Nothing is sent yet: whether there is a server is found out by the first command.
+    /// Creates the client. Nothing is sent yet, so the first command shows whether the server
+    /// answers.
     fn open(place: &Place) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -103,12 +104,13 @@ impl Connection {
         self.inside().1.clone()
     }
 
-    /// The server, for people.
+    /// Returns the server's URI for messages.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// Runs something on the connection's own thread, and waits for it, wherever this is called.
+    /// Runs a future on the connection's own thread and blocks until it is done. Works on any
+    /// thread.
     pub(super) fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -116,7 +118,7 @@ impl Connection {
         wait(&self.inside().0, work)
     }
 
-    /// The same, for so long.
+    /// Like `run`, with a timeout.
     pub(super) fn run_for<T: Send + 'static>(
         &self,
         longest: Duration,
@@ -131,14 +133,15 @@ impl Connection {
         })
     }
 
-    /// Drops something of the driver's, which may have to tell the server.
+    /// Drops a value of the driver inside the runtime, because that may send a message to the
+    /// server.
     pub(super) fn drop_there<T>(&self, what: T) {
         let _entered = self.inside().0.enter();
         drop(what);
     }
 }
 
-/// Waits without entering the runtime: the caller may be inside another.
+/// Blocks without entering the runtime, because the caller may be inside another one.
 fn wait<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = Result<T>> + Send + 'static,
@@ -157,7 +160,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let Some((runtime, database)) = self.inside.take() else { return };
         if !self.is_of_this_process() {
-            // In a forked child the threads are the parent's: to wait for them would be for ever.
+            // In a forked child the threads are the parent's. Waiting for them would never end.
             std::mem::forget((runtime, database));
             return;
         }
@@ -165,7 +168,7 @@ impl Drop for Connection {
             let _entered = runtime.enter();
             drop(database);
         }
-        // Does not wait, and may be called inside another runtime.
+        // This does not block, and may be called inside another runtime.
         runtime.shutdown_background();
     }
 }

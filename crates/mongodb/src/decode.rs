@@ -1,4 +1,4 @@
-//! A stored document as the record it was made of.
+//! Converts a stored document back to its record.
 
 use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 use serde_json::{Map, Value};
@@ -8,15 +8,15 @@ use super::value::whole;
 use runlore_core::record::Record;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// A document with what is needed to replace it.
+/// A document, with what is needed to replace it.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
     pub(super) id: Bson,
-    /// None where another program stored it.
+    /// `None` if another program stored it.
     pub(super) revision: Option<i64>,
-    /// In milliseconds.
+    /// When it was first stored, in Unix milliseconds.
     pub(super) registered: Option<i64>,
-    /// Whether the document shows all that the record has.
+    /// Whether the fields of the document represent the whole record.
     pub(super) is_plain: bool,
     pub(super) json: Value,
 }
@@ -41,7 +41,7 @@ impl Stored {
     }
 }
 
-/// The record of a document that is ours.
+/// Restores the record of a document that Runlore stored.
 fn own_record(document: &RawDocument, ours: &RawDocument) -> Result<Value> {
     if let Ok(Some(RawBsonRef::String(json))) = ours.get("json") {
         return serde_json::from_str(json).map_err(|error| {
@@ -62,7 +62,8 @@ fn own_record(document: &RawDocument, ours: &RawDocument) -> Result<Value> {
     Ok(Value::Object(record))
 }
 
-/// The record of a document that another program stored, such as Flowcept: as it would have been written to a file.
+/// Converts a document that another program, such as Flowcept, stored. The result is the record as
+/// it would have been written to a file.
 fn foreign_record(document: &RawDocument) -> Result<Value> {
     let mut record = object_of(document)?;
     record.remove("_id");
@@ -86,7 +87,7 @@ fn object_of(document: &RawDocument) -> Result<Map<String, Value>> {
     Ok(object)
 }
 
-/// A value as JSON. What JSON has no form for is written as MongoDB's tools do.
+/// Converts a value to JSON. Types that JSON lacks are written as MongoDB's tools do.
 pub(super) fn json_of(value: RawBsonRef<'_>) -> Result<Value> {
     Ok(match value {
         RawBsonRef::Double(number) => number.into(),

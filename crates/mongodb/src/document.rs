@@ -1,4 +1,4 @@
-//! A record as the document that is stored.
+//! Converts a record to the document that is stored.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,30 +11,30 @@ use super::value::{bson_of, whole};
 use runlore_core::record::hash::identifies;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// The field with what is ours.
+/// The field for our own data.
 pub(super) const OURS: &str = "_runlore";
-/// Where a record's own value is of a field that shows something else.
+/// The record's own values of fields that contain something else in the document.
 pub(super) const OWN: &str = "_runlore.own";
-/// True where the document shows all that the record has.
+/// `true` if the document has all values of the record in its fields.
 pub(super) const PLAIN: &str = "_runlore.plain";
-/// The record as text, where the document does not show all of it.
+/// The record as text, if the document does not have all values of the record in its fields.
 pub(super) const TEXT: &str = "_runlore.json";
 /// How often the document was replaced.
 pub(super) const REVISION: &str = "_runlore.rev";
 /// The hashes of the values that a task used and generated.
 pub(super) const HASHES: &str = "_runlore.hashes";
-/// When the document was stored.
+/// When the document was first stored.
 pub(super) const REGISTERED: &str = "registered_at";
 
-/// Fields that hold moments: dates for clients of MongoDB's, who count in milliseconds.
+/// Fields with times. They are stored as dates for MongoDB clients, in milliseconds.
 pub(super) const TIMES: [&str; 4] = ["started_at", "ended_at", "submitted_at", "utc_timestamp"];
 
-/// Fields that are MongoDB's, ours, or Flowcept's, which has one named after the status. That of ERROR is left out: records have
-/// a field `error`, which tells more.
+/// Fields that belong to MongoDB, to Runlore or to Flowcept. Flowcept adds a flag that is named
+/// after the status. The flag for ERROR is left out: records have a field `error` with more detail.
 pub(super) const ADDED: [&str; 8] =
     ["_id", OURS, REGISTERED, "finished", "running", "submitted", "waiting", "unknown"];
 
-/// What is kept of a record that the server does not take as it is, beside its text.
+/// The fields that are kept, beside the text, of a record that the server does not accept as it is.
 const CORE: [&str; 13] = [
     "type",
     "task_id",
@@ -51,29 +51,29 @@ const CORE: [&str; 13] = [
     "hashes",
 ];
 
-/// Whether what a record has in this field is found among its own values.
+/// Returns whether the record's value of this field is stored among its own values.
 pub(super) fn is_shadowed(name: &str) -> bool {
     TIMES.contains(&name) || ADDED.contains(&name)
 }
 
-/// The moment as MongoDB has it, within the years that its clients can show.
+/// Converts a time to MongoDB's milliseconds, limited to the years that its clients can show.
 pub(super) fn date_of(seconds: f64) -> i64 {
     const YEAR_1: f64 = -62_135_596_800_000.0;
     const YEAR_9999: f64 = 253_402_300_799_999.0;
     (seconds * 1000.0).floor().clamp(YEAR_1, YEAR_9999) as i64
 }
 
-/// What a document has that its record does not tell.
+/// The properties of a document that are not in its record.
 #[derive(Debug, Clone)]
 pub(super) struct Label<'a> {
-    /// Null for a document that is there already and whose id could not be read: the server keeps the id.
+    /// Null for an existing document whose id could not be read. The server keeps the id.
     pub(super) id: Bson,
     pub(super) revision: i64,
-    /// When it was first stored, in milliseconds.
+    /// When it was first stored, in Unix milliseconds.
     pub(super) registered: i64,
-    /// The id to be unique by, where another task has this one's.
+    /// The id to store instead, if another task already has this task's id.
     pub(super) unique_id: Option<&'a str>,
-    /// Whether the server takes no more of it than its core and its text.
+    /// Whether to store only the core fields and the text, because the server rejects the rest.
     pub(super) is_sealed: bool,
 }
 
@@ -89,24 +89,24 @@ impl Label<'_> {
     }
 }
 
-/// This moment, in milliseconds.
+/// Returns the current time in Unix milliseconds.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A record that was made a document.
+/// A record converted to a document.
 #[derive(Debug)]
 pub(super) struct Encoded {
     pub(super) document: RawDocumentBuf,
-    /// The id it is known by: of the task, or of the workflow.
+    /// The id of the task or workflow.
     pub(super) id: String,
-    /// Whether the record is as it would be written again: with its type and its id, and without nulls.
+    /// Whether the record is already normalized: it has a type and an id, and no nulls.
     pub(super) is_as_written: bool,
     pub(super) is_task: bool,
 }
 
-/// Makes the document of a record.
+/// Converts a record to a document.
 ///
 /// # Errors
 ///
@@ -114,12 +114,12 @@ pub(super) struct Encoded {
 pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
     let mut record: Value =
         serde_json::from_str(text).map_err(|error| not_an_object().with_source(error))?;
-    // To MongoDB two objects are equal only if their keys come in the same order; to a record the order means nothing.
+    // MongoDB treats objects with different key order as different. Records do not.
     record.sort_all_objects();
     let Value::Object(record) = record else { return Err(not_an_object()) };
 
     let mut fields = BTreeMap::new();
-    // Whether the document cannot show all that the record has.
+    // Whether the fields of the document cannot represent all values of the record.
     let mut is_odd = label.is_sealed;
     let mut has_null = false;
     for (key, value) in &record {
@@ -127,7 +127,7 @@ pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
             || key.contains('\0')
             || key == OURS
             || label.is_sealed && !CORE.contains(&key.as_str());
-        // The record itself is the first level.
+        // The record itself is the first level of nesting.
         match bson_of(value, 1).filter(|_| !is_left_out) {
             None => is_odd = true,
             Some(Bson::Null) => has_null = true,
@@ -152,7 +152,7 @@ pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
                 let date = DateTime::from_millis(date_of(seconds));
                 fields.insert(name.to_owned(), date.into());
             }
-            // Without a date: a sort by dates would not put it where the record belongs.
+            // It has no date, so that a sort by date would misplace the record.
             Some(None) => is_odd = true,
             None => {}
         }
@@ -193,12 +193,12 @@ fn text_in<'f>(fields: &'f BTreeMap<String, Bson>, name: &str) -> Option<&'f str
     fields.get(name).and_then(Bson::as_str)
 }
 
-/// The text that a record is known by: its id, or the JSON of whatever stands in its place.
+/// Returns the id as text. If it is not a string, returns its JSON.
 fn id_of(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Takes out what the record itself has in fields that show something else.
+/// Removes and returns the record's own values of fields that will contain something else.
 fn take_own(fields: &mut BTreeMap<String, Bson>) -> Document {
     let shadowed = TIMES.into_iter().chain(ADDED);
     shadowed.filter_map(|name| fields.remove_entry(name)).collect()
@@ -225,7 +225,7 @@ fn seconds(time: &Bson) -> Option<f64> {
     }
 }
 
-/// The hashes in `{"used": {name: hash}, "generated": {name: hash}}` that stand for a value.
+/// Returns the hashes in `{"used": {name: hash}, "generated": {name: hash}}` that identify a value.
 fn hashes_in(hashes: &Bson) -> Vec<&str> {
     let side = |name: &str| hashes.as_document()?.get_document(name).ok();
     let sides = ["used", "generated"].into_iter().filter_map(side);

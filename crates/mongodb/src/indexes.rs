@@ -1,4 +1,4 @@
-//! The indexes: those that Flowcept makes, and what questions about runs need besides.
+//! The indexes: those that Flowcept creates, and those that our queries need.
 
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
@@ -9,10 +9,10 @@ use super::collections::Collections;
 use super::document::{HASHES, PLAIN};
 use super::problem::{INDEX_IS_THERE, code};
 
-/// When a task began, exactly.
+/// The exact start time of a task.
 const START: &str = "_runlore.own.started_at";
 
-/// Makes the indexes that are missing.
+/// Creates the indexes that are missing.
 pub(super) async fn make(collections: &Collections) -> Result<()> {
     let unique = |keys: Document| {
         let mut options = IndexOptions::default();
@@ -54,7 +54,7 @@ pub(super) async fn make(collections: &Collections) -> Result<()> {
     for (collection, indexes) in all {
         match collection.create_indexes(indexes.iter().cloned()).await {
             Err(error) if code(&error).is_some_and(|code| INDEX_IS_THERE.contains(&code)) => {
-                // One of them is there in another form: the others are made one by one.
+                // One of the indexes exists with other options, so create the others one by one.
                 for index in indexes {
                     match collection.create_index(index.clone()).await {
                         Err(error)

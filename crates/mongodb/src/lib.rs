@@ -1,4 +1,4 @@
-//! Records in MongoDB, for many programs and machines at once.
+//! A store of records in MongoDB, for many programs and machines at once.
 
 mod ask;
 mod collections;

@@ -1,4 +1,4 @@
-//! Which records are there already: writing them would change nothing.
+//! Finds out which records are already stored, so that writing them would change nothing.
 
 use std::collections::HashSet;
 
@@ -14,9 +14,10 @@ use runlore_core::store::Batch;
 use runlore_core::store::join::{join_process, join_task};
 
 impl Putting<'_> {
-    /// Which of these records are not there as they are, or further on.
+    /// Returns which of these records are missing. A record is not missing if it, or a later state
+    /// of it, is stored.
     pub(super) fn missing(&self, batch: &Batch<'_>) -> Result<Vec<bool>> {
-        // What is no record is for whoever writes it to tell.
+        // Writing reports what is not a valid record.
         let record = |text: &str| Record::from_json(serde_json::from_str(text).ok()?).ok();
         let records: Vec<Option<Record>> = batch.records().map(record).collect();
         let tasks = records.iter().flatten().filter_map(Record::as_task);
@@ -59,7 +60,7 @@ impl Putting<'_> {
         Ok(known.get(at).is_some_and(|known| known.text == text))
     }
 
-    /// The ids of records of other kinds that are there.
+    /// Returns the ids of those records of other kinds that are already stored.
     fn others_among(&self, records: &[Option<Record>]) -> Result<HashSet<String>> {
         let others = records.iter().flatten().filter(|record| matches!(record, Record::Other(_)));
         let ids: Vec<String> = others.map(id_of_other).collect::<Result<_>>()?;

@@ -1,4 +1,4 @@
-//! Which server and which database: a URI, with what the settings say of it.
+//! The server and database: a URI, combined with the settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use super::problem::scrubbed;
 use runlore_core::settings::MongodbSettings;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How long a server is looked for: a wrong name is told within a second.
+/// How long to search for a server. This keeps the wait for a wrong host name short.
 const SELECTION: Duration = Duration::from_secs(3);
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// The URI that the settings give, without what is secret.
+/// Returns the URI from the settings, without secrets.
 pub(crate) fn uri_of(settings: &MongodbSettings) -> String {
     match &settings.uri {
         Some(uri) => uri.clone(),
@@ -38,11 +38,11 @@ impl fmt::Debug for Place {
 }
 
 impl Place {
-    /// The place that a URI names.
+    /// Parses a URI.
     ///
     /// # Errors
     ///
-    /// Where the URI is none of MongoDB's.
+    /// Returns an error if the URI is not a MongoDB URI.
     pub(super) fn new(uri: &str, settings: &MongodbSettings) -> Result<Self> {
         let parsed = ConnectionString::parse(uri).map_err(|error| {
             let shown = runlore_core::record::scrub(uri);
@@ -59,7 +59,7 @@ impl Place {
         &self.uri
     }
 
-    /// The URI for people.
+    /// Returns the URI for messages, without secrets.
     pub(super) fn shown(&self) -> String {
         runlore_core::record::scrub(&self.uri)
     }
@@ -72,7 +72,7 @@ impl Place {
         self.settings.create_collection_index
     }
 
-    /// What the driver is to do. To be awaited on the runtime it will work on.
+    /// Returns the driver's options. Must be awaited on the runtime that the driver will use.
     pub(super) async fn options(&self) -> Result<ClientOptions> {
         let mut options = ClientOptions::parse(self.parsed.clone())
             .await
@@ -81,9 +81,9 @@ impl Place {
         options.server_selection_timeout.get_or_insert(SELECTION);
         options.connect_timeout.get_or_insert(CONNECTING);
         options.max_pool_size.get_or_insert(4);
-        // One connection less for each of many writers.
+        // Polling saves one connection for each of many writers.
         options.server_monitoring_mode.get_or_insert(ServerMonitoringMode::Poll);
-        // What is secret in the settings is for the server of the settings only.
+        // The secrets in the settings are for the server of the settings only.
         if self.uri == uri_of(&self.settings) {
             self.add_settings(&mut options)?;
         }

@@ -1,15 +1,15 @@
-//! What went wrong at the server, in a sentence.
+//! Converts server and driver errors to readable messages.
 
 use mongodb::error::{Error as DriverError, ErrorKind as Kind, WriteFailure};
 
 use runlore_core::record::scrub;
 use runlore_core::{Error, ErrorKind};
 
-/// What the driver says, without secrets and without its own frame.
+/// Returns the driver's message, without secrets and without its prefix.
 pub(super) fn scrubbed(error: &DriverError) -> String {
     let said = error.kind.to_string();
     let mut said = scrub(&said);
-    // Documents may be quoted in full.
+    // The message may quote whole documents.
     if said.len() > 400 {
         let end = (0..=400).rev().find(|at| said.is_char_boundary(*at)).unwrap_or(0);
         said.truncate(end);
@@ -18,7 +18,7 @@ pub(super) fn scrubbed(error: &DriverError) -> String {
     said
 }
 
-/// The sentence for an error at a place.
+/// Converts a driver error. `place` is the server's URI for messages.
 pub(super) fn explain(place: &str, error: &DriverError) -> Error {
     let said = scrubbed(error);
     let text = match &*error.kind {
@@ -49,12 +49,12 @@ pub(super) fn explain(place: &str, error: &DriverError) -> Error {
     Error::new(ErrorKind::Store, text)
 }
 
-/// Whether a server was found, and its certificate is the problem.
+/// Returns whether a server was found, but its certificate is not trusted.
 fn is_about_trust(said: &str) -> bool {
     said.contains("certificate") || said.contains("UnknownIssuer")
 }
 
-/// The part of a long description of all servers that says why none was found.
+/// Extracts from the driver's long description of all servers why none was found.
 fn cause(said: &str) -> &str {
     let after = said.split_once("Error: ").map_or(said, |(_, cause)| cause);
     let short = after.split([',', '}']).next().unwrap_or(after);
@@ -62,16 +62,17 @@ fn cause(said: &str) -> &str {
 }
 
 const UNAUTHORIZED: i32 = 13;
-/// There is another document of this id.
+/// Another document has this id.
 pub(super) const DUPLICATE: i32 = 11_000;
-/// There is such an index, made with other options or under another name.
+/// The index exists with other options or another name.
 pub(super) const INDEX_IS_THERE: [i32; 2] = [85, 86];
 
-/// Errors of a server that is about to be another: it stepped down, shuts down, or cannot be reached by its router.
+/// Error codes of a server that is being replaced: it stepped down, is shutting down, or cannot be
+/// reached by its router.
 const PASSING: [i32; 13] =
     [6, 7, 89, 91, 134, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436];
 
-/// Whether the same may work at once, on another connection.
+/// Returns whether an immediate retry on another connection may succeed.
 pub(super) fn is_passing(error: &DriverError) -> bool {
     let labelled = ["RetryableWriteError", "RetryableError", "TransientTransactionError"]
         .iter()
@@ -91,10 +92,11 @@ pub(super) fn is_passing(error: &DriverError) -> bool {
         }
 }
 
-/// Errors that are about what the server is asked for, whatever the documents: rights, room, and what it waits for in vain.
+/// Error codes that do not depend on the documents: missing rights, lack of space, timeouts.
 const OF_SERVER: [i32; 14] = [13, 18, 24, 26, 50, 59, 64, 79, 100, 112, 133, 202, 8000, 14_031];
 
-/// Whether the server, or the driver in its place, refuses a command as a whole, and a document in it may be why.
+/// Returns whether the server or the driver refuses a whole command, possibly because of a
+/// document.
 pub(super) fn is_refusal(error: &DriverError) -> bool {
     !is_passing(error)
         && match &*error.kind {
@@ -104,12 +106,12 @@ pub(super) fn is_refusal(error: &DriverError) -> bool {
         }
 }
 
-/// Whether the server refuses the one document that it was given, not all that is asked of it.
+/// Returns whether the server refuses the single document of a command, not the command itself.
 pub(super) fn is_of_document(error: &DriverError) -> bool {
     matches!(&*error.kind, Kind::Write(WriteFailure::WriteError(_)))
 }
 
-/// The code of a command that the server refused.
+/// Returns the error code of a command that the server refused. `None` for other errors.
 pub(super) fn code(error: &DriverError) -> Option<i32> {
     match &*error.kind {
         Kind::Command(command) => Some(command.code),

@@ -1,4 +1,4 @@
-//! Workflows: what each process told is kept, and joined to one document.
+//! Stores workflows: the record of each process, and one document joined from all of them.
 
 use mongodb::bson::{Bson, DateTime, RawDocumentBuf, doc};
 
@@ -11,10 +11,10 @@ use runlore_core::record::WorkflowObject;
 use runlore_core::store::join::{join_process, speak_as_one};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Processes of one workflow may begin and end at once.
+/// The maximum number of attempts: many processes of a workflow may start or end at once.
 const ATTEMPTS: usize = 200;
 
-/// What one process told.
+/// The record of a workflow from one process.
 #[derive(Debug)]
 pub(super) struct Process {
     id: String,
@@ -22,17 +22,17 @@ pub(super) struct Process {
     pub(super) text: String,
 }
 
-/// What came of trying to store a workflow.
+/// The result of an attempt to store a workflow.
 enum Attempt {
     Done,
-    /// Another process was faster.
+    /// Another process changed it first, so try again.
     Again,
-    /// There was none to read, and the server says that there is one.
+    /// No document was found, but the server reports a duplicate.
     InVain(String),
 }
 
 impl Putting<'_> {
-    /// What the processes of a workflow told of it.
+    /// Returns the records that the processes of a workflow wrote about it.
     pub(super) fn processes(&self, workflow_id: &str) -> Result<Vec<Process>> {
         let found = self.all(doc! {"workflow_id": workflow_id}, Collections::processes)?;
         let read = |document: &RawDocumentBuf| {
@@ -55,7 +55,7 @@ impl Putting<'_> {
                 Attempt::InVain(why) => {
                     in_vain += 1;
                     if in_vain == IN_VAIN {
-                        // Another has the same in a field that somebody made unique.
+                        // Another document has the same value in a field with a unique index.
                         let text = serde_json::to_string(workflow).map_err(not_json)?;
                         return self.refused(&text, &why, true);
                     }
@@ -72,7 +72,8 @@ impl Putting<'_> {
 
     fn try_workflow(&mut self, workflow: &WorkflowObject) -> Result<Attempt> {
         let id = &workflow.workflow_id;
-        // In this order: who changes the joined document after this has read the processes before it.
+        // Read the joined document before the processes. A writer stores its process before it
+        // replaces the joined document, so the processes read here include all that were joined.
         let joined = self.all(doc! {"workflow_id": id}, Collections::workflows)?;
         let joined = joined.first().map(|document| Stored::of(document)).transpose()?;
         let known = self.processes(id)?;
@@ -80,7 +81,7 @@ impl Putting<'_> {
         for process in &known {
             processes.push(serde_json::from_str(&process.text).map_err(not_json)?);
         }
-        // Another program's own record of it.
+        // The joined document may be another program's own record of the workflow.
         let foreign = joined.as_ref().filter(|joined| joined.revision.is_none());
         if let Some(foreign) = foreign.filter(|_| known.is_empty()) {
             processes.push(serde_json::from_value(foreign.json.clone()).map_err(not_json)?);
@@ -119,13 +120,14 @@ impl Putting<'_> {
         }
     }
 
-    /// Stores what a process told, in place of what it told before; false where somebody else has done so meanwhile.
+    /// Stores the record of a process in place of its earlier one. `false` if another writer was
+    /// faster.
     fn put_process(&mut self, process: &WorkflowObject, known: Option<&Process>) -> Result<bool> {
         let text = serde_json::to_string(process).map_err(not_json)?;
         let document = |id: &str, revision: i64| {
             let document = doc! {
                 "_id": id, "workflow_id": &process.workflow_id, "rev": revision, "json": &text,
-                // So that the server can forget it in time.
+                // The date lets a TTL index expire the document.
                 REGISTERED: DateTime::from_millis(now()),
             };
             RawDocumentBuf::try_from(&document)
@@ -154,7 +156,7 @@ impl Putting<'_> {
     }
 }
 
-/// The id of a document whose text says all of it.
+/// Makes the document for a record of another kind. Its id is the hash of the record.
 pub(super) fn other(text: &str) -> Result<RawDocumentBuf> {
     let mut sorted: serde_json::Value = serde_json::from_str(text).map_err(not_json)?;
     sorted.sort_all_objects();

@@ -1,4 +1,4 @@
-//! Tasks into their collection, joined with what is there of the same id.
+//! Upserts tasks into their collection, joined with any task of the same id.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -24,42 +24,43 @@ use runlore_core::store::Refused;
 use runlore_core::store::join::join_task;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How long one command may take: a server that is slow is given time, and one that hangs is not waited for.
+/// The timeout of one command: long enough for a slow server, but not for one that hangs.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Documents that one command inserts: few enough for a slow server.
+/// The number of documents per insert command: few enough for a slow server.
 const AT_ONCE: usize = 250;
-/// How often a document is looked at again that others change too.
+/// How often to retry a document that other programs change at the same time.
 const ATTEMPTS: usize = 20;
-/// How often a task may be said to be there, and not be: somebody may delete it meanwhile, but not every time.
+/// How often the server may report a duplicate that cannot be found. Another program may delete it
+/// in between, but not every time.
 pub(super) const IN_VAIN: usize = 3;
-/// How many commands are refused before it is clear that no document is why.
+/// After how many refused commands it is clear that no single document is the cause.
 const MOST_IN_VAIN: usize = 32;
-/// Ids that are looked for at once.
+/// The number of ids per query.
 const IDS: usize = 1000;
 
-/// What is needed to put records into their collections.
+/// The context for writing records to their collections.
 pub(super) struct Putting<'a> {
     pub(super) connection: &'a Connection,
     pub(super) documents: &'a mut Documents,
     pub(super) refusals: &'a mut Refusals,
 }
 
-/// What was refused, by the hash of its text: a batch that is tried again refuses the same.
+/// The refused records, by the hash of their text: a batch that is retried refuses the same ones.
 pub(super) type Refusals = HashMap<u128, Refused>;
 
-/// A task on its way, and the text that its document was made of.
+/// A task to be written, with the text that its document was made from.
 pub(super) struct Task<'a> {
     pub(super) encoded: Encoded,
     pub(super) text: Cow<'a, str>,
 }
 
-/// Why one document of several was not inserted.
+/// A document of a batch that was not inserted, and why.
 struct Failed {
     index: usize,
-    /// None where the command was refused, not the document in it.
+    /// The error code for the document. `None` if the whole command was refused.
     code: Option<i32>,
     why: String,
-    /// Whether it is known to be the document's fault: the server said so, or took others.
+    /// Whether the document is known to be the cause: the server said so, or accepted others.
     is_sure: bool,
 }
 
@@ -68,7 +69,7 @@ impl Putting<'_> {
         Collections::new(self.connection.database())
     }
 
-    /// Stores tasks of which most are new.
+    /// Writes tasks, most of which should be new.
     pub(super) fn tasks(&mut self, tasks: Vec<Task<'_>>) -> Result<()> {
         if tasks.is_empty() {
             return Ok(());
@@ -105,10 +106,10 @@ impl Putting<'_> {
         Ok(())
     }
 
-    /// Inserts documents, each by itself; tells which of them were not, and why.
+    /// Inserts documents independently of each other. Returns those that failed, and why.
     ///
-    /// A command that is refused as a whole is tried again with half of them each, the largest parts first: if a document is why,
-    /// the others get in. Where none does, it is not a document that is wrong.
+    /// If the server refuses a whole command, each half is tried again, the largest parts first. If
+    /// a single document is the cause, all others get in. If none gets in, no document is to blame.
     fn insert(
         &self,
         into: &Collection<RawDocumentBuf>,
@@ -151,7 +152,8 @@ impl Putting<'_> {
         Ok(failed)
     }
 
-    /// Inserts some of the documents; an error where the server refuses all of them together.
+    /// Inserts some of the documents. The inner error means that the server refused them as a
+    /// whole.
     fn insert_part(
         &self,
         into: Collection<RawDocumentBuf>,
@@ -188,7 +190,8 @@ impl Putting<'_> {
         })
     }
 
-    /// Runs one command; once more where that may help.
+    /// Runs one command, and retries it once after a transient error. The inner error means that
+    /// the server refused the command.
     pub(super) fn patiently<T, F>(
         &self,
         mut work: impl FnMut(Collections) -> F + Send + 'static,
@@ -205,7 +208,7 @@ impl Putting<'_> {
                 result = work(collections).await;
             }
             match result {
-                // The server has understood, and refuses.
+                // The server understood the command and refuses it.
                 Err(error) if code(&error).is_some() && !is_passing(&error) => Ok(Err(error)),
                 Err(error) => Err(explain(&shown, &error)),
                 Ok(value) => Ok(Ok(value)),
@@ -213,7 +216,8 @@ impl Putting<'_> {
         })
     }
 
-    /// What is there of tasks, by the ids that are unique.
+    /// Returns the stored tasks with these ids. The ids are those that are unique in the
+    /// collection.
     pub(super) fn stored(&self, ids: &[&str]) -> Result<HashMap<String, Stored>> {
         let mut stored = HashMap::new();
         for ids in ids.chunks(IDS) {
@@ -227,7 +231,7 @@ impl Putting<'_> {
         Ok(stored)
     }
 
-    /// All documents that match.
+    /// Returns all documents that match.
     pub(super) fn all(
         &self,
         filter: Document,
@@ -247,7 +251,8 @@ impl Putting<'_> {
         found.map_err(|error| self.problem(&error))
     }
 
-    /// Joins a task with what is there of it; gives what is there afterwards, if that changed.
+    /// Joins a task with the stored one of the same id, or inserts it. May return the stored task,
+    /// so that it need not be read again.
     fn join(&mut self, id: &str, text: &str, known: Option<Stored>) -> Result<Option<Stored>> {
         let task: TaskObject = serde_json::from_str(text).map_err(not_json)?;
         let (mut known, mut copy, mut in_vain) = (known, 1, 0);
@@ -260,7 +265,7 @@ impl Putting<'_> {
                 let Some(why) = self.insert_as(text, &unique, copy > 1)? else { return Ok(None) };
                 in_vain += 1;
                 if in_vain == IN_VAIN {
-                    // Another has the same in a field that somebody made unique.
+                    // Another document has the same value in a field with a unique index.
                     self.refused(text, &why, true)?;
                     return Ok(None);
                 }
@@ -272,7 +277,7 @@ impl Putting<'_> {
             let is_other = joined.workflow_id != task.workflow_id
                 || join_task(&mut joined, task.clone()).is_err();
             if is_other {
-                // Both are kept, though only one can have the id.
+                // They are different tasks. Keep both, although only one can have the id.
                 (known, copy) = (None, copy + 1);
                 continue;
             }
@@ -290,7 +295,7 @@ impl Putting<'_> {
         Err(Error::new(ErrorKind::Store, text))
     }
 
-    /// Inserts a task under an id; where there is one by now, what the server says of it.
+    /// Inserts a task under an id. If that id exists by now, returns the server's message.
     fn insert_as(&mut self, text: &str, unique: &str, is_copy: bool) -> Result<Option<String>> {
         let mut label = Label::new(self.documents.next_id());
         label.unique_id = is_copy.then_some(unique);
@@ -306,7 +311,7 @@ impl Putting<'_> {
         }
     }
 
-    /// Replaces a task that nobody has changed since; none where somebody has.
+    /// Replaces a task. `None` if another program has changed it in the meantime.
     fn replace(
         &mut self,
         known: &Stored,
@@ -333,7 +338,7 @@ impl Putting<'_> {
                 Err(error) if !is_of_document(&error) && !is_refusal(&error) => {
                     return Err(self.problem(&error));
                 }
-                // What is there stays as it is.
+                // The stored document stays as it is.
                 Err(error) if is_sealed => {
                     self.refused(&text, &scrubbed(&error), is_of_document(&error))?;
                     return Ok(Some(known.clone()));
@@ -344,7 +349,7 @@ impl Putting<'_> {
         Ok(None)
     }
 
-    /// Replaces a document that nobody has changed since; tells whether that was so.
+    /// Replaces a document. `false` if another program has changed it in the meantime.
     pub(super) fn replace_in(
         &self,
         of: fn(&Collections) -> Collection<RawDocumentBuf>,
@@ -362,7 +367,7 @@ impl Putting<'_> {
         })
     }
 
-    /// Stores what the server does not take as it is: its core, and its text.
+    /// Stores a task that the server does not accept as it is: only its core fields and its text.
     fn put_sealed(&mut self, id: &str, text: &str, before: &Failed) -> Result<()> {
         let label = Label { is_sealed: true, ..Label::new(self.documents.next_id()) };
         let document = shrink::fitting(text, &label)?.document;
@@ -377,9 +382,11 @@ impl Putting<'_> {
         }
     }
 
-    /// Keeps a record apart that the server does not want among the others, so that none of these is held up by it. Where it takes
-    /// it nowhere, the record is lost: to try it for ever would cost all that come after it. Unless the server may be refusing everything,
-    /// because it is not sure that the record is why.
+    /// Stores a refused record in a separate collection, so that it does not hold up the others.
+    ///
+    /// If the server rejects it there too, the record is lost: retrying forever would block all
+    /// later records. Without `is_sure` this is an error instead, because the server may be
+    /// refusing everything.
     pub(super) fn refused(&mut self, text: &str, why: &str, is_sure: bool) -> Result<()> {
         let end = (0..=text.len().min(shrink::LARGEST - 4096))
             .rev()
@@ -407,8 +414,8 @@ impl Putting<'_> {
         Ok(())
     }
 
-    /// Inserts documents, each with the text of its record, unless they are there already; gives what the server says of the last one
-    /// that is.
+    /// Inserts documents, each given with the text of its record, and skips those that already
+    /// exist. Returns the server's message about the last one that exists.
     pub(super) fn insert_new(
         &mut self,
         into: &Collection<RawDocumentBuf>,
@@ -425,7 +432,8 @@ impl Putting<'_> {
         Ok(known)
     }
 
-    /// Whether a document was replaced; one that the server does not want is kept apart, and done with.
+    /// Returns whether a document was replaced. A document that the server refuses is stored in the
+    /// separate collection, and counts as replaced.
     pub(super) fn settled(
         &mut self,
         replaced: Result<bool, DriverError>,
@@ -440,13 +448,13 @@ impl Putting<'_> {
         }
     }
 
-    /// What an error of the server's means for the store.
+    /// Converts a driver error to an error of the store.
     fn problem(&self, error: &DriverError) -> Error {
         explain(self.connection.shown(), error)
     }
 }
 
-/// How the task stands in a record; none where it is no task.
+/// Returns the status of the task in a record. `None` if it is not a task.
 fn task_in(text: &str) -> Option<Status> {
     #[derive(Deserialize)]
     struct Standing {

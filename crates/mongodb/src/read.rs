@@ -1,4 +1,4 @@
-//! Reading: documents off the server, a page at a time, as records.
+//! Reads documents from the server, one page at a time, and converts them to records.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,10 +19,11 @@ use runlore_core::store::before_asking;
 use runlore_core::{Error, ErrorKind, Result};
 use runlore_query::query::Collection;
 
-/// Documents that are read in one go: few at first, for many are often not wanted.
+/// The size of the first page and the maximum size: callers often need only a few documents.
 const PAGES: (usize, usize) = (64, 1024);
 
-/// A MongoDB database of records, opened to be asked. What waits for it in this machine's spool is written first.
+/// A MongoDB database of records, opened for reading. Records that wait for it in this machine's
+/// spool are written first.
 pub struct MongodbSource {
     link: Link,
 }
@@ -34,12 +35,12 @@ impl fmt::Debug for MongodbSource {
 }
 
 impl MongodbSource {
-    /// Opens a database: `mongodb://host:27017/database`, with whatever else a connection string may say. What the settings say
-    /// of a user and of encryption holds for the server that they name.
+    /// Opens a database: `mongodb://host:27017/database`, with any other options of a connection
+    /// string. The user and encryption from the settings apply only to the server named there.
     ///
     /// # Errors
     ///
-    /// Where no server answers, or it refuses.
+    /// Returns an error if no server answers, or if it refuses the connection.
     pub fn open(uri: &str) -> Result<Self> {
         let place = Place::new(uri, &Settings::load().settings.databases.mongodb)?;
         let source = Self { link: Link::new(place) };
@@ -58,7 +59,7 @@ impl MongodbSource {
         self.link.get()
     }
 
-    /// Whether there is such a document.
+    /// Returns whether a document matches the filter.
     pub(super) fn has(&self, of: Collection, filter: Document) -> Result<bool> {
         let connection = self.connection()?;
         let collection = Collections::new(connection.database()).of(of);
@@ -69,7 +70,7 @@ impl MongodbSource {
         })
     }
 
-    /// The server's plan for a question.
+    /// Returns the server's plan for a query.
     pub(super) fn explained(
         &self,
         of: Collection,
@@ -94,7 +95,8 @@ impl MongodbSource {
         Ok(serde_json::to_value(plan).unwrap_or_default())
     }
 
-    /// What there is to tell of records that the server would not have among the others.
+    /// Returns an error that reports the records which the server refused. `None` if there are
+    /// none.
     pub(super) fn refused(&self) -> Result<Option<Error>> {
         let connection = self.connection()?;
         let refused = Collections::new(connection.database()).refused();
@@ -111,7 +113,7 @@ impl MongodbSource {
         Ok((count > 0).then(|| Error::new(ErrorKind::Record, text)))
     }
 
-    /// Asks for documents.
+    /// Queries documents.
     pub(super) fn found(
         &self,
         of: fn(&Collections) -> mongodb::Collection<RawDocumentBuf>,
@@ -128,7 +130,8 @@ impl MongodbSource {
         Ok(Pages::new(connection, cursor))
     }
 
-    /// Lets the server run a pipeline. None where it refuses, though it answers: then it is not of one mind with this.
+    /// Runs a pipeline on the server. `None` if the server rejects the pipeline, which means that
+    /// it does not support it.
     pub(super) fn aggregated(
         &self,
         of: Collection,
@@ -151,17 +154,17 @@ impl MongodbSource {
     }
 }
 
-/// Whether the server refuses the question itself.
+/// Returns whether the server rejects the query itself.
 fn is_refusal(error: &mongodb::error::Error) -> bool {
     const UNAUTHORIZED: i32 = 13;
     super::problem::code(error).is_some_and(|code| code != UNAUTHORIZED)
         && !super::problem::is_passing(error)
 }
 
-/// Documents that come from the server page by page.
+/// An iterator over documents, which it reads from the server page by page.
 pub(super) struct Pages {
     connection: Arc<Connection>,
-    /// None once all has been read.
+    /// `None` after the last page.
     cursor: Option<Cursor<RawDocumentBuf>>,
     page: VecDeque<RawDocumentBuf>,
     size: usize,
@@ -191,17 +194,17 @@ impl Pages {
         Ok(())
     }
 
-    /// Each document with its id, as the record it was made of.
+    /// Converts each document to its record, together with its id.
     pub(super) fn stored(self) -> impl Iterator<Item = Result<Stored>> {
         self.map(|document| Stored::of(&document?))
     }
 
-    /// Each document as the record it was made of.
+    /// Converts each document to its record.
     pub(super) fn records(self) -> impl Iterator<Item = Result<Value>> {
         self.stored().map(|stored| Ok(stored?.json))
     }
 
-    /// Each document as it is.
+    /// Converts each document to JSON, without restoring the record.
     pub(super) fn answers(self) -> impl Iterator<Item = Result<Value>> {
         self.map(|document| super::decode::json_of(mongodb::bson::RawBsonRef::Document(&document?)))
     }
@@ -228,7 +231,7 @@ impl Drop for Pages {
     }
 }
 
-/// The record in a document that has it as text.
+/// Parses the record from a document that contains it as text.
 pub(super) fn from_text(document: &RawDocumentBuf) -> Result<Value> {
     let text = document.get_str("json").unwrap_or_default();
     serde_json::from_str(text).map_err(|error| {

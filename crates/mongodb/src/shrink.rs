@@ -1,4 +1,5 @@
-//! Records that are too large for a document of MongoDB's, made smaller: the largest values go first, and the record says so.
+//! Shrinks records that are too large for a MongoDB document. Removes the largest values first, and
+//! notes that in the record.
 
 use serde_json::{Map, Value};
 
@@ -6,13 +7,13 @@ use super::document::{Encoded, Label, encode};
 use super::put::not_json;
 use runlore_core::Result;
 
-/// What MongoDB takes, less what an index or a driver may add.
+/// The maximum document size: MongoDB's limit, minus what an index or a driver may add.
 pub(super) const LARGEST: usize = (16 << 20) - (4 << 10);
 
-/// How much of a long text is kept.
+/// How many characters of a long text to keep.
 const BEGINNING: usize = 1000;
 
-/// Fields that tell what the record is, and are small in every record that means something.
+/// Fields that identify the record. They are small in every meaningful record.
 const KEPT: [&str; 12] = [
     "type",
     "task_id",
@@ -28,7 +29,7 @@ const KEPT: [&str; 12] = [
     "name",
 ];
 
-/// The document of a record that fits, whatever has to be left out of it.
+/// Converts a record to a document, and leaves out as much as needed to make it fit.
 pub(super) fn fitting(text: &str, label: &Label<'_>) -> Result<Encoded> {
     let encoded = encode(text, label)?;
     if encoded.document.as_bytes().len() <= LARGEST {
@@ -40,7 +41,7 @@ pub(super) fn fitting(text: &str, label: &Label<'_>) -> Result<Encoded> {
         to(&mut record, bytes);
         let text = serde_json::to_string(&record).map_err(not_json)?;
         let encoded = encode(&text, label)?;
-        // The last one keeps a dozen fields only.
+        // In the last round only a dozen fields are left.
         if encoded.document.as_bytes().len() <= LARGEST || bytes == 0 {
             return Ok(encoded);
         }
@@ -48,7 +49,7 @@ pub(super) fn fitting(text: &str, label: &Label<'_>) -> Result<Encoded> {
     }
 }
 
-/// Leaves out the largest values until about so many bytes of JSON are left.
+/// Leaves out the largest values until about `bytes` bytes of JSON are left.
 fn to(record: &mut Map<String, Value>, bytes: usize) {
     let mut sizes: Vec<(usize, String, Option<String>)> = Vec::new();
     for (name, value) in &*record {
@@ -78,7 +79,7 @@ fn to(record: &mut Map<String, Value>, bytes: usize) {
         notes.insert(name, reason(size).into());
     }
     if left > bytes {
-        // Nothing stands out: it is many small things.
+        // No value stands out: the record consists of many small ones.
         record.retain(|name, _| KEPT.contains(&name.as_str()));
         notes = Map::from_iter([("record".to_owned(), reason(left).into())]);
     }

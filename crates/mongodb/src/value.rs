@@ -1,29 +1,33 @@
-//! JSON values as BSON values.
+//! Converts JSON values to BSON values.
 
 use mongodb::bson::{Bson, Decimal128, Document};
 use serde_json::{Number, Value};
 
-/// MongoDB accepts 100 levels of nesting. The fields that we add need some of them.
+/// The maximum nesting depth. MongoDB accepts 100 levels, and the fields that we add need some.
 const MAX_DEPTH: usize = 90;
 
 /// The upper half of a decimal that is a whole number: no sign, and the exponent 0.
 const WHOLE: u64 = 0x3040_0000_0000_0000;
 
-/// The decimal of a whole number. Above `i64::MAX` no other number type of MongoDB holds it exactly.
+/// Converts a whole number to a decimal. Above `i64::MAX` no other number type of MongoDB can
+/// represent it exactly.
 pub(super) fn decimal(number: u64) -> Decimal128 {
     Decimal128::from_bytes((u128::from(WHOLE) << 64 | u128::from(number)).to_le_bytes())
 }
 
-/// The whole number that a decimal holds. `None` if it has a sign, an exponent or more than 64 bits.
+/// Returns the whole number in a decimal. `None` if it has a sign, an exponent or more than 64
+/// bits.
 pub(super) fn whole(decimal: Decimal128) -> Option<u64> {
     let bits = u128::from_le_bytes(decimal.bytes());
     (bits >> 64 == u128::from(WHOLE)).then_some(bits as u64)
 }
 
-/// Converts a value that is nested in `depth` objects and arrays. The keys of objects keep their order.
+/// Converts a value that is nested in `depth` objects and arrays. Objects keep the order of their
+/// keys.
 ///
-/// `None` if BSON cannot hold it: a key contains NUL, or the nesting is too deep. The conversions of `bson` itself do not
-/// fit: they take keys such as `$oid` for extended JSON, and refuse large whole numbers.
+/// `None` if BSON cannot represent it: a key contains NUL, or the nesting is too deep. The
+/// conversions of the `bson` crate are not suitable: they interpret keys such as `$oid` as extended
+/// JSON, and reject large whole numbers.
 pub(super) fn bson_of(value: &Value, depth: usize) -> Option<Bson> {
     if depth >= MAX_DEPTH && (value.is_array() || value.is_object()) {
         return None;
@@ -50,7 +54,7 @@ pub(super) fn bson_of(value: &Value, depth: usize) -> Option<Bson> {
     })
 }
 
-/// Whole numbers take the smallest type that holds them.
+/// Converts a number. Whole numbers get the smallest type that fits.
 fn bson_of_number(number: &Number) -> Option<Bson> {
     Some(match (number.as_i64(), number.as_u64()) {
         (Some(whole), _) => i32::try_from(whole).map_or(Bson::Int64(whole), Bson::Int32),
@@ -105,7 +109,7 @@ mod tests {
             ("18446744073709551616", Bson::Double(18_446_744_073_709_551_616.0)),
         ];
         for (json, expected) in cases {
-            // As text, because -0.0 equals 0.0.
+            // Compare the text, because -0.0 equals 0.0.
             assert_eq!(format!("{:?}", converted(json)), format!("{:?}", Some(expected)), "{json}");
         }
     }

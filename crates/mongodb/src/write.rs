@@ -1,4 +1,4 @@
-//! Writing: new tasks in one go, and whatever is written again changes nothing.
+//! Writes batches: inserts new tasks together. Writing a record twice has no effect.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,16 +19,17 @@ use runlore_core::record::Record;
 use runlore_core::store::{Batch, Refused, RunInfo, Store};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How long making indexes may take: on a large collection that is long.
+/// The timeout for creating indexes, which takes long on a large collection.
 const INDEXING: Duration = Duration::from_secs(60);
 
 /// The folder for queues and spools, inside `databases.jsonl.path`.
 pub const FOLDER: &str = "mongodb";
 
-/// Ids of documents, in the order in which they are made, to the millisecond also among several stores.
+/// Generates document ids in the order of creation. Across stores the order is exact to the
+/// millisecond.
 #[derive(Debug)]
 struct Ids {
-    /// Of this store alone: a forked child must not make the same ones.
+    /// Unique to this store: a forked child must not generate the same ids.
     unique: [u8; 3],
     count: u32,
 }
@@ -36,7 +37,7 @@ struct Ids {
 impl Ids {
     fn new() -> Self {
         let mut unique = [0; 3];
-        // Without random numbers, the moment and the process must do.
+        // Without random numbers, use the time and the process id.
         if getrandom::fill(&mut unique).is_err() {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let number = since.subsec_nanos() ^ std::process::id();
@@ -55,7 +56,7 @@ impl Ids {
     }
 }
 
-/// Makes documents of records, one batch after the other.
+/// Converts records to documents, one batch after the other.
 #[derive(Debug)]
 pub struct Documents {
     ids: Ids,
@@ -68,11 +69,12 @@ impl Default for Documents {
 }
 
 impl Documents {
-    /// The documents of the tasks of a batch: what it costs to make them can be compared.
+    /// Returns the documents of the tasks in a batch. Public so that benchmarks can measure the
+    /// cost.
     ///
     /// # Errors
     ///
-    /// Where a record is none.
+    /// Returns an error if a record is not valid.
     pub fn of(&mut self, batch: &Batch<'_>) -> Result<Vec<RawDocumentBuf>> {
         let mut documents = Vec::with_capacity(batch.len());
         for text in batch.records() {
@@ -93,7 +95,8 @@ impl Documents {
         if encoded.is_task && encoded.is_as_written {
             return Ok(Sorted::Task(Task { encoded, text: Cow::Borrowed(text) }));
         }
-        // As every reader would see it: without nulls, with its type and its id.
+        // Normalize the record as every reader would see it: without nulls, with its type and its
+        // id.
         let json = serde_json::from_str(text).map_err(not_json)?;
         Ok(match Record::from_json(json)? {
             Record::Task(task) => {
@@ -107,12 +110,14 @@ impl Documents {
     }
 }
 
-/// A MongoDB database that runs are recorded into.
+/// A MongoDB database into which runs are recorded.
 ///
-/// It works on a thread and a runtime of its own. Many runs, of this process and of others, may share a database.
+/// It uses its own thread and async runtime. Many runs, of this process and of others, may share a
+/// database.
 pub struct MongodbStore {
     link: Link,
-    /// Where queues and spool are kept: not beside files of JSON lines, which would be taken for the same store.
+    /// The folder of the queues and the spool. It is not beside files of JSON lines, which would be
+    /// taken for the same store.
     folder: Option<PathBuf>,
     documents: Documents,
     refusals: Refusals,
@@ -126,11 +131,13 @@ impl fmt::Debug for MongodbStore {
 }
 
 impl MongodbStore {
-    /// The store of a run: `mongodb://host:27017/database`, with whatever else a connection string may say.
+    /// Opens the store of a run: `mongodb://host:27017/database`, with any other options of a
+    /// connection string.
     ///
     /// # Errors
     ///
-    /// Where the URI is wrong. Whether the server answers is found out at the first record.
+    /// Returns an error if the URI is invalid. Whether the server answers is only known at the
+    /// first record.
     pub fn open(uri: &str, run: &RunInfo) -> Result<Self> {
         let databases = &run.settings.databases;
         let place = Place::new(uri, &databases.mongodb)?;
@@ -194,7 +201,7 @@ impl Store for MongodbStore {
 
     fn write_open(&mut self, batch: &Batch<'_>) -> Result<()> {
         let written = self.write(batch);
-        // They come again when they end, and count then.
+        // These tasks are written again when they end, and their refusals count then.
         self.refusals.clear();
         written
     }
@@ -227,7 +234,7 @@ impl Store for MongodbStore {
     }
 }
 
-/// A record, by where it goes.
+/// A record, sorted by the collection it belongs to.
 enum Sorted<'a> {
     Task(Task<'a>),
     Workflow(Box<runlore_core::record::WorkflowObject>),
