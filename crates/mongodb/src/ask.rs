@@ -73,7 +73,8 @@ struct Asked {
 enum Rest {
     /// The results are only candidates: apply the whole query to them.
     Everything,
-    /// Pick this many from the start, including odd documents that match the condition, if given.
+    /// Take this many results from the start, merged with the odd documents that match the query.
+    /// The condition selects the odd documents. `None` if there are none.
     Picking(u64, Option<Document>),
     /// Only convert the results to records.
     Nothing,

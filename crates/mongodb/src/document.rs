@@ -13,7 +13,7 @@ use runlore_core::{Error, ErrorKind, Result};
 
 /// The field for our own data.
 pub(super) const OURS: &str = "_runlore";
-/// The record's own values of fields that contain something else in the document.
+/// The original values of fields that have another value in the document, such as a date.
 pub(super) const OWN: &str = "_runlore.own";
 /// `true` if the document has all values of the record in its fields.
 pub(super) const PLAIN: &str = "_runlore.plain";
@@ -51,7 +51,7 @@ const CORE: [&str; 13] = [
     "hashes",
 ];
 
-/// Returns whether the record's value of this field is stored among its own values.
+/// Returns whether this field has another value in the document. The original is below [`OWN`].
 pub(super) fn is_shadowed(name: &str) -> bool {
     TIMES.contains(&name) || ADDED.contains(&name)
 }
@@ -198,7 +198,7 @@ fn id_of(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Removes and returns the record's own values of fields that will contain something else.
+/// Removes and returns the original values of fields that get another value in the document.
 fn take_own(fields: &mut BTreeMap<String, Bson>) -> Document {
     let shadowed = TIMES.into_iter().chain(ADDED);
     shadowed.filter_map(|name| fields.remove_entry(name)).collect()

@@ -70,7 +70,7 @@ pub(super) fn put(connection: &Connection, record: &[u8], outline: &str) -> Done
         Record::Other(map) => {
             let mut sorted = Value::Object(map);
             let text = sorted.to_string();
-            // A program may be built with serde_json's `preserve_order`.
+            // Maps are unsorted if the program enables serde_json's `preserve_order`.
             sorted.sort_all_objects();
             let hash = XxHash3_128::oneshot(sorted.to_string().as_bytes()).to_be_bytes();
             let sql = "INSERT INTO other (hash, doc) VALUES (?1, ?2) ON CONFLICT DO NOTHING";

@@ -14,7 +14,7 @@ use super::text;
 pub struct Finding {
     /// The kind of finding.
     pub kind: Kind,
-    /// How much it matters.
+    /// How much the finding matters.
     pub severity: Severity,
     /// The confidence, from 0 (a guess) to 1 (certain).
     pub confidence: f64,

@@ -105,9 +105,9 @@ thresholds! {
     min_bytes: u64 = 64 << 20;
     /// The minimum share of a device that hidden memory must reach at some time.
     gap_ratio: f64 = 0.05;
-    /// The number of standard deviations above the mean from which on it is a spike.
+    /// How many standard deviations above the mean make a spike.
     spike_score: f64 = 2.0;
-    /// The number of standard deviations above the mean from which on a spike is critical.
+    /// How many standard deviations above the mean make a critical spike.
     spike_critical_score: f64 = 4.0;
     /// The share of the variance that a line must explain for a drift.
     drift_fit: f64 = 0.6;
@@ -115,21 +115,21 @@ thresholds! {
     drift_critical_fit: f64 = 0.85;
     /// The share of the variance that a single jump must explain for a step.
     step_fit: f64 = 0.8;
-    /// The share of reserved memory that must be unusable for fragmentation.
+    /// The share of reserved memory that must be fragmented for a finding.
     fragmentation_ratio: f64 = 0.3;
-    /// The share of reserved memory that must be unusable for critical fragmentation.
+    /// The share of reserved memory that must be fragmented for a critical finding.
     fragmentation_critical_ratio: f64 = 0.5;
     /// The relative growth of allocated memory that makes it a suspected leak.
     leak_growth_ratio: f64 = 0.05;
     /// The share of the variance that a line through the lowest points must explain for a leak.
     leak_fit: f64 = 0.8;
-    /// The share of a device's memory in use from which on it counts as nearly full.
+    /// The share of a device's memory in use at which it counts as nearly full.
     utilization_ratio: f64 = 0.85;
-    /// The share of a device's memory in use from which on it counts as full.
+    /// The share of a device's memory in use at which it counts as full.
     utilization_critical_ratio: f64 = 0.95;
     /// How many times per second the mean allocated memory must be allocated or freed for churn.
     churn_per_second: f64 = 1.0;
-    /// The same rate from which on churn is a warning.
+    /// The same rate at which churn becomes a warning.
     churn_warning_per_second: f64 = 10.0;
     /// The share of a device that must be hidden all the time for a warning.
     hidden_warning_ratio: f64 = 0.25;
@@ -145,7 +145,7 @@ thresholds! {
     collective_score: f64 = 2.5;
     /// The minimum confidence for reporting that a collective took memory.
     collective_confidence: f64 = 0.5;
-    /// The share of the critical path from which on an activity counts as slow.
+    /// The share of the critical path at which an activity counts as slow.
     slow_ratio: f64 = 0.3;
     /// The minimum distance of an outlier from the median of its activity, in robust deviations.
     outlier_score: f64 = 6.0;
@@ -167,9 +167,9 @@ thresholds! {
     throttled_ratio: f64 = 0.1;
     /// The minimum share of a run in which a container is throttled by its CPU quota.
     quota_ratio: f64 = 0.05;
-    /// The share of the time in which tasks stall on memory from which on it is pressure.
+    /// The share of the time spent waiting for memory at which it counts as pressure.
     pressure_ratio: f64 = 0.1;
-    /// The same share from which on memory pressure is critical.
+    /// The same share at which memory pressure is critical.
     pressure_critical_ratio: f64 = 0.5;
     /// The share of a machine's memory that should remain available.
     available_ratio: f64 = 0.1;

@@ -197,7 +197,7 @@ fn sort_keys<'a>(value: &'a Value, path: &[Segment], each: &mut impl FnMut(Optio
             None => each(Some(MISSING)),
         },
         Value::Array(items) => match first.index.and_then(|index| items.get(index)) {
-            // An array selected by its index is one sort key; its items are not.
+            // An array selected by its index is compared as a whole, not item by item.
             Some(item @ Value::Array(inner)) if rest.is_empty() && !inner.is_empty() => {
                 each(Some(item));
             }

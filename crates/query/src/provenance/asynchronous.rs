@@ -267,7 +267,7 @@ impl<T: Answer> AsyncAsk<T> {
         Ask::new(records, collection).with(find)
     }
 
-    /// Runs the query and streams its results. Reading pauses until results are taken.
+    /// Runs the query and streams its results. Reading pauses while unread results fill the queue.
     pub fn stream(self) -> Result<AnswerStream<T>> {
         let Self { records, collection, find, answer: _ } = self;
         AsyncProvenance::new(records).stream(move |records, send| {

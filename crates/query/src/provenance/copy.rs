@@ -272,7 +272,7 @@ impl Known {
 
 fn of_all(record: &Record) -> u128 {
     let mut sorted = record.to_json();
-    // A program may be built with serde_json's `preserve_order`.
+    // Maps are unsorted if the program enables serde_json's `preserve_order`.
     sorted.sort_all_objects();
     XxHash3_128::oneshot(sorted.to_string().as_bytes())
 }

@@ -22,9 +22,9 @@ pub enum Figure {
     P95,
     /// The duration that 99 of 100 tasks did not exceed, in nanoseconds.
     P99,
-    /// The longest task, in nanoseconds.
+    /// The duration of the longest task, in nanoseconds.
     Max,
-    /// Processor time, in nanoseconds.
+    /// CPU time, in nanoseconds.
     Cpu,
     /// The largest resident memory that was seen, in bytes.
     Rss,

@@ -69,15 +69,15 @@ pub struct Distribution {
     pub total: Duration,
     /// The total divided by the count.
     pub mean: Duration,
-    /// The shortest.
+    /// The shortest duration.
     pub min: Duration,
-    /// The longest.
+    /// The longest duration.
     pub max: Duration,
-    /// Half of them took no longer.
+    /// The duration that half of the tasks did not exceed.
     pub p50: Duration,
-    /// 95 of 100 took no longer.
+    /// The duration that 95 of 100 tasks did not exceed.
     pub p95: Duration,
-    /// 99 of 100 took no longer.
+    /// The duration that 99 of 100 tasks did not exceed.
     pub p99: Duration,
 }
 
