@@ -1,4 +1,5 @@
-//! Telemetry events, in Stormlog's format: files of them, sinks, the tracker that samples them, and their analysis.
+//! Telemetry events in Stormlog's format: event files and sinks, the tracker that samples events,
+//! and their analysis.
 //!
 //! Programs use the crate [`runlore`](https://docs.rs/runlore) with its feature `events`.
 #![warn(clippy::print_stdout)]

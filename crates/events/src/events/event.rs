@@ -1,4 +1,4 @@
-//! One event, whatever schema it came in.
+//! The telemetry event, independent of the schema that it was read from.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -9,60 +9,61 @@ use super::invalid::{Invalid, Reason};
 use super::python::is_blank;
 use super::shared::{Metadata, Text};
 
-/// What a collector saw at one moment: the memory of an allocator and of its device, and what it was about.
+/// One observation of a collector: the memory of an allocator and of its device at one moment.
 ///
-/// The fields have the names and the order of the schema. A counter that the collector cannot know is none, which only
-/// schema 4 can say of all of them.
+/// The fields have the names and the order of the schema. A counter is `None` if the collector
+/// cannot know it. Only schema 4 allows that for every counter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetryEvent {
-    /// The session that the event belongs to.
+    /// The id of the session that the event belongs to.
     pub session_id: Text,
     /// Unix nanoseconds.
     pub timestamp_ns: u64,
-    /// `sample`, `start`, `stop`, `peak`, `allocation`, `warning` and the like; any word is allowed.
+    /// The kind of event: `sample`, `start`, `stop`, `peak`, `allocation`, `warning` and the like.
+    /// Any word is allowed.
     pub event_type: Text,
-    /// Who collected it.
+    /// The name of the collector.
     pub collector: Text,
-    /// The time between two samples; 0 where there is none.
+    /// The time between two samples. 0 if the collector does not sample.
     pub sampling_interval_ms: u64,
-    /// The process; -1 where it is not known.
+    /// The process id. -1 if unknown.
     pub pid: i64,
-    /// The machine.
+    /// The host name.
     pub host: Text,
-    /// The job that the process is part of.
+    /// The id of the job that the process is part of.
     pub job_id: Option<Text>,
-    /// The process among all of the job.
+    /// The rank of the process in its job.
     pub rank: u64,
-    /// The process among those of its machine.
+    /// The rank of the process on its machine.
     pub local_rank: u64,
-    /// How many processes the job has.
+    /// The number of processes in the job.
     pub world_size: u64,
-    /// The device; -1 is the processor.
+    /// The index of the device. -1 is the CPU.
     pub device_id: i64,
-    /// What the allocator has handed out.
+    /// Bytes that the allocator has handed out.
     pub allocator_allocated_bytes: Option<u64>,
-    /// What the allocator holds.
+    /// Bytes that the allocator has reserved from the device.
     pub allocator_reserved_bytes: Option<u64>,
-    /// What is in use of it.
+    /// Reserved bytes that are in use.
     pub allocator_active_bytes: Option<u64>,
-    /// What is not in use, but cannot be given back.
+    /// Reserved bytes that are not in use but cannot be returned to the device.
     pub allocator_inactive_bytes: Option<u64>,
-    /// The change since the event before.
+    /// The change since the previous event, in bytes.
     pub allocator_change_bytes: Option<i64>,
-    /// What is taken of the device.
+    /// Bytes of the device's memory that are in use.
     pub device_used_bytes: Option<u64>,
-    /// What is free of the device.
+    /// Bytes of the device's memory that are free.
     pub device_free_bytes: Option<u64>,
-    /// What the device has.
+    /// The size of the device's memory in bytes.
     pub device_total_bytes: Option<u64>,
-    /// What it was about, in words.
+    /// A description in free text.
     pub context: Option<Text>,
-    /// All the rest.
+    /// Everything else.
     pub metadata: Metadata,
 }
 
-/// A sample of nothing, of a process and a session that are not known. The session must be named before the event can be
-/// written.
+/// A sample without counters, of an unknown process. Set the session before you write it: its id is
+/// empty.
 impl Default for TelemetryEvent {
     fn default() -> Self {
         Self {
@@ -92,44 +93,45 @@ impl Default for TelemetryEvent {
     }
 }
 
-/// A version of the record.
+/// A version of the record format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum Schema {
-    /// Without sessions.
+    /// Has no sessions.
     V2 = 2,
-    /// With sessions: what every reader since Stormlog 0.3 understands.
+    /// Has sessions. Every reader since Stormlog 0.3 understands it.
     #[default]
     V3 = 3,
-    /// With counters that may be unknown, and with `metadata.memory_capabilities`.
+    /// Allows unknown counters, and requires `metadata.memory_capabilities`.
     V4 = 4,
 }
 
 impl Schema {
-    /// The schema of this number.
+    /// Returns the schema with this number. `None` unless it is 2, 3 or 4.
     pub fn from_number(number: i64) -> Option<Self> {
         [Self::V2, Self::V3, Self::V4].into_iter().find(|schema| schema.number() == number)
     }
 
-    /// 2, 3 or 4.
+    /// Returns the number of the schema: 2, 3 or 4.
     pub fn number(self) -> i64 {
         i64::from(self as u8)
     }
 }
 
-/// What an event is to be written as: a [`Schema`], and whether what it cannot say may be lost.
+/// The form in which to write an event: a [`Schema`], and whether values that it cannot express may
+/// be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Target {
     /// The schema.
     pub schema: Schema,
-    /// Whether counters that are not known become 0 in schema 2 and 3. What the event says of capabilities goes with
-    /// them: it would contradict the zeros.
+    /// Whether unknown counters become 0 in schema 2 and 3. The event's `memory_capabilities` are
+    /// then removed, because they would contradict the zeros.
     pub lossy: bool,
 }
 
 impl Target {
-    /// The same, with what it cannot say lost.
+    /// Returns the target with `lossy` set.
     #[must_use]
     pub fn lossy(self) -> Self {
         Self { lossy: true, ..self }
@@ -143,7 +145,7 @@ impl From<Schema> for Target {
 }
 
 impl TelemetryEvent {
-    /// The place of the process in its job.
+    /// Returns the position of the process in its job.
     pub fn identity(&self) -> Identity {
         Identity {
             job_id: self.job_id.as_deref().map(str::to_owned),
@@ -153,12 +155,12 @@ impl TelemetryEvent {
         }
     }
 
-    /// Checks what the types leave open: that names say something, that ranks are below the size of the job, and that no
-    /// more of the device is used or free than there is.
+    /// Checks what the types cannot guarantee: names are not blank, ranks are below the size of the
+    /// job, and the device has no more used or free bytes than it has in total.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
+    /// The first violation.
     pub fn check(&self) -> Result<(), Invalid> {
         if is_blank(&self.session_id) {
             return Err(Invalid::new("session_id", Reason::Blank));
@@ -166,7 +168,7 @@ impl TelemetryEvent {
         self.check_beside_session()
     }
 
-    /// The same, whether or not the session is known.
+    /// Does the checks of [`check`](Self::check) except the one of the session id.
     pub(super) fn check_beside_session(&self) -> Result<(), Invalid> {
         let texts = [
             ("event_type", &self.event_type),
@@ -199,10 +201,10 @@ impl TelemetryEvent {
         check_ranks(self.rank, self.local_rank, self.world_size)
     }
 
-    /// The event as a record.
+    /// Converts the event to a record.
     ///
-    /// Schema 2 has no sessions: there, a session's id goes into the metadata, where readers look for it, unless it was made
-    /// up when a record without one was read.
+    /// Schema 2 has no field for the session. There, the session id goes into the metadata, where
+    /// readers look for it. Ids that were generated for records without a session are left out.
     ///
     /// ```
     /// use runlore::events::{Schema, Target, TelemetryEvent};
@@ -219,13 +221,13 @@ impl TelemetryEvent {
     ///
     /// # Errors
     ///
-    /// Where the event is not valid, or the schema cannot say what it says.
+    /// If the event is not valid, or the schema cannot express it.
     pub fn to_record(&self, target: impl Into<Target>) -> Result<Value, Invalid> {
-        // Nothing in it can fail to become JSON.
+        // Serialising an event to JSON cannot fail.
         Ok(serde_json::to_value(self.as_target(target.into())?).unwrap_or_default())
     }
 
-    /// The same, to be serialised in the order of the schema.
+    /// Checks the event and wraps it so that it serialises in the order of the schema.
     pub(super) fn as_target(&self, target: Target) -> Result<InTarget<'_>, Invalid> {
         self.check()?;
         let mut metadata = self.metadata.clone();
@@ -252,7 +254,7 @@ impl TelemetryEvent {
         Ok(InTarget { event: self, schema: target.schema, metadata })
     }
 
-    /// A counter that is not known, and must be in schema 2 and 3.
+    /// Returns the first unknown counter that schema 2 and 3 require.
     pub(super) fn unknown_counter(&self) -> Option<&'static str> {
         if self.allocator_allocated_bytes.is_none() {
             Some("allocator_allocated_bytes")
@@ -268,7 +270,7 @@ impl TelemetryEvent {
     }
 }
 
-/// An event on its way out, in a schema that can say it.
+/// An event that has been checked against a schema and is ready to be serialised.
 pub(super) struct InTarget<'a> {
     event: &'a TelemetryEvent,
     schema: Schema,
@@ -278,7 +280,7 @@ pub(super) struct InTarget<'a> {
 impl Serialize for InTarget<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = self.event;
-        // Schema 2 and 3 must have these four.
+        // Schema 2 and 3 require these four counters.
         let or_zero = |counter: Option<u64>| match self.schema {
             Schema::V4 => counter,
             _ => Some(counter.unwrap_or(0)),

@@ -1,4 +1,4 @@
-//! All sessions of a file or a sink at once.
+//! Loads all sessions of a file or a sink at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use super::shared::Text;
 use super::{Invalid, Target};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Sessions with all their events; made by [`load`].
+/// Sessions with all their events, created by [`load`].
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The sessions, the one that is most worth looking at first: completed before interrupted, incomplete and running,
-    /// and among those the latest.
+    /// The sessions, the most relevant first: completed before interrupted, incomplete and running
+    /// ones, and the latest first among equals.
     pub sessions: Vec<LoadedSession>,
-    /// What could not be read.
+    /// Everything that could not be read.
     pub problems: Vec<Problem>,
 }
 
@@ -27,11 +27,11 @@ pub struct Loaded {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LoadedSession {
-    /// What is known of it as a whole.
+    /// The session as a whole.
     pub summary: SessionSummary,
-    /// Its events, in the order of time.
+    /// Its events, ordered by time.
     pub events: Vec<TelemetryEvent>,
-    /// The files that the events come from.
+    /// The files that contain the events.
     pub sources: Vec<PathBuf>,
 }
 
@@ -50,12 +50,12 @@ pub struct LoadedSession {
 ///
 /// # Errors
 ///
-/// As [`read`](super::read). What is wrong inside is in [`Loaded::problems`].
+/// Those of [`read`](super::read). Problems inside the files are in [`Loaded::problems`].
 pub fn load(path: impl AsRef<Path>) -> Result<Loaded> {
     load_with(path, &ReadOptions::default())
 }
 
-/// The same, with options.
+/// Loads sessions as [`load`] does, with options.
 ///
 /// # Errors
 ///
@@ -109,11 +109,12 @@ pub fn load_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Loaded
 }
 
 impl Loaded {
-    /// The session of this id, or the one that is most worth looking at: the first that has events.
+    /// Returns the session with this id. Without an id, returns the most relevant session that has
+    /// events, or else the first session. `None` if there are no sessions and no id is given.
     ///
     /// # Errors
     ///
-    /// Where there is none of this id.
+    /// If no session has this id.
     pub fn session(&self, id: Option<&str>) -> Result<Option<&LoadedSession>> {
         let Some(id) = id else {
             let with_events = self.sessions.iter().find(|session| !session.events.is_empty());
@@ -127,22 +128,22 @@ impl Loaded {
 }
 
 impl LoadedSession {
-    /// The events as backend-neutral records.
+    /// Converts the events to backend-neutral records.
     ///
     /// # Errors
     ///
-    /// Where the schema cannot say what an event says.
+    /// If an event is not valid, or the schema cannot express it.
     pub fn records(&self, target: impl Into<Target>) -> Result<Vec<ProjectedRecord>, Invalid> {
         let target = target.into();
         self.events.iter().map(|event| event.project(target)).collect()
     }
 
-    /// What was observed, each once, in the order in which it was seen first.
+    /// Returns the distinct resources that were observed, in the order of their first event.
     pub fn resources(&self) -> Vec<projection::Resource> {
         unique(self.events.iter().map(projection::resource))
     }
 
-    /// What events can be joined by, each once, in the order in which it was seen first.
+    /// Returns the distinct correlation keys of the events, in the order of their first event.
     pub fn correlations(&self) -> Vec<projection::Correlation> {
         unique(self.events.iter().map(projection::correlation))
     }
@@ -153,7 +154,7 @@ fn unique<T: serde::Serialize>(all: impl Iterator<Item = T>) -> Vec<T> {
     all.filter(|one| seen.insert(serde_json::to_string(one).unwrap_or_default())).collect()
 }
 
-/// Summaries of all sessions of a file or a sink, without their events: in constant memory.
+/// Summarises all sessions of a file or a sink without keeping their events, in constant memory.
 #[derive(Debug, Default)]
 pub struct Sessions {
     counted: BTreeMap<Text, (Inferred, u64)>,
@@ -174,7 +175,7 @@ impl Sessions {
         }
     }
 
-    /// The sessions with how many events each has, the one most worth looking at first.
+    /// Returns the sessions and the number of events of each, the most relevant session first.
     pub fn finish(mut self, reader: &Reader) -> Vec<(SessionSummary, u64)> {
         let mut all = Vec::new();
         for summary in reader.summaries() {

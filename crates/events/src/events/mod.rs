@@ -1,5 +1,5 @@
-//! Telemetry events: what happened between the edges of a task, in the format of Stormlog / GPU Memory Profiler, so that
-//! files pass between the two unchanged.
+//! Telemetry events: samples and changes between the start and the end of a task, in the format of
+//! Stormlog / GPU Memory Profiler. Files pass between the two programs unchanged.
 
 mod bundle;
 mod capabilities;

@@ -1,4 +1,4 @@
-//! Events as backend-neutral records, with the ids that Stormlog gives them.
+//! Converts events to backend-neutral records, with the ids that Stormlog assigns.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,42 +8,44 @@ use super::event::{Target, TelemetryEvent};
 use super::invalid::Invalid;
 use super::python;
 
-/// An event in a form that does not depend on who collected it. Serialised, it is what Stormlog's
-/// `projected_record_to_dict` gives.
+/// An event in a form that does not depend on its collector. Serialises as Stormlog's
+/// `projected_record_to_dict` does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ProjectedRecord {
     /// The version of this form: 1.
     pub schema_version: u8,
-    /// Made of all that the event says, in the schema that was asked for: the same event has the same id everywhere.
+    /// A hash of the whole record in the requested schema. The same event has the same id
+    /// everywhere.
     pub record_id: String,
     /// Unix nanoseconds.
     pub timestamp_ns: u64,
-    /// When it was observed; as no event tells that, its own time.
+    /// The time of the observation. Events do not record it separately, so it equals
+    /// `timestamp_ns`.
     pub observed_timestamp_ns: u64,
-    /// The session.
+    /// The id of the session.
     pub session_id: String,
     /// `cuda`, `rocm`, `mps`, `cpu`, `tensorflow`, another backend that the metadata names, `gpu` or `other`.
     pub source_kind: String,
-    /// What kind of event it is.
+    /// The kind of event.
     pub event_type: String,
-    /// The phase that it was in.
+    /// The name of the phase that the event happened in.
     pub stage: Option<String>,
-    /// `info`, `warning`, `error`, `critical`, or what the metadata says.
+    /// `info`, `warning`, `error`, `critical`, or the `severity` of the metadata.
     pub severity: Option<String>,
-    /// What the metadata says in words.
+    /// The `severity_text` of the metadata.
     pub severity_text: Option<String>,
     /// The event's context.
     pub body: Option<String>,
-    /// Who was observed.
+    /// The process and the device that were observed.
     pub resource: Resource,
-    /// The metadata, with the counters under dotted names.
+    /// The metadata, and the counters under dotted names.
     pub attributes: Map<String, Value>,
-    /// What it can be joined by.
+    /// The keys by which to join the event with others.
     pub correlation: Correlation,
 }
 
-/// Who was observed.
+/// The process and the device that were observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the event")]
@@ -59,7 +61,7 @@ pub struct Resource {
     pub world_size: u64,
 }
 
-/// What an event can be joined with others by.
+/// The keys by which to join an event with others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the event")]
@@ -69,13 +71,15 @@ pub struct Correlation {
     pub rank: u64,
     pub local_rank: u64,
     pub world_size: u64,
-    /// `phase.scope_id`, `phase.parent_scope_id` and `phase.sequence`, where the metadata tells of a phase.
+    /// `phase.scope_id`, `phase.parent_scope_id` and `phase.sequence`, if the metadata describes a
+    /// phase.
     #[serde(flatten)]
     pub phase: Map<String, Value>,
 }
 
 impl TelemetryEvent {
-    /// The event as a backend-neutral record. Its id is made of the record in this schema.
+    /// Converts the event to a backend-neutral record. Its id is a hash of the record in this
+    /// schema.
     ///
     /// ```
     /// use runlore::events::{Schema, TelemetryEvent};
@@ -93,7 +97,7 @@ impl TelemetryEvent {
     ///
     /// # Errors
     ///
-    /// Where the schema cannot say what the event says.
+    /// If the event is not valid, or the schema cannot express it.
     pub fn project(&self, target: impl Into<Target>) -> Result<ProjectedRecord, Invalid> {
         let record = self.to_record(target)?;
         let metadata = record["metadata"].as_object().unwrap_or(&self.metadata);

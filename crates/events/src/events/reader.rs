@@ -1,4 +1,4 @@
-//! A stream of events out of files, in constant memory.
+//! Streams events from files, in constant memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,20 +21,20 @@ use super::text::{self, Read};
 use runlore_core::store::jsonl::{LIMIT, Line, Lines};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How events are written in a file.
+/// The format of a file of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// An array of records, or an object that has one.
+    /// An array of records, or an object that contains one.
     Json,
-    /// A record a line.
+    /// One record per line.
     JsonLines,
-    /// A record a row, under the names of the fields.
+    /// One record per row, with the field names as the header.
     Csv,
 }
 
 impl Format {
-    /// The format that a file's name tells, whether or not it is packed: `.json`, `.jsonl`, `.csv`, each perhaps with
-    /// `.gz` or `.zst` behind it.
+    /// Returns the format by the file name: `.json`, `.jsonl` (or `.ndjson`) or `.csv`, optionally
+    /// followed by `.gz` or `.zst`. `None` for any other name.
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_lowercase();
         let name = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
@@ -47,19 +47,21 @@ impl Format {
     }
 }
 
-/// What to read, and what to make of it.
+/// Options for reading a file of events.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// What to make of records that leave something out.
+    /// How to complete records that lack fields.
     pub records: Options,
-    /// The format, where the file's name does not tell it.
+    /// The format, if the file name does not determine it.
     pub format: Option<Format>,
-    /// The key under which a JSON object has its events, where it is neither `events` nor `telemetry_events`.
+    /// The key of the array of events in a JSON object, if it is neither `events` nor
+    /// `telemetry_events`.
     pub events_key: Option<String>,
 }
 
-/// An iterator over the events of a file or a sink; made by [`read`]. What is wrong costs the record it is wrong with.
+/// An iterator over the events of a file or a sink, created by [`read`]. An invalid record is
+/// returned as a [`Problem`]; the records after it are still read.
 pub struct Reader {
     path: PathBuf,
     options: ReadOptions,
@@ -69,12 +71,12 @@ pub struct Reader {
     current: Option<Current>,
     problems: VecDeque<Problem>,
     summaries: Vec<SessionSummary>,
-    /// The summary of an export, as long as its events agree with it.
+    /// Whether `summaries` holds the summary of an export, and all events so far match it.
     claimed: bool,
     made_up: Option<Text>,
     rewritten: u64,
     schema: Option<Schema>,
-    /// The events of a bundle, which has no records that could be read one by one.
+    /// The events of a bundle, which are all loaded when it is opened.
     bundled: Option<VecDeque<TelemetryEvent>>,
 }
 
@@ -99,8 +101,8 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// Streams the events of a file (JSON, JSON lines or CSV, each perhaps packed with gzip or zstd), of a sink's folder, or of the
-/// folder of a diagnose bundle.
+/// Streams the events of a file, of a sink's folder, or of the folder of a diagnose bundle. A file
+/// is JSON, JSON lines or CSV, and may be compressed with gzip or zstd.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("runlore-doc-events-{}", std::process::id()));
@@ -118,12 +120,13 @@ impl std::fmt::Debug for Reader {
 ///
 /// # Errors
 ///
-/// Where the path itself cannot be read, or holds no events at all. What is wrong inside comes out of the [`Reader`].
+/// If the path cannot be read, or is a folder without telemetry. Problems inside the files are
+/// returned by the [`Reader`].
 pub fn read(path: impl AsRef<Path>) -> Result<Reader> {
     read_with(path, &ReadOptions::default())
 }
 
-/// The same, with options.
+/// Streams events as [`read`] does, with options.
 ///
 /// # Errors
 ///
@@ -181,19 +184,20 @@ fn cannot_read(path: &Path, error: &io::Error) -> Error {
 }
 
 impl Reader {
-    /// How many bytes of how many were read, packed as they are.
+    /// Returns the number of bytes read and the total number of bytes, both before decompression.
     pub fn progress(&self) -> (u64, u64) {
         let read = self.all.iter().map(|source| source.read.load(Ordering::Relaxed)).sum();
         (read, self.size)
     }
 
-    /// How many values were not read as they are written: `NaN` and `Infinity`, which became null, whole numbers of more
-    /// than 64 bits, which became text, and half characters.
+    /// Returns the number of values that were changed while reading: `NaN` and `Infinity` became
+    /// null, whole numbers of more than 64 bits became text, and unpaired surrogates became U+FFFD.
     pub fn rewritten(&self) -> u64 {
         self.rewritten
     }
 
-    /// The newest schema of the records that were read so far. Records without a version count as schema 3.
+    /// Returns the newest schema of the records read so far. `None` before the first. Records
+    /// without a version count as schema 3.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -209,22 +213,23 @@ impl Reader {
         self.schema
     }
 
-    /// What a manifest or an export says of sessions. An export is believed once all of its events were read.
+    /// Returns the session summaries of the manifest or the export. The summary of an export is
+    /// removed when an event does not match it, so it is certain only after all events were read.
     pub fn summaries(&self) -> &[SessionSummary] {
         &self.summaries
     }
 
-    /// The file that the last event came from, by its place among all.
+    /// Returns the index of the file that the last event came from.
     pub(super) fn current_file(&self) -> usize {
         self.all.len() - self.sources.len() - 1
     }
 
-    /// The path of a file by its place.
+    /// Returns the path of the file with this index.
     pub(super) fn path_of(&self, file: usize) -> &Path {
         &self.all[file].path
     }
 
-    /// What sessions are said to come from that only events tell of.
+    /// Returns the `source` of session summaries that are inferred from events.
     pub(super) fn source_name(&self) -> String {
         let name = self.path.file_name().unwrap_or(self.path.as_os_str());
         format!("artifact:{}", name.to_string_lossy())
@@ -283,7 +288,8 @@ impl Reader {
         }
     }
 
-    /// Fills in what the record alone could not tell.
+    /// Fills in the session that the record does not name, and compares it with the summary of the
+    /// export.
     fn complete(&mut self, read: Read, hint: Option<Text>) -> TelemetryEvent {
         let Read { mut event, schema, rewritten } = read;
         self.schema = self.schema.max(Some(schema));
@@ -305,12 +311,12 @@ impl Reader {
     }
 }
 
-/// The format of a file whose name does not tell.
+/// Detects the format of a file by its first bytes.
 fn sniff(input: Input) -> io::Result<Format> {
     let mut scanner = super::scan::Scanner::new(input)?;
     Ok(match scanner.peek()? {
         Some(b'[') => Format::Json,
-        // A line that is a whole object, with another behind it, is one of several.
+        // A complete object that is followed by anything else is the first of several lines.
         Some(b'{') => {
             scanner.value(None)?;
             if scanner.peek()?.is_some() { Format::JsonLines } else { Format::Json }

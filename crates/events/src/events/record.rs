@@ -1,4 +1,4 @@
-//! From a record to an event: schema 2, 3 and 4, and what was written before there was one.
+//! Parses records into events: schema 2, 3 and 4, and records from before there was a schema.
 
 use serde_json::{Map, Value};
 
@@ -12,17 +12,17 @@ use super::python::is_blank;
 use super::session_id;
 use super::shared::Text;
 
-/// What to make of records that leave something out.
+/// How to complete records that lack fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Whether records without a version are converted; otherwise they are errors.
+    /// Whether to convert records without a version. Otherwise they are errors.
     pub legacy: bool,
-    /// The collector of such a record, where nothing tells it.
+    /// The collector of a record without a version, if nothing in the record determines it.
     pub default_collector: String,
-    /// The sampling interval of such a record, where it has none.
+    /// The sampling interval of a record without a version, if it has none.
     pub default_sampling_interval_ms: u64,
-    /// The session of a record that names none; otherwise an id is made up.
+    /// The session of a record that names none. If `None`, an id is generated.
     pub default_session_id: Option<String>,
 }
 
@@ -38,13 +38,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Records must have a version.
+    /// Rejects records without a version.
     #[must_use]
     pub fn without_legacy(self) -> Self {
         Self { legacy: false, ..self }
     }
 
-    /// The session of records that name none.
+    /// Sets the session of records that name none.
     #[must_use]
     pub fn session(self, id: impl Into<String>) -> Self {
         Self { default_session_id: Some(id.into()), ..self }
@@ -52,7 +52,7 @@ impl Options {
 }
 
 impl TelemetryEvent {
-    /// The event that a record tells.
+    /// Parses a record.
     ///
     /// ```
     /// use runlore::events::{Options, TelemetryEvent};
@@ -70,7 +70,7 @@ impl TelemetryEvent {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, in Stormlog's order and words.
+    /// The first violation, in Stormlog's order and wording.
     pub fn from_record(record: &Value, options: &Options) -> Result<Self, Invalid> {
         let mut event = parse(record, options)?;
         if event.session_id.is_empty() {
@@ -84,11 +84,11 @@ impl TelemetryEvent {
     }
 }
 
-/// Checks a record of schema 2, 3 or 4, with nothing filled in.
+/// Validates a record of schema 2, 3 or 4 without filling in anything.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong, in Stormlog's order and words.
+/// The first violation, in Stormlog's order and wording.
 pub fn validate(record: &Value) -> Result<(), Invalid> {
     let record = object(record)?;
     let schema = schema_of(record)?;
@@ -96,7 +96,7 @@ pub fn validate(record: &Value) -> Result<(), Invalid> {
     versioned(record, schema, None, metadata.cloned()).map(drop)
 }
 
-/// The event of a record; its session is empty where the record names none.
+/// Parses a record. The session is empty if the record names none.
 pub(super) fn parse(record: &Value, options: &Options) -> Result<TelemetryEvent, Invalid> {
     let record = object(record)?;
     if !record.contains_key("schema_version") {
@@ -112,14 +112,15 @@ pub(super) fn parse(record: &Value, options: &Options) -> Result<TelemetryEvent,
         Some(Value::Object(metadata)) => metadata,
         Some(_) => return Err(Invalid::new("metadata", Reason::NotAnObject)),
     };
-    // Before the fields are looked at: what is wrong with the identity comes first.
+    // Errors in the identity are reported before those in other fields, as Stormlog does.
     Identity::from_maps(record, &nothing, |_| None)?;
     let session = session_id::named(record, metadata).unwrap_or_default();
     let metadata = record.get("metadata").map(|_| metadata.clone());
     versioned(record, schema, Some(session), metadata)
 }
 
-/// The schema of a record that is an event. A record without a version is read as schema 3.
+/// Returns the schema of a record that was parsed as an event. Schema 3 for a record without a
+/// version.
 pub(super) fn schema(record: &Value) -> Schema {
     record.as_object().and_then(|record| schema_of(record).ok()).unwrap_or_default()
 }
@@ -135,8 +136,9 @@ fn schema_of(record: &Map<String, Value>) -> Result<Schema, Invalid> {
         .ok_or_else(|| Invalid::new("schema_version", Reason::UnsupportedVersion(number)))
 }
 
-/// A record of a schema, checked in Stormlog's order. `session` is what it is taken to belong to; without it the record must
-/// say it itself. `metadata` is the record's, if it is an object.
+/// Parses a record of a schema, checking fields in Stormlog's order. `session` is the session that
+/// the record belongs to; without it, the record must name its session itself. `metadata` is the
+/// record's metadata, or `None` if that is not an object.
 pub(super) fn versioned(
     record: &Map<String, Value>,
     schema: Schema,
@@ -239,8 +241,8 @@ impl TelemetryEvent {
     }
 }
 
-/// Checks that all fields are there and none is unknown. A session that is known from elsewhere may be missing, and may
-/// be there in schema 2.
+/// Checks that no required field is missing and no field is unknown. If the session is known from
+/// elsewhere, `session_id` is optional, in schema 2 too.
 fn check_names(
     record: &Map<String, Value>,
     schema: Schema,
@@ -265,7 +267,7 @@ fn check_names(
     }
 }
 
-/// A rank that is null is an error, although it may be absent.
+/// Checks the types of the identity fields. A rank may be absent, but must not be null.
 fn check_identity_types(record: &Map<String, Value>) -> Result<(), Invalid> {
     if record.get("job_id").is_some_and(|job| !job.is_null()) {
         text(record.get("job_id"), "job_id")?;

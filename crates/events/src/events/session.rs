@@ -1,4 +1,4 @@
-//! Sessions: what one run of a collector recorded.
+//! Sessions: the events of one run of a collector, from its start to its end.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -10,22 +10,22 @@ use super::event::TelemetryEvent;
 use super::python;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStatus {
-    /// It came to its end.
+    /// The session ended normally.
     Completed,
-    /// It was found dead by the next one.
+    /// Its process died without ending it. A later writer or a reader found that out.
     Interrupted,
-    /// It has no end.
+    /// It has no recorded end.
     Incomplete,
-    /// It runs, or died and nobody has noticed yet.
+    /// It is running, or its process died and nobody has detected that yet.
     Running,
 }
 
 impl SessionStatus {
-    /// The word for it.
+    /// Returns the name that sinks and exports use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -58,45 +58,45 @@ fn wrong(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Record, what.into())
 }
 
-/// What is known of a session as a whole.
+/// A session as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionSummary {
-    /// Its name.
+    /// The id of the session.
     pub session_id: String,
-    /// How it stands.
+    /// The state of the session.
     pub status: SessionStatus,
-    /// When it began, in Unix nanoseconds.
+    /// The start, in Unix nanoseconds.
     pub started_at_ns: i64,
-    /// When it ended.
+    /// The end, in Unix nanoseconds.
     pub ended_at_ns: Option<i64>,
-    /// The machine.
+    /// The host name.
     pub host: String,
-    /// The process; -1 where it is not known.
+    /// The process id. -1 if unknown.
     pub pid: i64,
-    /// The job that the process is part of.
+    /// The id of the job that the process is part of.
     pub job_id: Option<String>,
-    /// The process among all of the job.
+    /// The rank of the process in its job.
     pub rank: u64,
-    /// The process among those of its machine.
+    /// The rank of the process on its machine.
     pub local_rank: u64,
-    /// How many processes the job has.
+    /// The number of processes in the job.
     pub world_size: u64,
-    /// Who says so.
+    /// The origin of the summary: the collector, or `artifact:` and a file name.
     pub source: String,
 }
 
 impl SessionSummary {
-    /// A session that runs since this event.
+    /// Creates a running session that starts with this event.
     pub fn of(event: &TelemetryEvent) -> Self {
         let first = Inferred::new(event, &event.collector).first;
         Self { status: SessionStatus::Running, ..first }
     }
 
-    /// Reads a summary as sinks and exports have it.
+    /// Parses a summary in the form that sinks and exports contain.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, in Stormlog's words.
+    /// The first violation, in Stormlog's wording.
     pub fn from_value(value: &Value) -> Result<Self> {
         let Some(fields) = value.as_object() else {
             return Err(wrong("session summary payload must be an object"));
@@ -135,7 +135,7 @@ impl SessionSummary {
         })
     }
 
-    /// The same, with the end of its last event where it was interrupted and nobody has said when.
+    /// Sets the end to that of the last event, if the session was interrupted and has no end.
     pub(super) fn ended_by(mut self, last_ns: Option<i64>) -> Self {
         if self.status == SessionStatus::Interrupted && self.ended_at_ns.is_none() {
             self.ended_at_ns = last_ns;
@@ -143,16 +143,17 @@ impl SessionSummary {
         self
     }
 
-    /// What comes first: completed sessions, then interrupted, incomplete and running ones; among those the one that ended
-    /// or began last.
+    /// Returns a sort key, the most relevant session first: completed sessions, then interrupted,
+    /// incomplete and running ones. Among equals, the one that ended last comes first. A session
+    /// without an end counts by its start.
     pub(super) fn preference(&self) -> impl Ord + use<> {
-        // An end of 0 is none.
+        // Stormlog treats an end of 0 as missing.
         let end = self.ended_at_ns.filter(|end| *end != 0).unwrap_or(self.started_at_ns);
         (self.status, Reverse(end), Reverse(self.started_at_ns), self.session_id.clone())
     }
 }
 
-/// A whole number, which may be written as text or as a float.
+/// Parses a whole number, which may be written as a string or a float.
 fn number(fields: &Map<String, Value>, field: &str) -> Result<Option<i64>> {
     let number = match fields.get(field) {
         None | Some(Value::Null) => return Ok(None),
@@ -168,7 +169,7 @@ fn number(fields: &Map<String, Value>, field: &str) -> Result<Option<i64>> {
     number.map(Some).ok_or_else(|| wrong(format!("{field} must be an integer")))
 }
 
-/// Adds up events of one session to a summary, in constant memory.
+/// Infers a session summary from the events of the session, in constant memory.
 #[derive(Debug, Clone)]
 pub(super) struct Inferred {
     first: SessionSummary,
@@ -210,7 +211,7 @@ impl Inferred {
         }
     }
 
-    /// When the last event was.
+    /// Returns the time of the latest event.
     pub(super) fn last(&self) -> i64 {
         self.last
     }
@@ -225,7 +226,8 @@ impl Inferred {
     }
 }
 
-/// When an event was, for comparisons: no clock goes beyond.
+/// Returns the time of an event as an `i64`. Times beyond `i64::MAX` are clamped; no clock reaches
+/// them.
 fn time(event: &TelemetryEvent) -> i64 {
     i64::try_from(event.timestamp_ns).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Files as bytes, unpacked where they are packed.
+//! Opens files as byte streams, decompressing them if needed.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,12 +12,13 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use runlore_core::store::open_plain;
 
-/// How much is read at once.
+/// The size of the read buffers.
 const CHUNK: usize = 256 * 1024;
 
-/// A packed file may be unpacked up to this size, whatever it is packed as …
+/// A compressed file may always be decompressed up to this size …
 const UNPACKED: u64 = 256 * 1024 * 1024;
-/// … and beyond it to this many times its packed size. Events never pack that well; a file that does is made to exhaust its reader.
+/// … and above that, up to this many times its compressed size. Events never compress that well, so
+/// a file that does was made to exhaust the reader.
 const TIMES: u64 = 250;
 
 pub(super) type Input = Box<dyn BufRead + Send>;
@@ -26,9 +27,9 @@ pub(super) type Input = Box<dyn BufRead + Send>;
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) path: PathBuf,
-    /// Whether it must be a plain file: one that something else than the user has named.
+    /// Whether the path must be a regular file. Set for paths that the user did not name.
     pub(super) plain: bool,
-    /// How many of its bytes were read, packed as they are.
+    /// The number of bytes read so far, before decompression.
     pub(super) read: Arc<AtomicU64>,
 }
 
@@ -79,10 +80,10 @@ impl Read for Counted {
     }
 }
 
-/// What is unpacked, as long as it stays in proportion.
+/// A decompressed stream that fails when it grows out of proportion.
 struct Bounded {
     from: Box<dyn Read + Send>,
-    /// How many packed bytes were read for it.
+    /// The number of compressed bytes read so far.
     packed: Arc<AtomicU64>,
     given: u64,
 }
@@ -102,7 +103,7 @@ impl Read for Bounded {
 
 type Packed = BufReader<Counted>;
 
-/// The frames of a zstd file, one after the other.
+/// Decompresses all frames of a zstd file in order.
 struct Zstd {
     packed: Packed,
     decoder: FrameDecoder,
@@ -114,7 +115,7 @@ impl Zstd {
         Self { packed, decoder: FrameDecoder::new(), is_inside: false }
     }
 
-    /// Begins the next frame; passes over what is no data.
+    /// Starts the next frame, or skips it if it contains no data.
     fn begin(&mut self) -> io::Result<()> {
         match self.decoder.init(&mut self.packed) {
             Ok(()) => self.is_inside = true,
