@@ -1,6 +1,8 @@
-//! Diagnose bundles: folders with what one look at a machine found, which are read as if they were files of events.
+//! Diagnose bundles: folders with the results of one diagnosis, read as if they were files of
+//! events.
 //!
-//! A bundle has no events, but columns of numbers over time, and beside them who took them.
+//! A bundle stores its samples as columns over time. The session and the environment are in files
+//! beside them.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use super::sink::{self, MANIFEST};
 
 const TIMELINE: &str = "telemetry_timeline.json";
 
-/// What the folder of a bundle holds.
+/// The content of a bundle's folder.
 #[derive(Debug)]
 pub(super) struct Bundle {
     pub(super) timeline: PathBuf,
@@ -25,7 +27,7 @@ pub(super) struct Bundle {
     pub(super) problems: Vec<Problem>,
 }
 
-/// The folder of a bundle, if a path names it or one of its two files that are read.
+/// Returns the folder of a bundle if the path is that folder, or its timeline or manifest.
 pub(super) fn folder_of(path: &Path) -> Option<&Path> {
     let is_part = path.file_name().is_some_and(|name| name == TIMELINE || name == MANIFEST);
     let folder = match is_part && !path.is_dir() {
@@ -61,7 +63,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// One of the files. What is wrong with it is told, and costs what it says.
+    /// Reads one of the files. If that fails, adds a problem and returns `None`.
     fn object(&mut self, path: &Path) -> Option<Map<String, Value>> {
         match sink::read(path) {
             Ok(Some(Value::Object(object))) => Some(object),
@@ -73,7 +75,8 @@ impl Bundle {
         }
     }
 
-    /// A record of the old form for each row, for that is what its columns are called after.
+    /// Converts each row to a record without a version, whose fields match the columns, and parses
+    /// it.
     fn read(
         &mut self,
         columns: &Map<String, Value>,
@@ -119,7 +122,7 @@ impl Bundle {
             }
             match TelemetryEvent::from_record(&record, &options) {
                 Ok(mut event) => {
-                    // Without a session in the manifest, all rows are one.
+                    // Without a session in the manifest, all rows belong to one generated session.
                     if let (None, Some(first)) = (&self.summary, self.events.front()) {
                         event.session_id.clone_from(&first.session_id);
                     }

@@ -1,4 +1,4 @@
-//! `metadata.memory_capabilities`: which counters a collector can know. Schema 4 has them in every event.
+//! `metadata.memory_capabilities`: which counters a collector supports. Required in schema 4.
 
 use serde_json::{Map, Value, json};
 
@@ -24,10 +24,10 @@ const FLAGS: [&str; 11] = [
     "supports_bounded_profiling",
 ];
 
-/// Names that tell the backend, where they are part of the collector's.
+/// Backends that are recognised by their name within the collector's name.
 const BACKENDS: [&str; 6] = ["cuda", "rocm", "mps", "cpu", "tensorflow", "jax"];
 
-/// The counters with the capability that each depends on.
+/// Returns each counter, whether the event has it, and the capability that it requires.
 fn counters(event: &TelemetryEvent) -> [(&'static str, bool, &'static str); 8] {
     [
         ("allocator_allocated_bytes", event.allocator_allocated_bytes.is_some(), FLAGS[0]),
@@ -41,7 +41,7 @@ fn counters(event: &TelemetryEvent) -> [(&'static str, bool, &'static str); 8] {
     ]
 }
 
-/// What the collector seems to be able to know, by what this event knows.
+/// Infers the capabilities of the collector from the counters of one event.
 pub(super) fn inferred(event: &TelemetryEvent) -> Value {
     let said = event.metadata.get("backend").and_then(Value::as_str);
     let collector = event.collector.to_lowercase();
@@ -64,7 +64,7 @@ pub(super) fn inferred(event: &TelemetryEvent) -> Value {
     capabilities.into()
 }
 
-/// Checks what is said of the collector, and that the event has no counter which it says there cannot be.
+/// Validates the capabilities, and that the event has no counter that they rule out.
 pub(super) fn check(event: &TelemetryEvent, capabilities: &Value) -> Result<(), Invalid> {
     const FIELD: &str = "metadata.memory_capabilities";
     let Some(capabilities) = capabilities.as_object() else {

@@ -1,7 +1,8 @@
-//! Events as rows: reading those of Stormlog, which has them from pandas, and ours.
+//! Events as CSV rows. Reads those that Stormlog writes with pandas, and those that this module
+//! writes.
 //!
-//! In ours metadata is JSON. A context that is empty, or looks like what would be written for one, is JSON too, because a
-//! field without text means that there is none.
+//! In our rows, metadata is JSON. A context that is empty or starts with a quote is written as a
+//! JSON string, because an empty field means that there is no context.
 
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
@@ -19,14 +20,14 @@ use super::source::Input;
 use super::text::{self, Read as ReadText, Wrong};
 use runlore_core::store::jsonl::LIMIT;
 
-/// The columns, in the order of the schema.
+/// Returns the columns in the order of the schema.
 fn columns(schema: Schema) -> impl Iterator<Item = &'static str> {
     let (before, after) = REQUIRED.split_at(8);
     let all = before.iter().chain(&IDENTITY).chain(after).copied();
     all.filter(move |name| schema != Schema::V2 || *name != "session_id")
 }
 
-/// Fields of text; all others are numbers, but for `metadata` and what is no field of ours.
+/// Columns that stay text. `metadata` becomes an object, all others become numbers or scalars.
 const TEXTS: [&str; 9] = [
     "session_id",
     "event_type",
@@ -47,18 +48,18 @@ pub(super) struct Rows {
     failed: bool,
 }
 
-/// The input, of which one row may take only so much.
+/// The input, with a limit on the length of one row.
 struct Bounded {
     input: Input,
     read: Arc<SoFar>,
 }
 
-/// How far the input was read.
+/// The state of reading, shared with [`Bounded`].
 #[derive(Default)]
 struct SoFar {
-    /// What the row may still take.
+    /// The number of bytes that the current row may still read.
     left: AtomicUsize,
-    /// Whether there is no more. A row that is only found then has no end of its own.
+    /// Whether the input has ended. A row that is complete only then has no line end.
     has_ended: AtomicBool,
 }
 
@@ -89,7 +90,7 @@ impl Rows {
         Ok(Self { rows, names, row: StringRecord::new(), read, failed: false })
     }
 
-    /// The next row, with its line.
+    /// Returns the next row and its line.
     pub(super) fn next(&mut self, options: &Options) -> Option<(u64, Result<ReadText, What>)> {
         if self.failed {
             return None;
@@ -121,7 +122,7 @@ impl Rows {
         self.read.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Whether fields are missing, or the last of ours is not whole.
+    /// Whether fields are missing, or the last one is `metadata` and is incomplete.
     fn is_cut_off(&self) -> bool {
         let last =
             self.names.len().checked_sub(1).filter(|at| self.names.get(*at) == Some("metadata"));
@@ -142,14 +143,14 @@ impl Rows {
         Ok(ReadText { event, schema: record::schema(&record), rewritten })
     }
 
-    /// The row as a record, with types as its columns want them.
+    /// Converts the row to a record, with the types of its columns.
     fn record(&self) -> (Value, usize) {
         let mut record = Map::new();
         let mut rewritten = 0;
         let is_versioned = self.names.iter().any(|name| name == "schema_version");
         let metadata = self.names.iter().position(|name| name == "metadata");
         let metadata = metadata.and_then(|at| self.row.get(at)).unwrap_or_default();
-        // Python's notation: a row that we have not written.
+        // Python's notation: this program did not write the row.
         let is_foreign = metadata.trim_start().starts_with("{'");
         for (name, field) in self.names.iter().zip(&self.row) {
             let value = match name {
@@ -159,7 +160,8 @@ impl Rows {
                     value
                 }
                 _ if field.is_empty() => {
-                    // Ranks may be absent, but not null; and where nothing is said, a record of old has no such field.
+                    // An empty rank must be absent, because a null one is an error. In records
+                    // without a version, all empty fields are absent.
                     let is_counter = name.ends_with("_bytes") || name == "context";
                     if is_versioned && is_counter {
                         Value::Null
@@ -187,7 +189,7 @@ fn cannot_read(error: csv::Error) -> io::Error {
     }
 }
 
-/// Metadata as JSON, or else as Python writes it; nothing is no metadata.
+/// Parses metadata as JSON, or else as a Python literal. An empty field is an empty object.
 fn metadata_of(field: &str) -> (Value, usize) {
     if field.trim().is_empty() {
         return (json!({}), 0);
@@ -198,7 +200,7 @@ fn metadata_of(field: &str) -> (Value, usize) {
     }
 }
 
-/// A number. A whole one may be written as a float: pandas does so in columns in which one is missing.
+/// Parses a number. pandas writes whole numbers as floats in columns with missing values.
 fn number(field: &str) -> Option<Value> {
     if let Ok(number) = field.parse::<i64>() {
         return Some(number.into());
@@ -207,7 +209,7 @@ fn number(field: &str) -> Option<Value> {
         return Some(number.into());
     }
     let float: f64 = field.parse().ok().filter(|float: &f64| float.is_finite())?;
-    // Beyond that a float cannot say which whole number it was.
+    // Above 2^53, several whole numbers share one float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if float.fract() == 0.0 && float.abs() <= EXACT {
         return Some((float as i64).into());

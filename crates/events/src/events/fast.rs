@@ -1,7 +1,8 @@
-//! The short way from text to event, for records as they mostly are.
+//! The fast path from text to event, for ordinary records.
 //!
-//! It knows records of a schema whose fields are all of the right type, each there once. What it does not take, it leaves
-//! to [`parse`](super::record::parse), which tells what is wrong; what it takes, it takes as that would.
+//! It accepts versioned records in which each field occurs once and has the right type. For these,
+//! it returns the same event as [`parse`](super::record::parse). It leaves all other records to
+//! that function, which reports what is wrong.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ use super::python::is_blank;
 use super::shared::{Metadata, Text};
 use super::text::is_huge;
 
-/// Text that is copied only if it has escapes.
+/// A string that is copied only if it contains escapes.
 #[derive(Deserialize, Default)]
 #[serde(transparent)]
 struct Words<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -44,7 +45,7 @@ struct Ordinary<'a> {
     #[serde(default, deserialize_with = "given")]
     world_size: Option<u64>,
     device_id: i64,
-    // Named functions, so that these must be there although they may be null.
+    // `deserialize_with` makes these fields required, although they may be null.
     #[serde(deserialize_with = "Option::deserialize")]
     allocator_allocated_bytes: Option<u64>,
     #[serde(deserialize_with = "Option::deserialize")]
@@ -67,7 +68,7 @@ struct Ordinary<'a> {
     metadata: &'a RawValue,
 }
 
-/// What the record before has said: most say the same, and then share it.
+/// The values of the previous record. Most records repeat them and then share them.
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
     session_id: Text,
@@ -80,10 +81,11 @@ pub(super) struct Repeated {
     metadata_text: String,
 }
 
-/// Longer texts are not kept.
+/// Longer strings are not cached.
 const KEEP: usize = 64 * 1024;
 
-/// Far below what the parser allows, which counts from the outside of a record and not of its metadata.
+/// The parser limits the nesting of a whole record, but here it parses the metadata alone. This
+/// limit on brackets is far below the parser's, so both paths accept the same records.
 const NESTED: usize = 64;
 
 fn text(last: &mut Text, Words(text): Words<'_>) -> Text {
@@ -119,14 +121,15 @@ impl Repeated {
     }
 }
 
-/// A rank that is there must not be null.
+/// Deserialises a rank, which must not be null if it is present.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     u64::deserialize(from).map(Some)
 }
 
-/// The event of a record and its schema, if it is an ordinary one; its session is empty where the record names none.
+/// Parses an ordinary record. Its session is empty if the record names none. `None` if the record
+/// needs the slow path.
 pub(super) fn parse(record: &[u8], repeated: &mut Repeated) -> Option<(TelemetryEvent, Schema)> {
-    // Checked as a whole, which is faster than string by string.
+    // Validating the whole record at once is faster than string by string.
     let record = std::str::from_utf8(record).ok()?;
     let ordinary: Ordinary<'_> = serde_json::from_str(record).ok()?;
     let schema = Schema::from_number(ordinary.schema_version.into())?;
@@ -155,7 +158,7 @@ pub(super) fn parse(record: &[u8], repeated: &mut Repeated) -> Option<(Telemetry
         context: ordinary.context.map(|words| text(&mut repeated.context, words)),
         metadata: repeated.metadata(ordinary.metadata.get())?,
     };
-    // A session in the metadata, and one that is blank, are for the long way.
+    // The slow path handles blank session ids and session ids in the metadata.
     if is_blank(&event.session_id)
         && (schema != Schema::V2
             || !event.session_id.is_empty()

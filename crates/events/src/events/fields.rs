@@ -1,11 +1,11 @@
-//! The names of the fields, in the order of the schema, and what a value must be.
+//! The field names in the order of the schema, and checks of field types.
 
 use serde_json::{Map, Value};
 
 use super::invalid::{Invalid, Reason};
 use super::python::is_blank;
 
-/// What every record of schema 3 and 4 has; schema 2 has no `session_id`.
+/// The fields that every record of schema 3 and 4 has. Schema 2 has no `session_id`.
 pub(super) const REQUIRED: [&str; 19] = [
     "schema_version",
     "session_id",
@@ -28,15 +28,15 @@ pub(super) const REQUIRED: [&str; 19] = [
     "metadata",
 ];
 
-/// What a record may have beside them: the place of the process in a job.
+/// Optional fields: the position of the process in its job.
 pub(super) const IDENTITY: [&str; 4] = ["job_id", "rank", "local_rank", "world_size"];
 
-/// A field that may be null, and then counts as absent.
+/// Returns a field. `None` if it is absent or null.
 pub(super) fn given<'a>(record: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
     record.get(field).filter(|value| !value.is_null())
 }
 
-/// A whole number; none is not one.
+/// Parses a whole number. An absent or null field is an error.
 pub(super) fn integer(value: Option<&Value>, field: &'static str) -> Result<i128, Invalid> {
     let Some(Value::Number(number)) = value else {
         return Err(Invalid::new(field, Reason::NotAnInteger));
@@ -44,7 +44,7 @@ pub(super) fn integer(value: Option<&Value>, field: &'static str) -> Result<i128
     match (number.as_i64(), number.as_u64(), number.as_f64()) {
         (Some(number), ..) => Ok(number.into()),
         (_, Some(number), _) => Ok(number.into()),
-        // The parser makes a float of what 64 bits do not hold.
+        // The JSON parser turns whole numbers of more than 64 bits into floats.
         (.., Some(float)) if float.abs() >= 9_223_372_036_854_775_808.0 => {
             Err(Invalid::new(field, Reason::TooLarge))
         }
@@ -63,7 +63,7 @@ pub(super) fn unsigned(number: i128, field: &'static str, below: Reason) -> Resu
     u64::try_from(number).map_err(|_| Invalid::new(field, Reason::TooLarge))
 }
 
-/// Text that says something.
+/// Returns a string that is not blank.
 pub(super) fn text(value: Option<&Value>, field: &'static str) -> Result<String, Invalid> {
     match value {
         None | Some(Value::Null) => Err(Invalid::new(field, Reason::Blank)),
@@ -73,7 +73,7 @@ pub(super) fn text(value: Option<&Value>, field: &'static str) -> Result<String,
     }
 }
 
-/// Any text, or none.
+/// Returns an optional string, which may be blank.
 pub(super) fn optional_text(
     value: Option<&Value>,
     field: &'static str,

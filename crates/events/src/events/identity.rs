@@ -1,4 +1,4 @@
-//! The place of a process in a distributed job.
+//! The position of a process in a distributed job.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::python;
 use runlore_core::identity;
 use runlore_core::identity::{JOBS, LAUNCHERS};
 
-/// Which process of which job: what every event carries.
+/// The job and the ranks of a process. Every event carries them.
 ///
 /// ```
 /// use runlore::events::Identity;
@@ -23,24 +23,24 @@ use runlore_core::identity::{JOBS, LAUNCHERS};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The job's name.
+    /// The id of the job.
     pub job_id: Option<String>,
-    /// The process among all of the job.
+    /// The rank of the process in its job.
     pub rank: u64,
-    /// The process among those of its machine.
+    /// The rank of the process on its machine.
     pub local_rank: u64,
-    /// How many processes the job has.
+    /// The number of processes in the job.
     pub world_size: u64,
 }
 
-/// The only process of no job in particular.
+/// A single process without a job.
 impl Default for Identity {
     fn default() -> Self {
         Self { job_id: None, rank: 0, local_rank: 0, world_size: 1 }
     }
 }
 
-/// What is known of the four values; each may still be anything.
+/// The four values before validation. Each may still have any type.
 #[derive(Default)]
 struct Raw {
     job_id: Option<Value>,
@@ -50,12 +50,13 @@ struct Raw {
 }
 
 impl Identity {
-    /// Takes each value from where it is said first: explicitly, in metadata, or in the environment of torchrun, Open
-    /// MPI or Slurm, of which the first with both a rank and a size counts. The rest is the default.
+    /// Resolves each value from the first place that has it: `explicit`, `metadata`, then the
+    /// environment of torchrun, Open MPI or Slurm. Of these launchers, the first with both a rank
+    /// and a size is used. Missing values get their defaults.
     ///
     /// # Errors
     ///
-    /// Where a value is of the wrong kind, or a rank is not below the size.
+    /// If a value has the wrong type, or a rank is not below the size.
     pub fn resolve(
         explicit: &Value,
         metadata: &Value,
@@ -67,17 +68,17 @@ impl Identity {
         Self::from_maps(explicit, metadata, environment)
     }
 
-    /// The identity of this process.
+    /// Returns the identity of this process.
     ///
     /// # Errors
     ///
-    /// Where the environment says something that cannot be.
+    /// If the environment contains invalid values.
     pub fn of_process() -> Result<Self, Invalid> {
         Self::from_maps(&Map::new(), &Map::new(), |name| std::env::var(name).ok())
     }
 
-    /// The identity as task records have it: a launcher whose numbers cannot be counts as none, and the second value says
-    /// what is wrong.
+    /// Returns the identity that task records use. A launcher with invalid numbers is ignored; the
+    /// second value then describes the problem.
     pub(crate) fn as_tasks_tell() -> (Self, Option<&'static str>) {
         let found = identity::Identity::of_process();
         let rank = found.rank.unwrap_or(0);
@@ -102,7 +103,7 @@ impl Identity {
             local_rank: said("local_rank"),
             world_size: said("world_size"),
         };
-        // Where all three are known, what a launcher says cannot be wrong.
+        // If all three are known, errors in the launcher's variables do not matter.
         if raw.rank.is_none() || raw.local_rank.is_none() || raw.world_size.is_none() {
             raw.fill_from(&environment)?;
         }

@@ -1,11 +1,12 @@
-//! What is wrong with a record, as a field and a reason.
+//! Validation errors: a field and what is wrong with it.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use runlore_core::{Error, ErrorKind};
 
-/// Why a record is no telemetry event, or an event no record. Its text is the one that Stormlog has for it.
+/// Why a record is not a valid event, or an event cannot be written as a record. The message is the
+/// one that Stormlog uses.
 ///
 /// ```
 /// use runlore::events::{Reason, validate};
@@ -26,43 +27,43 @@ pub struct Invalid {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The record is no object.
+    /// The record is not an object.
     NotARecord,
-    /// The record has no version, and records without one are not wanted.
+    /// The record has no version, and the options reject such records.
     LegacyDisabled,
-    /// There is no such version.
+    /// The version is not supported.
     UnsupportedVersion(i64),
     /// These fields are missing.
     Missing(Vec<&'static str>),
-    /// These fields are none of a telemetry event.
+    /// These fields do not belong to a telemetry event.
     Unknown(Vec<String>),
-    /// Not a whole number.
+    /// The value is not a whole number.
     NotAnInteger,
-    /// A number that 64 bits cannot hold.
+    /// The number does not fit into 64 bits.
     TooLarge,
-    /// Not text.
+    /// The value is not a string.
     NotAString,
-    /// Text with nothing but blanks in it, or none.
+    /// The string is missing, empty or blank.
     Blank,
-    /// Neither true nor false.
+    /// The value is neither true nor false.
     NotABoolean,
-    /// Not an object.
+    /// The value is not an object.
     NotAnObject,
-    /// Neither an object nor nothing.
+    /// The value is neither an object nor null.
     NotAnObjectWhenProvided,
-    /// Below what the field may be.
+    /// The number is below this minimum.
     Below(i64),
-    /// Below what the field may be, where it is given at all.
+    /// The field is optional and its number is below this minimum.
     BelowWhenProvided(i64),
-    /// More than the device has.
+    /// The value exceeds the total memory of the device.
     OverTotal,
-    /// A rank that its job does not have.
+    /// The rank is not below `world_size`.
     NotBelowWorldSize,
     /// A record without a version has neither `timestamp_ns` nor a usable `timestamp`.
     NoTimestamp,
-    /// There is a value, although the capability of this name says that there can be none.
+    /// The field has a value, but the capability with this name is false.
     MustBeNull(&'static str),
-    /// There is no value, and schema 2 and 3 must have one.
+    /// The field is null, which schema 2 and 3 do not allow.
     MustNotBeNull,
 }
 
@@ -73,12 +74,13 @@ impl Invalid {
         Self { field: field.into(), reason }
     }
 
-    /// The field, the first of several, or nothing where it is the record as a whole.
+    /// Returns the name of the field, or of the first of several. Empty if the record as a whole is
+    /// wrong.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// What is wrong with it.
+    /// Returns what is wrong with the field.
     pub fn reason(&self) -> &Reason {
         &self.reason
     }

@@ -1,4 +1,4 @@
-//! The records of a JSON file: an array, an object that holds one, or one record alone.
+//! Reads the records of a JSON file: an array, an object that contains one, or a single record.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::scan::{Ended, Scanner};
 use super::source::{Input, Source};
 use super::text::{self, Read, Wrong};
 
-/// Keys of which an object has at least one if it is a record itself.
+/// An object with at least one of these keys is a record itself.
 const RECORD_KEYS: [&str; 7] = [
     "schema_version",
     "event_type",
@@ -20,10 +20,10 @@ const RECORD_KEYS: [&str; 7] = [
     "timestamp_ns",
 ];
 
-/// A line, a place in the array, and what stands there.
+/// The line of a record, its index in the array, and the result of parsing it.
 pub(super) type Found = (u64, Option<u64>, Result<Read, What>);
 
-/// Records out of a file, one at a time.
+/// Reads the records of a file one at a time.
 pub(super) struct Records {
     scanner: Scanner<Input>,
     buffer: Vec<u8>,
@@ -34,7 +34,7 @@ pub(super) struct Records {
 
 #[derive(PartialEq)]
 enum State {
-    /// Before a value of an array; whether there was one before it.
+    /// Before a value of an array, or after one if `after_another`.
     InArray {
         after_another: bool,
         at_top: bool,
@@ -44,14 +44,14 @@ enum State {
     Done,
 }
 
-/// What a file holds.
+/// The content of an opened file.
 pub(super) struct Opened {
     pub(super) records: Records,
-    /// The text of `session_summary` beside `telemetry_events`.
+    /// The text of `session_summary`, which exports have beside `telemetry_events`.
     pub(super) summary: Option<Vec<u8>>,
 }
 
-/// Where a value is.
+/// The position of a value.
 #[derive(Clone, Copy)]
 struct Place {
     offset: u64,
@@ -59,7 +59,7 @@ struct Place {
     is_array: bool,
 }
 
-/// What an object has, of what we look for. Of a key that comes twice, the last one counts.
+/// The relevant keys of an object. If a key occurs twice, the last one counts.
 #[derive(Default)]
 struct Shape {
     events: Option<Place>,
@@ -70,7 +70,8 @@ struct Shape {
 }
 
 impl Records {
-    /// Looks what a file holds. The outer error is one of the system; the inner one tells what is wrong with the file.
+    /// Opens a file and finds its records. The outer error is an I/O error, the inner one describes
+    /// what is wrong with the file.
     pub(super) fn open(source: &Source, key: Option<&str>) -> io::Result<Result<Opened, String>> {
         let mut scanner = Scanner::new(source.open()?)?;
         let at_top = State::InArray { after_another: false, at_top: true };
@@ -122,7 +123,7 @@ impl Records {
         Self { scanner, buffer: Vec::new(), repeated: Repeated::default(), index: 0, state }
     }
 
-    /// The next record, with its line and its place in the array.
+    /// Returns the next record with its line and its index in the array.
     pub(super) fn next(&mut self, options: &Options) -> io::Result<Option<Found>> {
         let next = self.scanner.peek()?;
         let line = self.scanner.line;
@@ -192,7 +193,7 @@ fn text_of(scanner: &mut Scanner<Input>) -> io::Result<Result<(), Wrong>> {
 }
 
 impl Shape {
-    /// Looks over an object; also says what is wrong with it, and where.
+    /// Scans an object. Also returns a description of the first syntax error and its line.
     fn of(scanner: &mut Scanner<Input>, key: Option<&str>) -> io::Result<(Self, Option<String>)> {
         let mut shape = Shape::default();
         scanner.pass();

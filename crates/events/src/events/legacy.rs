@@ -1,4 +1,4 @@
-//! Records from before there was a schema: what their fields mean today.
+//! Converts records from before there was a schema.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -12,7 +12,7 @@ use super::session_id;
 
 type Record = Map<String, Value>;
 
-/// The event of such a record; its session is empty where the record names none.
+/// Parses a record without a version. The session is empty if the record names none.
 pub(super) fn parse(record: &Record, options: &Options) -> Result<TelemetryEvent, Invalid> {
     let mut metadata = metadata(record)?;
     let timestamp = timestamp(record)?;
@@ -74,7 +74,7 @@ pub(super) fn parse(record: &Record, options: &Options) -> Result<TelemetryEvent
     Ok(event)
 }
 
-/// The metadata, with what fields of the record's own called `metadata_…` say.
+/// Returns the metadata, including top-level fields with the prefix `metadata_`.
 fn metadata(record: &Record) -> Result<Record, Invalid> {
     let mut metadata = match record.get("metadata") {
         None | Some(Value::Null) => Record::new(),
@@ -89,12 +89,12 @@ fn metadata(record: &Record) -> Result<Record, Invalid> {
     Ok(metadata)
 }
 
-/// A whole number, as it is.
+/// Checks that a value is a whole number and returns it unchanged.
 fn whole(value: &Value, field: &'static str) -> Result<Value, Invalid> {
     integer(Some(value), field).map(|_| value.clone())
 }
 
-/// The first of these fields that is there.
+/// Returns the first of these fields that is present.
 fn first(record: &Record, fields: &[&'static str]) -> Result<Option<Value>, Invalid> {
     let found = fields.iter().find_map(|field| Some((record.get(*field)?, *field)));
     found.map(|(value, field)| whole(value, field)).transpose()
@@ -104,7 +104,7 @@ fn optional(record: &Record, field: &'static str) -> Result<Value, Invalid> {
     given(record, field).map_or(Ok(Value::Null), |value| whole(value, field))
 }
 
-/// What is left of a float without its fraction.
+/// Truncates a float to a whole number.
 fn truncated(number: f64, field: &'static str) -> Result<Value, Invalid> {
     const LIMIT: f64 = 18_446_744_073_709_551_616.0;
     let number = number.trunc();
@@ -158,7 +158,8 @@ fn allocated(record: &Record) -> Result<Value, Invalid> {
     Ok(first(record, &["device_used_bytes"])?.unwrap_or_else(|| json!(0)))
 }
 
-/// What the device has; a null says that nobody knows, wherever it stands.
+/// Returns the device's total memory from the first field that is present. A null there means
+/// unknown.
 fn total(record: &Record, metadata: &Record) -> Result<Value, Invalid> {
     const OLD: [&str; 3] = ["total_memory", "device_total", "total_bytes"];
     let here = ["device_total_bytes"].into_iter().chain(OLD).map(|field| (record, field));

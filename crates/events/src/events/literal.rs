@@ -1,13 +1,13 @@
-//! Python's way of writing a dictionary, in which Stormlog's CSV files have their metadata.
+//! Parses dictionaries in Python's notation, which Stormlog's CSV files use for metadata.
 
 use serde_json::{Map, Number, Value};
 
 use super::python;
 
-/// How deep values may lie in each other.
+/// The maximum nesting depth.
 const DEPTH: usize = 64;
 
-/// The dictionary that a text is, in the notation of `repr`.
+/// Parses a dictionary as `repr` writes it. `None` if the text is anything else.
 pub(super) fn parse(text: &str) -> Option<Map<String, Value>> {
     let mut parser = Parser { rest: text };
     let value = parser.value(DEPTH)?;
@@ -43,7 +43,7 @@ impl Parser<'_> {
             ("None", Value::Null),
             ("True", Value::Bool(true)),
             ("False", Value::Bool(false)),
-            // JSON has no word for these.
+            // JSON cannot represent these.
             ("nan", Value::Null),
             ("inf", Value::Null),
         ];
@@ -113,7 +113,7 @@ impl Parser<'_> {
         if let Ok(number) = text.parse::<u64>() {
             return Some(number.into());
         }
-        // What 64 bits do not hold stays text.
+        // Whole numbers of more than 64 bits stay text.
         if python::int(text).is_some() {
             return Some(text.into());
         }
@@ -141,7 +141,7 @@ impl Parser<'_> {
                 for _ in 0..digits {
                     code = code * 16 + characters.next()?.1.to_digit(16)?;
                 }
-                // Half a surrogate pair.
+                // Unpaired surrogates are not valid characters.
                 Some(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
             };
             text.push(match escape {

@@ -1,8 +1,10 @@
-//! JSON as Python writes it, made JSON that every parser reads.
+//! Rewrites JSON as Python writes it to strict JSON.
 
-/// Rewrites what Python's `json` writes and reads, and strict JSON or 64 bits cannot hold: `NaN`, `Infinity` and numbers
-/// beyond all floats become null, whole numbers of more than 64 bits become text, and half a surrogate pair becomes the
-/// replacement character. Returns the text and how many values were rewritten. All else stays as it is, right or wrong.
+/// Rewrites values that Python's `json` module accepts but strict JSON or 64 bits cannot represent.
+///
+/// `NaN`, `Infinity` and numbers beyond the range of floats become null. Whole numbers of more than
+/// 64 bits become strings. Unpaired surrogates become the replacement character. Everything else
+/// stays as it is, valid or not. Returns the text and the number of rewritten values.
 pub(super) fn mend(text: &[u8]) -> (Vec<u8>, usize) {
     let mut mended = Vec::with_capacity(text.len() + 16);
     let mut count = 0;
@@ -67,7 +69,8 @@ fn beyond(number: &str) -> Option<Beyond> {
     float.is_infinite().then_some(Beyond::Float)
 }
 
-/// How long the string is that a text begins with, both quotes included; all of the text where it does not end.
+/// Returns the length of the string at the start of the text, including both quotes. If the string
+/// has no end, returns the length of the whole text.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     while at < text.len() {
@@ -106,7 +109,7 @@ fn mend_string(string: &[u8]) -> (Vec<u8>, bool) {
     (mended, any)
 }
 
-/// The number in an escape `\uXXXX` that a text begins with.
+/// Parses the escape `\uXXXX` at the start of a text.
 fn unit(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

@@ -1,4 +1,4 @@
-//! What could not be read, and where it stands.
+//! Problems found while reading, with their positions.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use super::invalid::{Invalid, Reason};
 use super::text::Wrong;
 use runlore_core::{Error, ErrorKind};
 
-/// Something in a file that is no event. The rest of the file is read all the same.
+/// A part of a file that is not a valid event. The rest of the file is still read, unless
+/// [`is_cut`](Self::is_cut).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     path: PathBuf,
@@ -18,17 +19,17 @@ pub struct Problem {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
-    /// A record is no event.
+    /// A record is not an event.
     Record(Wrong),
-    /// The last line has no end and says nothing: whoever wrote it was stopped.
+    /// The last line has no line end and is not complete: its writer was stopped.
     Torn,
     /// A session has no end, because its writer was stopped.
     Interrupted(String),
-    /// A record over the limit.
+    /// A record is longer than the limit.
     TooLong,
-    /// The file as a whole.
+    /// The file as a whole is wrong, or a part of it that is not a record.
     File(String),
-    /// The rest of the file: nobody knows what was in it.
+    /// The rest of the file cannot be read, so that its content is unknown.
     Cut(String),
 }
 
@@ -41,22 +42,22 @@ impl Problem {
         Self { path: path.to_owned(), line, index, what }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The line in which the record begins.
+    /// Returns the line on which the record begins.
     pub fn line(&self) -> Option<u64> {
         self.line
     }
 
-    /// The record's place in a JSON array, from 0.
+    /// Returns the index of the record in a JSON array, from 0.
     pub fn index(&self) -> Option<u64> {
         self.index
     }
 
-    /// What is wrong with the record, if it is one.
+    /// Returns the validation error, if the problem is an invalid record.
     pub fn invalid(&self) -> Option<&Invalid> {
         match &self.what {
             What::Record(Wrong::Invalid(invalid)) => Some(invalid),
@@ -64,17 +65,18 @@ impl Problem {
         }
     }
 
-    /// Whether it is only that a line or a session was not written to its end, which is no fault of the data.
+    /// Whether a line or a session was merely not written to its end. The data itself is not at
+    /// fault.
     pub fn is_torn(&self) -> bool {
         matches!(self.what, What::Torn | What::Interrupted(_))
     }
 
-    /// Whether the rest of the file could not be read, so that what is missing cannot be known.
+    /// Whether the rest of the file could not be read, so that it is unknown what is missing.
     pub fn is_cut(&self) -> bool {
         matches!(self.what, What::Cut(_))
     }
 
-    /// What is wrong, without where.
+    /// Describes the problem without its position.
     pub fn reason(&self) -> String {
         match (&self.what, self.index) {
             (What::Record(Wrong::Invalid(invalid)), Some(index))

@@ -1,24 +1,25 @@
-//! What Python takes for blank, for a whole number and for the text of a number. Stormlog's rules lean on it, and ids are
-//! made of it.
+//! Python's rules for blanks, whole numbers and the text of numbers. Stormlog's validation depends
+//! on them, and its ids are hashes of such text.
 
 use serde_json::Value;
 
-/// What `str.strip` takes off: white space, and four separators that Unicode does not count as such.
+/// Whether `str.strip` removes a character: white space, and four separators that Unicode does not
+/// count as white space.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }
 
-/// Whether nothing is left of a text without the blanks around it.
+/// Whether a text contains only blanks, or nothing.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 
-/// A text without the blanks around it.
+/// Removes the blanks around a text.
 pub(super) fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// The zeros of all decimal digits of Unicode 14; each is followed by its nine others.
+/// The zeros of all decimal digits of Unicode 14. The digits 1 to 9 follow each of them.
 const ZEROS: [u32; 66] = [
     0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66,
     0xde6, 0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90,
@@ -34,8 +35,8 @@ fn digit(character: char) -> Option<u32> {
     Some(code - zero).filter(|digit| *digit < 10)
 }
 
-/// The number that `int(text)` makes of a text: blanks around it, a sign, digits of any script, and single underscores
-/// between them. What 128 bits do not hold becomes the largest or smallest they do.
+/// Parses a whole number as `int(text)` does: blanks around it, a sign, digits of any script, and
+/// single underscores between them. Numbers beyond 128 bits are clamped.
 pub(super) fn int(text: &str) -> Option<i128> {
     let text = strip(text);
     let (sign, digits) = match text.strip_prefix('-') {
@@ -57,7 +58,8 @@ pub(super) fn int(text: &str) -> Option<i128> {
     after_digit.then_some(sign * number)
 }
 
-/// A float as `repr` writes it: the shortest digits that mean it, and always a point or an exponent.
+/// Formats a float as `repr` does: the shortest digits that identify it, always with a point or an
+/// exponent.
 pub(super) fn float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
@@ -69,7 +71,7 @@ pub(super) fn float(number: f64) -> String {
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     if (-4..16).contains(&exponent) {
-        // `{:?}` keeps the point of whole numbers.
+        // `{}` omits the point of whole numbers.
         let plain = format!("{number}");
         return if plain.contains('.') { plain } else { format!("{plain}.0") };
     }
@@ -77,7 +79,7 @@ pub(super) fn float(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-/// A value as `str` writes it. Lists and objects are written as JSON, for which Python has other words.
+/// Formats a value as `str` does, except that lists and objects are formatted as JSON.
 pub fn str(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
@@ -92,7 +94,7 @@ pub fn str(value: &Value) -> String {
     }
 }
 
-/// A value as `json.dumps(value, sort_keys=True)` writes it.
+/// Formats a value as `json.dumps(value, sort_keys=True)` does.
 pub(super) fn json(value: &Value, to: &mut String) {
     match value {
         Value::Null => to.push_str("null"),
@@ -110,7 +112,7 @@ pub(super) fn json(value: &Value, to: &mut String) {
             to.push(']');
         }
         Value::Object(entries) => {
-            // Sorted by character, which is how the bytes of UTF-8 sort, too.
+            // Python sorts keys by code point, which is the order of their UTF-8 bytes too.
             let mut entries: Vec<_> = entries.iter().collect();
             entries.sort_unstable_by_key(|(key, _)| *key);
             to.push('{');

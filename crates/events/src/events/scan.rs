@@ -1,5 +1,6 @@
-//! The outer structure of a JSON text, without a parser: where its values begin and end. Values are handed on as text, so
-//! that one that is wrong costs nothing but itself, and a file of any size takes the memory of one value.
+//! Finds where JSON values begin and end, without parsing them. Each value is passed on as text. An
+//! invalid value therefore affects only itself, and a file of any size needs only the memory of one
+//! value.
 
 use std::io::{self, BufRead};
 
@@ -7,24 +8,24 @@ use runlore_core::store::jsonl::LIMIT;
 
 pub(super) struct Scanner<R> {
     input: R,
-    /// The line that comes next, from 1.
+    /// The current line, from 1.
     pub(super) line: u64,
-    /// How many bytes were passed.
+    /// The number of bytes consumed.
     pub(super) offset: u64,
 }
 
-/// How a value ended.
+/// How the scan of a value ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Whole,
-    /// It is longer than the limit, and was passed over.
+    /// The value is longer than the limit and was skipped.
     TooLong,
-    /// The text ends in the middle of it.
+    /// The text ends within the value.
     Torn,
 }
 
 impl<R: BufRead> Scanner<R> {
-    /// Begins at the start of a text, and passes over a byte order mark.
+    /// Starts at the beginning of a text, skipping a byte order mark.
     pub(super) fn new(mut input: R) -> io::Result<Self> {
         let has_mark = input.fill_buf()?.starts_with(b"\xef\xbb\xbf");
         let mark = if has_mark { 3 } else { 0 };
@@ -32,7 +33,7 @@ impl<R: BufRead> Scanner<R> {
         Ok(Self { input, line: 1, offset: mark as u64 })
     }
 
-    /// Passes over everything up to a place that was found before.
+    /// Skips to a position that was found before.
     pub(super) fn go_to(&mut self, offset: u64, line: u64) -> io::Result<()> {
         while self.offset < offset {
             let length = self.input.fill_buf()?.len();
@@ -47,7 +48,7 @@ impl<R: BufRead> Scanner<R> {
         Ok(())
     }
 
-    /// The next byte that is no blank, which stays; none at the end.
+    /// Skips blanks and returns the next byte without consuming it. `None` at the end.
     pub(super) fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
             let buffer = self.input.fill_buf()?;
@@ -65,7 +66,7 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    /// Passes over the byte that [`peek`](Self::peek) has seen.
+    /// Consumes the byte that [`peek`](Self::peek) returned.
     pub(super) fn pass(&mut self) {
         self.consume(1);
     }
@@ -75,7 +76,7 @@ impl<R: BufRead> Scanner<R> {
         self.offset += length as u64;
     }
 
-    /// Passes over the value that comes next, and keeps its text where it is wanted.
+    /// Consumes the next value. Stores its text in `keep`, if given.
     pub(super) fn value(&mut self, mut keep: Option<&mut Vec<u8>>) -> io::Result<Ended> {
         let mut inside = Inside::default();
         let mut too_long = false;
@@ -109,7 +110,7 @@ fn lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Where in a value we are.
+/// The position within a value.
 #[derive(Default)]
 struct Inside {
     depth: usize,
@@ -119,12 +120,12 @@ struct Inside {
 }
 
 impl Inside {
-    /// A number or a word, which nothing ends but what comes after it.
+    /// Whether this is a number or a word, which ends only where the next token begins.
     fn is_scalar(&self) -> bool {
         self.scalar && self.depth == 0 && !self.string
     }
 
-    /// How many of these bytes belong to the value, and whether it ends there.
+    /// Returns how many of these bytes belong to the value, and whether it ends there.
     fn follow(&mut self, bytes: &[u8]) -> (usize, bool) {
         for (at, &byte) in bytes.iter().enumerate() {
             if self.string {
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> (Ended, String, Option<u8>) {
-        // A buffer of three bytes, so that everything is cut somewhere.
+        // A buffer of three bytes, so that every value is split across reads.
         let input = io::BufReader::with_capacity(3, text.as_bytes());
         let mut scanner = Scanner::new(input).unwrap();
         scanner.peek().unwrap();

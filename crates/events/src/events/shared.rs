@@ -1,4 +1,4 @@
-//! What many events of a file have in common, held once: names, words and metadata.
+//! Strings and metadata that events share, so that repeated values are stored once.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// A text of an event, used like the `str` that it is. Events of a file that say the same share it.
+/// A string of an event, which dereferences to `str`. Equal strings of consecutive events in a file
+/// share memory.
 ///
 /// ```
 /// use runlore::events::TelemetryEvent;
@@ -89,8 +90,8 @@ impl Serialize for Text {
     }
 }
 
-/// A JSON object, used like the [`Map`] that it is. Events of a file that say the same share it; it is copied when it is
-/// changed.
+/// A JSON object, which dereferences to [`Map`]. Equal objects of consecutive events in a file
+/// share memory; a shared object is copied when it is changed.
 ///
 /// ```
 /// use runlore::events::TelemetryEvent;

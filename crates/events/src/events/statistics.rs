@@ -1,4 +1,4 @@
-//! What a stream of events adds up to, in constant memory.
+//! Statistics over a stream of events, in constant memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::event::TelemetryEvent;
 
-/// Sums over events.
+/// Counts, sums and peaks over events.
 ///
 /// ```
 /// use runlore::events::{Statistics, TelemetryEvent};
@@ -22,31 +22,31 @@ use super::event::TelemetryEvent;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// How many there are.
+    /// The number of events.
     pub events: u64,
-    /// How many of each kind.
+    /// The number of events by type.
     pub by_type: BTreeMap<String, u64>,
-    /// The first moment.
+    /// The earliest timestamp.
     pub first_ns: Option<u64>,
-    /// The last moment.
+    /// The latest timestamp.
     pub last_ns: Option<u64>,
-    /// The machines.
+    /// The hosts that occur.
     pub hosts: BTreeSet<String>,
-    /// The ranks.
+    /// The ranks that occur.
     pub ranks: BTreeSet<u64>,
-    /// The devices.
+    /// The devices that occur.
     pub devices: BTreeSet<i64>,
-    /// The most of each counter that any event knows.
+    /// The highest known value of each counter.
     pub peaks: BTreeMap<&'static str, Peak>,
-    /// What events of the kinds `allocation` and `deallocation` say was allocated.
+    /// The sum of all positive changes in `allocation` and `deallocation` events.
     pub allocated_bytes: u64,
-    /// What they say was given back.
+    /// The sum of all negative changes in these events, as a positive number.
     pub deallocated_bytes: u64,
-    /// Events of the kinds `warning`, `critical` and `error`.
+    /// The number of `warning`, `critical` and `error` events.
     pub alerts: u64,
 }
 
-/// The most of a counter, and when and where it was first seen.
+/// The highest value of a counter, and when and where it first occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the event")]
 pub struct Peak {

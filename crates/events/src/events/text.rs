@@ -1,4 +1,4 @@
-//! One record as text.
+//! Parses one record from JSON text.
 
 use std::fmt;
 
@@ -13,19 +13,19 @@ use super::record::{self, Options};
 use super::{Reason, session_id};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Why a text is no event.
+/// Why a text is not an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
-    /// Not UTF-8 from this byte, counted from 1.
+    /// The text is not UTF-8 from this byte on, counted from 1.
     NotUtf8(usize),
-    /// Not JSON at this column.
+    /// The text is not JSON at this column.
     NotJson(usize, String),
-    /// JSON, but no event.
+    /// The text is JSON, but not an event.
     Invalid(Invalid),
 }
 
-/// An event with the schema of its record, and how many of its values had to be rewritten because they could not be held as they
-/// are.
+/// An event, the schema of its record, and the number of values that were rewritten because they
+/// could not be represented.
 pub(super) struct Read {
     pub(super) event: TelemetryEvent,
     pub(super) schema: Schema,
@@ -33,8 +33,8 @@ pub(super) struct Read {
 }
 
 impl TelemetryEvent {
-    /// The event that a record tells which is still JSON text. Ordinary records take a short way; the result is that of
-    /// [`from_record`](Self::from_record) for all.
+    /// Parses a record from JSON text. Ordinary records take a fast path, with the same result as
+    /// [`from_record`](Self::from_record).
     ///
     /// ```
     /// use runlore::events::{Options, TelemetryEvent};
@@ -47,7 +47,7 @@ impl TelemetryEvent {
     ///
     /// # Errors
     ///
-    /// Where the text is no JSON, or the record no event.
+    /// If the text is not JSON, or the record is not an event.
     pub fn from_json(text: &[u8], options: &Options) -> Result<Self> {
         let mut event = parse(text, options, &mut Repeated::default())?.event;
         if event.session_id.is_empty() {
@@ -66,7 +66,8 @@ impl TelemetryEvent {
     }
 }
 
-/// The event of a text; its session is empty where the record names none. `repeated` is kept from record to record.
+/// Parses an event. Its session is empty if the record names none. Pass the same `repeated` for all
+/// records of a file, so that they share equal values.
 pub(super) fn parse(
     text: &[u8],
     options: &Options,
@@ -86,7 +87,7 @@ pub(super) fn parse(
     Ok(Read { event, schema: record::schema(&value), rewritten })
 }
 
-/// Whether a whole number may have been made a float because 64 bits do not hold it.
+/// Whether a value contains a float that may have been a whole number too large for 64 bits.
 pub(super) fn is_huge(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
@@ -98,11 +99,11 @@ pub(super) fn is_huge(value: &Value) -> bool {
     }
 }
 
-/// Any JSON text as a value, with how many of its values were rewritten.
+/// Parses any JSON text. Also returns the number of values that were rewritten.
 pub fn value(text: &[u8]) -> Result<(Value, usize), Wrong> {
     strictly(text).map(|value| (value, 0)).or_else(|wrong| {
         let (mended, count) = mend(text);
-        // What is wrong is told of the text as it was.
+        // Report the error of the original text: positions in the rewritten one differ.
         if count == 0 {
             Err(wrong)
         } else {
@@ -115,7 +116,7 @@ fn strictly(text: &[u8]) -> Result<Value, Wrong> {
     let text =
         std::str::from_utf8(text).map_err(|error| Wrong::NotUtf8(error.valid_up_to() + 1))?;
     serde_json::from_str(text).map_err(|error| {
-        // The parser counts lines of its own.
+        // The message ends with a line number within this one record, which would mislead.
         let said = error.to_string();
         let what = said.rsplit_once(" at line ").map_or(&*said, |(what, _)| what);
         Wrong::NotJson(error.column(), what.to_owned())
