@@ -1,4 +1,5 @@
-//! Who writes to a sink: one at a time, as long as its process lives.
+//! The lock of a sink. It allows one writer at a time, and is released when the writer's process
+//! ends.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -8,17 +9,17 @@ use std::time::{Duration, Instant};
 use runlore_core::store::{OwnFile, create_private, open_plain};
 
 const NAME: &str = "writer.lock";
-/// Readers look at the lock for a moment.
+/// How long to wait for the lock. Readers hold it for a moment when they check it.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Takes the lock of a folder; none where somebody else has it.
+/// Acquires the lock of a folder. `None` if another writer holds it.
 pub(super) fn take(folder: &Path) -> io::Result<Option<OwnFile>> {
     let path = folder.join(NAME);
     let mut own = OwnFile::new(open(&path)?, &path)?;
     Ok(lock(own.check()?.0)?.then_some(own))
 }
 
-/// Takes the lock again if the program closed its descriptor, which gave it up.
+/// Acquires the lock again if the program closed its file descriptor, which released it.
 pub(super) fn keep(own: &mut OwnFile) -> io::Result<()> {
     match own.check()? {
         (file, true) if !lock(file)? => Err(io::Error::other("another tracker has it now")),
@@ -26,7 +27,7 @@ pub(super) fn keep(own: &mut OwnFile) -> io::Result<()> {
     }
 }
 
-/// Takes the lock; `false` where somebody else has it.
+/// Acquires the lock. `false` if another writer holds it.
 fn lock(file: &File) -> io::Result<bool> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -42,13 +43,14 @@ fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Opens the file, which is made if need be: a plain one, for a link could lead elsewhere.
+/// Opens the lock file, creating it if needed. It must be a regular file, because a link could lead
+/// out of the folder.
 fn open(path: &Path) -> io::Result<File> {
     let is = |error: &io::Error, kind| error.kind() == kind;
     match open_plain(path, true) {
         Err(error) if is(&error, io::ErrorKind::NotFound) => {
             match create_private(path) {
-                // Somebody else was faster.
+                // Another process created it in the meantime.
                 Err(error) if is(&error, io::ErrorKind::AlreadyExists) => open_plain(path, true),
                 made => made,
             }
@@ -57,12 +59,13 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Some file systems have no locks; there nobody can tell.
+/// Whether the file system has no locks. Other writers then cannot be detected.
 fn is_unsupported(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
 
-/// Whether nobody writes to a folder any more that left its lock there. Where there is no lock, nobody can tell.
+/// Whether a folder has a lock file that no writer holds. Without a lock file, it is unknown
+/// whether a writer is active, and this returns `false`.
 pub(super) fn is_abandoned(folder: &Path) -> bool {
     open_plain(&folder.join(NAME), false).is_ok_and(|file| file.try_lock_shared().is_ok())
 }

@@ -1,4 +1,4 @@
-//! The list of a sink's sessions and segments.
+//! The manifest, which lists the sessions and segments of a sink.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -11,9 +11,9 @@ use super::MANIFEST;
 use crate::events::SessionSummary;
 use runlore_core::store::{create_private, open_plain};
 
-/// What tells a sink's manifest from others.
+/// Identifies the manifest of a sink.
 pub(super) const FORMAT: &str = "stormlog.append_only_telemetry_sink";
-/// The longest manifest that is read.
+/// The maximum size of a manifest.
 const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// A file of events.
@@ -26,7 +26,7 @@ pub(super) struct Segment {
     pub(super) session_id: Option<String>,
 }
 
-/// What the manifest holds.
+/// The content of the manifest.
 #[derive(Debug, Serialize)]
 pub(super) struct Manifest<'a> {
     schema_version: u8,
@@ -45,10 +45,10 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// Puts a file into a folder as a whole: whoever reads sees the one before or this one.
+/// Replaces a file in a folder atomically: readers see either the old or the new content.
 pub(super) fn replace(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let part = folder.join(format!("{}.tmp", name.trim_end_matches(".json")));
-    // What is there may be a link that leads elsewhere, or a pipe that nobody reads.
+    // The existing file may be a link that leads elsewhere, or a pipe that nobody reads.
     match fs::remove_file(&part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -61,14 +61,15 @@ pub(super) fn replace(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> 
     Ok(())
 }
 
-/// Lets the disk have the names in a folder; where a system cannot do that, it does so by itself.
+/// Syncs the directory entries of a folder to disk. Errors are ignored: systems that cannot do this
+/// do not need it.
 pub(super) fn sync_folder(folder: &Path) {
     if let Ok(folder) = File::open(folder) {
         _ = folder.sync_all();
     }
 }
 
-/// A JSON object out of a plain file; none where there is no file.
+/// Reads a JSON object from a regular file. `None` if there is no file.
 pub(crate) fn read(path: &Path) -> Result<Option<Value>, String> {
     let file = match open_plain(path, false) {
         Ok(file) => file,

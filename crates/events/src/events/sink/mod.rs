@@ -1,7 +1,8 @@
-//! Sinks: folders into which a collector writes its events, segment by segment, with a manifest that lists them.
+//! Sinks: folders into which a collector writes its events as a series of segments, with a manifest
+//! that lists them.
 //!
-//! Whatever the manifest says, nothing outside the folder is read: a segment is a plain file in it. A session that is said to
-//! run, in a folder whose writer has gone without a word, was interrupted.
+//! Only regular files directly in the folder are read, whatever the manifest lists. A session that
+//! is marked as running counts as interrupted if its writer no longer holds the lock.
 
 mod lock;
 mod manifest;
@@ -22,17 +23,17 @@ pub use writer::{SinkTotals, SinkWriter};
 
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// What a sink's folder holds.
+/// The content of a sink's folder.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
-    /// The segments in order, each with the session that the manifest says it belongs to.
+    /// The segments in order, each with the session that the manifest assigns to it.
     pub(super) segments: Vec<(PathBuf, Option<String>)>,
     pub(super) summaries: Vec<SessionSummary>,
     pub(super) problems: Vec<Problem>,
     has_manifest: bool,
 }
 
-/// The folder of a sink, if a path names it or its manifest.
+/// Returns the folder of a sink if the path is a folder, or a manifest in one.
 pub(super) fn folder_of(path: &Path) -> Option<&Path> {
     if path.is_dir() {
         return Some(path);
@@ -43,7 +44,7 @@ pub(super) fn folder_of(path: &Path) -> Option<&Path> {
 }
 
 impl Sink {
-    /// Looks what is in a folder.
+    /// Reads the manifest of a folder and finds its segments.
     pub(super) fn open(folder: &Path) -> io::Result<Result<Self, String>> {
         let mut sink = Self::default();
         let mut names: BTreeSet<String> = BTreeSet::new();
@@ -64,7 +65,7 @@ impl Sink {
                 let what = "not a plain file of its folder; it is not read";
                 sink.problems.push(Problem::of_file(&path, what));
             }
-            // A segment that is listed, but not there, was deleted to make room.
+            // A segment that is listed but missing was deleted by the retention limits.
         }
         if sink.segments.is_empty() {
             let folder = folder.display();
@@ -78,7 +79,8 @@ impl Sink {
         Ok(Ok(sink))
     }
 
-    /// The segments that the manifest lists, with their sessions. A manifest that cannot be read is none, with a problem.
+    /// Reads the manifest and returns its segments with their sessions. A manifest that cannot be
+    /// read is reported as a problem and otherwise ignored.
     fn read_manifest(&mut self, folder: &Path) -> BTreeMap<String, Option<String>> {
         let path = folder.join(MANIFEST);
         let mut listed = BTreeMap::new();
@@ -115,7 +117,7 @@ impl Sink {
         listed
     }
 
-    /// A session of the manifest; one whose writer is dead does not run.
+    /// Adds a session of the manifest. A running session whose writer is gone becomes interrupted.
     fn take(&mut self, mut summary: SessionSummary, folder: &Path, path: &Path) {
         if summary.status == SessionStatus::Running && lock::is_abandoned(folder) {
             summary.status = SessionStatus::Interrupted;
@@ -134,7 +136,7 @@ fn is_segment(name: &str) -> bool {
     name.starts_with("segment-") && name.ends_with(".jsonl") && is_file_name(name)
 }
 
-/// Whether a name is that of a file in the folder itself.
+/// Whether a name is that of a file directly in the folder.
 fn is_file_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     let is_one = matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name);

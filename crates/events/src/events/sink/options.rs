@@ -1,11 +1,11 @@
-//! How a sink is written.
+//! Options for writing a sink.
 
 use std::time::Duration;
 
 use crate::events::{Schema, Target};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How often a sink is flushed, how large it may become, and what it keeps.
+/// How often a sink is flushed, how large it may grow, and how much it retains.
 ///
 /// ```
 /// use runlore::events::SinkOptions;
@@ -15,27 +15,29 @@ use runlore_core::{Error, ErrorKind, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SinkOptions {
-    /// Flush after so many events [default: 50].
+    /// Flush after this many events [default: 50].
     pub flush_events: usize,
     /// Flush after this time [default: 2 s].
     pub flush_every: Duration,
-    /// Whether a flush waits until the disk has it [default: yes].
+    /// Whether a flush waits until the data is on disk [default: yes].
     pub sync: bool,
-    /// No segment is larger [default: 64 MiB], unless one event is.
+    /// The maximum size of a segment [default: 64 MiB]. A single larger event still gets a segment.
     pub segment_bytes: u64,
-    /// No segment has more events [default: 10,000].
+    /// The maximum number of events in a segment [default: 10,000].
     pub segment_events: u64,
-    /// How many segments are kept; the oldest go first [default: 8].
+    /// The maximum number of segments to retain. The oldest are deleted first [default: 8].
     pub keep_files: usize,
-    /// How many bytes are kept [default: 512 MiB].
+    /// The maximum number of bytes to retain [default: 512 MiB].
     pub keep_bytes: u64,
-    /// How many bytes wait in memory while the sink cannot be written [default: 8 MiB]; then the oldest are dropped, and counted.
+    /// The maximum number of bytes to buffer while the sink cannot be written [default: 8 MiB].
+    /// Beyond that, the oldest events are dropped and counted.
     pub buffer_bytes: usize,
-    /// Whether `rollups.json` is written at the end: counts and peaks a window [default: yes].
+    /// Whether to write `rollups.json`, with counts and peaks per time window, at the end [default:
+    /// yes].
     pub rollups: bool,
-    /// How long a window of the rollups is [default: 60 s].
+    /// The length of a rollup window [default: 60 s].
     pub rollup_window: Duration,
-    /// What events are written as [default: schema 4].
+    /// The form in which events are written [default: schema 4].
     pub target: Target,
 }
 

@@ -1,4 +1,5 @@
-//! What whoever wrote to a sink before has left: sessions without an end, segments that were not closed.
+//! Recovers what an earlier writer left behind: sessions without an end and segments that were not
+//! closed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +11,11 @@ use super::{MANIFEST, is_segment};
 use crate::events::{Options, SessionStatus, SessionSummary, TelemetryEvent};
 use runlore_core::store::open_plain;
 
-/// A segment with a higher number is not one that somebody counted up to: what follows would have no number.
+/// Segments with higher numbers do not count: no writer has got that far, and the next number must
+/// not overflow.
 const HIGHEST: u64 = u64::MAX / 2;
 
-/// What is left, in order.
+/// The sessions and segments that earlier writers left, in order.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub(super) sessions: Vec<SessionSummary>,
@@ -22,12 +24,13 @@ pub(super) struct Left {
     pub(super) last_number: u64,
 }
 
-/// Why a folder cannot be a sink: its manifest is somebody else's, and would be overwritten.
+/// Returns why a folder cannot be a sink: its manifest belongs to something else and would be
+/// overwritten.
 pub(super) fn stranger(folder: &Path) -> Option<String> {
     let is_another = match manifest::read(&folder.join(MANIFEST)) {
         Ok(None) => false,
         Ok(Some(manifest)) => manifest["format"] != manifest::FORMAT,
-        // The segments of a sink tell what its manifest would.
+        // The manifest of a sink can be rebuilt from its segments.
         Err(_) => !has_segments(folder),
     };
     is_another.then(|| {
@@ -43,11 +46,11 @@ fn has_segments(folder: &Path) -> bool {
     entries.into_iter().any(|entry| is_segment(&entry.file_name().to_string_lossy()))
 }
 
-/// Takes over a folder: half lines at the end of segments are cut off, and sessions that run no more are interrupted.
-/// The caller has the lock.
+/// Takes over a folder: cuts incomplete lines off the ends of segments and marks running sessions
+/// as interrupted. The caller must hold the lock.
 pub(super) fn take_over(folder: &Path) -> io::Result<Left> {
     let mut left = Left::default();
-    // One that cannot be read is none: the segments tell what there is.
+    // A manifest that cannot be read is ignored: it is rebuilt from the segments.
     let manifest = manifest::read(&folder.join(MANIFEST)).ok().flatten().unwrap_or_default();
     let items = |key: &str| manifest[key].as_array().cloned().unwrap_or_default();
     left.sessions = items("sessions")
@@ -56,7 +59,7 @@ pub(super) fn take_over(folder: &Path) -> io::Result<Left> {
         .collect();
     let mut listed = BTreeMap::new();
     for segment in items("segments") {
-        // Whatever else it lists belongs to somebody else, and is neither cut nor deleted.
+        // Other listed files do not belong to the sink. They are neither cut nor deleted.
         let Some(name) = segment["filename"].as_str().filter(|name| is_segment(name)) else {
             continue;
         };
@@ -110,7 +113,7 @@ pub(super) fn take_over(folder: &Path) -> io::Result<Left> {
 }
 
 impl Left {
-    /// A session that has an event in a segment that was not closed.
+    /// Extends the end of a running session to its last event in a segment that was not closed.
     fn interrupt(&mut self, last: &TelemetryEvent) {
         let ended = i64::try_from(last.timestamp_ns).unwrap_or(i64::MAX);
         for session in &mut self.sessions {
@@ -121,7 +124,8 @@ impl Left {
     }
 }
 
-/// Cuts off half a line at the end of a segment, and counts what is left; with its last event.
+/// Cuts an incomplete line off the end of a segment and counts the lines that remain. Also returns
+/// the last event.
 fn mend(path: &Path, name: String) -> io::Result<(Segment, Option<TelemetryEvent>)> {
     let mut file = open_plain(path, true)?;
     let (mut lines, mut whole, mut last_line, mut length) = (0_u64, 0_u64, 0_u64, 0_u64);

@@ -1,5 +1,5 @@
-//! `rollups.json`: what a sink's events add up to, a session and a window at a time, so that a large sink can be looked at
-//! without reading it.
+//! `rollups.json`: counts and peaks of a sink's events by session and time window. With it, a large
+//! sink can be inspected without reading all its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,11 +13,11 @@ use super::manifest::{Segment, replace};
 use super::writer::SinkTotals;
 use crate::events::{SessionSummary, TelemetryEvent, Text, read};
 
-/// What rollups are made of: what each session adds up to.
+/// The rollup of each session.
 #[derive(Debug)]
 pub(super) struct Told(Vec<Value>);
 
-/// What an event brings to them.
+/// The parts of an event that rollups use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
     pub(crate) timestamp_ns: u64,
@@ -29,9 +29,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) allocated: Option<u64>,
     pub(crate) reserved: Option<u64>,
     pub(crate) used: Option<u64>,
-    /// Whether it has `oom_reason`.
+    /// Whether the metadata has `oom_reason`.
     pub(crate) has_reason: bool,
-    /// `oom_dump_path`.
+    /// The `oom_dump_path` of the metadata.
     pub(crate) dump: Option<&'a str>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What the session of a writer adds up to, kept as its events come: so that nothing needs to be read at the end.
+/// The running rollup of a writer's session, so that the events need not be read back at the end.
 #[derive(Debug)]
 pub(super) struct Kept {
     session: Session,
@@ -61,7 +61,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// None where windows cannot be told before there is an event.
+    /// `None` if the session's start is negative: the windows then depend on the first event.
     pub(super) fn new(session: &SessionSummary, window: Duration) -> Option<Self> {
         let start = u64::try_from(session.started_at_ns).ok()?;
         Some(Self { session: Session::new(start), window_ns: nanoseconds(window) })
@@ -71,7 +71,8 @@ impl Kept {
         self.session.add(facts, self.window_ns);
     }
 
-    /// What the sessions of a sink add up to; none where its segments hold anything else than what was added.
+    /// Returns the rollups of all sessions of a sink. `None` if the segments contain anything other
+    /// than the added events.
     pub(super) fn told(
         mut self,
         own: &SessionSummary,
@@ -97,7 +98,7 @@ fn nanoseconds(window: Duration) -> u64 {
     u64::try_from(window.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the sessions of a sink add up to, read from its segments.
+/// Computes the rollups of all sessions of a sink from its segments.
 pub(super) fn read_back(folder: &Path, window: Duration) -> io::Result<Told> {
     let window_ns = nanoseconds(window);
     let mut sessions: Vec<(Text, Session)> = Vec::new();
@@ -109,7 +110,7 @@ pub(super) fn read_back(folder: &Path, window: Duration) -> io::Result<Told> {
         .collect();
     while let Some(event) = reader.next() {
         let Ok(event) = event else { continue };
-        // Most events are of the session of the one before, which is the last.
+        // Search from the end: most events belong to the same session as the one before.
         let place = sessions.iter().rposition(|(id, _)| *id == event.session_id);
         let place = place.unwrap_or_else(|| {
             let start = starts.get(&*event.session_id).and_then(|start| u64::try_from(*start).ok());
@@ -165,7 +166,7 @@ pub(super) fn write(
     replace(folder, "rollups.json", &serde_json::to_vec_pretty(&rollups)?)
 }
 
-/// The most of a counter.
+/// The highest value of a counter.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Peak {
     value: Option<u64>,
@@ -200,7 +201,7 @@ impl Counters {
     }
 }
 
-/// What a session, a rank of it or a window adds up to.
+/// The sums of a session, a rank or a window.
 #[derive(Debug, Default)]
 struct Sums {
     events: u64,
@@ -233,12 +234,12 @@ fn is_alert(event: &Facts<'_>) -> bool {
     matches!(event.event_type, "warning" | "critical" | "error")
 }
 
-/// Whether something failed for want of memory.
+/// Whether an event reports an out-of-memory failure.
 fn is_failure(event: &Facts<'_>) -> bool {
     event.event_type == "error" && event.has_reason
 }
 
-/// What of a device's memory no allocator tells of, over time.
+/// The device memory that is in use but not reserved by the allocator, over time.
 #[derive(Debug, Default)]
 struct Gap {
     first: Option<(u64, i128)>,
@@ -268,7 +269,7 @@ struct Session {
     ranks: BTreeMap<u64, Rank>,
     windows: BTreeMap<u64, Sums>,
     sources: BTreeSet<String>,
-    /// The last of them, by its number.
+    /// The index of the file of the last event.
     last_file: Option<usize>,
 }
 
@@ -291,7 +292,7 @@ impl Session {
         }
     }
 
-    /// One of which nothing is there.
+    /// Creates a session without events.
     fn empty(summary: &SessionSummary) -> Self {
         Self::new(u64::try_from(summary.started_at_ns).unwrap_or(0))
     }
@@ -409,7 +410,7 @@ impl Rank {
     }
 }
 
-/// A whole number as JSON has it; beyond 64 bits, the nearest float.
+/// Converts a whole number to JSON. Numbers beyond 64 bits become the nearest float.
 fn number(whole: i128) -> Value {
     let signed = i64::try_from(whole).map(Value::from);
     let unsigned = || u64::try_from(whole).map(Value::from);
@@ -461,7 +462,7 @@ mod tests {
             told(name);
         };
         write("all", options(), &events);
-        // Where some had to go, and where there was another session before, there is more to know.
+        // Pruned events and other sessions force the writer to read the segments back.
         write("pruned", SinkOptions { keep_files: 2, ..options() }, &events);
         let mut others = events.clone();
         others.iter_mut().for_each(|event| event.session_id = "run-8".into());
@@ -532,7 +533,7 @@ mod tests {
         for rollups in [&mut ours, &mut theirs] {
             rollups["generated_at_ns"] = Value::Null;
             for session in rollups["sessions"].as_array_mut().unwrap() {
-                // Theirs are whole paths, and the folder where there is none.
+                // Stormlog lists whole paths, or the folder if there is no file.
                 session["sources_loaded"] = Value::Null;
                 session["source_count"] = Value::Null;
             }
