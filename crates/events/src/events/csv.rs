@@ -54,12 +54,12 @@ struct Bounded {
     read: Arc<SoFar>,
 }
 
-/// The state of reading, shared with [`Bounded`].
+/// How far the input was read. Shared by [`Rows`] and [`Bounded`].
 #[derive(Default)]
 struct SoFar {
     /// The number of bytes that the current row may still read.
     left: AtomicUsize,
-    /// Whether the input has ended. A row that is complete only then has no line end.
+    /// Whether the input has ended. A row that is returned only after that has no line end.
     has_ended: AtomicBool,
 }
 

@@ -25,7 +25,8 @@ pub struct ProjectedRecord {
     pub observed_timestamp_ns: u64,
     /// The id of the session.
     pub session_id: String,
-    /// `cuda`, `rocm`, `mps`, `cpu`, `tensorflow`, another backend that the metadata names, `gpu` or `other`.
+    /// `cuda`, `rocm`, `mps`, `cpu`, `tensorflow`, another backend named in the metadata, `gpu` or
+    /// `other`.
     pub source_kind: String,
     /// The kind of event.
     pub event_type: String,

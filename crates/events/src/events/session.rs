@@ -1,4 +1,4 @@
-//! Sessions: the events of one run of a collector, from its start to its end.
+//! Sessions: the events of one collector, from its start to its end.
 
 use std::cmp::Reverse;
 use std::fmt;
