@@ -1,26 +1,27 @@
-//! When somebody is told that memory runs short.
+//! Alerts about memory that runs short, and their thresholds.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// From where on a value is worth a warning, and from where on it is critical.
+/// The thresholds of a value: warning and critical.
 pub(super) type Thresholds = (f64, f64);
 
-/// What is watched, from where on it is told, and how often.
+/// Which values are watched, their thresholds, and the rate limit of alerts.
 ///
-/// An alert is told when a value rises over its threshold, and again only after it has fallen back below it by
-/// [`hysteresis`](Self::hysteresis); and never more often than the [`rate`](Self::rate).
+/// An alert is raised when a value reaches its threshold. It is raised again only after the value
+/// has fallen below the threshold by [`hysteresis`](Self::hysteresis), and never more often than
+/// the [`rate`](Self::rate) allows.
 ///
 /// ```
 /// use runlore::tracker::{AlertKind, Alerts};
 ///
 /// let alerts = Alerts::default()
 ///     .memory(80.0, 95.0) // percent of the device, the machine or the container's limit
-///     .resident(4 << 30, 6 << 30) // bytes of the process
-///     .pressure(10.0, 40.0) // percent of the time in which something waits for memory
-///     .without(AlertKind::Jump); // however much is allocated at once
+///     .resident(4 << 30, 6 << 30) // resident bytes of the process
+///     .pressure(10.0, 40.0) // percent of the time spent waiting for memory
+///     .without(AlertKind::Jump); // large allocations raise no alert
 /// let swap_only = Alerts::none().swap(50.0, 90.0);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +54,7 @@ impl Default for Alerts {
 }
 
 impl Alerts {
-    /// Watches nothing: what is to be watched is added.
+    /// Watches nothing. Add what to watch.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -67,7 +68,7 @@ impl Alerts {
         }
     }
 
-    /// Does not watch this. What [has failed](AlertKind::Failure) is told in any case.
+    /// Stops watching this kind of alert. [Failures](AlertKind::Failure) always raise alerts.
     #[must_use]
     pub fn without(mut self, kind: AlertKind) -> Self {
         match kind {
@@ -83,7 +84,8 @@ impl Alerts {
         self
     }
 
-    /// Percent of a device's memory, of the machine's and of the container's limit [default: 80 and 95].
+    /// Sets the thresholds for the used percentage of a device's memory, the machine's memory and
+    /// the container's limit [default: 80 and 95].
     #[must_use]
     pub fn memory(mut self, warning: f64, critical: f64) -> Self {
         self.memory = Some((warning, critical));
@@ -91,62 +93,68 @@ impl Alerts {
         self
     }
 
-    /// Bytes of the process that are resident [default: not watched].
+    /// Sets the thresholds for the resident bytes of the process [default: not watched].
     #[must_use]
     pub fn resident(mut self, warning: u64, critical: u64) -> Self {
         self.resident = Some((warning as f64, critical as f64));
         self
     }
 
-    /// Percent of swap [default: 80 and 95].
+    /// Sets the thresholds for the used percentage of swap [default: 80 and 95].
     #[must_use]
     pub fn swap(mut self, warning: f64, critical: f64) -> Self {
         self.swap = Some((warning, critical));
         self
     }
 
-    /// Percent of the last ten seconds in which something on the machine waited for memory [default: 10 and 40].
+    /// Sets the thresholds for memory pressure: the percentage of the last ten seconds in which
+    /// something on the machine waited for memory [default: 10 and 40].
     #[must_use]
     pub fn pressure(mut self, warning: f64, critical: f64) -> Self {
         self.pressure = Some((warning, critical));
         self
     }
 
-    /// Bytes that are allocated from one sample to the next [default: 100 MiB].
+    /// Sets the threshold for the increase in allocated bytes from one sample to the next [default:
+    /// 100 MiB].
     #[must_use]
     pub fn jump(mut self, bytes: u64) -> Self {
         self.jump = Some(bytes);
         self
     }
 
-    /// The part of what an allocator holds that is not in use and cannot be given back [default: 0.3].
+    /// Sets the threshold for fragmentation: the fraction of an allocator's reserved memory that is
+    /// not in use but cannot be returned [default: 0.3].
     #[must_use]
     pub fn fragmentation(mut self, part: f64) -> Self {
         self.fragmentation = Some(part);
         self
     }
 
-    /// How far a value must fall below its threshold before it is told again, as a part of the threshold [default: 0.05].
+    /// Sets how far a value must fall below its threshold before it can raise an alert again, as a
+    /// fraction of the threshold [default: 0.05].
     #[must_use]
     pub fn hysteresis(mut self, part: f64) -> Self {
         self.hysteresis = part;
         self
     }
 
-    /// At most so many alerts of a kind in this time [default: 10 in a minute]. The next one says how many were not told.
+    /// Limits the number of alerts of one kind and level within a period [default: 10 in a minute].
+    /// The next alert after that states how many were suppressed.
     #[must_use]
     pub fn rate(mut self, count: usize, period: Duration) -> Self {
         self.rate = (count, period);
         self
     }
 
-    /// From which part of its limit on it matters how much of a container's memory is only cache.
+    /// Returns the fraction of the container's limit above which alerts depend on how much of its
+    /// memory is file cache.
     pub(super) fn container_from(&self) -> f64 {
         let from = |(warning, _)| warning / 100.0 * (1.0 - self.hysteresis);
         self.container.map_or(f64::INFINITY, from)
     }
 
-    /// What is wrong with them, in a sentence.
+    /// Describes what is invalid, in a sentence. `None` if all is valid.
     pub(super) fn problem(&self) -> Option<String> {
         let percents = [("memory", self.memory), ("swap", self.swap), ("pressure", self.pressure)];
         for (name, thresholds) in percents {
@@ -175,21 +183,21 @@ impl Alerts {
     }
 }
 
-/// How bad it is.
+/// The severity of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Level {
     /// Worth knowing.
     Warning,
-    /// About to fail.
+    /// Failure is imminent.
     Critical,
-    /// It has failed.
+    /// Something has failed.
     Error,
 }
 
 impl Level {
-    /// The word for it, which is also the type of its event.
+    /// Returns the name of the level, which is also the type of its event.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Warning => "warning",
@@ -199,7 +207,7 @@ impl Level {
     }
 }
 
-/// What an alert is about.
+/// The subject of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -212,18 +220,18 @@ pub enum AlertKind {
     Resident,
     /// Swap.
     Swap,
-    /// Waiting for memory.
+    /// Time spent waiting for memory.
     Pressure,
-    /// Much that was allocated at once.
+    /// A large allocation between two samples.
     Jump,
-    /// Memory that is held and of no use.
+    /// Memory that is reserved but unusable.
     Fragmentation,
-    /// Something that failed for want of memory.
+    /// A failure because memory ran out.
     Failure,
 }
 
 impl AlertKind {
-    /// Its name in events: `memory`, `container` and so on.
+    /// Returns its name in events: `memory`, `container` and so on.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -238,27 +246,27 @@ impl AlertKind {
     }
 }
 
-/// Something that whoever asked for alerts is told.
+/// An alert, as passed to callbacks.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Alert {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// What it is about.
+    /// The subject.
     pub kind: AlertKind,
-    /// In words.
+    /// A description for people.
     pub message: String,
     /// The device.
     pub device_id: i64,
-    /// When, in Unix nanoseconds.
+    /// The time, in Unix nanoseconds.
     pub timestamp_ns: u64,
-    /// Percent, bytes or a part, by its kind.
+    /// The value that raised the alert: percent, bytes or a fraction, depending on its kind.
     pub value: f64,
-    /// How many alerts of this kind were not told before it.
+    /// How many alerts of this kind and level were suppressed before it.
     pub suppressed: u64,
 }
 
-/// The message.
+/// Writes the message.
 impl fmt::Display for Alert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

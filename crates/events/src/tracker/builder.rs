@@ -1,4 +1,4 @@
-//! How a tracker is to be, before it begins.
+//! Configures a tracker before it starts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use runlore_core::notice::notice;
 use runlore_core::record::Id;
 use runlore_core::{Error, ErrorKind, Result, clock, host};
 
-/// Opens something that takes events.
+/// Opens an outlet.
 type Opening = Box<dyn FnOnce() -> Result<Box<dyn Outlet>> + Send>;
 
-/// Made by [`Tracker::builder`].
+/// Configures a tracker. Created by [`Tracker::builder`].
 #[must_use = "it begins with `start`"]
 pub struct TrackerBuilder {
     interval: Duration,
@@ -73,19 +73,20 @@ impl TrackerBuilder {
         }
     }
 
-    /// The time between two samples [default: 100 ms].
+    /// Sets the time between two samples [default: 100 ms].
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// Samples this device; more than one may be named [default: the host]. Statistics are of the first.
+    /// Adds a device to sample. May be called several times [default: the host]. Statistics
+    /// describe the first device.
     pub fn device(mut self, device: Device) -> Self {
         self.devices.push(device);
         self
     }
 
-    /// Samples whatever this reads.
+    /// Adds a custom collector to sample.
     pub fn collector(mut self, collector: impl Collector + 'static) -> Self {
         self.collectors.push(Box::new(collector));
         self
@@ -96,14 +97,14 @@ impl TrackerBuilder {
         self.sink_with(folder, SinkOptions::default())
     }
 
-    /// The same, with options.
+    /// Writes all events into this folder, with options.
     pub fn sink_with(mut self, folder: impl Into<PathBuf>, options: SinkOptions) -> Self {
         self.sink = Some((folder.into(), options));
         self
     }
 
-    /// Writes all events into a new file as they come, in the format that its name tells or, if one is given, in that. They are
-    /// in the file after two seconds at the latest.
+    /// Writes all events to a new file as they occur, in the given format or else the one of the
+    /// file name. Events are in the file after two seconds at the latest.
     pub fn output(
         mut self,
         path: impl Into<PathBuf>,
@@ -114,80 +115,84 @@ impl TrackerBuilder {
         self
     }
 
-    /// Sends all events to a monitoring endpoint: a `runlore::push::Pusher`. An endpoint that cannot be set up, for
-    /// example because its spool cannot be written, fails the start of the tracker.
+    /// Sends all events to a monitoring endpoint: a `runlore::push::Pusher`. The tracker fails to
+    /// start if the endpoint cannot be set up, for example because its spool cannot be written.
     pub fn push(mut self, to: impl OpenOutlet + 'static) -> Self {
         self.outlets.push(Box::new(move || to.open()));
         self
     }
 
-    /// When to tell that memory runs short [default: [`Alerts::default`]].
+    /// Sets when to alert that memory runs short [default: [`Alerts::default`]].
     pub fn alerts(mut self, alerts: Alerts) -> Self {
         self.alerts = Some(alerts);
         self
     }
 
-    /// Tells nothing.
+    /// Turns alerts off.
     pub fn without_alerts(mut self) -> Self {
         self.alerts = None;
         self
     }
 
-    /// Called with each alert, on the tracker's thread.
+    /// Adds a callback for alerts. It runs on the tracker's thread.
     pub fn on_alert(mut self, tell: impl Fn(&Alert) + Send + 'static) -> Self {
         self.on_alert.push(Box::new(tell));
         self
     }
 
-    /// Called when an alert is critical, on the tracker's thread and at most each 30 s, to give memory back: empty a cache, say.
+    /// Sets a callback that frees memory, for example by emptying a cache. It runs on the tracker's
+    /// thread after a critical alert, at most every 30 s.
     pub fn cleanup(mut self, cleanup: impl FnMut() + Send + 'static) -> Self {
         self.cleanup = Some(Box::new(cleanup));
         self
     }
 
-    /// Dumps the last events when memory runs out.
+    /// Dumps the most recent events when memory runs out.
     pub fn flight_recorder(mut self, recorder: FlightRecorder) -> Self {
         self.recorder = Some(recorder);
         self
     }
 
-    /// How many events are kept in memory [default: 10,000].
+    /// Sets how many events are kept in memory [default: 10,000].
     pub fn history(mut self, events: usize) -> Self {
         self.history = events;
         self
     }
 
-    /// The job that the process is part of [default: what torchrun or Slurm say].
+    /// Sets the job that the process is part of [default: as set by torchrun or Slurm].
     pub fn job(mut self, job: impl Into<String>) -> Self {
         self.job = Some(job.into());
         self
     }
 
-    /// The place of the process in its job [default: what torchrun, Open MPI or Slurm say].
+    /// Sets the position of the process in its job [default: as set by torchrun, Open MPI or
+    /// Slurm].
     pub fn identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
         self
     }
 
-    /// The name of the session [default: a new one].
+    /// Sets the id of the session [default: a new one].
     pub fn session(mut self, id: impl Into<String>) -> Self {
         self.session = Some(id.into());
         self
     }
 
-    /// Begins to sample, on a thread of its own.
+    /// Starts sampling, on a separate thread.
     ///
     /// # Errors
     ///
-    /// Where the interval, the alerts, the session or the identity make no sense, a device is not there, a file cannot be made,
-    /// dumps, a spool or the sink cannot be written, or the sink has another writer. Later nothing fails: what goes wrong is told by
-    /// events, statistics and [`Stopped::problem`](super::Stopped::problem).
+    /// If the interval, the alerts, the session or the identity are invalid, a device does not
+    /// exist, a file cannot be created, dumps, a spool or the sink cannot be written, or the sink
+    /// has another writer. After the start nothing fails: events, statistics and
+    /// [`Stopped::problem`](super::Stopped::problem) report later problems.
     pub fn start(self) -> Result<Tracker> {
         self.prepare()?.start()
     }
 
-    /// Does all of that but begin, for whoever starts what is to be tracked: what could be wrong is told before, and nothing
-    /// is read until it runs.
+    /// Checks and opens everything without starting to sample. Use it if the program itself starts
+    /// what is to be tracked: errors are returned before that, and nothing is read until
+    /// [`Prepared::start`].
     ///
     /// ```no_run
     /// use runlore::tracker::{ProcessTree, Tracker};
@@ -200,7 +205,7 @@ impl TrackerBuilder {
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start).
+    /// Those of [`start`](Self::start).
     pub fn prepare(mut self) -> Result<Prepared> {
         self.check()?;
         let mut collectors = self.named()?;
@@ -258,7 +263,7 @@ impl TrackerBuilder {
         }))
     }
 
-    /// The host, which reads no more than the alerts need.
+    /// Returns the collector of the host, which reads only as much as the alerts need.
     fn host(&self) -> Host {
         Host::new(self.cache_from())
     }
@@ -292,7 +297,7 @@ impl TrackerBuilder {
         }
     }
 
-    /// The collectors of the devices that were named.
+    /// Returns the collectors of the configured devices.
     fn named(&self) -> Result<Vec<Box<dyn Collector>>> {
         let mut found: Vec<Box<dyn Collector>> = Vec::new();
         for device in &self.devices {
@@ -318,7 +323,7 @@ impl TrackerBuilder {
     }
 }
 
-/// With an identity that cannot be no event would be one.
+/// Checks the identity. With an invalid one, all events would be invalid.
 fn check_identity(identity: &Identity) -> Result<()> {
     let Identity { job_id, rank, local_rank, world_size } = identity;
     let wrong = |what: String| Err(Error::new(ErrorKind::Settings, what));

@@ -1,34 +1,34 @@
-//! Where readings come from.
+//! Collectors, which read the memory of devices.
 
 use serde_json::{Map, Value, json};
 
 use super::activity::Activity;
 use super::host_memory::HostMemory;
 
-/// What is read at one moment, in bytes. What the collector does not know is none.
+/// One reading of a device, in bytes. A counter that the collector does not know is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Reading {
-    /// What the allocator has handed out.
+    /// Bytes that the allocator has handed out.
     pub allocated: Option<u64>,
-    /// What the allocator holds.
+    /// Bytes that the allocator has reserved from the device.
     pub reserved: Option<u64>,
-    /// What is in use of it.
+    /// Reserved bytes that are in use.
     pub active: Option<u64>,
-    /// What is not in use, but cannot be given back.
+    /// Reserved bytes that are not in use but cannot be returned to the device.
     pub inactive: Option<u64>,
-    /// What is taken of the device, by whomever.
+    /// Bytes of the device's memory that are in use by any process.
     pub used: Option<u64>,
-    /// What is free of the device.
+    /// Bytes of the device's memory that are free.
     pub free: Option<u64>,
-    /// What the device has.
+    /// The size of the device's memory in bytes.
     pub total: Option<u64>,
-    /// What only the host has: swap, the container's limit, pressure.
+    /// Values that only the host has: swap, the container's limit, pressure.
     pub host: Option<HostMemory>,
-    /// What was done beside holding memory, where that was read this time.
+    /// Activity other than memory use, if it was read this time.
     pub activity: Option<Activity>,
 }
 
-/// The counters that a collector knows, unless something is wrong. One that it should know and does not makes a sample partial.
+/// The counters that a collector normally knows. A sample that lacks one of them is partial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the reading")]
 pub struct Supported {
@@ -41,26 +41,26 @@ pub struct Supported {
     pub total: bool,
 }
 
-/// What a collector reads, and how it calls itself.
+/// Describes a collector and its device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {
-    /// The device: 0 and up for graphics processors, -1 for the host.
+    /// The device: 0 and up for GPUs, -1 for the host.
     pub device_id: i64,
     /// `cpu`, `cuda`, `rocm` or another backend.
     pub backend: String,
-    /// What the counters are read from: `/proc`, `nvml` and the like.
+    /// The source of the counters: `/proc`, `nvml` and the like.
     pub source: String,
-    /// The counters that it knows.
+    /// The counters that the collector knows.
     pub supported: Supported,
 }
 
-/// Reads the memory of one device. Write one for an allocator that only your program can ask.
+/// Reads the memory of one device. Implement it for an allocator that only your program can query.
 ///
 /// ```
 /// use runlore::tracker::{About, Collector, Reading, Supported, Tracker};
 ///
-/// /// A pool that counts for itself.
+/// /// A memory pool with its own counters.
 /// struct Pool;
 ///
 /// impl Collector for Pool {
@@ -80,19 +80,21 @@ pub struct About {
 /// # Ok::<(), runlore::Error>(())
 /// ```
 pub trait Collector: Send {
-    /// What it reads; asked once.
+    /// Describes the collector. Called once.
     fn about(&self) -> About;
 
-    /// Reads.
+    /// Takes a reading.
     ///
     /// # Errors
     ///
-    /// Where nothing can be read: the reason, in a sentence. It is then tried again later and later, up to 30 s.
+    /// The reason, as a sentence, if nothing can be read. The tracker then retries with increasing
+    /// delays of up to 30 s.
     fn collect(&mut self) -> Result<Reading, String>;
 }
 
 impl About {
-    /// A device by its number, its backend, what its counters are read from, and which of them there are.
+    /// Describes a device by its number, its backend, the source of its counters, and the counters
+    /// that it supports.
     pub fn new(
         device_id: i64,
         backend: impl Into<String>,
@@ -102,17 +104,17 @@ impl About {
         Self { device_id, backend: backend.into(), source: source.into(), supported }
     }
 
-    /// Whether it reads the memory of processes, and not that of a device of its own.
+    /// Whether this is the memory of processes on the host, not of a separate device.
     pub(super) fn is_host(&self) -> bool {
         self.backend == "cpu"
     }
 
-    /// The name that events have: `runlore.cpu_tracker`.
+    /// Returns the collector's name in events, such as `runlore.cpu_tracker`.
     pub(super) fn collector(&self) -> String {
         format!("runlore.{}_tracker", self.backend)
     }
 
-    /// `memory_capabilities`, as schema 4 has it in every event.
+    /// Returns the `memory_capabilities`, which schema 4 requires in every event.
     pub(super) fn capabilities(&self) -> Map<String, Value> {
         let Supported { allocated, reserved, active, inactive, used, free, total } = self.supported;
         let whole = json!({
@@ -139,7 +141,7 @@ impl About {
 }
 
 impl Supported {
-    /// The counters that a reading should have and does not, by their names in events.
+    /// Returns the supported counters that a reading lacks, by their names in events.
     pub(super) fn missing(self, reading: &Reading) -> Vec<&'static str> {
         [
             (self.allocated, reading.allocated, "allocator_allocated_bytes"),
@@ -158,7 +160,8 @@ impl Supported {
 }
 
 impl Reading {
-    /// Only what the collector says it knows, and nothing beyond the device's total: what else would be no event.
+    /// Removes unsupported counters, and clamps `used` and `free` to the device's total. Other
+    /// values would not make a valid event.
     pub(super) fn within(mut self, supported: Supported) -> Self {
         let keep = |is_supported: bool, bytes: &mut Option<u64>| {
             if !is_supported {

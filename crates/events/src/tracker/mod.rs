@@ -1,4 +1,5 @@
-//! Watching memory while a program runs: samples, peaks, alerts, phases, in a sink that survives whatever ends the program.
+//! Tracks memory while a program runs: samples, peaks, alerts and phases, in a sink that survives a
+//! crash of the program.
 
 mod activity;
 mod alerts;
@@ -65,15 +66,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Device {
     /// This process on its machine, inside its container.
     Host,
-    /// The memory of the whole machine, without this process's own counters: for programs that watch from outside.
-    /// `allocated`, `reserved` and `used` are all the memory in use.
+    /// The memory of the whole machine, without this process's own counters. For programs that
+    /// watch others. `allocated`, `reserved` and `used` all equal the memory in use.
     Machine,
-    /// This process alone: what is resident, and what the [counting allocator](runlore_core::alloc) counts. It costs less, and gives no alerts
+    /// This process alone: its resident memory, and the bytes counted by the [counting
+    /// allocator](runlore_core::alloc). Costs less than [`Host`](Self::Host), and raises no alerts
     /// about the machine.
     Process,
-    /// All graphics processors that the program may use.
+    /// All GPUs that the program may use.
     Gpus,
-    /// One of them.
+    /// The GPU with this number.
     Gpu(u32),
 }
 
@@ -81,25 +83,25 @@ pub enum Device {
 #[derive(Debug)]
 pub struct Tracker {
     shared: Arc<Shared>,
-    /// Locked only because a receiver cannot be shared.
+    /// The mutex is needed only because a receiver is not `Sync`.
     has_ended: Mutex<Option<Receiver<Result<()>>>>,
 }
 
-/// What is left of a tracker that was stopped.
+/// The results of a tracker that was stopped.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// What it has seen, of its first device.
+    /// The statistics of its first device.
     pub statistics: TrackerStatistics,
     /// Its session.
     pub session: SessionSummary,
-    /// What went wrong at the end: what a sink or an endpoint did not get.
+    /// What went wrong at the end: events that a sink or an endpoint did not receive.
     pub problem: Option<Error>,
     shared: Arc<Shared>,
 }
 
 impl Stopped {
-    /// The last events, oldest first; the last one is `stop`.
+    /// Returns the most recent events, oldest first. The last one is `stop`.
     ///
     /// ```
     /// let stopped = runlore::tracker::Tracker::builder().start()?.stop();
@@ -110,7 +112,7 @@ impl Stopped {
         self.shared.events()
     }
 
-    /// The memory of the first device over time.
+    /// Returns the memory of the first device over time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -123,7 +125,7 @@ impl Stopped {
         self.shared.timeline(interval)
     }
 
-    /// Writes the last events to a file, as [`events::save`] does.
+    /// Writes the most recent events to a file, as [`events::save`] does.
     ///
     /// ```
     /// use runlore::events::Schema;
@@ -138,31 +140,33 @@ impl Stopped {
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, or the schema cannot express an event. The file is then as it was.
+    /// If the file cannot be written, or the schema cannot express an event. The file then stays
+    /// unchanged.
     pub fn export(&self, path: impl AsRef<Path>, target: impl Into<Target>) -> Result<()> {
         events::save(path, &self.events(), target)
     }
 }
 
 impl Tracker {
-    /// A tracker of the host, ten times a second; change what is to be otherwise.
+    /// Returns the builder of a tracker. By default, it samples the host ten times a second.
     pub fn builder() -> TrackerBuilder {
         TrackerBuilder::new()
     }
 
-    /// Says what the program is about from here on: samples have it as their context.
+    /// Sets the context that samples carry from now on, such as the current activity of the
+    /// program.
     pub fn set_context(&self, context: &str) {
         let context = scrub(context);
         self.change(|core| core.set_context(Some(&context)));
     }
 
-    /// Takes that back.
+    /// Removes the context.
     pub fn clear_context(&self) {
         self.change(|core| core.set_context(None));
     }
 
-    /// Adds a value to the metadata of all events from here on; null takes it back. As everywhere, text under a name such as
-    /// `api_key` and passwords in URLs are hidden.
+    /// Adds a value to the metadata of all events from now on. Null removes it. Text under a name
+    /// such as `api_key` and passwords in URLs are redacted, as everywhere.
     ///
     /// ```
     /// # let tracker = runlore::tracker::Tracker::builder().start()?;
@@ -176,7 +180,7 @@ impl Tracker {
         self.change(|core| core.set_metadata(name, value));
     }
 
-    /// Adds an event of your own, about the first device as it was last sampled.
+    /// Adds a custom event. It carries the last reading of the first device.
     ///
     /// ```
     /// # let tracker = runlore::tracker::Tracker::builder().start()?;
@@ -191,7 +195,7 @@ impl Tracker {
         metadata: impl IntoIterator<Item = (N, V)>,
     ) {
         let kind = if event_type.trim().is_empty() { "event" } else { event_type };
-        // Before the lock: what converts the values is the program's.
+        // Convert before taking the lock: the conversions are the program's code.
         let metadata = without_secrets(metadata);
         if self.shared.is_of_this_process() {
             let mut core = self.shared.lock();
@@ -200,12 +204,12 @@ impl Tracker {
         }
     }
 
-    /// Begins a phase; it ends when the guard is dropped. Phases of a thread are inside each other.
+    /// Begins a phase, which ends when the guard is dropped. Phases of one thread nest.
     pub fn phase(&self, name: &str) -> Phase {
         self.phase_with(name, Map::new())
     }
 
-    /// The same, with attributes.
+    /// Begins a phase with attributes.
     ///
     /// ```
     /// # let tracker = runlore::tracker::Tracker::builder().start()?;
@@ -223,15 +227,16 @@ impl Tracker {
         Phase::begin(&self.shared, &scrub(name), without_secrets(attributes).into_iter().collect())
     }
 
-    /// Samples now, and waits until that is done.
+    /// Takes a sample now and waits until it is taken.
     pub fn sample_now(&self) {
         if self.shared.is_of_this_process() {
             self.shared.ask(Wish::Sample);
         }
     }
 
-    /// Writes the events that wait to the sink, and waits until the disk has them. A sink does so by itself
-    /// [before long](crate::events::SinkOptions); call this before something that may end the process.
+    /// Writes the queued events to the sink and waits until they are on disk. A sink also flushes
+    /// [regularly](crate::events::SinkOptions) on its own. Call this before something that may end
+    /// the process.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -245,13 +250,14 @@ impl Tracker {
     ///
     /// # Errors
     ///
-    /// Where the sink cannot be written, or somebody else has been writing to it for 5 s. What waits goes on waiting.
+    /// If the sink cannot be written, or the flush is not done within 5 s. The events then stay
+    /// queued.
     pub fn flush(&self) -> Result<()> {
         if !self.shared.is_of_this_process() || !self.shared.has_outgoing() {
             return Ok(());
         }
-        // Whoever asks writes, unless somebody is at it: to wake the thread costs half as much as a flush, and a collector that hangs
-        // is in nobody's way.
+        // Flush on the calling thread if no other thread is writing: waking the tracker's thread
+        // costs half as much as a flush, and a hanging collector cannot delay this thread.
         let outgoing = self.shared.outgoing_if_free().filter(|outgoing| outgoing.is_sink_alone());
         if let Some(mut outgoing) = outgoing {
             return outgoing.flush(&self.shared);
@@ -266,8 +272,10 @@ impl Tracker {
         }
     }
 
-    /// Says that something has failed. If it looks as if that was for want of memory, it is an `error` event and the flight
-    /// recorder dumps the last events, unless it did so for another failure within the last 30 s; whether it looks so.
+    /// Reports an error of the program. Returns whether its message indicates that memory ran out.
+    ///
+    /// If so, adds an `error` event, and the flight recorder dumps the most recent events unless it
+    /// has done so for another failure within the last 30 s.
     ///
     /// ```
     /// # let tracker = runlore::tracker::Tracker::builder().start()?;
@@ -288,52 +296,54 @@ impl Tracker {
         true
     }
 
-    /// The last events, oldest first.
+    /// Returns the most recent events, oldest first.
     pub fn events(&self) -> Vec<TelemetryEvent> {
         self.shared.events()
     }
 
-    /// What was seen so far, of the first device.
+    /// Returns the statistics of the first device so far.
     pub fn statistics(&self) -> TrackerStatistics {
         let seen = self.shared.look().map(|core| core.first_statistics());
         seen.unwrap_or_else(|| self.shared.begun.statistics.clone())
     }
 
-    /// What was seen so far of a device, by its number; none where it is not sampled.
+    /// Returns the statistics of a device so far, by its number. `None` if it is not sampled.
     pub fn statistics_of(&self, device_id: i64) -> Option<TrackerStatistics> {
         let core = self.shared.look()?;
         let place = core.devices.iter().position(|device| device.id() == device_id)?;
         core.statistics(place)
     }
 
-    /// The first device over time, as far as events are still there.
+    /// Returns the memory of the first device over time, as far as its events are retained.
     pub fn timeline(&self, interval: Duration) -> Timeline {
         self.shared.timeline(interval)
     }
 
-    /// The session.
+    /// Returns the session.
     pub fn session(&self) -> SessionSummary {
         let session = self.shared.look().map(|core| core.summary());
         session.unwrap_or_else(|| self.shared.begun.session.clone())
     }
 
-    /// Writes the last events to a file, as [`events::save`] does. [`Stopped::export`] has the end too.
+    /// Writes the most recent events to a file, as [`events::save`] does. [`Stopped::export`]
+    /// includes the `stop` event.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, or the schema cannot express an event. The file is then as it was.
+    /// If the file cannot be written, or the schema cannot express an event. The file then stays
+    /// unchanged.
     pub fn export(&self, path: impl AsRef<Path>, target: impl Into<Target>) -> Result<()> {
         events::save(path, &self.events(), target)
     }
 
-    /// Ends it: what is left is written, and the session is completed.
+    /// Stops tracking, writes all queued events and completes the session.
     pub fn stop(mut self) -> Stopped {
         let problem = self.end(SessionStatus::Completed).err();
         let shared = Arc::clone(&self.shared);
         Stopped { statistics: self.statistics(), session: self.session(), problem, shared }
     }
 
-    /// Changes what is known, unless this is a forked child: the tracker is its parent's.
+    /// Changes the core. Does nothing in a forked child, because the tracker belongs to the parent.
     fn change(&self, change: impl FnOnce(&mut self::core::Core)) {
         if self.shared.is_of_this_process() {
             change(&mut self.shared.lock());
@@ -344,8 +354,9 @@ impl Tracker {
         let has_ended = self.has_ended.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(has_ended) = has_ended else { return Ok(()) };
         if !self.shared.is_of_this_process() {
-            // A forked child does not have the thread; the sink is its parent's. Nor does it close the channel, in which the
-            // thread may have held a lock.
+            // A forked child does not have the thread, and the sink belongs to the parent. It must
+            // not close the channel either: the thread may have held the channel's lock during the
+            // fork.
             std::mem::forget(has_ended);
             return Ok(());
         }
@@ -366,7 +377,7 @@ impl Tracker {
     }
 }
 
-/// Values by name, as they may leave the caller's side.
+/// Redacts secrets in named values.
 fn without_secrets<N: AsRef<str>, V: Into<Value>>(
     values: impl IntoIterator<Item = (N, V)>,
 ) -> Vec<(String, Value)> {
@@ -377,7 +388,8 @@ fn without_secrets<N: AsRef<str>, V: Into<Value>>(
     values.into_iter().map(clean).collect()
 }
 
-/// As [`stop`](Tracker::stop); in a panic the session is interrupted.
+/// Stops tracking as [`stop`](Tracker::stop) does. During a panic, the session is marked as
+/// interrupted.
 impl Drop for Tracker {
     fn drop(&mut self) {
         let panicking = std::thread::panicking();

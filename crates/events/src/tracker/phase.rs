@@ -1,4 +1,4 @@
-//! Parts of a program by name, so that events say what was going on.
+//! Named phases of a program, so that events show what the program was doing.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -10,17 +10,18 @@ use serde_json::{Map, Value, json};
 use super::core::{Core, Said, object};
 use super::shared::Shared;
 
-/// A phase that is going on; it ends when this is dropped. Made by [`Tracker::phase`](super::Tracker::phase).
+/// A phase in progress, which ends when this guard is dropped. Created by
+/// [`Tracker::phase`](super::Tracker::phase).
 #[derive(Debug)]
 #[must_use = "the phase ends when the guard is dropped"]
 pub struct Phase {
     shared: Arc<Shared>,
     sequence: u64,
-    /// It belongs to the thread that began it.
+    /// A phase belongs to the thread that began it.
     _not_send: PhantomData<*const ()>,
 }
 
-/// The phases that are open, by thread: the last is inside all others.
+/// The open phases of each thread, the innermost last.
 #[derive(Debug, Default)]
 pub(super) struct Phases {
     open: HashMap<ThreadId, Vec<Scope>>,
@@ -53,7 +54,8 @@ impl Phase {
 impl Drop for Phase {
     fn drop(&mut self) {
         if !self.shared.is_of_this_process() {
-            // A lock that another thread held when the process forked stays closed.
+            // Do not lock: if another thread held the lock during the fork, the child would wait
+            // forever.
             return;
         }
         let mut core = self.shared.lock();

@@ -1,4 +1,4 @@
-//! The flight recorder: the last events, written down when memory runs out.
+//! The flight recorder, which dumps the most recent events when memory runs out.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -13,8 +13,9 @@ use runlore_core::store::{create_file, create_folders};
 use runlore_core::{Error, ErrorKind, Result};
 use runlore_telemetry::MachineInfo;
 
-/// Where the last events go when an allocation fails, when an alert is critical, or when the program says so: a folder each
-/// time, which is a sink that every command can open.
+/// Dumps the most recent events when an allocation fails, when an alert is critical, or when the
+/// program reports a failure. Each dump is a new folder in the format of a sink, so that every
+/// command can open it.
 ///
 /// ```
 /// use runlore::tracker::FlightRecorder;
@@ -29,10 +30,10 @@ pub struct FlightRecorder {
     number: u64,
 }
 
-/// What tells a dump from other folders.
+/// The file that identifies a dump.
 const MARK: &str = "flight.json";
 
-/// What a dump is about.
+/// Why a dump is made.
 #[derive(Debug)]
 pub(super) struct Occasion<'a> {
     pub(super) reason: &'a str,
@@ -40,28 +41,28 @@ pub(super) struct Occasion<'a> {
 }
 
 impl FlightRecorder {
-    /// Dumps into folders inside this one, which is made if need be.
+    /// Writes dumps to folders inside this one, which is created if needed.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), keep: 5, keep_bytes: 256 << 20, number: 0 }
     }
 
-    /// How many dumps are kept [default: 5]; the oldest go first.
+    /// Sets how many dumps to keep [default: 5]. The oldest are deleted first.
     #[must_use]
     pub fn keep(mut self, dumps: usize) -> Self {
         self.keep = dumps.max(1);
         self
     }
 
-    /// How many bytes of dumps are kept [default: 256 MiB]; the last one stays in any case.
+    /// Sets how many bytes of dumps to keep [default: 256 MiB]. The newest dump always stays.
     #[must_use]
     pub fn keep_bytes(mut self, bytes: u64) -> Self {
         self.keep_bytes = bytes;
         self
     }
 
-    /// Looks whether a dump could be written: the moment that needs one is too late to find out.
+    /// Checks that dumps can be written. When one is needed, it is too late to find out.
     pub(super) fn check(&self) -> Result<()> {
-        // A dump is a folder, too.
+        // A dump is a folder, so probe with one.
         let probe = self.folder.join(format!(".probe-{}", std::process::id()));
         let made = create_folders(&self.folder).and_then(|()| fs::create_dir(&probe));
         _ = fs::remove_dir(&probe);
@@ -71,7 +72,7 @@ impl FlightRecorder {
         })
     }
 
-    /// Writes a dump, all but what the machine is; its folder.
+    /// Writes a dump without the description of the machine. Returns its folder.
     pub(super) fn dump(
         &mut self,
         occasion: &Occasion<'_>,
@@ -84,7 +85,7 @@ impl FlightRecorder {
         let pid = std::process::id();
         let folder = self.folder.join(format!("dump-{now}-{pid}-{}", self.number));
         let options = SinkOptions {
-            // All at once: the process may not have long.
+            // Write everything at once: the process may not have long.
             flush_events: usize::MAX,
             buffer_bytes: usize::MAX,
             segment_events: u64::MAX,
@@ -94,7 +95,7 @@ impl FlightRecorder {
             ..SinkOptions::default()
         };
         let mut sink = SinkWriter::open(&folder, options, session)?;
-        // One that is no event costs itself, not the others.
+        // An invalid event must not prevent the others from being written.
         let refused = events.iter().filter(|event| sink.append(event).is_err()).count();
         let ended =
             events.last().map_or(0, |event| i64::try_from(event.timestamp_ns).unwrap_or(i64::MAX));
@@ -113,7 +114,8 @@ impl FlightRecorder {
         Ok(folder)
     }
 
-    /// Adds what the machine is, which takes longest to find out and is missed least, and deletes the oldest dumps.
+    /// Adds the description of the machine, which takes longest and matters least, and deletes the
+    /// oldest dumps.
     pub(super) fn finish(&self, folder: &Path) -> io::Result<()> {
         let machine = MachineInfo::capture(&Settings::default().telemetry_capture);
         let written = write(&folder.join("environment.json"), &json!(machine));
@@ -121,7 +123,7 @@ impl FlightRecorder {
         written
     }
 
-    /// Deletes the oldest dumps. Only folders that hold nothing but a dump are touched.
+    /// Deletes the oldest dumps. Folders without a dump are not touched.
     fn prune(&self, newest: &Path) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut dumps: Vec<(std::time::SystemTime, PathBuf, u64)> = entries
@@ -147,7 +149,7 @@ impl FlightRecorder {
     }
 }
 
-/// The files of a dump.
+/// Returns the paths of the files of a dump.
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let names = ["manifest.json", "segment-000001.jsonl", "writer.lock", "environment.json", MARK];
     names.map(|name| folder.join(name)).into_iter()
@@ -157,7 +159,7 @@ fn size_of(folder: &Path) -> u64 {
     files(folder).filter_map(|path| fs::metadata(path).ok()).map(|facts| facts.len()).sum()
 }
 
-/// Removes a dump; whatever else somebody put there stays, and the folder with it.
+/// Deletes a dump. If the folder contains other files, they and the folder stay.
 fn remove(folder: &Path) {
     for path in files(folder) {
         _ = fs::remove_file(path);
@@ -169,7 +171,8 @@ fn write(path: &Path, value: &Value) -> io::Result<()> {
     create_file(path)?.write_all(&serde_json::to_vec_pretty(value)?)
 }
 
-/// Why an error looks as if memory had run out; none where it does not.
+/// Returns the phrase of an error message that indicates that memory ran out. `None` if there is
+/// none.
 pub(super) fn classify(message: &str) -> Option<&'static str> {
     const SIGNS: [&str; 9] = [
         "out of memory",
@@ -184,7 +187,7 @@ pub(super) fn classify(message: &str) -> Option<&'static str> {
     ];
     let message = message.to_lowercase();
     SIGNS.into_iter().find(|sign| match *sign {
-        // Part of many words that mean something else.
+        // Only as a whole word: it is part of many other words.
         "oom" => message.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == "oom"),
         sign => message.contains(sign),
     })

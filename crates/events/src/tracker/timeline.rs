@@ -6,27 +6,27 @@ use serde::Serialize;
 
 use crate::events::TelemetryEvent;
 
-/// What the last event of each interval says; intervals without events are left out. Columns, as Stormlog's
-/// `get_memory_timeline` has them.
+/// The last event of each interval, as columns like those of Stormlog's `get_memory_timeline`.
+/// Intervals without events are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Timeline {
-    /// When each interval began, in Unix seconds.
+    /// The start of each interval, in Unix seconds.
     pub timestamps: Vec<f64>,
-    /// What was allocated.
+    /// Allocated bytes.
     pub allocated: Vec<Option<u64>>,
-    /// What the allocator held.
+    /// Reserved bytes.
     pub reserved: Vec<Option<u64>>,
-    /// What was taken of the device.
+    /// Used bytes of the device.
     pub device_used: Vec<Option<u64>>,
-    /// What was free of it.
+    /// Free bytes of the device.
     pub device_free: Vec<Option<u64>>,
-    /// What it had.
+    /// The size of the device's memory in bytes.
     pub device_total: Vec<Option<u64>>,
 }
 
 impl Timeline {
-    /// The timeline of events that are in the order of time. An interval of nothing gives none.
+    /// Creates the timeline of events that are ordered by time. Empty if the interval is zero.
     ///
     /// ```
     /// use std::time::Duration;
