@@ -1,7 +1,7 @@
-//! What a machine and its processes did beside holding memory: processors, disks, network and graphics processors.
+//! Activity of the machine and its processes besides memory: CPU, disk, network and GPU.
 //!
-//! Counters are read about once a second, however often memory is: they cost more to read, and what they say of a shorter time
-//! is noise. A sample in between has none of it.
+//! Counters are read about once a second, even if memory is sampled more often. They cost more to
+//! read, and rates over a shorter time are noise. Samples in between have no activity.
 
 use std::time::{Duration, Instant};
 
@@ -9,34 +9,34 @@ use serde_json::{Map, Value};
 
 use runlore_telemetry::{Telemetry, TelemetryCapture, TelemetryType, Types};
 
-/// How often counters are read.
+/// The time between two reads of the counters.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was done since the reading before. What is not known is none.
+/// Activity since the previous reading. Unknown values are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Activity {
-    /// How busy all processors of the machine were together, in percent.
+    /// The utilisation of all CPUs of the machine together, in percent.
     pub cpu_percent: Option<f64>,
-    /// The time of the process, or of those that are tracked, on processors; 100 is one processor.
+    /// CPU time of the process, or of the tracked processes. 100 is one CPU.
     pub process_cpu_percent: Option<f64>,
-    /// What the process, or those that are tracked, read from disks.
+    /// Bytes that the process, or the tracked processes, read from disk per second.
     pub read_bytes_per_sec: Option<f64>,
-    /// What they wrote to disks.
+    /// Bytes that they wrote to disk per second.
     pub write_bytes_per_sec: Option<f64>,
-    /// What the machine sent.
+    /// Bytes that the machine sent per second.
     pub sent_bytes_per_sec: Option<f64>,
-    /// What the machine received.
+    /// Bytes that the machine received per second.
     pub received_bytes_per_sec: Option<f64>,
-    /// How busy the graphics processor was, in percent.
+    /// The utilisation of the GPU, in percent.
     pub gpu_percent: Option<f64>,
-    /// What the graphics processor drew, in watts.
+    /// The power draw of the GPU, in watts.
     pub power_watts: Option<f64>,
-    /// How warm the graphics processor was, in degrees Celsius.
+    /// The temperature of the GPU, in degrees Celsius.
     pub temperature_celsius: Option<f64>,
 }
 
 impl Activity {
-    /// What it is called in the metadata of events.
+    /// The names of the values in the metadata of events.
     pub(super) const NAMES: [&str; 9] = [
         "cpu_percent",
         "process_cpu_percent",
@@ -49,7 +49,7 @@ impl Activity {
         "temperature_celsius",
     ];
 
-    /// What is known of it, by these names.
+    /// Returns the known values with their names.
     pub(super) fn numbers(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let numbers = [
             self.cpu_percent,
@@ -63,11 +63,11 @@ impl Activity {
             self.temperature_celsius,
         ];
         let known = Self::NAMES.into_iter().zip(numbers);
-        // More digits would say more than is known.
+        // More digits would suggest more precision than there is.
         known.filter_map(|(name, number)| Some((name, (number? * 10.0).round() / 10.0)))
     }
 
-    /// As events have it in their metadata.
+    /// Adds the values to the metadata of an event.
     pub(super) fn put(&self, metadata: &mut Map<String, Value>) {
         for (name, number) in self.numbers() {
             metadata.insert(name.to_owned(), number.into());
@@ -75,7 +75,7 @@ impl Activity {
     }
 }
 
-/// What processes have used since they began.
+/// What processes have used since they started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Used {
     pub(super) cpu_seconds: Option<f64>,
@@ -86,14 +86,14 @@ pub(super) struct Used {
 /// Counters that only grow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counters {
-    /// Time of all processors of the machine, and how much of it they were busy.
+    /// Total time of all CPUs of the machine, and the busy part of it.
     machine: Option<(f64, f64)>,
     sent_bytes: Option<f64>,
     received_bytes: Option<f64>,
     used: Used,
 }
 
-/// Reads counters, and tells what they grew by.
+/// Reads counters and computes how much they grew.
 #[derive(Debug)]
 pub(super) struct Meter {
     capture: TelemetryCapture,
@@ -101,12 +101,12 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Of the machine and this process.
+    /// Measures the machine and this process.
     pub(super) fn of_this_process() -> Self {
         Self::new([TelemetryType::Cpu, TelemetryType::Network, TelemetryType::ProcessInfo].into())
     }
 
-    /// Of the machine; somebody else knows of the processes.
+    /// Measures the machine. The caller provides the usage of processes.
     pub(super) fn of_machine() -> Self {
         Self::new([TelemetryType::Cpu, TelemetryType::Network].into())
     }
@@ -115,7 +115,8 @@ impl Meter {
         Self { capture: TelemetryCapture::new(types), before: None }
     }
 
-    /// What was done since it was last asked, if that is long enough ago. What processes used is asked for only then.
+    /// Returns the activity since the last reading. `None` if that is less than [`INTERVAL`] ago,
+    /// or if there is none. `used` is called only when the counters are read.
     pub(super) fn read(&mut self, used: impl FnOnce() -> Option<Used>) -> Option<Activity> {
         self.read_at(Instant::now(), used)
     }
@@ -141,7 +142,7 @@ fn counters(reading: &Telemetry) -> Counters {
     let own = process.and_then(|process| process.cpu_times.as_ref());
     Counters {
         machine: times.map(|times| {
-            // Time of guests is part of that of users.
+            // User time already includes guest time.
             let idle = times.idle + times.iowait;
             let busy =
                 times.user + times.nice + times.system + times.irq + times.softirq + times.steal;
@@ -158,7 +159,7 @@ fn counters(reading: &Telemetry) -> Counters {
 }
 
 fn activity(before: &Counters, after: &Counters, seconds: f64) -> Activity {
-    // A process that has ended takes its counters along.
+    // A sum over processes can shrink when one of them ends.
     let grown = |before: Option<f64>, after: Option<f64>| Some((after? - before?).max(0.0));
     let rate = |before, after| grown(before, after).map(|grown| grown / seconds);
     let busy = before.machine.zip(after.machine).and_then(|(before, after)| {
@@ -177,7 +178,7 @@ fn activity(before: &Counters, after: &Counters, seconds: f64) -> Activity {
     }
 }
 
-/// What a reading of a graphics processor tells; one vendor says milliwatts, the other watts.
+/// Extracts the activity from a reading of a GPU. NVIDIA reports milliwatts, AMD watts.
 pub(super) fn of_gpu(values: &Value) -> Activity {
     let number = |path: &str| values.pointer(path).and_then(Value::as_f64);
     let milliwatts = number("/power").map(|power| power / 1e3);
@@ -206,7 +207,7 @@ mod tests {
         let found = activity(&at(100.0, 40.0, 1e6), &at(108.0, 42.0, 3e6), 2.0);
         assert_eq!((found.cpu_percent, found.process_cpu_percent), (Some(25.0), Some(50.0)));
         assert_eq!((found.sent_bytes_per_sec, found.received_bytes_per_sec), (Some(1e6), None));
-        // Nothing is less than nothing.
+        // A rate is never negative.
         assert_eq!(
             activity(&at(1.0, 1.0, 9.0), &at(2.0, 1.0, 3.0), 1.0).sent_bytes_per_sec,
             Some(0.0)

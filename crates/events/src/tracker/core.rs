@@ -1,4 +1,4 @@
-//! What a tracker makes of readings: events, alerts, sums. It neither reads nor writes anything itself.
+//! Turns readings into events, alerts and statistics. It performs no I/O itself.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use super::words::bytes;
 use crate::events::{SessionStatus, SessionSummary, SinkTotals, TelemetryEvent};
 use runlore_core::record::{Id, scrub};
 
-/// Events that wait to be written, at the most: more means that nobody writes.
+/// The maximum number of events that wait to be written. A longer queue means that nothing writes
+/// them.
 const MOST_WAITING: usize = 10_000;
 
 #[derive(Debug)]
@@ -29,11 +30,11 @@ pub(super) struct Core {
     alerts: Option<Alerts>,
     pub(super) ring: Ring,
     context: Option<Arc<str>>,
-    /// What a sample says where the program says nothing.
+    /// The context of samples if the program has set none.
     sampled: Arc<str>,
     said: Option<Arc<Map<String, Value>>>,
     tasks: Arc<[Id]>,
-    /// What an event says that says nothing more.
+    /// The shared metadata of events that have none of their own.
     nothing: Fields,
     kinds: Texts,
     contexts: Texts,
@@ -44,22 +45,22 @@ pub(super) struct Core {
     alert_count: u64,
     clock_steps: u64,
     pub(super) missed: u64,
-    /// Events on their way to a sink, if there is one.
+    /// The queue of events to write. `None` if there is no sink or other outlet.
     waiting: Option<Vec<Entry>>,
-    /// How many of them are worth waking the tracker's thread for.
+    /// The number of queued events from which on the tracker's thread is woken.
     pub(super) worth_writing: usize,
     pub(super) not_written: u64,
-    /// Alerts that callbacks are still to be told of.
+    /// Alerts that were not yet passed to callbacks.
     pub(super) told: Vec<Alert>,
     pub(super) phases: Phases,
     pub(super) sink: SinkTotals,
-    /// Why the last flush that somebody asked for failed.
+    /// The error of the last requested flush.
     pub(super) flush_error: Option<String>,
     pub(super) has_recorder: bool,
     pub(super) last_dump: Option<String>,
 }
 
-/// What an event is, beside its device and its reading.
+/// The content of an event besides its device and reading.
 #[derive(Default)]
 pub(super) struct Said {
     pub(super) kind: Cow<'static, str>,
@@ -116,8 +117,9 @@ impl Core {
         }
     }
 
-    /// Takes in the first reading of a device before it becomes a sample: `start` says what was read, and the first sample has a
-    /// change of 0 instead of an unknown one. Schema 2 and 3 need both.
+    /// Handles the first reading of a device before it becomes a sample. The `start` event then
+    /// includes the reading, and the first sample has a change of 0 instead of an unknown one.
+    /// Schema 2 and 3 require both.
     pub(super) fn begin(&mut self, device: usize, read: &Result<Reading, String>) {
         if let Ok(reading) = read {
             self.devices[device].begin(reading);
@@ -133,7 +135,8 @@ impl Core {
         }
     }
 
-    /// What the program says of itself from here on, which all events carry.
+    /// Sets the context of the program. Samples use it as their context, other events carry it as
+    /// `tracker_context` in their metadata.
     pub(super) fn set_context(&mut self, context: Option<&str>) {
         self.context = context.map(Arc::from);
     }
@@ -152,17 +155,17 @@ impl Core {
         self.devices[device].health.is_due(|| self.clock.now())
     }
 
-    /// The tasks that are open from here on.
+    /// Sets the currently open tasks.
     pub(super) fn set_tasks(&mut self, tasks: &[Id]) {
         if *self.tasks != *tasks {
             self.tasks = Arc::from(tasks);
         }
     }
 
-    /// Takes in what a collector has read: what changed, what is worth an alert, and the sample itself.
+    /// Handles the result of a collector: adds events for changes, alerts, and the sample itself.
     pub(super) fn sample(&mut self, device: usize, read: &Result<Reading, String>) {
         if self.status != SessionStatus::Running {
-            // It was on its way when the end came.
+            // The reading was under way when tracking stopped.
             return;
         }
         self.look_at_clock();
@@ -186,7 +189,7 @@ impl Core {
         self.add_with(device, kind, change, text, Arc::clone(&self.nothing));
     }
 
-    /// Takes in a reading that is not as the one before, and returns by how much memory has changed.
+    /// Handles a reading that differs from the previous one. Returns the change in allocated bytes.
     #[inline(never)]
     fn changed(&mut self, device: usize, reading: &Reading, now: u64) -> Option<i64> {
         let step = self.devices[device].take(*reading, now);
@@ -246,7 +249,7 @@ impl Core {
         }
     }
 
-    /// Something has failed for want of memory.
+    /// Raises an alert about a failure because memory ran out.
     pub(super) fn failure(&mut self, message: String, metadata: Map<String, Value>) {
         let alert = Alert {
             level: Level::Error,
@@ -300,7 +303,7 @@ impl Core {
         self.add(0, Said { metadata, ..Said::plain("clock_changed", Some(0), text) });
     }
 
-    /// Adds an event about a device as it was last read.
+    /// Adds an event about a device, with its last reading.
     pub(super) fn add(&mut self, device: usize, said: Said) {
         let Said { kind, change, context, metadata } = said;
         let mut metadata = metadata;
@@ -315,13 +318,13 @@ impl Core {
         self.add_with(device, kind, change, context.into(), metadata);
     }
 
-    /// Adds an event of the program's own, about the first device.
+    /// Adds a custom event of the program, about the first device.
     pub(super) fn add_own(&mut self, kind: &str, context: &str, mut said: Vec<(String, Value)>) {
         if let Some(around) = &self.context {
             said.push(("tracker_context".to_owned(), (**around).into()));
         }
         if said.len() > 1 {
-            // Of a name said twice the last value counts.
+            // If a name occurs twice, the last value counts.
             said = said.into_iter().collect::<Map<_, _>>().into_iter().collect();
         }
         let (kind, context) = (self.kinds.theirs(kind), self.contexts.theirs(context));
@@ -338,7 +341,7 @@ impl Core {
         metadata: Fields,
     ) {
         if self.status != SessionStatus::Running {
-            // Nothing comes after the end.
+            // No event follows `stop`.
             return;
         }
         let (at_ns, state) = (self.clock.now(), self.state(device));
@@ -354,12 +357,12 @@ impl Core {
         self.ring.push(entry);
     }
 
-    /// How things stand with a device now.
+    /// Returns the current state of a device, shared with the previous event if nothing changed.
     #[inline]
     fn state(&mut self, device: usize) -> Arc<State> {
         let Self { devices, said, tasks, .. } = self;
         let known = &mut devices[device];
-        // Whatever changes is another one from then on.
+        // Changed values always get a new `Arc`, so comparing pointers is enough.
         let is_same = |state: &&Arc<State>| {
             Arc::ptr_eq(&state.reading, &known.last)
                 && Arc::ptr_eq(&state.health, &known.health)
@@ -379,14 +382,14 @@ impl Core {
         Arc::clone(known.state.insert(Arc::new(state)))
     }
 
-    /// Hands out the events that are to be written, the oldest first, in exchange for room for more.
+    /// Swaps the queue of events to write, oldest first, for an empty one.
     pub(super) fn swap_waiting(&mut self, empty: &mut Vec<Entry>) {
         if let Some(waiting) = &mut self.waiting {
             std::mem::swap(waiting, empty);
         }
     }
 
-    /// Whether so many events wait that somebody should write them now.
+    /// Whether enough events are queued to wake the tracker's thread.
     pub(super) fn wants_writing(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| waiting.len() >= self.worth_writing)
     }
@@ -413,12 +416,12 @@ impl Core {
         }
     }
 
-    /// The sums of a device; none where there is no such device.
+    /// Returns the statistics of a device by its index. `None` if there is no such device.
     pub(super) fn statistics(&self, device: usize) -> Option<TrackerStatistics> {
         self.devices.get(device).map(|known| self.statistics_of(known))
     }
 
-    /// Those of the first, which a tracker always has.
+    /// Returns the statistics of the first device, which always exists.
     pub(super) fn first_statistics(&self) -> TrackerStatistics {
         self.statistics_of(&self.devices[0])
     }
@@ -502,7 +505,7 @@ impl Said {
     }
 }
 
-/// The fields of an object.
+/// Returns the fields of an object. Empty for any other value.
 pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,

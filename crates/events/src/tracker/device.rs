@@ -1,4 +1,4 @@
-//! What is known of one device from sample to sample.
+//! The state of one device from sample to sample.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) struct Device {
     pub(super) health: Arc<Health>,
     pub(super) watch: Watch,
     pub(super) last: Arc<Reading>,
-    /// How things stood when the last event about it came.
+    /// The state of the last event about the device.
     pub(super) state: Option<Arc<State>>,
     last_allocated: Option<u64>,
     pub(super) total: Option<u64>,
@@ -27,11 +27,11 @@ pub(super) struct Device {
     pub(super) last_check_ns: Option<u64>,
 }
 
-/// What a sample brought.
+/// The result of a sample.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) health: Change,
-    /// None where there is nothing to compare with.
+    /// `None` if there is no earlier value to compare with.
     pub(super) change: Option<i64>,
     pub(super) is_peak: bool,
 }
@@ -61,7 +61,7 @@ impl Device {
         self.facts.about.device_id
     }
 
-    /// Makes the first reading what the changes after it are counted from.
+    /// Makes the first reading the baseline for changes.
     pub(super) fn begin(&mut self, reading: &Reading) {
         if self.samples > 0 {
             return;
@@ -72,8 +72,9 @@ impl Device {
         self.last = Arc::new(reading);
     }
 
-    /// Takes in a reading that is the one before once more, and returns by how much memory has changed. Such a reading gives rise
-    /// to no event but its own: no peak, no alert that was not told, and a collector that is as it was. None where it is another.
+    /// Handles a reading that equals the previous one, and returns the change in allocated bytes.
+    /// Such a reading causes no event except its sample: no peak, no new alert, and no change in
+    /// health. `None` if the reading differs.
     pub(super) fn take_again(&mut self, reading: &Reading, now_ns: u64) -> Option<Option<i64>> {
         if self.samples == 0 || self.health.status != health::HEALTHY || *self.last != *reading {
             return None;
@@ -83,7 +84,7 @@ impl Device {
         Some(reading.allocated.map(|_| 0))
     }
 
-    /// Takes a reading in.
+    /// Handles a reading.
     pub(super) fn take(&mut self, reading: Reading, now_ns: u64) -> Step {
         let supported = self.facts.about.supported;
         let reading = reading.within(supported);
@@ -113,7 +114,7 @@ impl Device {
         Step { health, change, is_peak }
     }
 
-    /// Takes in that nothing could be read.
+    /// Handles a failed reading.
     pub(super) fn fail(&mut self, error: String, now_ns: u64) -> Change {
         Health::failed(&mut self.health, error, now_ns)
     }
@@ -157,7 +158,7 @@ mod tests {
                     continue;
                 };
                 let after = format!("{device:?}");
-                // The long way.
+                // Compare with the slow path.
                 (device.samples, device.last_check_ns) = (device.samples - 1, Some(now));
                 prop_assert_eq!(format!("{device:?}"), before);
                 let step = device.take(reading, now + 1);

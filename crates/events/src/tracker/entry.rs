@@ -1,4 +1,4 @@
-//! Events as they are kept: what all of them have in common is there once.
+//! The compact form in which events are retained. Shared values are stored once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::health::{HEALTHY, Health};
 use crate::events::{Identity, TelemetryEvent};
 use runlore_core::record::Id;
 
-/// What all events of a tracker have in common.
+/// The values that all events of a tracker share.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
     pub(super) id: String,
@@ -21,7 +21,7 @@ pub(super) struct Session {
     pub(super) started_ns: u64,
 }
 
-/// What all events of a device have in common.
+/// The values that all events of a device share.
 #[derive(Debug)]
 pub(super) struct DeviceFacts {
     pub(super) about: About,
@@ -44,16 +44,18 @@ impl DeviceFacts {
     }
 }
 
-/// Values by name, each name once. Thousands of events are kept, and a map takes ten times as much.
+/// Values by name, each name once. Thousands of events are retained, and a map would take ten times
+/// the memory.
 pub(super) type Fields = Arc<[(String, Value)]>;
 
-/// How things stood when an event came: mostly as they did for the one before, so that most share it.
+/// The state at the time of an event. It rarely changes, so most events share it with the previous
+/// one.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) device: Arc<DeviceFacts>,
     pub(super) reading: Arc<Reading>,
     pub(super) health: Arc<Health>,
-    /// What the program said of itself at the time.
+    /// The metadata that the program had set at the time.
     pub(super) said: Option<Arc<Map<String, Value>>>,
     /// The innermost open task of each thread.
     pub(super) tasks: Arc<[Id]>,
@@ -67,18 +69,19 @@ pub(super) struct Entry {
     pub(super) state: Arc<State>,
     pub(super) change: Option<i64>,
     pub(super) context: Arc<str>,
-    /// What it says beside that.
+    /// The event's own metadata.
     pub(super) metadata: Fields,
 }
 
 impl Entry {
-    /// By how much the allocator's memory has changed, where that can be known.
+    /// Returns the change in allocated bytes. `None` if the collector does not support it.
     pub(super) fn change(&self) -> Option<i64> {
         self.change.filter(|_| self.state.device.about.supported.allocated)
     }
 
-    /// What all events of its device have in common, as long as the collector is as it is. Of a host it is said only once something is
-    /// wrong: Stormlog does not say it at all there.
+    /// Returns the metadata that all events of the device share while the health of its collector
+    /// is unchanged. For a host, the health is included only if something is wrong: Stormlog never
+    /// includes it there.
     pub(super) fn common(&self) -> Map<String, Value> {
         let mut metadata = self.state.device.metadata.clone();
         if !self.state.device.about.is_host() || self.state.health.status != HEALTHY {
@@ -87,7 +90,7 @@ impl Entry {
         metadata
     }
 
-    /// What it says itself, by name.
+    /// Returns the event's own metadata.
     pub(super) fn own(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.metadata.iter().map(|(name, value)| (name, value))
     }
@@ -141,7 +144,7 @@ impl Entry {
     }
 }
 
-/// The last events, up to a number.
+/// The most recent events, up to a limit.
 #[derive(Debug)]
 pub(super) struct Ring {
     entries: VecDeque<Entry>,

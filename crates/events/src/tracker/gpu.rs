@@ -1,4 +1,4 @@
-//! Graphics processors as devices, through the vendors' libraries.
+//! GPUs as devices, read through the vendors' libraries.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,16 +10,15 @@ use super::collector::{About, Collector, Reading, Supported};
 use runlore_core::settings::Settings;
 use runlore_telemetry::{Telemetry, TelemetryCapture, TelemetryType, Types};
 
-/// How long a driver may take to tell what there is.
+/// How long a driver may take to list its devices.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// All graphics processors that the program may use, one collector each.
-///
-/// Where there are none, the reason.
+/// Returns a collector for each GPU that the program may use. If there are none, returns the
+/// reason.
 pub(super) fn all() -> Result<Vec<Gpu>, String> {
     let info = capture_of(&["used"]).gpu_info(PATIENCE)?;
     let is_nvidia = info.vendor == "nvidia";
-    // Only NVIDIA's drivers tell what this process holds.
+    // Only NVIDIA's drivers report the memory of this process.
     let (metrics, more): (&[&str], [&str; 3]) = match is_nvidia {
         true => (&["used", "process_memory"], ["utilization", "power", "temperature"]),
         false => (&["used"], ["activity", "power", "temperature"]),
@@ -59,8 +58,8 @@ pub(super) fn all() -> Result<Vec<Gpu>, String> {
     }
 }
 
-/// The number of `gpu_2`, and 201 for its part `gpu_2_mig_1`. A program never sees whole devices beside parts, so that no
-/// two numbers are equal.
+/// Returns 2 for `gpu_2`, and 201 for its partition `gpu_2_mig_1`. A program never sees whole
+/// devices beside partitions, so the numbers are unique.
 fn device_id(name: &str) -> Option<i64> {
     let name = name.strip_prefix("gpu_")?;
     match name.split_once("_mig_") {
@@ -75,7 +74,7 @@ fn capture_of(metrics: &[&str]) -> TelemetryCapture {
     TelemetryCapture::from_settings(&settings).with_types(Types::from([TelemetryType::Gpu]))
 }
 
-/// One graphics processor.
+/// One GPU.
 #[derive(Debug)]
 pub(super) struct Gpu {
     about: About,
@@ -84,15 +83,16 @@ pub(super) struct Gpu {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// A reading is of all devices at once.
+/// The state that all GPUs share, because one reading covers all devices.
 #[derive(Debug)]
 struct Shared {
     capture: TelemetryCapture,
-    /// The same with what else a device does: once a second, for that is more to ask a driver for.
+    /// Also reads the activity of the devices. Used once a second, because it takes more work of
+    /// the driver.
     with_activity: TelemetryCapture,
     activity_at: Option<Instant>,
     last: Option<Telemetry>,
-    /// The devices that have had theirs of it.
+    /// The devices that have already used the last reading.
     seen: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! How a collector is: whether it reads all it should, and when it is tried again where it reads nothing.
+//! The health of a collector: whether it reads all its counters, and when to retry if it reads
+//! nothing.
 
 use std::sync::Arc;
 
@@ -7,14 +8,14 @@ use serde_json::{Map, Value, json};
 const FIRST_WAIT_NS: u64 = 1_000_000_000;
 const LONGEST_WAIT_NS: u64 = 30_000_000_000;
 
-/// How a collector is.
+/// The health of a collector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Health {
     pub(super) status: &'static str,
     pub(super) missing: Vec<&'static str>,
     pub(super) last_error: Option<String>,
     pub(super) failures: u64,
-    /// When it is tried again, on the tracker's clock.
+    /// When to retry, on the tracker's clock.
     pub(super) retry_at_ns: Option<u64>,
 }
 
@@ -22,13 +23,13 @@ pub(super) const HEALTHY: &str = "healthy";
 pub(super) const DEGRADED: &str = "degraded";
 pub(super) const UNHEALTHY: &str = "unhealthy";
 
-/// What has changed.
+/// A change in the health of a collector.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Nothing,
-    /// It reads less than it should, or nothing, and did not before.
+    /// The collector lacks counters or fails, and did not before.
     Worse,
-    /// It reads all again.
+    /// The collector reads all counters again.
     Better {
         from: &'static str,
         error: Option<String>,
@@ -54,7 +55,7 @@ impl Health {
         self.retry_at_ns.is_none_or(|at| now_ns() >= at)
     }
 
-    /// It has read something; these counters are missing.
+    /// Records a successful read that lacks these counters.
     pub(super) fn read(this: &mut Arc<Self>, missing: Vec<&'static str>) -> Change {
         if missing.is_empty() {
             if this.status == HEALTHY {
@@ -78,7 +79,7 @@ impl Health {
         change
     }
 
-    /// It could not read anything.
+    /// Records a failed read.
     pub(super) fn failed(this: &mut Arc<Self>, error: String, now_ns: u64) -> Change {
         let change = if this.status == UNHEALTHY { Change::Nothing } else { Change::Worse };
         let failures = this.failures + 1;
@@ -93,7 +94,7 @@ impl Health {
         change
     }
 
-    /// The six keys that events have.
+    /// The keys in the metadata of events.
     pub(super) const NAMES: [&str; 6] = [
         "collector_health_status",
         "telemetry_partial",
@@ -103,7 +104,7 @@ impl Health {
         "collector_next_retry_epoch_s",
     ];
 
-    /// As events have it in their metadata.
+    /// Adds the health to the metadata of an event.
     pub(super) fn put(&self, metadata: &mut Map<String, Value>) {
         let partial = self.status == DEGRADED;
         let retry = self.retry_at_ns.map(|at| at as f64 / 1e9);

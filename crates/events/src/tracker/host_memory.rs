@@ -1,4 +1,4 @@
-//! The host as a device: the process on the machine, inside its container.
+//! The host as a device: the process on its machine, inside its container.
 
 use std::time::{Duration, Instant};
 
@@ -9,25 +9,26 @@ use super::collector::{About, Collector, Reading, Supported};
 use runlore_core::alloc;
 use runlore_telemetry::{MemoryNow, memory_now, resident_now};
 
-/// What the host has beside the counters of every device. What is not known is none.
+/// Values that only the host has. Unknown values are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HostMemory {
-    /// Resident memory of the process, or of the processes that are tracked.
+    /// Resident memory of the process, or of the tracked processes.
     pub rss: Option<u64>,
-    /// Swap in use, and all there is.
+    /// Swap in use.
     pub swap_used: Option<u64>,
-    /// All swap there is.
+    /// The total size of swap.
     pub swap_total: Option<u64>,
-    /// What the container uses, where it is limited; its file cache is part of it.
+    /// Memory that the container uses, including file cache, if it has a limit.
     pub container_used: Option<u64>,
-    /// What of that is file cache which nobody has used lately (`inactive_file`), and which goes first when memory is needed. Read
-    /// where alerts depend on it.
+    /// The part of it that is inactive file cache (`inactive_file`), which the kernel reclaims
+    /// first. Read only if alerts depend on it.
     pub container_cache: Option<u64>,
-    /// What the container may use.
+    /// The memory limit of the container.
     pub container_limit: Option<u64>,
-    /// The share of the last ten seconds in which some task of the machine waited for memory, in percent.
+    /// The percentage of the last ten seconds in which some process of the machine waited for
+    /// memory.
     pub pressure: Option<f64>,
-    /// How many processes it is about, where there may be several.
+    /// The number of tracked processes, if there may be several.
     pub processes: Option<u64>,
 }
 
@@ -48,7 +49,7 @@ impl HostMemory {
         }
     }
 
-    /// The names that it has in the metadata of events.
+    /// The names in the metadata of events.
     pub(super) const NAMES: [&str; 8] = [
         "rss_bytes",
         "swap_used_bytes",
@@ -61,7 +62,7 @@ impl HostMemory {
     ];
     pub(super) const PRESSURE: &str = "memory_pressure_percent";
 
-    /// All but the pressure, by name.
+    /// Returns all values except the pressure, with their names.
     pub(super) fn numbers(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {
         let numbers = [
             self.rss,
@@ -75,7 +76,7 @@ impl HostMemory {
         Self::NAMES.into_iter().zip(numbers)
     }
 
-    /// As events have it in their metadata.
+    /// Adds the values to the metadata of an event.
     pub(super) fn put(&self, metadata: &mut Map<String, Value>) {
         for (name, number) in self.numbers() {
             if let Some(number) = number {
@@ -88,7 +89,7 @@ impl HostMemory {
     }
 }
 
-/// The memory of the machine, with what processes hold of it.
+/// Returns the memory of the machine, with that of the given processes.
 pub(super) fn reading_of(now: &MemoryNow, rss: Option<u64>, allocated: Option<u64>) -> Reading {
     let used =
         now.total.zip(now.available).map(|(total, available)| total.saturating_sub(available));
@@ -103,18 +104,18 @@ pub(super) fn reading_of(now: &MemoryNow, rss: Option<u64>, allocated: Option<u6
     }
 }
 
-/// This process on its machine, or the machine alone.
+/// Reads this process on its machine, or the machine alone.
 #[derive(Debug)]
 pub(super) struct Host {
     meter: Meter,
     is_machine: bool,
-    /// From which part of the container's limit on its cache is read.
+    /// The fraction of the container's limit above which its file cache is read.
     cache_from: f64,
-    /// The pressure, and when it was read.
+    /// The last pressure, and when it was read.
     pressure: Option<(Instant, Option<f64>)>,
 }
 
-/// How long a pressure is good for: the kernel itself makes up a new one every two seconds.
+/// How long a pressure value is reused. The kernel updates it only every two seconds.
 const PRESSURE_LASTS: Duration = Duration::from_secs(1);
 
 impl Host {
@@ -123,7 +124,7 @@ impl Host {
         Self { meter, is_machine: false, cache_from, pressure: None }
     }
 
-    /// The machine without this process.
+    /// Reads the machine without this process.
     pub(super) fn machine(cache_from: f64) -> Self {
         Self { meter: Meter::of_machine(), is_machine: true, cache_from, pressure: None }
     }
@@ -172,7 +173,7 @@ impl Collector for Host {
     }
 }
 
-/// This process, wherever it is.
+/// Reads this process alone.
 #[derive(Debug)]
 pub(super) struct Process;
 
@@ -192,8 +193,8 @@ impl Collector for Process {
     }
 }
 
-/// Where allocations are counted, what is in use is known too: it is what was handed out and not given back, for nothing waits
-/// in between.
+/// Marks the active bytes as supported if allocations are counted. They equal the allocated bytes,
+/// because the counting allocator keeps no freed memory.
 fn counted(mut about: About) -> About {
     about.supported.active = alloc::is_installed();
     about
@@ -203,7 +204,8 @@ fn source() -> &'static str {
     if alloc::is_installed() { "runlore.alloc" } else { "process" }
 }
 
-/// What the allocator counts is exact; what is resident also holds code, stacks and what was not given back.
+/// Returns the bytes that the counting allocator counts, which are exact. Resident memory also
+/// includes code, stacks and memory that was freed but not returned.
 fn allocated() -> Option<u64> {
     alloc::is_installed().then(|| alloc::counts().live_bytes())
 }

@@ -1,4 +1,4 @@
-//! A process with all that it has started, as one device: for programs that are watched from outside.
+//! A process and its descendants as one device, for programs that watch others.
 
 use std::fs;
 
@@ -8,7 +8,8 @@ use super::host_memory::{about, reading_of};
 use runlore_telemetry::machine::ticks_per_second;
 use runlore_telemetry::memory_now;
 
-/// The resident memory of a process and its descendants, on its machine. Pages that several of them share count for each.
+/// The resident memory of a process and its descendants. Pages that several of them share count for
+/// each.
 ///
 /// ```no_run
 /// use runlore::tracker::{ProcessTree, Tracker};
@@ -25,24 +26,25 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// A process and its descendants.
+    /// Tracks a process and its descendants.
     pub fn of(pid: u32) -> Self {
         Self { root: pid, includes_root: true, meter: Meter::of_machine() }
     }
 
-    /// All descendants of this process, without itself.
+    /// Tracks all descendants of this process, without the process itself.
     pub fn of_children() -> Self {
         Self { root: std::process::id(), includes_root: false, meter: Meter::of_machine() }
     }
 
-    /// The processes that there are now, with the resident memory of each; none where that is not told.
+    /// Returns the current processes and the resident memory of each. Processes whose memory is
+    /// unknown are left out.
     fn members(&self) -> Vec<(u32, u64)> {
         let mut found = Vec::new();
         let mut waiting = vec![self.root];
         let all = std::cell::OnceCell::new();
         while let Some(pid) = waiting.pop() {
             if pid != self.root || self.includes_root {
-                // One that has just ended is not there.
+                // A process that has just ended is left out.
                 found.extend(resident(pid).map(|rss| (pid, rss)));
             }
             match children(pid) {
@@ -59,24 +61,24 @@ impl ProcessTree {
     }
 }
 
-/// The children of all threads of a process, where the kernel lists them.
+/// Returns the children of all threads of a process. `None` if the kernel does not list them.
 fn children(pid: u32) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
-        // A kernel without the list has it for no thread.
+        // A kernel without this list lacks it for every thread.
         let text = fs::read_to_string(thread.path().join("children")).ok()?;
         found.extend(text.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
     }
     Some(found)
 }
 
-/// Every process, with its parent.
+/// Returns every process and its parent.
 fn parents() -> Vec<(u32, u32)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name stands in brackets, and may hold some.
+        // The name is in parentheses, and may itself contain parentheses.
         let rest = stat.rsplit_once(')')?.1;
         Some((pid, rest.split_whitespace().nth(1)?.parse().ok()?))
     })
@@ -85,13 +87,14 @@ fn parents() -> Vec<(u32, u32)> {
 
 fn resident(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    // A process that has ended and that nobody has waited for has none.
+    // A zombie process has no resident memory.
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kib * 1024)
 }
 
-/// What processes have used, with those of their children that have ended: so a sum over all of them does not fall when one ends.
+/// Returns the sum of what processes have used. It includes their ended children, so it does not
+/// fall when one of them ends.
 fn used_by(members: &[(u32, u64)]) -> Used {
     let mut used = Used::default();
     let add = |sum: &mut Option<f64>, more: Option<f64>| {
@@ -113,8 +116,8 @@ fn used_by(members: &[(u32, u64)]) -> Used {
 
 fn cpu_seconds(pid: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in brackets, and may hold some. Behind it, from the 12th word on: the time of the process in programs and
-    // in the kernel, and that of its children.
+    // The name is in parentheses, and may itself contain parentheses. After it, words 12 to 15 are
+    // the user and system time of the process, and those of its ended children.
     let words = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
     let ticks: u64 = words.filter_map(|word| word.parse::<u64>().ok()).sum();
     Some(ticks as f64 / ticks_per_second()? as f64)

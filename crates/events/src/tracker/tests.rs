@@ -1,4 +1,5 @@
-//! The core on scripted readings: what Stormlog made of the same, and what happens when something goes wrong.
+//! Tests the core on scripted readings: results must equal Stormlog's, and failures must be
+//! handled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +20,7 @@ fn golden(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// A core on a clock that the test sets; time is in milliseconds.
+/// Creates a core whose clock the test sets, in milliseconds.
 fn core(about: About, alerts: Option<Alerts>, history: usize) -> (Core, Arc<AtomicU64>) {
     let time = Arc::new(AtomicU64::new(0));
     let read = (Arc::clone(&time), Arc::clone(&time));
@@ -51,7 +52,7 @@ fn cuda() -> About {
     About::new(0, "cuda", "scripted", supported)
 }
 
-/// A text with units of 1024 under their own names.
+/// Replaces the names of Stormlog's units by the binary ones: `MB` by `MiB`.
 fn binary(text: &str) -> String {
     text.replace(" MB", " MiB").replace(" GB", " GiB")
 }
@@ -60,7 +61,7 @@ fn kinds(core: &Core) -> Vec<String> {
     core.events().into_iter().map(|event| event.event_type.into()).collect()
 }
 
-/// The readings that Stormlog's tracker was given are those that its samples tell.
+/// Stormlog's tracker was given the readings that its samples contain.
 #[test]
 fn events_are_those_of_stormlog_on_the_same_readings() {
     let theirs = golden("alerts_events.json");
@@ -97,10 +98,10 @@ fn events_are_those_of_stormlog_on_the_same_readings() {
         let ours = ours.to_record(crate::events::Schema::V4).unwrap();
         for (name, value) in theirs.as_object().unwrap() {
             let is_same = match name.as_str() {
-                // Those of another run, and of another package.
+                // These differ between runs and packages.
                 "session_id" | "timestamp_ns" | "collector" | "pid" | "host" | "job_id"
                 | "metadata" => true,
-                // By the same number, and its unit's own name.
+                // The same number with another unit name.
                 "context" => ours[name] == value.as_str().map(binary).unwrap_or_default(),
                 _ => ours[name] == *value,
             };
@@ -110,7 +111,8 @@ fn events_are_those_of_stormlog_on_the_same_readings() {
             }
         }
     }
-    // The device is not asked before the first sample, and what counts is what is taken of it, by whomever.
+    // The device is not read before the first sample, and utilisation is based on the memory in use
+    // by all processes.
     let expected = [
         r#""start" device_total_bytes: null for 17179869184"#,
         r#""warning" context: "WARNING: Memory usage at 87.5%" for "WARNING: Memory usage at 81.2%""#,
@@ -118,7 +120,7 @@ fn events_are_those_of_stormlog_on_the_same_readings() {
     ];
     assert_eq!(differences, expected);
 
-    // Only those that memory rose to are told again; none was here, so hysteresis changed nothing.
+    // Hysteresis makes no difference here: memory never rose to the same level twice.
     let callbacks: Vec<Value> =
         core.told.iter().map(|alert| json!([alert.level, alert.message])).collect();
     let theirs = golden("alerts_callbacks.json");
@@ -141,7 +143,7 @@ fn events_are_those_of_stormlog_on_the_same_readings() {
             differences.push(name.as_str());
         }
     }
-    // It had its flight recorder on; the collector has another name.
+    // Stormlog's flight recorder was on, and its collector has another name.
     differences.sort_unstable();
     assert_eq!(
         differences,
@@ -265,7 +267,8 @@ fn a_clock_that_is_set_back_is_told_and_time_goes_on() {
     assert_eq!(core.statistics(0).unwrap().clock_steps, 1);
 }
 
-/// The worst moment: the thread is just changing what the tracker knows, and the child has that lock for ever.
+/// The worst case: the thread holds the lock of the core during the fork, so the child can never
+/// take it.
 #[cfg(unix)]
 #[allow(unsafe_code)]
 #[test]
@@ -281,10 +284,10 @@ fn a_child_that_is_forked_while_the_thread_is_busy_waits_for_nothing() {
         drop(core);
     });
     held.recv().unwrap();
-    // SAFETY: the child makes a few calls and ends; an alarm ends it if one of them hangs.
+    // SAFETY: the child makes a few calls and exits. An alarm kills it if one of them hangs.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: a plain call.
+        // SAFETY: a plain system call.
         unsafe { libc::alarm(20) };
         let session = tracker.shared.begun.session.session_id.clone();
         tracker.set_context("of the child");
@@ -299,11 +302,11 @@ fn a_child_that_is_forked_while_the_thread_is_busy_waits_for_nothing() {
             && tracker.statistics_of(-1).is_none()
             && tracker.session().session_id == session;
         let is_well = sees_nothing && tracker.stop().session.session_id == session;
-        // SAFETY: a plain call.
+        // SAFETY: a plain system call.
         unsafe { libc::_exit(i32::from(!is_well)) };
     }
     let mut status = 0;
-    // SAFETY: the place is valid and the child is ours.
+    // SAFETY: `status` is valid and the child is ours.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     release.send(()).unwrap();
     busy.join().unwrap();

@@ -1,4 +1,4 @@
-//! Which alerts a reading gives rise to: thresholds, with what they remember.
+//! Decides which alerts a reading raises.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use super::alerts::{AlertKind, Alerts, Level, Thresholds};
 use super::collector::Reading;
 use super::words::{bytes, percent};
 
-/// An alert before it is an event.
+/// An alert before it becomes an event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
     pub(super) kind: AlertKind,
@@ -16,19 +16,19 @@ pub(super) struct Found {
     pub(super) suppressed: u64,
 }
 
-/// What an alert may be about, its value and its thresholds.
+/// A kind of alert with its value and its thresholds.
 type Watched = (AlertKind, Option<f64>, Option<Thresholds>);
 
-/// What is remembered of one device.
+/// The alert state of one device.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     levels: BTreeMap<AlertKind, Level>,
     told: BTreeMap<(AlertKind, Level), Told>,
-    /// What the device has, also where a reading lacks it.
+    /// The size of the device's memory. Kept for readings that lack it.
     total: Option<u64>,
 }
 
-/// When alerts of a kind were told.
+/// When alerts of one kind and level were raised.
 #[derive(Debug, Default)]
 struct Told {
     at_ns: VecDeque<u64>,
@@ -36,7 +36,7 @@ struct Told {
 }
 
 impl Watch {
-    /// The alerts of a reading, in the order in which they are told.
+    /// Returns the alerts of a reading, ordered by kind.
     pub(super) fn judge(
         &mut self,
         alerts: &Alerts,
@@ -62,7 +62,7 @@ impl Watch {
         found
     }
 
-    /// What is watched, with its thresholds; a value that is not known is none.
+    /// Returns the watched values with their thresholds. Unknown values are `None`.
     fn values(&self, alerts: &Alerts, reading: &Reading) -> [Watched; 6] {
         let share = |part: Option<u64>, whole: Option<u64>| {
             let whole = whole.filter(|whole| *whole > 0)?;
@@ -71,7 +71,7 @@ impl Watch {
         let percent = |part, whole| share(part, whole).map(|share| share * 100.0);
         let host = reading.host.unwrap_or_default();
         let used = reading.used.or(reading.allocated);
-        // Before the kernel kills, it takes back file cache.
+        // The kernel reclaims file cache before it kills processes.
         let held =
             host.container_used.map(|used| used.saturating_sub(host.container_cache.unwrap_or(0)));
         let fragmented = alerts.fragmentation.map(|part| (part, f64::INFINITY));
@@ -85,7 +85,7 @@ impl Watch {
         ]
     }
 
-    /// An alert, if a value has risen to a level.
+    /// Returns an alert if a value has risen to a higher level.
     fn risen(
         &mut self,
         hysteresis: f64,
@@ -110,7 +110,7 @@ impl Watch {
         risen.filter(is_new).map(|level| Found::new(kind, level, value))
     }
 
-    /// Whether the rate allows an alert; one that it does not is counted.
+    /// Whether the rate limit allows an alert. Counts it as suppressed if not.
     fn may_tell(&mut self, alerts: &Alerts, alert: &mut Found, now_ns: u64) -> bool {
         let (most, period) = alerts.rate;
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
@@ -127,7 +127,7 @@ impl Watch {
         true
     }
 
-    /// How many alerts wait to be counted with the next one of their kind.
+    /// Returns the number of suppressed alerts that no later alert has reported yet.
     pub(super) fn suppressed(&self) -> u64 {
         self.told.values().map(|told| told.suppressed).sum()
     }
@@ -138,7 +138,7 @@ impl Found {
         Self { kind, level, value, message: message(kind, level, value), suppressed: 0 }
     }
 
-    /// The name of the value in the event's metadata.
+    /// Returns the name of the value in the event's metadata.
     pub(super) fn value_name(&self) -> &'static str {
         match self.kind {
             AlertKind::Resident => "rss_bytes",
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(told(&mut watch, &alerts, &used(90), 0).len(), 1);
         assert!(told(&mut watch, &alerts, &Reading::default(), 1).is_empty());
         assert!(told(&mut watch, &alerts, &used(90), 2).is_empty());
-        // The device has not shrunk because nobody knows its size.
+        // A missing size must not reset the known size of the device.
         let partial = Reading { used: Some(96), ..Reading::default() };
         assert_eq!(told(&mut watch, &alerts, &partial, 3), ["CRITICAL: Memory usage at 96.0%"]);
     }
@@ -244,7 +244,8 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// A program that reads files fills its container with cache, and may come near the limit all the same.
+    /// A program that reads files fills its container with cache. It may still come close to the
+    /// limit.
     #[test]
     fn cache_does_not_hide_that_a_container_fills_up() {
         let (mut watch, alerts) = (Watch::default(), Alerts::default());

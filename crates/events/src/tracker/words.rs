@@ -1,6 +1,7 @@
-//! Numbers as Stormlog's events say them, but for the names of units.
+//! Formats numbers as Stormlog's events do, except for the names of units.
 
-/// `200.00 MiB`, `12.00 GiB`. Stormlog says MB and GB of the same.
+/// Formats bytes, such as `200.00 MiB` or `12.00 GiB`. Stormlog writes MB and GB for the same
+/// values.
 pub(super) fn bytes(bytes: u64) -> String {
     let mut scaled = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
@@ -12,7 +13,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{scaled:.2} PiB")
 }
 
-/// `81.2%`.
+/// Formats a percentage, such as `81.2%`.
 pub(super) fn percent(percent: f64) -> String {
     format!("{percent:.1}%")
 }
