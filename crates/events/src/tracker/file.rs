@@ -1,4 +1,4 @@
-//! All events of a tracker in one file, as they come.
+//! Writes all events of a tracker to one file as they occur.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter};
@@ -10,10 +10,10 @@ use crate::events::{Format, Target, TelemetryEvent, Writer};
 use runlore_core::store::create_private;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// What was written is in the file after this time at the latest.
+/// The maximum time until an event is in the file.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// A file that is asked for.
+/// A requested output file.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) path: PathBuf,
@@ -21,7 +21,8 @@ pub(super) struct Wanted {
     pub(super) target: Target,
 }
 
-/// A file that can be written. What is in it stays until it is begun; one that is new goes again where it never is.
+/// An output file that was opened successfully. Its content stays until [`begin`](Self::begin). If
+/// that is never called, a newly created file is deleted.
 pub(super) struct Opened {
     wanted: Wanted,
     format: Format,
@@ -29,12 +30,12 @@ pub(super) struct Opened {
     is_new: bool,
 }
 
-/// A file that is written; none once that has failed.
+/// An output file that is being written. `writer` is `None` after a write error.
 pub(super) struct Output {
     writer: Option<Writer<BufWriter<File>>>,
-    /// When the first event came that is not in the file yet.
+    /// The time of the first event that is not flushed yet.
     unflushed: Option<Instant>,
-    /// Why events are missing, and how many.
+    /// The last error, and the number of missing events.
     problem: Option<(Error, u64)>,
 }
 
@@ -48,7 +49,7 @@ impl Wanted {
         let is_new = made.is_ok();
         let file = match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A link may lead to a file that is yet to be made.
+                // The path may be a link whose target does not exist yet.
                 OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)
             }
             made => made,
@@ -71,7 +72,7 @@ impl Opened {
         let path = &self.wanted.path;
         let failed = |error: io::Error| cannot_write(path, &error);
         let file = self.file.take().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        // A terminal or a pipe has no length.
+        // Terminals and pipes have no length.
         if file.metadata().map_err(failed)?.is_file() {
             file.set_len(0).map_err(failed)?;
         }

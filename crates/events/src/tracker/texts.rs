@@ -1,29 +1,29 @@
-//! Texts that events say again and again, kept once.
+//! Caches strings that events repeat.
 
 use std::sync::Arc;
 
 use runlore_core::record::scrub;
 
-/// How many are remembered.
+/// The number of cached strings.
 const MOST: usize = 8;
-/// Longer ones are hardly said twice.
+/// Longer strings rarely repeat.
 const LONGEST: usize = 256;
 
-/// The last few texts that were asked for.
+/// The most recently requested strings.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     known: Vec<Arc<str>>,
-    /// The place of the one that goes next.
+    /// The index of the next string to replace.
     oldest: usize,
 }
 
 impl Texts {
-    /// A text of our own.
+    /// Returns a string of the tracker's own.
     pub(super) fn ours(&mut self, text: &str) -> Arc<str> {
         self.find(text).unwrap_or_else(|| self.keep(text.into()))
     }
 
-    /// A text of the program's, in which secrets are hidden. One that has any is not remembered.
+    /// Returns a string of the program, with secrets redacted. A string with secrets is not cached.
     pub(super) fn theirs(&mut self, text: &str) -> Arc<str> {
         self.find(text).unwrap_or_else(|| {
             let clean = scrub(text);

@@ -1,4 +1,5 @@
-//! The thread that samples: it reads, writes and calls back, so that nobody else waits for that.
+//! The tracker's thread. It samples, writes and runs callbacks, so that no other thread waits for
+//! that.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,12 +25,12 @@ use runlore_core::context::Watch;
 use runlore_core::notice::notice;
 use runlore_core::record::Id;
 
-/// Between two cleanups, and between two dumps that nobody asked for.
+/// The minimum time between two cleanups, and between two dumps for alerts.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Called with each alert.
+/// A callback for alerts.
 pub(super) type OnAlert = Box<dyn Fn(&Alert) + Send>;
-/// Called to give memory back.
+/// A callback that frees memory.
 pub(super) type Cleanup = Box<dyn FnMut() + Send>;
 
 pub(super) struct Sampler {
@@ -42,23 +43,25 @@ pub(super) struct Sampler {
     pub(super) recorder: Option<FlightRecorder>,
     pub(super) cleaned: Option<Instant>,
     pub(super) dumped: Option<Instant>,
-    /// The same for a failure: what came before it must not stand in its way.
+    /// The last dump for a failure. A recent dump for a critical alert must not suppress it.
     pub(super) failure_dumped: Option<Instant>,
-    /// Dumps that are to be finished once nobody waits for them.
+    /// Dumps that still lack the description of the machine. It is added once no other thread waits
+    /// for the dump.
     pub(super) unfinished: Vec<PathBuf>,
     pub(super) tasks: Vec<Id>,
-    /// Dropped after the first sample, which is what `Prepared::start` waits for.
+    /// Dropped after the first sample, for which `Prepared::start` waits.
     pub(super) begun: Option<SyncSender<()>>,
 }
 
 impl Sampler {
-    /// Samples until it is stopped. Then what is left is written.
+    /// Samples until the tracker is stopped, then writes the remaining events.
     pub(super) fn run(mut self) -> Result<()> {
         let watcher = self.recorder.is_some().then(alloc::Watcher::start);
         let mut next = clock::monotonic_ns();
         let mut answered = 0;
         while !self.shared.is_stopping.load(Ordering::Acquire) {
-            // In this order: a wish that comes in between is met before it is answered.
+            // Read the counter before the flags: a request that arrives in between is then served
+            // before it is answered.
             let asked = self.shared.asked();
             let wants_sample = self.shared.take(Wish::Sample);
             let wants_flush = self.shared.take(Wish::Flush);
@@ -95,7 +98,8 @@ impl Sampler {
         self.shared.outgoing().map_or(Ok(()), |mut outgoing| outgoing.close(&self.shared))
     }
 
-    /// Writes what waits, or leaves it to whoever is at it; how long it can wait after that.
+    /// Writes the queued events, unless another thread is writing. Returns the time until the next
+    /// write is due.
     fn write(&self, wants_flush: bool) -> Duration {
         if !self.shared.has_outgoing() {
             return Duration::MAX;
@@ -109,12 +113,12 @@ impl Sampler {
             let flushed = outgoing.flush(&self.shared);
             self.shared.lock().flush_error = flushed.err().map(|error| error.to_string());
         }
-        // What a flush found to tell goes along.
+        // Also writes events that the flush itself added.
         outgoing.write(&self.shared);
         outgoing.due_in()
     }
 
-    /// When the next sample is due; those that it is too late for are missed, and counted.
+    /// Returns when the next sample is due. Counts the samples that were missed.
     fn after(&self, due: u64, now: u64) -> u64 {
         let interval = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX).max(1);
         let missed = (now - due) / interval;
@@ -136,7 +140,8 @@ impl Sampler {
                 core.begin(device, read);
                 core.sample(device, read);
             };
-            // Without the lock: it may take long. What was read stays where it is, for a copy costs more than most of what follows.
+            // Collect without the lock, because it may take long. Pass the reading by reference: a
+            // copy would cost more than most of the work that follows.
             let caught = contain(|| take_in(&collector.collect()));
             if caught.is_none() {
                 take_in(&Err("the collector panicked".to_owned()));
@@ -144,7 +149,7 @@ impl Sampler {
         }
     }
 
-    /// Tells callbacks of alerts, cleans up and dumps where an alert is critical.
+    /// Passes alerts to the callbacks. For critical alerts, also runs the cleanup and dumps events.
     fn tell(&mut self) {
         let alerts = std::mem::take(&mut self.shared.lock().told);
         if !alerts.is_empty() {
@@ -156,7 +161,7 @@ impl Sampler {
     fn tell_of(&mut self, alerts: &[Alert]) {
         for alert in alerts {
             for tell in &self.on_alert {
-                // A callback that panics is the program's own affair, and costs nothing but itself.
+                // A panic in a callback must not affect the tracker.
                 _ = contain(|| tell(alert));
             }
             if alert.level == Level::Critical {
@@ -185,8 +190,8 @@ impl Sampler {
         self.shared.lock().add(0, said);
     }
 
-    /// Writes down that allocations have failed, the last of them of this size. The program may end over it at once: what its
-    /// events are is written first, and callbacks wait.
+    /// Records that allocations have failed, the last one with this size. The program may abort at
+    /// once, so the events are written first, and callbacks run later.
     fn allocation_failed(&mut self, failed: Failed) {
         let Failed { size, count } = failed;
         let mut metadata = Map::new();
@@ -197,9 +202,10 @@ impl Sampler {
         let details = json!({"level": Level::Error, "kind": AlertKind::Failure, "value": size});
         self.shared.lock().failure(message.clone(), metadata);
         self.dump(Level::Error, &Occasion { reason: &message, details });
-        // Whoever is writing may be who waits for this.
+        // Do not wait for the lock: its holder may be the thread whose allocation failed, and which
+        // waits for this function.
         if let Some(mut outgoing) = self.shared.outgoing_if_free() {
-            // Where it cannot be written, that is told with the next event.
+            // A write error is reported with the next event.
             _ = outgoing.flush(&self.shared);
         }
     }

@@ -1,22 +1,23 @@
-//! Time stamps that never go back: the monotonic clock, from where the wall clock stood when tracking began.
+//! Timestamps that never go back: the monotonic clock plus the wall time at the start of tracking.
 
 use runlore_core::clock;
 
-/// From here on a difference between the two clocks is a step, and not just how exactly they are read.
+/// A larger difference between the two clocks means that the wall clock was set. A smaller one may
+/// be imprecision.
 const STEP_NS: i64 = 1_000_000_000;
 
-/// Between two looks at the wall clock.
+/// The minimum time between two checks of the wall clock.
 const LOOK_NS: u64 = 500_000_000;
 
 /// The clock of a tracker.
 pub(super) struct Clock {
-    /// Both in nanoseconds.
+    /// Both clocks return nanoseconds.
     monotonic: Box<dyn Fn() -> u64 + Send>,
     wall: Box<dyn Fn() -> u64 + Send>,
     offset: i64,
-    /// How far the wall clock is from the stamps.
+    /// The difference between the wall clock and the timestamps.
     apart: i64,
-    /// When the wall clock is looked at again.
+    /// When to check the wall clock next.
     due_ns: u64,
 }
 
@@ -36,13 +37,16 @@ impl Clock {
         Self { offset, monotonic: Box::new(monotonic), wall: Box::new(wall), apart: 0, due_ns: 0 }
     }
 
-    /// Unix nanoseconds, later than those before.
+    /// Returns Unix nanoseconds that never go back.
     pub(super) fn now(&self) -> u64 {
         (self.monotonic)().saturating_add_signed(self.offset)
     }
 
-    /// By how much the wall clock was set since it was last looked at, which is twice a second at the most; none where it was not. A clock that was set
-    /// forward is followed; one that was set back is not, for what came later must say so.
+    /// Returns by how much the wall clock was set since the last check. `None` if it was not set.
+    /// Checks at most twice a second.
+    ///
+    /// The timestamps follow a clock that was set forward. They ignore one that was set back,
+    /// because later events must have later timestamps.
     pub(super) fn step(&mut self) -> Option<i64> {
         let now = self.now();
         if now < self.due_ns {
