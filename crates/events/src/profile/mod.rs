@@ -1,4 +1,4 @@
-//! What a profiler of a program's parts measured, as plain data.
+//! The results of a profiler, as plain data.
 
 mod result;
 mod snapshot;
@@ -10,7 +10,7 @@ pub use result::{Allocated, ProfileResult};
 pub use snapshot::Snapshot;
 pub use summary::{Figures, Summary};
 
-/// All that a profiler has to tell, as it is exported.
+/// All results of a profiler, in the form in which they are exported.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Sums by name, over all results.
@@ -19,6 +19,7 @@ pub struct Report {
     pub results: Vec<ProfileResult>,
     /// The snapshots, in the order in which they were taken.
     pub snapshots: Vec<Snapshot>,
-    /// Results and snapshots that there was no room for; the summary knows them all the same.
+    /// The number of results and snapshots that were not kept for lack of room. The summary
+    /// includes the results.
     pub dropped: u64,
 }

@@ -1,49 +1,50 @@
-//! What a scope of a profiler measured.
+//! The result of one scope of a profiler.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// What a scope measured.
+/// The measurements of one scope.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProfileResult {
     /// The scope's name.
     pub name: String,
-    /// The task that it was recorded as; none outside a workflow.
+    /// The id of the task that the scope was recorded as. `None` outside a workflow.
     pub task_id: Option<String>,
-    /// When it began, in Unix seconds.
+    /// The start, in Unix seconds.
     pub started_at: f64,
-    /// How long it took.
+    /// The duration.
     pub duration_ns: u64,
-    /// Resident memory of the process before.
+    /// Resident memory of the process at the start.
     pub before_bytes: Option<u64>,
-    /// Resident memory of the process after.
+    /// Resident memory of the process at the end.
     pub after_bytes: Option<u64>,
-    /// The most resident memory in between: exact where the process never had more before; otherwise the most that was seen, at
-    /// the edges, by snapshots and by a tracker.
+    /// The peak resident memory during the scope. Exact if the process had never used more before.
+    /// Otherwise the highest value seen at the start and the end, by snapshots and by a tracker.
     pub peak_bytes: Option<u64>,
-    /// Whether that is exact.
+    /// Whether the peak is exact.
     pub peak_is_exact: bool,
-    /// What the scope's own thread allocated, where the [counting allocator](runlore_core::alloc) is installed.
+    /// Allocations of the scope's own thread, if the [counting allocator](runlore_core::alloc) is
+    /// installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<Allocated>,
 }
 
-/// What a thread allocated in a scope.
+/// The allocations of a thread in a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Allocated {
-    /// Bytes that were handed out.
+    /// Allocated bytes.
     pub allocated_bytes: u64,
-    /// Bytes that were given back.
+    /// Freed bytes.
     pub freed_bytes: u64,
-    /// How often bytes were handed out.
+    /// The number of allocations.
     pub allocations: u64,
-    /// The most that was in use at once, beyond what was in use before.
+    /// The peak of bytes in use, above what was in use at the start.
     pub peak_bytes: u64,
 }
 
 impl ProfileResult {
-    /// The result of a scope that measured nothing.
+    /// Creates the result of a scope without measurements.
     pub fn nothing(name: String) -> Self {
         Self {
             name,
@@ -58,7 +59,7 @@ impl ProfileResult {
         }
     }
 
-    /// By how much resident memory has changed; 0 where it is not known.
+    /// Returns the change in resident memory. 0 if it is unknown.
     pub fn change_bytes(&self) -> i64 {
         let change = self
             .before_bytes
@@ -67,7 +68,7 @@ impl ProfileResult {
         change.map_or(0, |change| change as i64)
     }
 
-    /// How long it took.
+    /// Returns the duration.
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.duration_ns)
     }

@@ -1,4 +1,4 @@
-//! How much memory is in use at a moment.
+//! Snapshots of memory use.
 
 use serde::Serialize;
 
@@ -6,25 +6,25 @@ use runlore_core::context::current_task_id;
 use runlore_core::{alloc, clock};
 use runlore_telemetry::resident_now;
 
-/// Memory in use at one moment. What cannot be known is none.
+/// The memory in use at one moment. Unknown values are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// What it was taken for.
+    /// The label given by the caller.
     pub label: String,
-    /// When, in Unix seconds.
+    /// The time, in Unix seconds.
     pub timestamp: f64,
     /// Resident memory of the process.
     pub rss_bytes: Option<u64>,
-    /// What the [counting allocator](runlore_core::alloc) says is in use, where it is installed.
+    /// Bytes in use according to the [counting allocator](runlore_core::alloc), if it is installed.
     pub allocated_bytes: Option<u64>,
-    /// The task around it.
+    /// The id of the current task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
 }
 
 impl Snapshot {
-    /// Reads how much memory is in use now.
+    /// Takes a snapshot.
     pub fn now(label: &str) -> Self {
         clock::anchor();
         Self {

@@ -1,4 +1,4 @@
-//! What the results of scopes add up to.
+//! Sums over the results of scopes.
 
 use std::collections::BTreeMap;
 
@@ -6,41 +6,42 @@ use serde::Serialize;
 
 use super::ProfileResult;
 
-/// Sums by name.
+/// Totals over all scopes, and the figures of each name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// How many scopes have ended.
+    /// The number of scopes that have ended.
     pub scopes: u64,
-    /// How long all of them took together; those inside others count twice.
+    /// The total duration of all scopes. The time of nested scopes counts twice.
     pub total_duration_ns: u64,
-    /// The most resident memory that any of them saw.
+    /// The highest resident memory in any scope.
     pub peak_bytes: Option<u64>,
     /// The figures of each name.
     pub by_name: BTreeMap<String, Figures>,
 }
 
-/// What scopes of one name add up to.
+/// Sums over the scopes with one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Figures {
-    /// How many there were.
+    /// The number of scopes.
     pub count: u64,
-    /// How long they took together.
+    /// The total duration.
     pub total_duration_ns: u64,
-    /// How long the longest took.
+    /// The longest duration of one scope.
     pub longest_duration_ns: u64,
-    /// By how much resident memory changed in all of them together.
+    /// The sum of the changes in resident memory.
     pub change_bytes: i64,
-    /// The most resident memory that one of them saw.
+    /// The highest resident memory in any of the scopes.
     pub peak_bytes: Option<u64>,
-    /// What they allocated, where the [counting allocator](runlore_core::alloc) is installed.
+    /// Bytes that the scopes allocated, if the [counting allocator](runlore_core::alloc) is
+    /// installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
 }
 
 impl Figures {
-    /// How long one took, in the mean.
+    /// Returns the mean duration of a scope.
     pub fn mean_duration_ns(&self) -> u64 {
         self.total_duration_ns.checked_div(self.count).unwrap_or(0)
     }
