@@ -1,5 +1,5 @@
-//! Memory outside of the allocator that collective operations took: for a moment, on several ranks at once, with a word that
-//! says so.
+//! Finds memory that collective operations took outside the allocator: briefly, on several ranks at
+//! once, and near an event that names such an operation.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,18 @@ use super::series::{MarkKind, Series};
 use super::text::bytes;
 use super::thresholds::Thresholds;
 
-/// The fewest samples in which something can stand out.
+/// The minimum number of samples to detect outliers.
 const FEWEST: usize = 6;
-/// How far from the samples a word for it may be.
+/// The maximum time between an episode and an event that names a collective operation.
 const WORDS_NS: u64 = 150_000_000;
-/// How far the same on other ranks may be, and what lies around the samples.
+/// The maximum time between simultaneous episodes of different ranks, and the margin around the
+/// samples of a finding.
 const AROUND_NS: u64 = 120_000_000;
 
-/// Some samples after each other in which a series stands out.
+/// Consecutive samples in which the hidden memory of a series is unusually large.
 struct Episode<'a> {
     series: &'a Series,
-    /// On the clock of its rank.
+    /// On the clock of the rank.
     window: Window,
     offset: i64,
     peak: f64,
@@ -35,14 +36,14 @@ impl Episode<'_> {
         self.series.place.rank.unwrap_or_default()
     }
 
-    /// From when to when on the shared clock.
+    /// Returns the start and the end on the shared clock.
     fn aligned(&self) -> (u64, u64) {
         let on_shared = |at: u64| at.saturating_add_signed(self.offset.saturating_neg());
         (on_shared(self.window.start_ns), on_shared(self.window.end_ns))
     }
 }
 
-/// Looks at the series of one job.
+/// Analyses the series of one job.
 pub(super) fn find(
     series: &[&Series],
     cross: Option<&CrossRank>,
@@ -60,10 +61,10 @@ pub(super) fn find(
     both.filter_map(|(episode, ranks)| told(episode, ranks, expected, thresholds)).collect()
 }
 
-/// On how many ranks something stands out at the time of each episode.
+/// Returns for each episode the number of ranks with an episode at the same time.
 ///
-/// Episodes of a rank lie apart, so that those around one are found by their beginning and their end: a job of many ranks has
-/// more episodes than could be compared with each other.
+/// Episodes of one series do not overlap, so binary search finds those around a given time. A job
+/// with many ranks has too many episodes to compare each pair.
 fn ranks_beside(episodes: &[Episode<'_>]) -> Vec<u64> {
     let mut by_series: Vec<(u64, Vec<(u64, u64)>)> = Vec::new();
     for same in episodes.chunk_by(|one, next| std::ptr::eq(one.series, next.series)) {
@@ -131,7 +132,7 @@ fn episodes_of<'a>(series: &'a Series, offset: i64, thresholds: &Thresholds) -> 
     episodes
 }
 
-/// An episode as a finding, if enough speaks for a collective.
+/// Converts an episode to a finding, if there is enough evidence for a collective operation.
 fn told(
     episode: &Episode<'_>,
     ranks: u64,
@@ -141,7 +142,7 @@ fn told(
     let synchrony = ranks as f64 / expected as f64;
     let is_together = ranks > 1 && synchrony >= thresholds.synchrony_ratio;
     let mut reasons = vec!["allocator_device_divergence", "gap_spike_statistical_outlier"];
-    // What is hidden is by its nature not the allocator's.
+    // Hidden memory is by definition outside the allocator, so the first reason always applies.
     let enough = 2.0 * thresholds.collective_score.max(f64::MIN_POSITIVE);
     let mut score = 0.16 + 0.16 * (episode.score / enough).min(1.0);
     if episode.words > 0 {

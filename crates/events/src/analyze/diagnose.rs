@@ -1,4 +1,5 @@
-//! One look at a machine and its devices, for a few seconds, kept as a bundle that loads again wherever a file of events does.
+//! Samples a machine and its devices for a few seconds and writes a bundle. A bundle can be read
+//! wherever a file of events can.
 
 use std::fs;
 use std::io;
@@ -20,13 +21,13 @@ use runlore_core::store::{create_folder, create_folders, write_file};
 use runlore_core::{Error, ErrorKind, Result, clock, host};
 use runlore_telemetry::{GpuInfo, MachineInfo, Telemetry, TelemetryCapture, memory_now};
 
-/// What is read: the machine's memory, the container's, and what is taken of each graphics processor.
+/// Reads the memory of the machine and of the container, and the used memory of each GPU.
 const SETTINGS: &str =
     "telemetry_capture: {cpu: false, mem: true, process_info: false, gpu: [used]}";
-/// How long the drivers of graphics processors are waited for.
+/// How long to wait for the drivers of GPUs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A look at a machine.
+/// Configures and runs a diagnosis of the machine.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,19 +44,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Diagnose {
-    /// For how long.
+    /// How long to sample.
     pub duration: Duration,
-    /// How often.
+    /// The time between two samples.
     pub interval: Duration,
 }
 
-/// What a look at a machine found.
+/// The results of a diagnosis.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Diagnosed {
-    /// The numbers, and which of them are a risk.
+    /// The measured values and the risks among them.
     pub summary: DiagnosticSummary,
-    /// The risks.
+    /// The risks as findings.
     pub findings: Vec<Finding>,
     samples: Vec<Looked>,
     device_id: i64,
@@ -63,11 +64,11 @@ pub struct Diagnosed {
     session_id: String,
     started: Timestamp,
     ended: Timestamp,
-    /// Files that the bundle gets too.
+    /// Additional files for the bundle.
     attached: Vec<(String, String)>,
 }
 
-/// One reading of what is summed up.
+/// One sample of the device that is summarised.
 #[derive(Debug, Clone, Copy)]
 struct Looked {
     seconds: f64,
@@ -76,7 +77,7 @@ struct Looked {
 }
 
 impl Diagnose {
-    /// Looks, for as long as it is told; once at least.
+    /// Samples for the configured duration, at least once.
     pub fn run(&self, thresholds: &Thresholds) -> Diagnosed {
         let settings = Search::nowhere().text("diagnose", SETTINGS).load().settings;
         let capture = TelemetryCapture::from_settings(&settings.telemetry_capture);
@@ -98,7 +99,7 @@ impl Diagnose {
         let summary =
             summed_up(&samples, device_id, gpu.as_ref().ok(), host, &readings, thresholds);
         let name = host::name();
-        // No run has begun, which would have set it.
+        // The id needs the clock's anchor, which is otherwise set when a run begins.
         clock::anchor();
         let session_id = Id::new().to_string();
         let place = Place {
@@ -121,7 +122,8 @@ impl Diagnose {
     }
 }
 
-/// The device of which most is in use: the machine itself where there is no graphics processor.
+/// Returns the samples of the GPU with the highest utilisation at its peak, or of the machine if
+/// there is no GPU.
 fn fullest(readings: &[(f64, Telemetry)], gpu: Option<&GpuInfo>) -> (i64, Vec<Looked>) {
     let names = gpu.into_iter().flat_map(|gpu| &gpu.devices);
     let devices = names.enumerate().filter_map(|(number, (name, device))| {
@@ -190,7 +192,8 @@ fn summed_up(
     let kills =
         readings.iter().rev().find_map(|(_, reading)| reading.container.as_ref()?.memory.oom_kills);
     let num_ooms = kills.unwrap_or(0);
-    // What a container uses has in it what the kernel would give back at once: only with pressure is it a risk.
+    // A container's usage includes cache that the kernel reclaims at once. It is a risk only
+    // together with pressure or past kills.
     let is_full = |host: &HostMemory| {
         let used = host.container_used_bytes.zip(host.container_limit_bytes);
         let full = |limit: u64| limit as f64 * thresholds.container_ratio;
@@ -266,12 +269,12 @@ impl Diagnosed {
         self.summary.risk_flags.any()
     }
 
-    /// The exit code of a program that asked: 2 where there is a risk, else 0.
+    /// Returns the exit code for a program that runs the diagnosis: 2 if there is a risk, else 0.
     pub fn exit_code(&self) -> u8 {
         if self.is_risk() { 2 } else { 0 }
     }
 
-    /// What was read, as any file of events would give it.
+    /// Returns the samples as timelines, as if read from a file of events.
     pub fn timelines(&self) -> Timelines {
         let event = |looked: &Looked| TelemetryEvent {
             timestamp_ns: (looked.seconds * 1e9) as u64,
@@ -285,27 +288,30 @@ impl Diagnosed {
         self.samples.iter().map(event).collect()
     }
 
-    /// Puts another file into the bundle, under a plain name. With the feature `report`, `to_html` makes one for people.
+    /// Adds a file to the bundle. `name` is a plain file name. With the feature `report`, `to_html`
+    /// creates a report for people.
     pub fn attach(&mut self, name: &str, content: impl Into<String>) {
         self.attached.push((name.to_owned(), content.into()));
     }
 
-    /// The machine and its devices, as the bundle has them in `environment.json`.
+    /// Returns the machine and its devices, as in the bundle's `environment.json`.
     pub fn environment(&self) -> &Value {
         &self.environment
     }
 
-    /// The name of the machine.
+    /// Returns the name of the machine.
     pub fn host(&self) -> String {
         host::name()
     }
 
-    /// Writes the bundle into a folder, or where there is one already, into a new one inside it; returns where it is. It is
-    /// there as a whole or not at all. Secrets in the command line are hidden.
+    /// Writes the bundle and returns its path. If the folder already exists, the bundle becomes a
+    /// new folder inside it. The bundle is written completely or not at all. Secrets in the command
+    /// line are redacted.
     ///
     /// # Errors
     ///
-    /// Where that cannot be written, or the folder is a bundle itself: what reads it would not look for another one inside.
+    /// If the bundle cannot be written, or the folder is a bundle itself: readers would not look
+    /// for another one inside.
     pub fn write<S: AsRef<str>>(
         &self,
         folder: &Path,
@@ -320,17 +326,18 @@ impl Diagnosed {
             .write_files(&aside, command_line)
             .and_then(|()| self.place(&aside, folder).map_err(|error| failed(folder, &error)));
         if placed.is_err() {
-            // What is half written would be taken for a bundle.
+            // An incomplete folder would be mistaken for a bundle.
             _ = fs::remove_dir_all(&aside);
         }
         placed
     }
 
-    /// Whether a bundle can be put into a folder, or made of it: a look takes its time, and is better refused before.
+    /// Checks that a bundle can be written to a folder. Call it before a diagnosis, which takes its
+    /// time.
     ///
     /// # Errors
     ///
-    /// Where the folder is a bundle already.
+    /// If the folder is already a bundle.
     pub fn can_hold_a_bundle(folder: &Path) -> Result<()> {
         let parts = ["telemetry_timeline.json", "diagnostic_summary.json"];
         if !parts.iter().any(|name| folder.join(name).exists()) {
@@ -360,7 +367,7 @@ impl Diagnosed {
             "device_total": column(|looked| json!(looked.total)),
             "device_id": self.device_id,
         });
-        // The manifest is last: a bundle that has one is whole.
+        // The manifest is last, so a bundle with a manifest is complete.
         let files = [
             ("environment.json", self.environment.clone()),
             ("telemetry_timeline.json", timeline),
@@ -386,7 +393,7 @@ impl Diagnosed {
         write("manifest.json", &json(&manifest))
     }
 
-    /// Puts what was written aside to where it is wanted: under a name that was not there before.
+    /// Moves the temporary folder to its destination, under a name that does not exist yet.
     fn place(&self, aside: &Path, wanted: &Path) -> io::Result<PathBuf> {
         if !wanted.exists() {
             fs::rename(aside, wanted)?;
@@ -436,7 +443,8 @@ impl Diagnosed {
     }
 }
 
-/// A new folder beside the one that is wanted, or inside it where it is there already: on the same disk, for it to be moved.
+/// Creates a temporary folder beside the destination, or inside it if it exists. It must be on the
+/// same file system to be renamed.
 fn aside(wanted: &Path) -> io::Result<PathBuf> {
     let within = match wanted.parent().filter(|_| !wanted.exists()) {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),

@@ -1,4 +1,4 @@
-//! What one look at a machine found: the summary in a diagnose bundle.
+//! The summary of a diagnosis, as stored in a bundle.
 
 use std::fs;
 use std::path::Path;
@@ -9,41 +9,42 @@ use super::finding::{Finding, Place, Severity};
 use super::kind::Kind;
 use super::text::{bytes, percent};
 
-/// The longest summary that is read.
+/// The maximum size of a summary file.
 const LONGEST: u64 = 1 << 20;
 
-/// `diagnostic_summary.json` of a bundle. The fields up to `suggestions` are Stormlog's; `host` is ours.
+/// The content of `diagnostic_summary.json` in a bundle. The fields up to `suggestions` are
+/// Stormlog's, `host` is an extension.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiagnosticSummary {
     /// `cuda`, `rocm`, `cpu` and the like.
     pub backend: String,
-    /// What is handed out.
+    /// Allocated bytes.
     pub allocated_bytes: u64,
-    /// What is held.
+    /// Reserved bytes.
     pub reserved_bytes: u64,
-    /// The most that was handed out.
+    /// The peak of allocated bytes.
     pub peak_bytes: u64,
-    /// What there is.
+    /// The size of the memory in bytes.
     pub total_bytes: u64,
-    /// What is held and not handed out.
+    /// Bytes that are reserved but not allocated.
     pub allocator_gap_bytes: i64,
-    /// How much of what there is is handed out.
+    /// Allocated bytes as a fraction of the total.
     pub utilization_ratio: f64,
-    /// How much of what is held is in pieces.
+    /// The fragmented fraction of the reserved bytes.
     pub fragmentation_ratio: f64,
     /// How often memory ran out.
     pub num_ooms: u64,
-    /// What of this is a risk.
+    /// The risks.
     pub risk_flags: RiskFlags,
-    /// What to try.
+    /// Suggestions for what to try.
     pub suggestions: Vec<String>,
-    /// The memory of the machine around it.
+    /// The memory of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostMemory>,
 }
 
-/// What is a risk. The first three are Stormlog's.
+/// Flags for the risks. The first three are Stormlog's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -57,7 +58,7 @@ pub struct RiskFlags {
 }
 
 impl RiskFlags {
-    /// Whether there is any.
+    /// Whether any flag is set.
     pub fn any(self) -> bool {
         self != Self::default()
     }
@@ -68,32 +69,33 @@ impl RiskFlags {
 #[serde(default)]
 #[non_exhaustive]
 pub struct HostMemory {
-    /// What the machine has.
+    /// The size of the machine's memory.
     pub total_bytes: u64,
-    /// The least that could be had at any time.
+    /// The lowest amount of available memory during the diagnosis.
     pub available_bytes: u64,
-    /// What it has of swap.
+    /// The size of swap.
     pub swap_total_bytes: u64,
-    /// What is used of that.
+    /// Swap in use.
     pub swap_used_bytes: u64,
-    /// What came back from swap meanwhile.
+    /// Bytes read back from swap during the diagnosis.
     pub swapped_in_bytes: u64,
-    /// What went to swap meanwhile.
+    /// Bytes written to swap during the diagnosis.
     pub swapped_out_bytes: u64,
-    /// How much of the last ten seconds something waited for memory, in percent; none where the system does not tell.
+    /// The percentage of the last ten seconds in which something waited for memory. `None` if the
+    /// system does not report it.
     pub pressure_percent: Option<f64>,
-    /// What the container may use; none where nothing bounds it.
+    /// The memory limit of the container. `None` if there is no limit.
     pub container_limit_bytes: Option<u64>,
-    /// What it uses.
+    /// The memory that the container uses.
     pub container_used_bytes: Option<u64>,
-    /// The threshold `available_ratio` that the memory was judged by; none in older bundles.
+    /// The threshold `available_ratio` that was applied. `None` in older bundles.
     pub available_ratio_threshold: Option<f64>,
-    /// The threshold `pressure_ratio` that the waiting was judged by; none in older bundles.
+    /// The threshold `pressure_ratio` that was applied. `None` in older bundles.
     pub pressure_ratio_threshold: Option<f64>,
 }
 
 impl HostMemory {
-    /// The part of the memory that could be had.
+    /// Returns the available fraction of the memory.
     pub fn available_ratio(&self) -> f64 {
         self.available_bytes as f64 / self.total_bytes.max(1) as f64
     }
@@ -107,7 +109,7 @@ impl HostMemory {
         waited.zip(self.pressure_ratio_threshold).is_some_and(|(waited, most)| waited >= most)
     }
 
-    /// Why memory is short, in a sentence.
+    /// Describes why memory is short, in a sentence.
     fn shortage(&self) -> String {
         let waited = self.pressure_percent.map(|percent| percent / 100.0);
         let mut low = format!(
@@ -136,7 +138,7 @@ impl HostMemory {
 }
 
 impl DiagnosticSummary {
-    /// The summary in a bundle's folder; none where there is none that can be read.
+    /// Reads the summary from a bundle's folder. `None` if there is none, or it cannot be read.
     pub fn of_bundle(folder: &Path) -> Option<Self> {
         let path = folder.join("diagnostic_summary.json");
         let facts = fs::symlink_metadata(&path).ok()?;
@@ -146,13 +148,13 @@ impl DiagnosticSummary {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
-    /// How much of what there is was handed out at the most.
+    /// Returns the peak of allocated bytes as a fraction of the total.
     pub fn peak_ratio(&self) -> f64 {
         let most = self.peak_bytes.max(self.allocated_bytes);
         if self.total_bytes > 0 { most as f64 / self.total_bytes as f64 } else { 0.0 }
     }
 
-    /// Its risks as findings.
+    /// Returns the risks as findings.
     pub fn findings(&self, place: &Place) -> Vec<Finding> {
         let flags = self.risk_flags;
         let mut found = Vec::new();

@@ -1,7 +1,8 @@
-//! Hidden memory: what is taken of a device beyond what the allocator holds. Always there, come and gone, grown, or taken at
-//! one moment and kept.
+//! Finds hidden memory: device memory in use beyond what the allocator has reserved. It may be
+//! constant, spike, grow, or be taken at one moment and kept.
 //!
-//! Each device of each rank is looked at by itself: ranks that start one after the other look like a drift together.
+//! Each device of each rank is analysed separately. Taken together, ranks that start one after the
+//! other would look like a drift.
 
 use serde_json::Value;
 
@@ -13,23 +14,24 @@ use super::series::{Sample, Series};
 use super::text::{bytes, bytes_a_second, percent};
 use super::thresholds::Thresholds;
 
-/// The fewest samples that anything is said about.
+/// The minimum number of samples for any finding.
 const FEWEST: usize = 3;
-/// The fewest samples of a drift.
+/// The minimum number of samples of a drift.
 const FEWEST_OF_DRIFT: usize = 5;
-/// The fewest samples on each level of a step: less is a spike that has not ended.
+/// The minimum number of samples on each level of a step. A shorter level is a spike that has not
+/// ended.
 const FEWEST_OF_LEVEL: usize = 3;
 
-/// The samples that tell how much is hidden, with that.
+/// The samples with a known gap, and the gap of each.
 struct Gap<'a> {
     series: &'a Series,
     samples: Vec<&'a Sample>,
     values: Vec<f64>,
-    /// What the device has.
+    /// The size of the device's memory.
     total: f64,
 }
 
-/// What is hidden in a series; a note instead where that cannot be told.
+/// Finds hidden memory in a series. Returns a note if the samples do not show it.
 pub(super) fn find(series: &Series, thresholds: &Thresholds) -> Result<Vec<Finding>, String> {
     let gap = Gap::of(series)?;
     let most = gap.values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
@@ -41,7 +43,7 @@ pub(super) fn find(series: &Series, thresholds: &Thresholds) -> Result<Vec<Findi
     found.extend(gap.always(thresholds));
     match jump {
         Some((finding, from)) => {
-            // What holds until the end is the step itself, and no spike.
+            // A level that lasts until the end is the step itself, not a spike.
             found.extend(gap.spike(thresholds, from));
             found.push(finding);
         }
@@ -79,7 +81,7 @@ impl<'a> Gap<'a> {
         self.window(0, self.samples.len() - 1)
     }
 
-    /// What nearly all samples agree is hidden.
+    /// Finds memory that is hidden in nearly all samples.
     fn always(&self, thresholds: &Thresholds) -> Option<Finding> {
         let always = quantile(&self.values, 0.1);
         let ratio = always / self.total;
@@ -101,7 +103,7 @@ impl<'a> Gap<'a> {
         Some(finding.at(&self.series.place, self.whole()))
     }
 
-    /// Samples far above the mean, before `end`.
+    /// Finds samples before `end` that are far above the mean.
     fn spike(&self, thresholds: &Thresholds, end: usize) -> Option<Finding> {
         let (mean, deviation) = mean_and_deviation(&self.values);
         if deviation <= 0.0 {
@@ -112,7 +114,7 @@ impl<'a> Gap<'a> {
             (0..end).filter(|at| score(*at) > thresholds.spike_score).collect();
         let worst = *spikes.iter().max_by(|one, other| score(**one).total_cmp(&score(**other)))?;
         let worst = *spikes.iter().find(|at| score(**at) == score(worst))?;
-        // The samples around the worst that belong to it.
+        // The adjacent spike samples around the worst one.
         let is_one = |at: &usize| spikes.binary_search(at).is_ok();
         let first = (0..=worst).rev().take_while(is_one).last().unwrap_or(worst);
         let last = (worst..end).take_while(is_one).last().unwrap_or(worst);
@@ -146,7 +148,7 @@ impl<'a> Gap<'a> {
         Line::through(&points)
     }
 
-    /// One jump that explains more than a line does, and where it is.
+    /// Finds one jump that fits the samples better than a line. Also returns its index.
     fn step(&self, thresholds: &Thresholds) -> Option<(Finding, usize)> {
         let jump = Jump::in_values(&self.values, FEWEST_OF_LEVEL)?;
         let is_step = jump.height / self.total >= thresholds.gap_ratio
@@ -162,12 +164,12 @@ impl<'a> Gap<'a> {
         let finding = Finding::new(Kind::Step, Severity::Warning, jump.explained, what)
             .with("step_bytes", whole(jump.height))
             .with("explained_ratio", jump.explained);
-        // The last sample before it and the first after it: it was in between.
+        // The jump happened between these two samples.
         let window = self.window(jump.at - 1, jump.at);
         Some((finding.at(&self.series.place, window), jump.at))
     }
 
-    /// A line that goes up and explains the samples.
+    /// Finds a rising line that fits the samples.
     fn drift(&self, thresholds: &Thresholds) -> Option<Finding> {
         let line = self.line();
         let (first, last) = (self.values.first()?, self.values.last()?);
@@ -175,7 +177,7 @@ impl<'a> Gap<'a> {
         let is_drift = self.values.len() >= FEWEST_OF_DRIFT
             && line.slope > 0.0
             && line.explained >= thresholds.drift_fit
-            // A line through what hardly changes is none.
+            // A line through nearly constant values is not a drift.
             && line.slope * seconds >= self.total * thresholds.gap_ratio / 5.0;
         if !is_drift {
             return None;
@@ -206,7 +208,7 @@ impl<'a> Gap<'a> {
     }
 }
 
-/// Bytes without a fraction.
+/// Rounds bytes to a whole number.
 fn whole(bytes: f64) -> Value {
     (bytes.round() as i64).into()
 }

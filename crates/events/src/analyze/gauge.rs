@@ -1,4 +1,4 @@
-//! What events tell of a machine beside memory: what trackers keep in the metadata of samples.
+//! Values besides memory that trackers record in the metadata of samples.
 
 use serde::Serialize;
 
@@ -6,17 +6,17 @@ use crate::events::TelemetryEvent;
 
 macro_rules! gauges {
     ($($(#[$doc:meta])+ $name:ident = $text:literal;)*) => {
-        /// Something that trackers tell of a machine or a device beside its memory.
+        /// A value besides memory that trackers record for a machine or a device.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         pub enum Gauge {
             $($(#[$doc])+ #[serde(rename = $text)] $name,)*
         }
 
         impl Gauge {
-            /// All of them.
+            /// All gauges.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its name in the metadata of events: `cpu_percent`.
+            /// Returns the name in the metadata of events, such as `cpu_percent`.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -27,43 +27,43 @@ macro_rules! gauges {
 }
 
 gauges! {
-    /// How busy the processors of the machine were.
+    /// The utilisation of all CPUs of the machine.
     CpuPercent = "cpu_percent";
-    /// How busy processors were with the processes that are tracked; 100 is one processor.
+    /// CPU time of the tracked processes. 100 is one CPU.
     ProcessCpuPercent = "process_cpu_percent";
-    /// What these processes read from disks.
+    /// Bytes that these processes read from disk per second.
     ReadRate = "read_bytes_per_sec";
-    /// What they wrote to disks.
+    /// Bytes that they wrote to disk per second.
     WriteRate = "write_bytes_per_sec";
-    /// What the machine sent.
+    /// Bytes that the machine sent per second.
     SendRate = "sent_bytes_per_sec";
-    /// What the machine received.
+    /// Bytes that the machine received per second.
     ReceiveRate = "received_bytes_per_sec";
-    /// How busy a graphics processor was.
+    /// The utilisation of a GPU.
     GpuPercent = "gpu_percent";
-    /// What a graphics processor drew, in watts.
+    /// The power draw of a GPU, in watts.
     PowerWatts = "power_watts";
-    /// How warm a graphics processor was.
+    /// The temperature of a GPU.
     TemperatureCelsius = "temperature_celsius";
-    /// How much of the last ten seconds something waited for memory.
+    /// The percentage of the last ten seconds in which something waited for memory.
     MemoryPressure = "memory_pressure_percent";
-    /// What is in use of swap.
+    /// Swap in use.
     SwapUsed = "swap_used_bytes";
-    /// What is in use of what the container may have.
+    /// Memory that the container uses.
     ContainerUsed = "container_used_bytes";
 }
 
-/// One of them over time, in the order of time.
+/// The readings of one gauge, ordered by time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GaugeSeries {
-    /// What it is.
+    /// The gauge.
     pub gauge: Gauge,
-    /// When it was read, in Unix nanoseconds, and what it was then.
+    /// Times in Unix nanoseconds, each with the value at that time.
     pub points: Vec<(u64, f64)>,
 }
 
-/// Adds what a sample tells.
+/// Adds the gauges of a sample.
 pub(super) fn add(to: &mut Vec<GaugeSeries>, event: &TelemetryEvent) {
     for &gauge in Gauge::ALL {
         let told = event.metadata.get(gauge.as_str()).and_then(serde_json::Value::as_f64);

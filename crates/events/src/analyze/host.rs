@@ -1,4 +1,4 @@
-//! A machine that ran out of memory to hand out, as its own readings tell: waiting for memory, and swapping.
+//! Finds machines that were short of memory: processes that waited for memory, and swapping.
 
 use super::finding::{Finding, Severity, Window};
 use super::gauge::Gauge;
@@ -11,7 +11,7 @@ pub(super) fn find(series: &Series, thresholds: &Thresholds) -> Vec<Finding> {
     [waiting(series, thresholds), swapping(series, thresholds)].into_iter().flatten().collect()
 }
 
-/// Something waited for memory for a good part of the time.
+/// Finds memory pressure above the threshold.
 fn waiting(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     let points = series.gauge(Gauge::MemoryPressure)?;
     let limit = thresholds.pressure_ratio * 100.0;
@@ -37,7 +37,7 @@ fn waiting(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     Some(finding.at(&series.place, Some(window)))
 }
 
-/// More and more went to swap.
+/// Finds growing use of swap.
 fn swapping(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     let points = series.gauge(Gauge::SwapUsed)?;
     let (first, last) = (points.first()?, points.last()?);

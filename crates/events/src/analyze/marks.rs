@@ -1,4 +1,4 @@
-//! What events tell beside their numbers.
+//! Detects events of note: alerts, memory that ran out, phases and collective operations.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::finding::Severity;
 use super::series::MarkKind;
 use crate::events::TelemetryEvent;
 
-/// Words for collective operations, without the signs between their parts.
+/// Names of collective operations and their libraries, without separators.
 const COLLECTIVES: [&str; 12] = [
     "allreduce",
     "allgather",
@@ -22,10 +22,10 @@ const COLLECTIVES: [&str; 12] = [
     "mpi",
 ];
 
-/// Where in the metadata an event may say what it belongs to.
+/// Metadata keys that may name the operation or phase of an event.
 const TELLING: [&str; 6] = ["phase", "stage", "operation", "op", "marker", "collective"];
 
-/// What an event is to be remembered as.
+/// Returns the kind of mark that an event makes. `None` for ordinary events.
 pub(super) fn kind_of(event: &TelemetryEvent) -> Option<MarkKind> {
     let kind = &*event.event_type;
     let is_alert = matches!(kind, "warning" | "critical" | "error");
@@ -58,7 +58,8 @@ fn is_collective(event: &TelemetryEvent) -> bool {
     texts.any(names_collective)
 }
 
-/// Whether a text names a collective operation, as whole words: `nccl all_reduce`, `AllReduce`, `all-gather`.
+/// Whether a text contains the name of a collective operation as whole words: `nccl all_reduce`,
+/// `AllReduce`, `all-gather`.
 fn names_collective(text: &str) -> bool {
     let words: Vec<String> = text
         .split(|c: char| !c.is_alphanumeric())
@@ -66,7 +67,7 @@ fn names_collective(text: &str) -> bool {
         .map(str::to_lowercase)
         .collect();
     let begins = |at: usize| {
-        // `all_reduce` and `all to all` are written in up to three words.
+        // Names such as `all_reduce` and `all to all` consist of up to three words.
         let mut joined = String::new();
         words[at..].iter().take(3).any(|word| {
             joined.push_str(word);

@@ -1,5 +1,5 @@
-//! What one device of one rank did with its memory: whether it was full, in pieces, handed out and never given back, or handed
-//! out all the time.
+//! Analyses the memory of one device of one rank: whether it ran out, filled up, fragmented, leaked
+//! or churned.
 
 use super::finding::{Finding, Severity, Window};
 use super::kind::Kind;
@@ -9,15 +9,16 @@ use super::series::{MarkKind, Sample, Series};
 use super::text::{bytes, bytes_a_second, percent};
 use super::thresholds::Thresholds;
 
-/// The fewest samples that a mean is taken of.
+/// The minimum number of samples for a mean.
 const FEWEST: usize = 3;
-/// The fewest samples that tell how often memory is handed out.
+/// The minimum number of samples to detect churn.
 const FEWEST_OF_CHURN: usize = 10;
-/// Into how many parts a series is cut to see whether its lowest points rise.
+/// The number of parts of a series whose lowest points are compared to detect a leak.
 const PARTS: usize = 8;
-/// Of so many samples one is among the last few, in which a fall may be the end of the program.
+/// The last 1 / `LAST_FEW` of the samples are the end of the series, where a drop may be the end of
+/// the program.
 const LAST_FEW: usize = 50;
-/// How many of these rise from the one before.
+/// The fraction of the parts whose lowest point must be above that of the part before.
 const RISING: f64 = 0.7;
 
 pub(super) fn find(series: &Series, thresholds: &Thresholds) -> Vec<Finding> {
@@ -71,8 +72,8 @@ fn utilization(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     Some(finding.at(&series.place, window(high.first()?.0, high.last()?.0)))
 }
 
-/// How much of what is reserved cannot be handed out, on average. Where the allocator does not tell that, what is not
-/// handed out is the most it can be.
+/// Finds a high mean fraction of reserved memory that cannot be allocated. If the allocator does
+/// not report inactive bytes, all unallocated bytes serve as an upper bound.
 fn fragmentation(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     let reserved = |sample: &Sample| sample.reserved.filter(|bytes| *bytes >= thresholds.min_bytes);
     let exact = series.samples.iter().filter_map(|sample| {
@@ -81,7 +82,8 @@ fn fragmentation(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     });
     let mut told: Vec<(&Sample, f64)> = exact.collect();
     let is_exact = !told.is_empty();
-    // What a process holds of the machine's memory is more than its allocator reserves.
+    // For the host, resident memory includes more than the allocator reserves, so there is no
+    // bound.
     if !is_exact && series.is_device() {
         let upper = series.samples.iter().filter_map(|sample| {
             let free = reserved(sample)?.saturating_sub(sample.allocated?);
@@ -120,7 +122,7 @@ fn fragmentation(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     Some(finding.at(&series.place, window(told.first()?.0, told.last()?.0)))
 }
 
-/// Memory whose lowest points rise: what iterations take and give back does not count.
+/// Finds memory whose lowest points rise. Memory that iterations take and return does not count.
 fn leak(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     let mut told: Vec<(&Sample, f64)> =
         series.samples.iter().filter_map(|sample| Some((sample, sample.held()? as f64))).collect();
@@ -133,7 +135,7 @@ fn leak(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
         let lowest = part(at).iter().min_by(|one, other| one.1.total_cmp(&other.1))?;
         Some((series.seconds(lowest.0), lowest.1))
     };
-    // The first part is the start, in which everything grows.
+    // Skip the first part: everything grows at the start.
     let floors: Vec<(f64, f64)> = (1..PARTS).filter_map(lowest).collect();
     let (first, last) = (floors.first()?.1, floors.last()?.1);
     let growth = last - first;
@@ -174,8 +176,8 @@ fn leak(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     Some(finding.at(&series.place, window(begin, end)))
 }
 
-/// Up to where a program was at work: one that ends gives everything back, which says nothing of what it did before. The last
-/// samples may have caught it half way.
+/// Returns the number of samples before the program began to end. A program that ends frees
+/// everything, which says nothing about its run. The last samples may show it half freed.
 fn before_the_end(told: &[(&Sample, f64)]) -> usize {
     let last_part = told.len() * (PARTS - 1) / PARTS;
     let last_few = told.len() - (told.len() / LAST_FEW).max(FEWEST).min(told.len());
@@ -187,7 +189,7 @@ fn before_the_end(told: &[(&Sample, f64)]) -> usize {
     (last_part.max(1)..told.len()).find(|at| fell(at) || fell_for_good(at)).unwrap_or(told.len())
 }
 
-/// How much is handed out and taken back in a second, in terms of what is held on average.
+/// Finds a high rate of allocating and freeing, relative to the mean of allocated bytes.
 fn churn(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
     let told: Vec<(&Sample, f64)> = series
         .samples
@@ -204,7 +206,7 @@ fn churn(series: &Series, thresholds: &Thresholds) -> Option<Finding> {
         && mean >= thresholds.min_bytes as f64
         && rate.is_finite()
         && rate >= thresholds.churn_per_second
-        // Growing once and shrinking once is no churn.
+        // Growing once and shrinking once is not churn.
         && moved >= 4.0 * values.iter().copied().fold(0.0, f64::max);
     if !is_churn {
         return None;

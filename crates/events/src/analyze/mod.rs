@@ -1,4 +1,4 @@
-//! After the run: what went wrong, where, how sure that is, and what to try.
+//! Analyses a run afterwards: what went wrong and where, how certain that is, and what to try.
 
 mod collective;
 mod diagnose;

@@ -1,4 +1,4 @@
-//! Ranks of one job beside each other: which of them grew first.
+//! Compares the ranks of a job: which of them grew first.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::series::Series;
 use super::text::{bytes, duration};
 use super::thresholds::Thresholds;
 
-/// Up to how many ranks those that are missing are listed: a number in a file may be anything.
+/// Missing ranks are listed up to this number. The world size in a file may be any number.
 const MOST_RANKS: u64 = 65_536;
 
-/// A jump takes this many samples at most, or one in `JUMP_SHARE` of them where that is more.
+/// A jump spans at most this many samples, or 1 / `JUMP_SHARE` of all samples if that is more.
 const JUMP_SAMPLES: usize = 3;
 const JUMP_SHARE: usize = 20;
 
@@ -22,62 +22,63 @@ const JUMP_SHARE: usize = 20;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CrossRank {
-    /// The job; none where the events name none.
+    /// The id of the job. `None` if the events name none.
     pub job_id: Option<String>,
-    /// How many ranks the job has.
+    /// The number of ranks in the job.
     pub world_size: u64,
-    /// The ranks that have samples.
+    /// The ranks with samples.
     pub participating_ranks: Vec<u64>,
-    /// The ranks that have none.
+    /// The ranks without samples.
     pub missing_ranks: Vec<u64>,
-    /// How many samples each has.
+    /// The number of samples of each rank.
     pub rank_sample_counts: BTreeMap<u64, usize>,
-    /// What to take off the times of each rank to have all on one clock, in nanoseconds: how much later than that of
-    /// the first rank its first sample is.
+    /// The nanoseconds to subtract from the timestamps of each rank to align them: how much later
+    /// its first sample is than that of the first rank.
     pub alignment_offsets_ns: BTreeMap<u64, i64>,
-    /// When the second rank grew suddenly, on the shared clock: from then on it is more than one rank's matter.
+    /// The time on the shared clock when the second rank grew suddenly, from which on several ranks
+    /// are affected. If only one rank grew, the time when it did.
     pub cluster_onset_timestamp_ns: Option<u64>,
-    /// The ranks that grew suddenly until then, the first one first.
+    /// The ranks that grew suddenly up to that time, the earliest first.
     pub first_cause_suspects: Vec<Suspect>,
-    /// What makes this less sure than it looks.
+    /// Reasons why the result is less certain.
     pub notes: Vec<String>,
 }
 
-/// A rank that may have begun it.
+/// A rank that may be the first cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Suspect {
     /// The rank.
     pub rank: u64,
-    /// Its device that grew.
+    /// The device that grew.
     pub device_id: i64,
-    /// When it jumped, on its own clock.
+    /// The time of the jump on the rank's own clock.
     pub first_spike_timestamp_ns: u64,
-    /// The same on the shared clock.
+    /// The time of the jump on the shared clock.
     pub aligned_first_spike_timestamp_ns: u64,
-    /// By how much it grew.
+    /// The growth in bytes.
     pub peak_delta_bytes: u64,
-    /// In how many samples.
+    /// The number of samples that the jump spans.
     pub spike_window_samples: usize,
-    /// How long before the second rank.
+    /// The time by which it precedes the second rank.
     pub lead_over_cluster_onset_ns: u64,
-    /// How sure it is.
+    /// The confidence that this rank is the first cause.
     pub confidence: Confidence,
 }
 
-/// How sure it is that a rank began it.
+/// The confidence that a rank is the first cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// There was an earlier one, or too little is known.
+    /// Another rank was earlier, or too little is known.
     Low,
-    /// It was among the first.
+    /// It was one of several ranks that were first.
     Medium,
-    /// It was alone, and earlier by at least one sample.
+    /// It alone was first, by at least one sampling interval.
     High,
 }
 
-/// The series of one rank that count, all of one session on one host.
+/// The series of one rank that are compared, all of one session on one host.
 struct Rank<'a> {
     number: u64,
     offset: i64,
@@ -95,7 +96,7 @@ struct Onset {
     samples: usize,
 }
 
-/// What the series of one job tell together; none where there is one rank only.
+/// Compares the ranks of one job. `None` if there is only one rank.
 pub(super) fn compare(
     series: &[&Series],
     thresholds: &Thresholds,
@@ -145,7 +146,8 @@ pub(super) fn compare(
     Some((cross, findings))
 }
 
-/// The ranks with samples. Of a rank that was started again, or is there on several hosts, only the last one is compared.
+/// Returns the ranks with samples. If a rank has several sessions or hosts, only the last one is
+/// compared.
 fn ranks<'a>(series: &[&'a Series], notes: &mut Vec<String>) -> Vec<Rank<'a>> {
     let mut all: BTreeMap<u64, Vec<&Series>> = BTreeMap::new();
     for one in series.iter().filter(|one| !one.samples.is_empty()) {
@@ -176,7 +178,7 @@ fn median_interval(ranks: &[Rank<'_>]) -> u64 {
     median(&all.collect::<Vec<f64>>()) as u64
 }
 
-/// Lets the first samples of all ranks be at the same time.
+/// Shifts the ranks so that their first samples coincide.
 fn align(ranks: &mut [Rank<'_>], interval: u64, notes: &mut Vec<String>) {
     let first = |rank: &Rank<'_>| {
         let starts = rank.series.iter().filter_map(|one| one.window());
@@ -195,7 +197,7 @@ fn align(ranks: &mut [Rank<'_>], interval: u64, notes: &mut Vec<String>) {
     }
 }
 
-/// The first jump of a rank: growth by enough to matter within a few samples that rise without a break.
+/// Finds the first jump of a rank: sufficient growth within a few consecutively rising samples.
 fn first_growth(rank: &Rank<'_>, thresholds: &Thresholds) -> Option<Onset> {
     let of_series = |series: &&Series| {
         let told: Vec<(u64, u64)> = series
@@ -227,11 +229,12 @@ fn first_growth(rank: &Rank<'_>, thresholds: &Thresholds) -> Option<Onset> {
     rank.series.iter().filter_map(of_series).min_by_key(|onset| onset.aligned_ns)
 }
 
-/// The first and the last sample of the first jump. A slow rise before or after the jump is not part of it.
+/// Returns the first and last sample of the first jump. A slow rise before or after it does not
+/// belong to it.
 fn first_jump(values: &[u64], enough: f64) -> Option<(usize, usize)> {
     let most = (values.len() / JUMP_SHARE).max(JUMP_SAMPLES);
     let step = |at: usize| values[at].saturating_sub(values[at - 1]);
-    // The sample before the rise.
+    // The last sample before the rise.
     let mut begin = 0;
     for at in 1..values.len() {
         if step(at) == 0 {
@@ -281,7 +284,7 @@ fn suspects(
     onsets.iter().filter(|onset| onset.aligned_ns <= cluster).map(suspect).collect()
 }
 
-/// A suspect as a finding, unless little speaks for it.
+/// Converts a suspect to a finding, unless the confidence is low.
 fn told(suspect: &Suspect, onsets: &[Onset], ranks: &[Rank<'_>]) -> Option<Finding> {
     let (severity, confidence) = match suspect.confidence {
         Confidence::Low => return None,

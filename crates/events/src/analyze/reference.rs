@@ -1,4 +1,4 @@
-//! A run's memory beside that of a run that was known to be good: how high it went, and how fast it grew.
+//! Compares the memory of a run with that of a good run: its peaks and its growth.
 
 use std::fmt;
 use std::path::Path;
@@ -12,15 +12,15 @@ use runlore_core::settings::nearest;
 use runlore_core::{Error, ErrorKind, Result};
 use runlore_query::query::{Allowed, Change};
 
-/// The form of the file.
+/// Identifies the file format.
 const FORMAT: &str = "runlore.reference";
 const VERSION: u64 = 1;
-/// The longest file that is read.
+/// The maximum size of a reference file.
 const LONGEST: u64 = 64 << 20;
-/// A slope counts from what makes this much of the peak over the run: below, it is noise.
+/// A smaller change in slope is noise: over the run, it adds less than this fraction of the peak.
 const LEAST_OF_PEAK: f64 = 0.01;
 
-/// What each series of a good run came to, to be compared with later ones.
+/// The summaries of all series of a good run, to compare later runs with.
 ///
 /// ```
 /// use runlore::analyze::{Reference, ReferenceLimit, Thresholds, Timelines};
@@ -46,29 +46,29 @@ const LEAST_OF_PEAK: f64 = 0.01;
 pub struct Reference {
     format: String,
     version: u64,
-    /// What each series came to.
+    /// The summary of each series.
     pub series: Vec<SeriesSummary>,
 }
 
-/// Something that a series is compared by.
+/// A figure by which series are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReferenceFigure {
-    /// The most that was held: allocated, else in use. In bytes.
+    /// The highest held memory in bytes: allocated, or else in use.
     Peak,
-    /// The most that was reserved, in bytes.
+    /// The highest reserved memory, in bytes.
     Reserved,
-    /// The most that was in use of the device, in bytes.
+    /// The highest used memory of the device, in bytes.
     Used,
-    /// By how many bytes what is held grew in a second.
+    /// The growth of held memory, in bytes per second.
     Slope,
 }
 
 impl ReferenceFigure {
-    /// Every figure.
+    /// All figures.
     pub const ALL: [Self; 4] = [Self::Peak, Self::Reserved, Self::Used, Self::Slope];
 
-    /// Its name, as a [`ReferenceLimit`] has it.
+    /// Returns the name, as used in a [`ReferenceLimit`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Peak => "peak",
@@ -89,7 +89,8 @@ impl ReferenceFigure {
     }
 }
 
-/// A figure of a series in the reference and now. A series that only one of them has is known on one side only.
+/// A figure of a series in the reference and in the current run. If only one of them has the
+/// series, only one side has a value.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ReferenceChange {
@@ -97,20 +98,20 @@ pub struct ReferenceChange {
     pub rank: u64,
     /// The device of the series.
     pub device_id: i64,
-    /// What is compared.
+    /// The figure that is compared.
     pub figure: ReferenceFigure,
-    /// What it was, and what it is.
+    /// The value before and now.
     pub change: Change,
-    /// Whether it is too little to count, whatever it is in percent.
+    /// Whether the change is too small to count, whatever its percentage.
     pub is_noise: bool,
 }
 
 impl Reference {
-    /// What a report tells, as a reference for others.
+    /// Creates a reference from a report.
     pub fn of(report: &EventReport) -> Self {
         let mut series = merged(&report.series);
         for one in &mut series {
-            // Only the numbers are compared; whose they were is nobody else's matter.
+            // Only the numbers are compared. The reference must not reveal where they come from.
             one.place.session_id = None;
             one.place.host = None;
             one.place.job_id = None;
@@ -118,11 +119,11 @@ impl Reference {
         Self { format: FORMAT.to_owned(), version: VERSION, series }
     }
 
-    /// Reads a reference.
+    /// Reads a reference from a file.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read, or is none.
+    /// If the file cannot be read, or is not a reference.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let wrong =
@@ -144,13 +145,14 @@ impl Reference {
         }
     }
 
-    /// The reference as the text of a file.
+    /// Formats the reference as the text of a file.
     pub fn to_json(&self) -> String {
-        // Nothing in it can fail to become JSON.
+        // Serialising a reference to JSON cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Every figure of every series that the reference or the report has, by rank and device.
+    /// Returns every figure of every series in the reference or the report, ordered by rank and
+    /// device.
     pub fn changes(&self, report: &EventReport) -> Vec<ReferenceChange> {
         let now = merged(&report.series);
         let key =
@@ -184,7 +186,8 @@ fn is_noise(slope: Change, series: &SeriesSummary) -> bool {
     slope.difference().is_some_and(|more| more.abs() * length < peak * LEAST_OF_PEAK)
 }
 
-/// One summary a rank and device: of those with several sessions the worst of each figure.
+/// Merges the summaries of each rank and device. If there are several sessions, the highest value
+/// of each figure counts.
 fn merged(series: &[SeriesSummary]) -> Vec<SeriesSummary> {
     let mut all: Vec<SeriesSummary> = Vec::new();
     for one in series.iter().filter(|one| one.samples > 0) {
@@ -206,22 +209,22 @@ fn merged(series: &[SeriesSummary]) -> Vec<SeriesSummary> {
     all
 }
 
-/// How much a figure of any series may change: `peak:+20%`, `slope:+1MiB`, `used:+0`.
+/// The allowed change of a figure in any series: `peak:+20%`, `slope:+1MiB`, `used:+0`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReferenceLimit {
-    /// As it was written.
+    /// The limit as it was written.
     text: String,
     figure: ReferenceFigure,
     allowed: Allowed,
 }
 
 impl ReferenceLimit {
-    /// The changes that are more than is allowed.
+    /// Returns the changes that exceed the limit.
     ///
     /// # Errors
     ///
-    /// Where neither side, or one of them, tells the figure for some series: a bound that cannot be checked must not pass
-    /// for kept.
+    /// If the figure is missing for some series in the reference or the run, or for all series in
+    /// both. A limit that cannot be checked must not count as met.
     pub fn check<'a>(&self, changes: &'a [ReferenceChange]) -> Result<Vec<&'a ReferenceChange>> {
         let of_figure = changes.iter().filter(|change| change.figure == self.figure);
         let mut exceeded = Vec::new();

@@ -1,4 +1,4 @@
-//! Everything that events tell, in one report.
+//! The report of everything that was found in events.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use super::series::{MarkKind, Sample, Series, Timelines};
 use super::thresholds::Thresholds;
 use super::{collective, gap, host, memory, ranks};
 
-/// What was found in events.
+/// The results of analysing events.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct EventReport {
-    /// The findings, the worst first.
+    /// The findings, the most severe first.
     pub findings: Vec<Finding>,
-    /// What each series comes to.
+    /// The summary of each series.
     pub series: Vec<SeriesSummary>,
-    /// Jobs of several ranks.
+    /// Comparisons of the ranks of jobs with several ranks.
     pub cross_rank: Vec<CrossRank>,
     /// What could not be analysed, and why.
     pub notes: Vec<String>,
 }
 
 impl EventReport {
-    /// Adds what was found elsewhere, unless the same was found in the same session.
+    /// Adds findings from elsewhere. Skips those of a kind that the same session already has.
     pub fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
         let known: Vec<(Kind, Option<String>)> = self
             .findings
@@ -40,46 +40,46 @@ impl EventReport {
         finding::sort(&mut self.findings);
     }
 
-    /// The severity of the worst finding.
+    /// Returns the highest severity of all findings. `None` if there are none.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }
 }
 
-/// What a series comes to. What its samples do not tell is none.
+/// The summary of a series. Values that its samples do not provide are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SeriesSummary {
-    /// Whose it is, from when to when; `where` in JSON.
+    /// The origin of the series and its time window. `where` in JSON.
     #[serde(rename = "where")]
     pub place: Place,
-    /// How many samples it has.
+    /// The number of samples.
     pub samples: u64,
-    /// The time between two samples, most often.
+    /// The median time between two samples.
     pub interval_ns: Option<u64>,
-    /// The most that was allocated.
+    /// The peak of allocated bytes.
     pub peak_allocated_bytes: Option<u64>,
-    /// The most that was reserved.
+    /// The peak of reserved bytes.
     pub peak_reserved_bytes: Option<u64>,
-    /// The most that was in use of the device.
+    /// The peak of used bytes of the device.
     pub peak_used_bytes: Option<u64>,
-    /// What the device has.
+    /// The size of the device's memory in bytes.
     pub total_bytes: Option<u64>,
-    /// What was in use of the device on average, as a share of it.
+    /// The mean fraction of the device's memory in use.
     pub mean_utilization_ratio: Option<f64>,
-    /// By how much what is held grew in a second, by a line through all samples.
+    /// The growth of held memory per second, from a line through all samples.
     pub slope_bytes_per_sec: Option<f64>,
-    /// The most that was hidden.
+    /// The largest amount of hidden memory.
     pub max_gap_bytes: Option<i64>,
-    /// How much was not handed out of what is reserved, on average.
+    /// The mean fraction of reserved bytes that were not allocated.
     pub unused_reserved_ratio: Option<f64>,
-    /// Alerts of the collector's.
+    /// The number of alerts of the collector, including those about memory that ran out.
     pub alerts: u64,
 }
 
 impl SeriesSummary {
-    /// The most that was held: allocated, else in use.
+    /// Returns the peak of held memory: allocated, or else in use.
     pub fn peak_bytes(&self) -> Option<u64> {
         self.peak_allocated_bytes.or(self.peak_used_bytes)
     }
@@ -126,7 +126,7 @@ impl SeriesSummary {
 }
 
 impl Timelines {
-    /// Looks for everything: at each series by itself, then at the ranks of each job together.
+    /// Runs all analyses: of each series, then of the ranks of each job together.
     pub fn analyze(&self, thresholds: &Thresholds) -> EventReport {
         let mut report = EventReport::default();
         let mut notes: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -169,14 +169,14 @@ impl Timelines {
         report
     }
 
-    /// From the first to the last sample of all.
+    /// Returns the time from the first to the last sample of all series.
     pub fn window(&self) -> Option<Window> {
         let windows = self.series().iter().filter_map(Series::window);
         windows.reduce(Window::with)
     }
 }
 
-/// A note, and of which series it is.
+/// Formats a note with the series that it applies to.
 fn told(what: &str, places: &[String]) -> String {
     match places {
         [one] => format!("{one}: {what}"),

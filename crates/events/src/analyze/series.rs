@@ -1,4 +1,5 @@
-//! Events as series of samples: what is analysed, and what is drawn. Each job, session, host, rank and device has a series of its own.
+//! Groups events into series of samples, which are analysed and plotted. Each combination of job,
+//! session, host, rank and device has its own series.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +9,7 @@ use super::finding::{Place, Severity, Window};
 use super::gauge::{self, Gauge, GaugeSeries};
 use crate::events::{TelemetryEvent, Text};
 
-/// What a collector counted at one moment. What it did not know is none.
+/// The counters of one event. Unknown counters are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the event, without `_bytes`")]
 pub struct Sample {
@@ -21,35 +22,37 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Memory of the device that the allocator does not know of; below 0 where it knows of more than is used.
+    /// Returns the used memory of the device that the allocator has not reserved. Negative if the
+    /// allocator has reserved more than is in use.
     pub fn gap(&self) -> Option<f64> {
         Some(self.used? as f64 - self.reserved? as f64)
     }
 
-    /// What the process holds: what the allocator handed out, else what is taken of the device.
+    /// Returns the memory that the process holds: allocated bytes, or else used bytes of the
+    /// device.
     pub fn held(&self) -> Option<u64> {
         self.allocated.or(self.used)
     }
 }
 
-/// Something that an event told beside its numbers.
+/// An event of note besides the samples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Mark {
-    /// When.
+    /// The time, in Unix nanoseconds.
     pub timestamp_ns: u64,
-    /// What it is.
+    /// The kind of event.
     pub kind: MarkKind,
-    /// What the event says: its context, else its type.
+    /// The context of the event, or else its type.
     pub text: String,
 }
 
-/// What a [`Mark`] is.
+/// The kind of a [`Mark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MarkKind {
-    /// A `warning`, a `critical` or an `error` of the collector's.
+    /// A `warning`, `critical` or `error` of the collector.
     Alert(Severity),
     /// Memory ran out.
     OutOfMemory,
@@ -57,60 +60,60 @@ pub enum MarkKind {
     Collective,
     /// A phase began or ended.
     Phase,
-    /// The collector could not read all it should.
+    /// The collector could not read all its counters.
     Degraded,
 }
 
-/// The samples of one device of one rank, of one job and session on one host, in the order of time.
+/// The samples of one device of one rank, of one job and session on one host, ordered by time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Series {
-    /// Whose they are.
+    /// The origin of the samples.
     pub place: Place,
-    /// How many processes the job has.
+    /// The number of processes in the job.
     pub world_size: u64,
     /// The samples.
     pub samples: Vec<Sample>,
-    /// What was told beside them.
+    /// Events of note besides the samples.
     pub marks: Vec<Mark>,
-    /// What was read beside memory, where a tracker did.
+    /// Other values that a tracker recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gauges: Vec<GaugeSeries>,
 }
 
 impl Series {
-    /// From the first to the last sample.
+    /// Returns the time from the first to the last sample. `None` if there are no samples.
     pub fn window(&self) -> Option<Window> {
         let (first, last) = (self.samples.first()?, self.samples.last()?);
         Some(Window { start_ns: first.timestamp_ns, end_ns: last.timestamp_ns })
     }
 
-    /// What was read of something beside memory; none where nothing was.
+    /// Returns the readings of a gauge. `None` if there are none.
     pub fn gauge(&self, gauge: Gauge) -> Option<&[(u64, f64)]> {
         let found = self.gauges.iter().find(|known| known.gauge == gauge)?;
         Some(&found.points)
     }
 
-    /// Whether it is a device of its own. Of the processor, what is in use is the whole machine's: what an allocator does
-    /// not know of is other programs'.
+    /// Whether this is a separate device, such as a GPU. For the host, used memory is that of the
+    /// whole machine, so the gap belongs to other programs.
     pub(super) fn is_device(&self) -> bool {
         self.place.device_id.is_some_and(|device| device >= 0)
     }
 
-    /// Seconds since the first sample.
+    /// Returns the seconds since the first sample.
     pub(super) fn seconds(&self, sample: &Sample) -> f64 {
         let first = self.samples.first().map_or(0, |first| first.timestamp_ns);
         sample.timestamp_ns.saturating_sub(first) as f64 / 1e9
     }
 
-    /// Marks of one kind.
+    /// Returns the marks of one kind.
     pub(super) fn marks_of(&self, kind: MarkKind) -> impl Iterator<Item = &Mark> {
         self.marks.iter().filter(move |mark| mark.kind == kind)
     }
 
     fn put_in_order(&mut self) {
         self.samples.sort_by_key(|sample| sample.timestamp_ns);
-        // A file that was given twice, or an export beside its sink.
+        // The same file may be given twice, or an export beside its sink.
         self.samples.dedup();
         self.marks.sort_by_key(|mark| mark.timestamp_ns);
         self.marks.dedup();
@@ -122,7 +125,7 @@ impl Series {
     }
 }
 
-/// The series of any number of files; made by [`Collector`].
+/// The series of any number of files, created by [`Collector`].
 ///
 /// ```
 /// use runlore::analyze::{Thresholds, Timelines};
@@ -147,7 +150,7 @@ pub struct Timelines {
 }
 
 impl Timelines {
-    /// The series, sorted by job, rank, device, session and host.
+    /// Returns the series, sorted by job, rank, device, session and host.
     pub fn series(&self) -> &[Series] {
         &self.series
     }
@@ -163,11 +166,12 @@ impl FromIterator<TelemetryEvent> for Timelines {
     }
 }
 
-/// Which samples of a session belong together. A file without session ids may have several jobs and hosts in one session.
+/// Identifies a series within a session: rank, device, job and host. A file without session ids may
+/// combine several jobs and hosts in one session.
 type Key = (u64, i64, Option<Text>, Text);
 
-/// Collects events into [`Timelines`], in any order, from any number of files. Of a sample its numbers are kept: less than
-/// a hundred bytes.
+/// Collects events into [`Timelines`], in any order and from any number of files. It keeps only the
+/// numbers of each sample, less than a hundred bytes.
 #[derive(Debug, Default)]
 pub struct Collector {
     series: HashMap<String, BTreeMap<Key, Series>>,
@@ -213,7 +217,7 @@ impl Collector {
         }
     }
 
-    /// All series, each in the order of time.
+    /// Returns all series, each ordered by time.
     pub fn finish(self) -> Timelines {
         let mut series: Vec<Series> =
             self.series.into_values().flat_map(BTreeMap::into_values).collect();
@@ -227,12 +231,12 @@ impl Collector {
         Timelines { series }
     }
 }
-/// How long after a sample the device is full at this rate, in nanoseconds and in words; none where that is not known or
-/// never.
+/// Returns the time from a sample until the device is full at this rate, in nanoseconds and as
+/// text. `None` if that is unknown or never happens.
 pub(super) fn time_until_full(sample: &Sample, slope: f64) -> Option<(u64, String)> {
     let free = sample.total?.checked_sub(sample.used?)?;
     let seconds = free as f64 / slope;
-    // Beyond some years nobody cares.
+    // Times beyond some decades are of no interest.
     let taken =
         (slope > 0.0 && seconds < 1e9).then(|| std::time::Duration::from_secs_f64(seconds))?;
     Some((u64::try_from(taken.as_nanos()).ok()?, runlore_core::text::human_duration(taken)))
