@@ -1,4 +1,4 @@
-//! The arguments of the attribute: how they are written, and what they may say together.
+//! Parses the arguments of `#[telemetry_task]` and checks that they are consistent.
 
 use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
@@ -32,7 +32,7 @@ const TELEMETRY_LEVELS: [&str; 3] = ["none", "light", "default"];
 const TELEMETRY_TYPES: [&str; 8] =
     ["cpu", "per_cpu", "process_info", "mem", "disk", "network", "gpu", "energy"];
 
-/// What stands in the parentheses of the attribute.
+/// The parsed arguments of `#[telemetry_task]`.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) name: Option<LitStr>,
@@ -50,12 +50,12 @@ pub(crate) struct Args {
     pub(crate) fail_if: Option<Expr>,
     pub(crate) future: Option<Span>,
     pub(crate) tensors: Option<Path>,
-    /// Where it is said that the device is waited for.
+    /// The span of `sync`. The task waits for its device if this is set.
     pub(crate) sync: Option<Span>,
     pub(crate) krate: Option<Path>,
 }
 
-/// Names for what the function returns.
+/// Names for the returned value.
 pub(crate) enum Output {
     Whole(LitStr),
     Parts(Vec<LitStr>),
@@ -67,14 +67,14 @@ pub(crate) struct Field {
     pub(crate) value: Expr,
 }
 
-/// What a task measures about the machine.
+/// The telemetry of a task.
 #[derive(Default, PartialEq, Debug)]
 pub(crate) enum Telemetry {
     #[default]
     Default,
     None,
     Light,
-    /// Names out of [`TELEMETRY_TYPES`].
+    /// Names from [`TELEMETRY_TYPES`].
     Types(Vec<&'static str>),
 }
 
@@ -84,13 +84,13 @@ impl Field {
     }
 }
 
-/// A name as it is recorded: `r#type` is only Rust's way to write `type`.
+/// Returns the name under which an identifier is recorded: without the `r#` of a raw identifier.
 pub(crate) fn label(ident: &Ident) -> String {
     ident.unraw().to_string()
 }
 
 impl Args {
-    /// Reads every argument it can and reports every mistake it meets.
+    /// Parses every valid argument and reports every mistake.
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut args = Args::default();
         let mut seen = Vec::new();
@@ -188,7 +188,7 @@ impl Args {
         Ok(())
     }
 
-    /// Finds names that would hide one another in the record.
+    /// Reports names that would overwrite one another in the record.
     fn check_names(&self, errors: &mut Errors) {
         unique(self.used.iter().map(|field| (field.label(), field.key.span())), errors);
         unique(self.metadata.iter().map(|field| (field.label(), field.key.span())), errors);
@@ -211,7 +211,8 @@ impl Args {
     }
 }
 
-/// Reads `item, item, …` to the end; after a mistake it goes on behind the next comma.
+/// Parses `item, item, …` to the end of the input. After a mistake, it continues behind the next
+/// comma.
 pub(crate) fn separated(
     input: ParseStream<'_>,
     errors: &mut Errors,
@@ -228,7 +229,7 @@ pub(crate) fn separated(
         if let Err(error) = read {
             errors.push(error);
             while !input.is_empty() && !input.peek(Token![,]) {
-                // One token tree of a stream that is not empty always parses.
+                // Parsing one token tree of a non-empty stream cannot fail.
                 let _ = input.parse::<proc_macro2::TokenTree>();
             }
         }
@@ -290,7 +291,7 @@ fn fields(
     })
 }
 
-/// An identifier, keywords such as `self` included.
+/// Parses an identifier or a keyword such as `self`.
 fn name(input: ParseStream<'_>) -> Result<Ident> {
     input.call(Ident::parse_any)
 }
@@ -308,7 +309,7 @@ pub(crate) fn string(input: ParseStream<'_>, word: &Ident) -> Result<LitStr> {
     literal(input, &format!("`{word}` takes a string: write `{word} = \"…\"`"))
 }
 
-/// `sync = "task"`
+/// Parses `= "task"`, the only value of `sync`.
 pub(crate) fn at_task(input: ParseStream<'_>, word: &Ident) -> Result<()> {
     let when = string(input, word)?;
     if when.value() != "task" {

@@ -1,4 +1,4 @@
-//! A function's body, and whether its last expression is the future in which the work is done.
+//! A function's body, and whether its last expression is the future that does the work.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -9,11 +9,12 @@ use syn::{
     AttrStyle, Attribute, Block, Expr, ExprAsync, ExprCall, ExprClosure, ExprReturn, Item, Stmt,
 };
 
-/// A body that parses.
+/// A body that was parsed.
 pub(crate) struct Body {
-    /// What stood as `#![…]` inside the body, written as `#[…]`: both speak of the function.
+    /// Inner attributes of the body (`#![…]`), converted to outer ones (`#[…]`). Both apply to the
+    /// function.
     pub(crate) attrs: Vec<Attribute>,
-    /// The braces and what is in them, as written.
+    /// The body with its braces, as written.
     pub(crate) block: Group,
     stmts: Vec<Stmt>,
     ending: Ending,
@@ -21,16 +22,16 @@ pub(crate) struct Body {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
-    /// In anything but the following.
+    /// The body ends in any other expression.
     Value,
-    /// In `async {…}` or `Box::pin(async {…})`.
+    /// The body ends in `async {…}` or `Box::pin(async {…})`.
     Future,
-    /// In a boxed future too, but it can be left earlier with another.
+    /// The body ends in a boxed future, but an earlier `return` may return a different one.
     FutureAmongOthers,
 }
 
 impl Body {
-    /// Nothing, while the body does not parse.
+    /// Parses a body. `None` if it does not parse.
     pub(crate) fn parse(group: &Group) -> Option<Self> {
         let split = |input: ParseStream<'_>| {
             let attrs = Attribute::parse_inner(input)?;
@@ -56,23 +57,23 @@ impl Body {
         self.ending != Ending::Value
     }
 
-    /// Whether a name stands somewhere in it.
+    /// Whether the body contains the name.
     pub(crate) fn mentions(&self, name: &str) -> bool {
         mentions(self.block.stream(), name)
     }
 
-    /// The block with `first` before everything that runs.
+    /// Returns the block with `first` inserted before all statements.
     pub(crate) fn led_by(&self, first: &TokenStream) -> Group {
         led_by(first, &self.stmts, self.block.span())
     }
 
-    /// Its statements, to be changed.
+    /// Returns a copy of the statements, for modification.
     pub(crate) fn stmts(&self) -> Vec<Stmt> {
         self.stmts.clone()
     }
 
-    /// The statements with the future at their end replaced by `wrap` of it; nothing where replacing that one
-    /// would miss others.
+    /// Returns the statements with the future at their end replaced by `wrap(future)`. `None` if
+    /// the body does not end in a future, or if it may return another one earlier.
     pub(crate) fn with_last_future(
         &self,
         wrap: impl FnOnce(&ExprAsync) -> TokenStream,
@@ -90,25 +91,26 @@ impl Body {
     }
 }
 
-/// Whether a name stands somewhere among the tokens.
+/// Whether the tokens contain the name.
 pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident.unraw() == name,
         TokenTree::Group(group) => mentions(group.stream(), name),
-        // As in `format!("{name}")`.
+        // An inline format argument, as in `format!("{name}")`.
         TokenTree::Literal(literal) => literal.to_string().contains(&format!("{{{name}")),
         _ => false,
     })
 }
 
-/// A block of `first` and the statements.
+/// Builds a block of `first` and the statements.
 pub(crate) fn led_by(first: &TokenStream, stmts: &[Stmt], span: Span) -> Group {
     let inner = inlined(stmts, span);
     braced(quote!(#first #inner), span)
 }
 
-/// The statements to stand behind others. Items at their start keep a block of their own, in which they are still
-/// the first; without items that block would be braces for nothing. Lints look at both.
+/// Returns the statements in a form that may follow other statements. If they begin with an item,
+/// they get a block of their own, so that a lint does not report items after statements. Otherwise
+/// they get no block, because a lint would report needless braces.
 pub(crate) fn inlined(stmts: &[Stmt], span: Span) -> TokenStream {
     let inner = quote!(#(#stmts)*);
     match stmts.first() {
@@ -123,7 +125,7 @@ fn braced(inner: TokenStream, span: Span) -> Group {
     group
 }
 
-/// The `async` block a body ends in.
+/// Returns the `async` block that the body ends in.
 fn last_future(stmts: &mut [Stmt]) -> Option<&mut Expr> {
     match stmts.last_mut()? {
         Stmt::Expr(expr @ Expr::Return(_), _) | Stmt::Expr(expr, None) => future_in(expr),
@@ -152,7 +154,7 @@ fn is_box_pin(call: &ExprCall) -> bool {
         && names.next().is_some_and(|name| name == "Box")
 }
 
-/// Whether a `return` of the function itself stands before the last statement.
+/// Whether the function itself has a `return` before its last statement.
 fn returns_early(stmts: &[Stmt]) -> bool {
     struct Returns(bool);
     impl<'ast> Visit<'ast> for Returns {

@@ -1,4 +1,4 @@
-//! Whether the arguments fit the function the attribute stands on.
+//! Checks the attribute's arguments against the annotated function.
 
 use proc_macro2::Span;
 use syn::{Error, LitStr};
@@ -9,7 +9,7 @@ use crate::function::{Function, Returned};
 use crate::nearest::suggestion;
 
 impl Args {
-    /// Finds what does not fit the function the attribute stands on.
+    /// Reports arguments that do not fit the annotated function.
     pub(crate) fn check(&self, function: &Function, errors: &mut Errors) {
         self.check_parameters(function, errors);
         self.check_future(function, errors);

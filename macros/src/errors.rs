@@ -1,9 +1,9 @@
-//! Several errors, reported at once.
+//! Collects several errors and reports them together.
 
 use proc_macro2::TokenStream;
 use syn::Error;
 
-/// What was found wrong so far.
+/// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 

@@ -1,4 +1,4 @@
-//! From a function to the function that records its calls.
+//! Generates the function that records its calls.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -15,8 +15,9 @@ use crate::function::{Function, Parameter, Returned};
 use crate::site::{Location, Site};
 use crate::source;
 
-/// The recording function. Every token of ours has a mixed-site span: its variables cannot meet the user's, and
-/// lints in the user's crate stay silent about it.
+/// Generates the recording function. Every generated token has a mixed-site span, so that generated
+/// variables cannot collide with the user's, and lints in the user's crate ignore the generated
+/// code.
 pub(crate) fn expand(
     args: &Args,
     function: &Function,
@@ -34,22 +35,23 @@ pub(crate) fn expand(
     };
     let head = &function.head;
     let attrs = &body.attrs;
-    // Braces of the user, so that tools still see the function where it is written.
+    // Use the span of the user's braces, so that tools still find the function where it was
+    // written.
     let mut block = Group::new(Delimiter::Brace, quote!(#site #work));
     block.set_span(body.block.span());
     quote!(#(#attrs)* #head #block)
 }
 
-/// What is recorded, by which expression, under which index.
+/// What to record: the expressions, in the order of their indexes.
 struct Plan<'a> {
     args: &'a Args,
     function: &'a Function,
-    /// The path to the runtime.
+    /// The path to the runtime module (`runlore::__private`).
     rl: TokenStream,
     used: Vec<Value>,
     metadata: Vec<Value>,
     generated: Vec<Value>,
-    /// The name by which expressions of the user know the returned value.
+    /// The name of the returned value in the user's expressions.
     ret: Ident,
 }
 
@@ -82,7 +84,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The description of the function, which also goes into the catalogue.
+    /// Generates the static that describes the function, and registers it in the catalogue.
     fn site(&self, at: Location) -> TokenStream {
         let Self { args, function, rl, .. } = self;
         let name = args.name.as_ref().map_or_else(|| label(&function.sig.ident), LitStr::value);
@@ -137,8 +139,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// How a task waits for its device: what it remembers, how it gets to know the arguments, and the body with the wait after
-    /// it.
+    /// Generates the code that waits for the device: the declaration of the wait, the code that
+    /// shows it the arguments, and the body followed by the wait.
     fn wait(&self) -> (TokenStream, TokenStream, TokenStream) {
         let Self { rl, .. } = self;
         let tensors = self.args.tensors.as_ref();
@@ -188,8 +190,9 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// A function whose work is in the future it returns: arguments are copied now, because the body may move them
-    /// before the task begins at the future's first poll.
+    /// Generates a function that does its work in the future it returns. The arguments are copied
+    /// at the call, because the body may move them before the task begins at the future's first
+    /// poll.
     fn deferred(&self, body: &Body) -> TokenStream {
         let Self { rl, .. } = self;
         let (allow, capture) = (self.allow(), self.capture());
@@ -265,8 +268,10 @@ impl<'a> Plan<'a> {
         quote_spanned!(Span::mixed_site()=> #rl::once(move || #returned #block))
     }
 
-    /// Takes the arguments into the body's closure or `async` block, each as a whole, in the order in which a function drops
-    /// them: what was taken first is dropped first. By a borrow, so that `mut` stays where it is written.
+    /// Moves the arguments into the body's closure or `async` block, each as a whole. Captures are
+    /// dropped in the order in which they are captured, and a function drops its parameters in
+    /// reverse order, so the parameters are captured in reverse. A borrow captures them, so that a
+    /// parameter's `mut` stays valid.
     fn hold(&self, body: &Body) -> TokenStream {
         let parameters = self.function.parameters.iter().rev();
         let held = parameters.filter(|parameter| self.is_held(parameter, body));
@@ -274,7 +279,7 @@ impl<'a> Plan<'a> {
             let allow = label(ident).starts_with('_').then(allow_underscore);
             quote_spanned!(Span::mixed_site()=> #(#cfg)* #allow let _ = &#ident;)
         });
-        // It is the first of the parameters.
+        // The receiver is the first parameter, so it is captured last.
         let receiver = match self.function.sig.receiver() {
             Some(Receiver { kind: ReceiverKind::Reference(..), .. }) | None => TokenStream::new(),
             Some(_) if self.is_wanted_later("self") => TokenStream::new(),
@@ -287,13 +292,14 @@ impl<'a> Plan<'a> {
 
     fn is_held(&self, parameter: &Parameter, body: &Body) -> bool {
         let name = label(&parameter.ident);
-        // Nothing is dropped with a reference. To hold what nobody uses would hide that from the compiler, which tells.
+        // A reference needs no capture, because dropping it does nothing. Capturing an unused
+        // parameter would suppress the compiler's warning about it.
         let is_told = self.used.iter().any(|value| value.name == name);
         let is_used = is_told || name.starts_with('_') || body.mentions(&name);
         !parameter.is_reference && is_used && !self.is_wanted_later(&name)
     }
 
-    /// Whether what looks at the returned value needs this too; it must then stay outside.
+    /// Whether `generated` or `fail_if` uses the name. The body must not capture it then.
     fn is_wanted_later(&self, name: &str) -> bool {
         let Args { fail_if, generated, .. } = self.args;
         let generated = generated.iter().map(|field| field.value.to_token_stream());
@@ -301,7 +307,8 @@ impl<'a> Plan<'a> {
         fail_if.chain(generated).any(|tokens| body::mentions(tokens, name))
     }
 
-    /// A way out that is never taken, but tells inference what the block returns before it meets the user's code.
+    /// Generates an early return that is never taken. It gives type inference the block's return
+    /// type before the user's code.
     fn edge(&self) -> TokenStream {
         let unit = Type::Tuple(syn::TypeTuple {
             attrs: Vec::new(),
@@ -317,11 +324,12 @@ impl<'a> Plan<'a> {
             },
         };
         let ty = nameable(ty);
-        // `!` cannot be named here, and `_` would tell nothing.
+        // `!` cannot be written here, and `_` would not help inference.
         if matches!(ty, Type::Infer(_) | Type::Never(_)) {
             return TokenStream::new();
         }
-        // Where the type stands, because a type error in the body points here to say where it was expected.
+        // Locate it at the return type, because a type error in the body points here for what was
+        // expected.
         quote_spanned! {Span::mixed_site().located_at(ty.span())=>
             if let ::core::option::Option::Some(__edge) = ::core::option::Option::None::<#ty> {
                 return __edge;
@@ -329,12 +337,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Copies a value; where a crate knows tensors, it is asked first.
+    /// Generates code that copies a value. If the attribute names a crate for tensors, tensors are
+    /// tried first.
     fn copy(&self, kind: &str, to: &TokenStream, index: usize, value: &TokenStream) -> TokenStream {
         let rl = &self.rl;
         let kind = Ident::new(kind, Span::mixed_site());
         let index = Literal::usize_unsuffixed(index);
-        // What is waited for is not outstanding.
+        // With `sync`, the task waits for the device, so no work is outstanding.
         let settled = self
             .args
             .sync
@@ -357,7 +366,7 @@ impl<'a> Plan<'a> {
         quote_spanned!(Span::mixed_site()=> #to.#kind(#index, |__to| { #copy #settled });)
     }
 
-    /// The closure that copies the arguments.
+    /// Generates the closure that copies the arguments.
     fn capture(&self) -> TokenStream {
         if self.used.is_empty() && self.metadata.is_empty() {
             return quote_spanned!(Span::mixed_site()=> |_| {});
@@ -373,7 +382,7 @@ impl<'a> Plan<'a> {
         quote_spanned!(Span::mixed_site()=> |__inputs| { #(#used)* #(#metadata)* })
     }
 
-    /// The closure that looks at the returned value.
+    /// Generates the closure that inspects the returned value.
     fn outcome(&self) -> TokenStream {
         let Self { rl, ret, .. } = self;
         if matches!(self.function.returned(), Returned::Never) {
@@ -410,7 +419,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Reading `_x` is what recording it means, but clippy would blame the user for it.
+/// Recording `_x` reads it, and clippy would report that in the user's crate.
 fn allow_underscore() -> TokenStream {
     quote_spanned!(Span::mixed_site()=> #[allow(clippy::used_underscore_binding)])
 }
@@ -421,7 +430,8 @@ impl Value {
     }
 }
 
-/// The parameters that are recorded, then what `used(…)` adds; there a parameter's own name replaces it.
+/// Returns the recorded parameters, followed by the expressions of `used(…)`. An expression with
+/// the name of a parameter replaces the parameter.
 fn used(args: &Args, function: &Function) -> Vec<Value> {
     let mut values = Vec::new();
     for parameter in &function.parameters {
@@ -437,7 +447,7 @@ fn used(args: &Args, function: &Function) -> Vec<Value> {
     values
 }
 
-/// What is recorded of the returned value. With `spread` the value itself comes first.
+/// Returns the expressions recorded after the body. With `spread`, the value itself comes first.
 fn generated(args: &Args, function: &Function, ret: &Ident) -> Vec<Value> {
     let whole = |name: String| Value::new(name, quote_spanned!(Span::mixed_site()=> *#ret));
     let returns_value = matches!(function.returned(), Returned::Value(_));
@@ -447,7 +457,8 @@ fn generated(args: &Args, function: &Function, ret: &Ident) -> Vec<Value> {
             .iter()
             .enumerate()
             .map(|(index, name)| {
-                // With the span of its name, so that a part that does not exist is reported there.
+                // Give the index the span of its name, so that the compiler reports a missing
+                // element there.
                 let index =
                     Index { index: u32::try_from(index).unwrap_or(u32::MAX), span: name.span() };
                 Value::new(name.value(), quote_spanned!(Span::mixed_site()=> #ret.#index))
@@ -461,7 +472,7 @@ fn generated(args: &Args, function: &Function, ret: &Ident) -> Vec<Value> {
     values.extend(args.generated.iter().map(|field| Value::new(field.label(), &field.value)));
     values
 }
-/// The type with `_` for every `impl Trait`, which only a signature may name.
+/// Returns the type with `_` for every `impl Trait`, which is valid only in a signature.
 pub(crate) fn nameable(ty: &Type) -> Type {
     struct Erase;
     impl VisitMut for Erase {

@@ -1,4 +1,4 @@
-//! `#[telemetry_forward]`: from a forward pass to one that records itself and its layers.
+//! `#[telemetry_forward]`: generates a forward pass that records itself and its layers.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -17,7 +17,7 @@ use crate::site::Site;
 
 const NAMES: [&str; 5] = ["tensors", "name", "training", "sync", "crate"];
 
-/// What stands in the parentheses of the attribute.
+/// The parsed arguments of `#[telemetry_forward]`.
 #[derive(Default)]
 pub(crate) struct Args {
     name: Option<LitStr>,
@@ -80,7 +80,7 @@ impl Args {
         Ok(())
     }
 
-    /// The path to the runtime.
+    /// Returns the path to the runtime module (`runlore::__private`).
     pub(crate) fn runtime(&self) -> TokenStream {
         match &self.krate {
             Some(path) => quote_spanned!(Span::mixed_site()=> #path::__private),
@@ -88,17 +88,18 @@ impl Args {
         }
     }
 
-    /// Shows a value to `see`, if it is a tensor; or a module, by `what`.
+    /// Generates code that passes the tensors, or the module, in `value` to `__see`. See [`look`].
     pub(crate) fn look(&self, value: &TokenStream, what: &str) -> TokenStream {
         look(&self.runtime(), self.tensors.as_ref(), value, what)
     }
 
-    /// Lets a pass that has not begun wait for its device, where that is asked for.
+    /// Generates the call that makes a pass wait for its device, if `sync` is set. It must precede
+    /// the start of the pass.
     pub(crate) fn sync(&self) -> Option<TokenStream> {
         self.waits.then(|| quote_spanned!(Span::mixed_site()=> .sync()))
     }
 
-    /// How a pass ends with what came out.
+    /// Generates the code that ends a pass with its output.
     pub(crate) fn end(&self) -> TokenStream {
         let rl = self.runtime();
         let look = self.look(&quote_spanned!(Span::mixed_site()=> __ok), "runlore_tensor");
@@ -114,7 +115,9 @@ impl Args {
     }
 }
 
-/// Shows a value to `see`, by what the crate that knows tensors says of it.
+/// Generates code that passes the tensors, or the module, in `value` to `__see`. `what` is the
+/// probe method to call, for example `runlore_tensor` or `runlore_module`. The crate at `tensors`
+/// implements it for the framework's types.
 pub(crate) fn look(
     rl: &TokenStream,
     tensors: Option<&Path>,
@@ -135,7 +138,7 @@ pub(crate) fn look(
     }
 }
 
-/// Finds what is no forward pass.
+/// Reports functions that are not forward passes.
 pub(crate) fn check(function: &Function, errors: &mut Errors) {
     let is_deferred = function.is_deferred(false) || function.returns_unseen_future();
     if function.sig.asyncness.is_some() || is_deferred {
@@ -151,7 +154,7 @@ pub(crate) fn check(function: &Function, errors: &mut Errors) {
     }
 }
 
-/// The description of a pass or a layer, which gives a tensor.
+/// Generates the static that describes a pass or a layer. Its only output is `tensor`.
 pub(crate) fn site(rl: &TokenStream, name: &str, at: &Ident, parameters: &[String]) -> TokenStream {
     let site = Site {
         name: name.to_owned(),
@@ -163,7 +166,8 @@ pub(crate) fn site(rl: &TokenStream, name: &str, at: &Ident, parameters: &[Strin
     site.declare(rl)
 }
 
-/// The recording function. As in `#[telemetry_task]`, every token of ours has a mixed-site span.
+/// Generates the recording function. As in `#[telemetry_task]`, every generated token has a
+/// mixed-site span.
 pub(crate) fn expand(args: &Args, function: &Function, body: &Body) -> TokenStream {
     let rl = args.runtime();
     let names: Vec<String> = function.parameters.iter().map(|it| label(&it.ident)).collect();

@@ -1,4 +1,4 @@
-//! The function the attribute stands on: its parts, and what can be told of it without its types.
+//! The annotated function: its parts, and what its syntax shows without type information.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::ext::IdentExt;
@@ -17,7 +17,7 @@ pub(crate) struct Function {
     pub(crate) head: TokenStream,
     pub(crate) sig: Signature,
     pub(crate) parameters: Vec<Parameter>,
-    /// Nothing while the body does not parse.
+    /// `None` if the body does not parse.
     pub(crate) body: Option<Body>,
 }
 
@@ -30,16 +30,16 @@ pub(crate) struct Parameter {
     pub(crate) is_reference: bool,
 }
 
-/// What a call leaves behind.
+/// What a call returns.
 pub(crate) enum Returned<'a> {
     Nothing,
     Never,
-    /// Its type, where the signature shows it.
+    /// The type, if the signature shows it.
     Value(Option<&'a Type>),
 }
 
 impl Function {
-    /// `attribute` is the one that stands on it.
+    /// Parses a function. `attribute` is the name of the attribute on it, for error messages.
     pub(crate) fn parse(item: TokenStream, attribute: &str) -> Result<Self> {
         let mut head = flat(item);
         let body = match head.pop() {
@@ -74,7 +74,8 @@ impl Function {
         matches!(self.sig.output, ReturnType::Default)
     }
 
-    /// Whether the function makes a future out of sight: neither as an `async fn` nor in the last expression.
+    /// Whether the function returns a future that it creates neither as an `async fn` nor in its
+    /// last expression.
     pub(crate) fn returns_unseen_future(&self) -> bool {
         let ReturnType::Type(_, ty) = &self.sig.output else {
             return false;
@@ -83,13 +84,14 @@ impl Function {
         self.sig.asyncness.is_none() && !seen && future_output(ty).is_some()
     }
 
-    /// Whether a call only makes the future in which the work is done.
+    /// Whether a call only creates the future that does the work. `asked` is true if the attribute
+    /// has the argument `future`.
     pub(crate) fn is_deferred(&self, asked: bool) -> bool {
         self.sig.asyncness.is_none()
             && (asked || self.body.as_ref().is_some_and(Body::ends_in_future))
     }
 
-    /// What the function's work returns; for a future, what it resolves to.
+    /// Returns the type of the function's result. For a future, this is its output.
     pub(crate) fn returned(&self) -> Returned<'_> {
         let ReturnType::Type(_, ty) = &self.sig.output else {
             return Returned::Nothing;
@@ -110,7 +112,7 @@ impl Function {
         }
     }
 
-    /// What the returned future resolves to, where the signature shows it.
+    /// Returns the output type of the returned future, if the signature shows it.
     pub(crate) fn future_type(&self) -> Option<&Type> {
         match &self.sig.output {
             ReturnType::Type(_, ty) => future_output(ty),
@@ -118,7 +120,7 @@ impl Function {
         }
     }
 
-    /// The length of a returned tuple, where the signature shows it.
+    /// Returns the length of a returned tuple, if the signature shows it.
     pub(crate) fn returned_parts(&self) -> Option<usize> {
         let Returned::Value(Some(ty)) = self.returned() else {
             return None;
@@ -129,7 +131,7 @@ impl Function {
         }
     }
 
-    /// Whether the signature says `impl Future`, so that the future needs no box.
+    /// Whether the return type is `impl Future`, so that the future needs no box.
     pub(crate) fn returns_impl(&self) -> bool {
         match &self.sig.output {
             ReturnType::Type(_, ty) => matches!(bare(ty), Type::ImplTrait(_)),
@@ -145,7 +147,7 @@ fn header(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Signature)> {
     Ok((attrs, input.parse()?))
 }
 
-/// The item's tokens, out of the invisible group in which a `macro_rules!` fragment arrives.
+/// Returns the item's tokens, without the invisible group around a `macro_rules!` fragment.
 fn flat(item: TokenStream) -> Vec<TokenTree> {
     let mut tokens: Vec<TokenTree> = item.into_iter().collect();
     while let Some(TokenTree::Group(group)) = tokens.last()
@@ -181,7 +183,7 @@ fn parameters(sig: &Signature) -> Vec<Parameter> {
     parameters
 }
 
-/// What to do about a function that has no body.
+/// Returns the error for a function without a body.
 fn without_body(item: TokenStream, attribute: &str) -> Error {
     let signature = |input: ParseStream<'_>| {
         let parts = header(input)?;
@@ -200,13 +202,15 @@ fn without_body(item: TokenStream, attribute: &str) -> Error {
         .unwrap_or_else(|| Error::new_spanned(item, format!("#[{attribute}] stands on functions")))
 }
 
-/// What to do instead, when the item is something else than a function.
+/// Returns the error for an item that is not a function, with advice where to put the attribute.
+/// `None` if the item is a function, or if its keyword does not parse.
 fn not_a_function(head: TokenStream, attribute: &str) -> Option<Error> {
     let keyword = |input: ParseStream<'_>| {
         Attribute::parse_outer(input)?;
         input.parse::<Visibility>()?;
         let mut word = input.call(Ident::parse_any)?;
-        // `unsafe impl`, `unsafe trait`, `auto trait` and `unsafe extern` are told by what follows.
+        // `unsafe impl`, `unsafe trait`, `auto trait` and `unsafe extern`: the next keyword
+        // decides.
         while matches!(word.to_string().as_str(), "unsafe" | "auto") {
             word = input.call(Ident::parse_any)?;
         }
@@ -233,7 +237,7 @@ fn not_a_function(head: TokenStream, attribute: &str) -> Option<Error> {
     Some(Error::new_spanned(head, advice))
 }
 
-/// The type inside parentheses and the invisible groups of `macro_rules!`.
+/// Returns the type without parentheses and the invisible groups of `macro_rules!`.
 fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Paren(ty) => bare(&ty.elem),
@@ -250,7 +254,7 @@ fn is_named(path: &Path, name: &str) -> bool {
     path.segments.last().is_some_and(|segment| segment.ident.unraw() == name)
 }
 
-/// `T` of a `Result<T, E>` by whatever path, else the type itself.
+/// Returns `T` of a `Result<T, E>` with any path, or else the type itself.
 fn ok_type(ty: &Type) -> &Type {
     match bare(ty) {
         Type::Path(path) if is_named(&path.path, "Result") => {
@@ -272,8 +276,8 @@ fn type_arguments(path: &Path) -> impl DoubleEndedIterator<Item = &Type> {
     })
 }
 
-/// What a future resolves to, for the ways to write its type that show it: `impl Future`, `Pin<Box<dyn Future>>`
-/// and `BoxFuture`.
+/// Returns the output type of a future. `None` unless the type is written as `impl Future`,
+/// `Pin<Box<dyn Future>>`, `BoxFuture` or `LocalBoxFuture`.
 fn future_output(ty: &Type) -> Option<&Type> {
     match bare(ty) {
         Type::ImplTrait(ty) => ty.bounds.iter().find_map(bound_output),

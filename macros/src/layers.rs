@@ -1,4 +1,4 @@
-//! The calls of layers in the body of a forward pass, each turned into one that records itself.
+//! Rewrites the layer calls in the body of a forward pass so that each one records itself.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -8,11 +8,11 @@ use syn::{Expr, ExprAsync, ExprMethodCall, Item, Member, Stmt, UnOp};
 use crate::forward::{self, Args};
 use crate::source;
 
-/// Methods that a layer has, and those that take one.
+/// Methods of a layer (`OF_LAYER`), and methods that take a layer as their argument (`WITH_LAYER`).
 const OF_LAYER: [&str; 2] = ["forward", "forward_t"];
 const WITH_LAYER: [&str; 2] = ["apply", "apply_t"];
 
-/// Rewrites the calls of layers.
+/// Rewrites all layer calls in the statements.
 pub(crate) fn record(args: &Args, stmts: &mut [Stmt]) {
     let mut layers = Layers { args };
     for stmt in stmts {
@@ -34,7 +34,7 @@ impl VisitMut for Layers<'_> {
         }
     }
 
-    // What is in there runs at another time, or is another function.
+    // An `async` block runs at another time, and an item is not part of the pass.
     fn visit_expr_async_mut(&mut self, _: &mut ExprAsync) {}
     fn visit_item_mut(&mut self, _: &mut Item) {}
 }
@@ -51,16 +51,17 @@ impl Layers<'_> {
         None
     }
 
-    /// `self.fc1.forward(x)`: the layer is found and the arguments are evaluated before the pass begins, in the order in which they
-    /// stand, because layers that are called in them come before this one. By a `match`, in which what they borrow lives long enough;
-    /// in parentheses, or at the beginning of a statement it would be one.
+    /// Rewrites `self.fc1.forward(x)`. The layer and the arguments are evaluated before the pass
+    /// begins, in source order, because layers that the arguments call come before this one. A
+    /// `match` evaluates them, so that temporaries they borrow live long enough. It is in
+    /// parentheses, because it could otherwise be parsed as a statement of its own.
     fn call_of_layer(&self, call: &ExprMethodCall) -> Option<TokenStream> {
         let layer = Layer::of(&call.receiver)?;
         let ExprMethodCall { attrs, method, turbofish, args, .. } = call;
         let mut first = FirstOf::default();
         let receiver = first.place(&call.receiver);
-        // What stands at the end and does nothing stays where it is: in a variable a `&mut` would be gone after the call, and a closure
-        // would not know its types.
+        // Trailing arguments without side effects stay in the call: a `&mut` in a variable would be
+        // moved, and a closure in a variable would lose the types it infers from the call.
         let last = args.iter().rposition(|arg| !does_nothing(arg)).map_or(0, |at| at + 1);
         let args: Vec<TokenStream> = args
             .iter()
@@ -83,7 +84,7 @@ impl Layers<'_> {
         })
     }
 
-    /// `x.apply(&self.fc1)`
+    /// Rewrites `x.apply(&self.fc1)`.
     fn call_with_layer(&self, call: &ExprMethodCall) -> Option<TokenStream> {
         let Expr::Reference(reference) = call.args.first()? else { return None };
         let layer = Layer::of(&reference.expr)?;
@@ -131,7 +132,7 @@ impl Layers<'_> {
     }
 }
 
-/// What is evaluated before a call, in the order in which it would be in it.
+/// The expressions that are evaluated before a call, in their order in the call.
 #[derive(Default)]
 struct FirstOf {
     names: Vec<TokenStream>,
@@ -139,7 +140,7 @@ struct FirstOf {
 }
 
 impl FirstOf {
-    /// Evaluates a value; what it is called in the call.
+    /// Evaluates `expr` before the call. Returns its name for use in the call.
     fn value(&mut self, expr: &Expr) -> TokenStream {
         let name = Ident::new(&format!("__first_{}", self.names.len()), Span::mixed_site());
         self.names.push(name.to_token_stream());
@@ -147,8 +148,9 @@ impl FirstOf {
         name.into_token_stream()
     }
 
-    /// Evaluates what has to be evaluated to find a place; the place in the call. A value that is no place becomes one, which the call
-    /// may change.
+    /// Evaluates the parts of a place expression that have side effects. Returns the place for use
+    /// in the call. A value that is not a place is stored in a mutable variable, which the call may
+    /// change.
     fn place(&mut self, expr: &Expr) -> TokenStream {
         match expr {
             expr if is_place(expr) => expr.to_token_stream(),
@@ -181,7 +183,7 @@ impl FirstOf {
     }
 }
 
-/// Whether evaluating it changes nothing, so that it may as well be evaluated later.
+/// Whether evaluating the expression has no side effects, so that it can be delayed.
 fn does_nothing(expr: &Expr) -> bool {
     match expr {
         Expr::Lit(_) | Expr::Closure(_) => true,
@@ -190,17 +192,17 @@ fn does_nothing(expr: &Expr) -> bool {
     }
 }
 
-/// A layer that is called.
+/// A layer that the pass calls.
 struct Layer<'a> {
     name: String,
-    /// Where it is, if it can be looked at without doing anything.
+    /// The layer's place expression. `None` if evaluating it may have side effects.
     place: Option<&'a Expr>,
-    /// Whether it is a field of the model itself.
+    /// Whether the layer is a field of the model itself.
     is_field: bool,
 }
 
 impl<'a> Layer<'a> {
-    /// Nothing for the model itself.
+    /// Finds the layer in a receiver. `None` if it is the model itself.
     fn of(receiver: &'a Expr) -> Option<Self> {
         let base = base(receiver);
         if is_self(base) {
@@ -216,7 +218,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// What a chain such as `self.conv.as_ref()?.inner()` begins with.
+/// Returns the first expression of a chain such as `self.conv.as_ref()?.inner()`.
 fn base(expr: &Expr) -> &Expr {
     match expr {
         Expr::MethodCall(call) => base(&call.receiver),
@@ -229,7 +231,7 @@ fn base(expr: &Expr) -> &Expr {
     }
 }
 
-/// Whether to evaluate it twice is the same as once.
+/// Whether the expression is a place that can be evaluated twice without changing the result.
 fn is_place(expr: &Expr) -> bool {
     match expr {
         Expr::Path(_) => true,
@@ -248,7 +250,7 @@ fn is_self(expr: &Expr) -> bool {
     matches!(expr, Expr::Path(path) if path.path.is_ident("self"))
 }
 
-/// `self.fc1`, `self.0`, `self.layers[2]`
+/// Whether the expression is like `self.fc1`, `self.0` or `self.layers[2]`.
 fn is_field_of_self(expr: &Expr) -> bool {
     match expr {
         Expr::Index(index) => is_field_of_self(&index.expr),

@@ -1,5 +1,6 @@
-//! The attributes [`#[telemetry_task]`](macro@telemetry_task) and [`#[telemetry_forward]`](macro@telemetry_forward) of the crate
-//! `runlore`, which exports them again. Use them from there: what they expand to calls that crate.
+//! The attributes [`#[telemetry_task]`](macro@telemetry_task) and
+//! [`#[telemetry_forward]`](macro@telemetry_forward) of the crate `runlore`.
+//! Import them from `runlore`, which re-exports them: the generated code calls that crate.
 
 mod args;
 mod body;
@@ -19,7 +20,7 @@ use function::Function;
 use proc_macro2::{Ident, TokenStream};
 use site::Location;
 
-/// Records every call of a function as a task: its arguments, what it returned, how it ended, how long it took.
+/// Records every call of a function as a task: arguments, result, status and duration.
 ///
 /// ```ignore
 /// use runlore::telemetry_task;
@@ -28,23 +29,26 @@ use site::Location;
 /// fn add(a: i32, b: i32) -> i32 {
 ///     a + b
 /// }
-/// // add(1, 2) leaves: activity_id "add", used {"a": 1, "b": 2}, generated {"value": 3}
+/// // add(1, 2) records: activity_id "add", used {"a": 1, "b": 2}, generated {"value": 3}
 /// ```
 ///
-/// The function keeps its signature, attributes, documentation and visibility, and behaves as before: an error is
-/// returned, a panic goes on unwinding. No bound is put on any type: a value is recorded by `Serialize`, else by
-/// `Debug`, else by the name of its type. While nothing records, a call costs one check.
+/// The function keeps its signature, attributes, documentation and visibility, and it behaves as
+/// before: it still returns its errors, and its panics still unwind. The attribute adds no trait
+/// bounds. A value is recorded with `Serialize` if its type implements it, else with `Debug`, else
+/// as its type name. While no run is being recorded, a call costs one check.
 ///
-/// # Where it may stand
+/// # Where to put it
 ///
-/// On functions with a body: free ones, methods with any receiver, associated functions, trait methods with a
-/// default body; generic, `unsafe`, `extern` and `async` ones. It stays off `const fn`, which may run at compile time.
+/// On any function with a body: free functions, methods with any receiver, associated functions and
+/// trait methods with a default body. The function may be generic, `unsafe`, `extern` or `async`. A
+/// `const fn` is rejected, because it may run at compile time.
 ///
-/// The task of an `async fn` begins at the future's first poll and ends when the future is ready or dropped; a future
-/// that is never polled leaves no record. The same holds for a function whose last expression is `async {…}` or
-/// `Box::pin(async {…})`, which includes the methods under `#[async_trait]`: put `#[telemetry_task]` on the method,
-/// inside. Their arguments are recorded as they were when the function was called. For other functions that return a
-/// future see `future` below.
+/// The task of an `async fn` begins when the future is first polled, and ends when the future is
+/// ready or dropped. A future that is never polled records nothing. The same holds for a function
+/// whose last expression is `async {…}` or `Box::pin(async {…})`. Methods under `#[async_trait]`
+/// are such functions: put `#[telemetry_task]` on the method, inside the `impl` block. Their
+/// arguments are recorded as they were when the function was called. For other functions that
+/// return a future, see `future` below.
 ///
 /// ```ignore
 /// #[async_trait]
@@ -58,36 +62,44 @@ use site::Location;
 ///
 /// All are optional, in any order: `#[telemetry_task(name = "train", tags("slow"), skip(data))]`.
 ///
-/// ## What the task is
+/// ## Name and metadata
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `name = "train"` | the task's `activity_id`, instead of the function's name |
-/// | `tags("slow", "gpu")` | its tags |
-/// | `subtype = "learning"` | its subtype |
+/// | `name = "train"` | the task's `activity_id`; by default the function's name |
+/// | `tags("slow", "gpu")` | the task's tags |
+/// | `subtype = "learning"` | the task's subtype |
 /// | `metadata(seed = config.seed, stage = "warm-up")` | entries of `custom_metadata`; expressions as in `used` |
 ///
-/// ## What it used
+/// ## Inputs
 ///
-/// Every parameter is recorded under its name: the names in a pattern such as `(a, b): (i32, i32)` each by itself,
-/// `r#type` as `type`, `_` not at all. A receiver is recorded only when named.
-///
-/// | argument | meaning |
-/// |---|---|
-/// | `skip(data, key)` | leaves these parameters out |
-/// | `skip_all` | leaves out all of them |
-/// | `used(rows = df.len())` | records the expression, evaluated before the body with the arguments in scope. A parameter's own name replaces what is recorded of it |
-/// | `used(self)` | short for `used(self = self)`; so with any variable or constant |
-///
-/// ## What it generated
+/// Every parameter is recorded under its name. In a pattern such as `(a, b): (i32, i32)`, each name
+/// is recorded separately. `r#type` is recorded as `type`, and `_` is not recorded. A receiver is
+/// recorded only with `used(self)`.
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | (none) | the returned value, or the value in `Ok`, as `value`; nothing for `()` |
+/// | `skip(data, key)` | does not record these parameters |
+/// | `skip_all` | records no parameter |
+/// | `used(rows = df.len())` | records the value of the expression |
+/// | `used(self)` | short for `used(self = self)`; works with any variable or constant |
+///
+/// Expressions in `used` are evaluated before the body, with the arguments in scope. If the name is
+/// that of a parameter, the expression replaces the parameter's value in the record.
+///
+/// ## Outputs
+///
+/// | argument | meaning |
+/// |---|---|
+/// | (none) | records the returned value, or the value in `Ok`, as `value`; nothing for `()` |
 /// | `output = "model"` | the same under another name |
-/// | `outputs("train", "test")` | the parts of a returned tuple, each under its name |
-/// | `spread` | the fields of a returned struct, or the entries of a map, each under its own name |
-/// | `generated(loss = ret.loss)` | only these expressions, in which `ret` is a reference to the returned value or to the value in `Ok`; together with one of the above, these as well. An argument that was moved into the body is gone by then |
+/// | `outputs("train", "test")` | records the elements of a returned tuple, each under its name |
+/// | `spread` | records the fields of a returned struct, or the entries of a map, under their own names |
+/// | `generated(loss = ret.loss)` | records only these expressions |
+///
+/// In `generated`, `ret` is a reference to the returned value or to the value in `Ok`. An argument
+/// that was moved into the body is no longer available there. Combined with `output`, `outputs` or
+/// `spread`, the expressions are recorded in addition.
 ///
 /// ```ignore
 /// #[telemetry_task(skip(data), used(rows = data.len()), generated(loss = ret.loss))]
@@ -95,30 +107,46 @@ use site::Location;
 /// // used {"epochs": 3, "rows": 1000}, generated {"loss": 0.12}
 /// ```
 ///
-/// ## What counts as failure
+/// ## Failure
 ///
-/// An `Err`, a panic and a future dropped before its end always do.
-///
-/// | argument | meaning |
-/// |---|---|
-/// | `fail_if = ret.is_none()` | fails the task when the condition holds; `ret` as in `generated`, not asked after an `Err` |
-///
-/// ## What is measured
+/// A task always fails on an `Err`, on a panic, and if its future is dropped before it is ready.
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `telemetry = "none"` | nothing about the machine; `"light"` the cheapest, `"default"` what the settings say |
-/// | `telemetry(cpu, mem)`, `telemetry = (cpu, mem)` | only these types, out of `cpu`, `per_cpu`, `process_info`, `mem`, `disk`, `network`, `gpu`, `energy` |
-/// | `tensors = runlore_burn` | the crate that knows a framework's tensors: they are recorded by their facts, such as shape and device, and so are tuples, lists and options of them. Types that implement `runlore::ml::Inspect` are so without it. A struct with tensors in it is recorded as any other, by its `Serialize` or `Debug`, which may show data: `skip` it, and name what matters, `used(x = batch.x)` |
-/// | `sync = "task"` | waits for the device of the tensors that the function returns, else of those it gets, before the task ends. Without it the record of an asynchronous device says that work may be outstanding. Not for futures |
-/// | `summarise = "full"` | large values are summarised and hashed over all their items, however long that takes |
+/// | `fail_if = ret.is_none()` | also fails the task if the condition is true |
 ///
-/// ## Others
+/// `ret` is the same as in `generated`. The condition is not evaluated after an `Err`.
+///
+/// ## Measurement
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `future` | the function returns a future made elsewhere: records that future's run. It is boxed anew, unless the return type is `impl Future` |
-/// | `crate = path::to::runlore` | where to find the crate `runlore`, when it was renamed or is exported by another |
+/// | `telemetry = "none"` | measures nothing; `"light"`: only the cheapest types; `"default"`: as in the settings |
+/// | `telemetry(cpu, mem)` | measures only these types; `telemetry = (cpu, mem)` is the same |
+/// | `tensors = runlore_burn` | the crate that supports the framework's tensors |
+/// | `sync = "task"` | waits for the tensors' device before the task ends; not for futures |
+/// | `summarise = "full"` | summarises and hashes large values over all their items, however long that takes |
+///
+/// The types are `cpu`, `per_cpu`, `process_info`, `mem`, `disk`, `network`, `gpu` and `energy`.
+///
+/// With `tensors`, a tensor is recorded by its properties, such as shape and device. So are tuples,
+/// lists and options of tensors. Types that implement `runlore::ml::Inspect` are recorded this way
+/// without `tensors`. A struct that contains tensors is recorded like any other struct, with its
+/// `Serialize` or `Debug`, which may include the tensors' data. To avoid that, `skip` the struct
+/// and name the parts that matter: `used(x = batch.x)`.
+///
+/// `sync` waits for the device of the returned tensors or, if there are none, of the tensors among
+/// the arguments. Without `sync`, the record of a task on an asynchronous device notes that device
+/// work may be outstanding.
+///
+/// ## Other arguments
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `future` | records the future that the function returns, if the body does not end in an `async` block |
+/// | `crate = path::to::runlore` | the path of the crate `runlore`, if renamed or re-exported by another crate |
+///
+/// With `future`, the returned future is boxed again, unless the return type is `impl Future`.
 ///
 /// ```ignore
 /// #[telemetry_task(future)]
@@ -129,16 +157,22 @@ use site::Location;
 ///
 /// # Limits
 ///
-/// * Arguments and results are recorded by their own `Serialize` or `Debug`, on the calling thread. One that takes a lock
-///   waits for it, and for ever if the caller holds it. A `Mutex`, `RwLock` or `RefCell` that is itself the argument is
-///   looked into without waiting; for a field of your own type, use `#[serde(serialize_with = "runlore::try_lock")]`.
-/// * The body runs in a closure or an `async` block: inside a `#[track_caller]` function, `Location::caller()` is the
-///   attribute's line.
-/// * Arguments are dropped when and in the order they would be without the attribute, with three exceptions, which go last, after the
-///   task has ended: what a pattern leaves unbound or binds by `ref` (`_: Guard`, the second of `(a, _): (A, Guard)`); what
-///   `generated(…)` and `fail_if` look at, for they do so after the body; what is skipped and not used.
-/// * `#[async_trait]` gives parameters written as patterns names of its own (`__arg1`); these are recorded.
-/// * Without the feature `capture` of `runlore` the arguments are checked and the function is left as it is.
+/// * Arguments and results are recorded with their own `Serialize` or `Debug`, on the calling
+///   thread. An implementation that takes a lock waits for it, and waits forever if the caller
+///   holds that lock. If the argument itself is a `Mutex`, `RwLock` or `RefCell`, it is read
+///   without waiting. For a field of your own type, use `#[serde(serialize_with =
+///   "runlore::try_lock")]`.
+/// * The body runs in a closure or an `async` block. Inside a `#[track_caller]` function,
+///   `Location::caller()` therefore returns the attribute's line.
+/// * Arguments are dropped at the same time and in the same order as without the attribute, with
+///   three exceptions. These are dropped last, after the task has ended: parts that a pattern
+///   leaves unbound or binds by `ref` (`_: Guard`, the second element of `(a, _): (A, Guard)`);
+///   arguments that `generated(…)` or `fail_if` use, because these run after the body; arguments
+///   that are skipped and not used.
+/// * `#[async_trait]` renames parameters that are written as patterns (`__arg1`). They are recorded
+///   under the new names.
+/// * Without the feature `capture` of `runlore`, the attribute's arguments are checked and the
+///   function stays unchanged.
 #[proc_macro_attribute]
 pub fn telemetry_task(
     args: proc_macro::TokenStream,
@@ -147,7 +181,7 @@ pub fn telemetry_task(
     task(args.into(), item.into()).into()
 }
 
-/// Records the forward passes of a model: one task for the pass, and one for each layer that is called in it.
+/// Records the forward passes of a model: one task for the pass, and one for each layer it calls.
 ///
 /// ```ignore
 /// use runlore::telemetry_forward;
@@ -158,36 +192,57 @@ pub fn telemetry_task(
 ///         self.fc2.forward(self.act.forward(self.fc1.forward(x)))
 ///     }
 /// }
-/// // leaves: Net (parent_forward), and in it fc1, act and fc2 (child_forward), each with facts about what went in and came out
+/// // records: Net (parent_forward) and its children fc1, act and fc2 (child_forward),
+/// // each with the properties of its input and output tensors
 /// ```
 ///
-/// Calls of `forward` and `forward_t` become tasks that are named after their receiver, and so do candle's `x.apply(&self.fc1)` and
-/// `x.apply_t(&self.dropout, train)`, after the layer. The framework need not know of it. `instrumentation.ml` in the settings says what is
-/// recorded: with `what: parent_only` no layers, with `~` nothing; `children_mode` whether passes are measured, and whether tensors are inspected.
-/// An `Err` or a panic is recorded as such, and goes on.
+/// Calls of `forward` and `forward_t` become tasks that are named after their receiver. Candle's
+/// `x.apply(&self.fc1)` and `x.apply_t(&self.dropout, train)` become tasks that are named after the
+/// layer. This needs no support by the framework. An `Err` or a panic is recorded and then
+/// propagates.
 ///
-/// A layer that is a model with this attribute itself is recorded once, as the layer, with its own layers inside.
+/// The section `instrumentation.ml` of the settings selects what is recorded. `what: parent_only`
+/// records no layers, and `what: ~` records nothing. `children_mode` selects whether passes are
+/// measured and whether tensors are inspected. With `parent_mode: telemetry`, passes of whole
+/// models are measured in any case.
+///
+/// If a layer is itself a model with this attribute, it is recorded once, as the layer, with its
+/// own layers as children.
 ///
 /// # Arguments
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `tensors = runlore_candle` | the crate that knows the framework's tensors: `runlore_burn`, `runlore_candle`, or one of yours. Without it only types that implement `runlore::ml::Inspect` are tensors |
-/// | `name = "encoder"` | the name of the pass, instead of the type of `self` or the function's name |
-/// | `training = self.training` | whether the model learns from the pass, as a `bool` |
-/// | `sync = "task"` | waits for the device before a pass or a layer ends: by the tensors that come out, else by those that go in. Without it the record of an asynchronous device says that work may be outstanding |
-/// | `crate = path::to::runlore` | where to find the crate `runlore` |
+/// | `tensors = runlore_candle` | the crate that supports the framework's tensors |
+/// | `name = "encoder"` | the name of the pass; by default the type of `self`, else the function's name |
+/// | `training = self.training` | a `bool`: whether the model learns from the pass |
+/// | `sync = "task"` | waits for the device before a pass or a layer ends |
+/// | `crate = path::to::runlore` | the path of the crate `runlore` |
 ///
-/// # What it cannot see
+/// `tensors` is `runlore_burn`, `runlore_candle` or a crate of your own. Without it, only types
+/// that implement `runlore::ml::Inspect` count as tensors.
 ///
-/// * Calls inside macros (`vec![self.a.forward(x)]`), in nested functions and in `async` blocks, calls by path (`Module::forward(&self.fc1, x)`), calls of
-///   `self.forward(…)` itself or of what a method of `self` returns (`self.head().forward(x)`), and layers under other names: put the attribute on those functions, or use `runlore::ml::Forward`.
-/// * `x.apply(layer)` without a `&` before the layer, for other things have an `apply`, too: write `layer.forward(x)`.
-/// * Activations that are functions (`x.relu()`), which have no layer.
-/// * Tensors in structs. Those in tuples, lists, `Option` and `Result` are seen, and of a tuple with other things in it the first, if it is one.
-/// * A layer and its arguments are evaluated before the call. Where only the call would tell a type, as in `forward(x.into())` or for the parameters of a
-///   closure that is not the last argument, name it.
-/// * An `async fn` is not a forward pass: `#[telemetry_task]` records it.
+/// `sync` waits for the device of the output tensors or, if there are none, of the input tensors.
+/// Without `sync`, the record of a pass on an asynchronous device notes that device work may be
+/// outstanding.
+///
+/// # What it does not record
+///
+/// * Calls inside macros (`vec![self.a.forward(x)]`), in nested functions and in `async` blocks;
+///   calls by path (`Module::forward(&self.fc1, x)`); calls of `self.forward(…)` itself or on the
+///   result of a method of `self` (`self.head().forward(x)`); and layers whose method has another
+///   name. Put the attribute on those functions, or use `runlore::ml::Forward`.
+/// * `x.apply(layer)` without a `&` before the layer, because other types have a method `apply`,
+///   too. Write `layer.forward(x)` instead.
+/// * Activations that are functions (`x.relu()`), because there is no layer to name.
+/// * Tensors in structs. Tensors in tuples, lists, `Option` and `Result` are recorded. Of a tuple
+///   that also contains other values, only the first element is recorded, if it is a tensor.
+///
+/// A layer and its arguments are evaluated before the call. Annotate a type that only the call
+/// would let the compiler infer, as in `forward(x.into())` or for the parameters of a closure that
+/// is not the last argument.
+///
+/// An `async fn` is not a forward pass: use `#[telemetry_task]` for it.
 #[proc_macro_attribute]
 pub fn telemetry_forward(
     args: proc_macro::TokenStream,
@@ -213,8 +268,9 @@ fn pass(args: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// The recording function; or, with a mistake in the attribute or a body that does not parse yet, the item as it
-/// was, so that rustc's own errors and an editor's completion stay what they would be without the attribute.
+/// Expands `#[telemetry_task]`. Returns the item unchanged if the attribute has a mistake or the
+/// body does not parse yet, so that rustc's own errors and the editor's completion stay the same as
+/// without the attribute.
 fn task(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = Args::parse(args, &mut errors);
@@ -233,7 +289,7 @@ fn task(args: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 pub(crate) fn location(name: &Ident) -> Location {
-    // Only a compiler knows where tokens stand.
+    // Spans have positions only inside the compiler.
     if !proc_macro::is_available() {
         return Location::default();
     }

@@ -1,4 +1,4 @@
-//! What is known of a call before it is ever made: the static that describes where it stands.
+//! The static that describes a call site: everything known about a call at compile time.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -6,14 +6,15 @@ use syn::LitStr;
 
 use crate::args::Telemetry;
 
-/// Where a name stands in its file, both from 1.
+/// The position of a name in its file. Line and column count from 1.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Location {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-/// What a description says, but for what the compiler knows by itself. A pass or a layer leaves most of it out.
+/// The contents of the description, without the parts that the compiler fills in. For a pass or a
+/// layer most fields are empty.
 #[derive(Default)]
 pub(crate) struct Site<'a> {
     pub(crate) name: String,
@@ -24,7 +25,7 @@ pub(crate) struct Site<'a> {
     pub(crate) metadata: Vec<&'a str>,
     pub(crate) tags: &'a [LitStr],
     pub(crate) subtype: Option<&'a LitStr>,
-    /// None: what the settings say.
+    /// `None` means as in the settings.
     pub(crate) telemetry: Option<&'a Telemetry>,
     pub(crate) spread: bool,
     pub(crate) summarise_full: bool,
@@ -32,7 +33,7 @@ pub(crate) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// The static `__SITE`; `rl` is the path to the runtime.
+    /// Generates the static `__SITE`. `rl` is the path to the runtime module.
     pub(crate) fn declare(&self, rl: &TokenStream) -> TokenStream {
         let Self { name, parameters, used, generated, metadata, tags, .. } = self;
         let Self { spread, summarise_full, is_async, .. } = self;
@@ -85,7 +86,7 @@ impl Site<'_> {
     }
 }
 
-/// `per_cpu` as `PerCpu`
+/// Converts `per_cpu` to `PerCpu`.
 fn camel(name: &str) -> String {
     let mut camel = String::new();
     for part in name.split('_') {

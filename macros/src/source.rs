@@ -1,10 +1,10 @@
-//! Tokens as the user wrote them.
+//! The source text of tokens, as the user wrote it.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
-/// The text of `tokens`, with a space only where there was one.
+/// Returns the text of `tokens`, with spaces only where the source has them.
 pub(crate) fn text(tokens: TokenStream) -> String {
-    // Only a compiler knows where tokens stand.
+    // Spans have positions only inside the compiler.
     if !proc_macro::is_available() {
         return tokens.to_string();
     }
