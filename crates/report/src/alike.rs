@@ -1,4 +1,4 @@
-//! Marks that are alike, told once: of a job of many ranks, most do the same at the same time.
+//! Joins similar marks, because in a job most ranks do the same at the same time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::picture::{Level, Mark};
 use runlore_query::analyze::{Kind, Place};
 
-/// How many parts of the length lie between two that are at the same time.
+/// Marks are simultaneous if they are at most 1/`SAME_TIME` of the picture's length apart.
 const SAME_TIME: u64 = 100;
-/// How many stretches of ranks are named.
+/// The most ranges of ranks to name.
 const NAMED: usize = 5;
 
-/// Something to be marked.
+/// A finding or a collector's message to mark.
 pub(super) struct Found {
     pub(super) at_ns: u64,
     pub(super) end_ns: u64,
@@ -19,11 +19,11 @@ pub(super) struct Found {
     pub(super) panel: Option<usize>,
     pub(super) what: String,
     pub(super) place: Place,
-    /// The number of the finding, and its kind; none for what a collector told.
+    /// The finding's index and kind. `None` for a collector's message.
     pub(super) finding: Option<(usize, Kind)>,
 }
 
-/// Whose something is.
+/// The rank, the device, and the session, job and host.
 type Whose = (Option<u64>, Option<i64>, [Option<String>; 3]);
 
 fn whose(place: &Place) -> Whose {
@@ -31,7 +31,7 @@ fn whose(place: &Place) -> Whose {
     (place.rank, place.device_id, [session_id, job_id, host])
 }
 
-/// Some that are alike.
+/// Similar marks.
 struct Group {
     members: Vec<Found>,
     places: HashSet<Whose>,
@@ -39,8 +39,8 @@ struct Group {
     end_ns: u64,
 }
 
-/// Marks for all of these, with those that are alike in one: who may have begun it first, then the worst. And by its number, which
-/// mark each of so many findings has, counted from 1.
+/// Joins similar marks. Returns the marks, suspected first causes first and then the worst, and for
+/// each of the `findings` findings the number of its mark, counted from 1.
 pub(super) fn joined(
     mut all: Vec<Found>,
     findings: usize,
@@ -48,7 +48,7 @@ pub(super) fn joined(
 ) -> (Vec<Mark>, Vec<Option<usize>>) {
     all.sort_by_key(|one| (one.at_ns, one.finding));
     let mut groups: Vec<Group> = Vec::new();
-    // Of each kind, in each panel, the group that may go on.
+    // The latest group of each kind and panel, which may still grow.
     let mut open: BTreeMap<(Option<usize>, Level, Option<Kind>, String), usize> = BTreeMap::new();
     for one in all {
         let kind = one.finding.map(|(_, kind)| kind);
@@ -85,7 +85,7 @@ pub(super) fn joined(
 impl Group {
     fn goes_on(&self, one: &Found, length_ns: u64) -> bool {
         let is_near = one.at_ns <= self.end_ns.saturating_add(length_ns / SAME_TIME);
-        // What is found twice in one place is not one.
+        // Two findings of the same kind in the same place stay separate.
         is_near && (one.finding.is_none() || !self.places.contains(&whose(&one.place)))
     }
 
@@ -116,7 +116,7 @@ impl Group {
         }
     }
 
-    /// Where it was, in words.
+    /// Returns the places of the group as text.
     fn where_it_was(&self) -> String {
         let first = &self.members[0].place;
         let times = self.members.len();
@@ -134,7 +134,7 @@ impl Group {
     }
 }
 
-/// `0 to 10, 12`
+/// Formats numbers as ranges: `0 to 10, 12`.
 fn ranges(numbers: &BTreeSet<u64>) -> String {
     let all: Vec<u64> = numbers.iter().copied().collect();
     let stretches: Vec<&[u64]> = all.chunk_by(|one, next| one + 1 == *next).collect();

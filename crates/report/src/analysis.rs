@@ -1,4 +1,5 @@
-//! What an analysis of events found, as one file for a browser: findings with their evidence, and the timeline beneath.
+//! Renders an analysis of events as one HTML file: the findings with their evidence, and the
+//! timeline beneath.
 
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use runlore_core::text::{human_bytes, human_duration, rounded, thousands};
 use runlore_events::analyze::{CrossRank, EventReport, SeriesSummary, Timelines};
 use runlore_query::analyze::{Finding, Place};
 
-/// How many devices have a line of their own.
+/// The most devices with a row.
 const DEVICES: usize = 300;
 
-/// The report as one HTML file, with the timelines it was made from. It needs no network, and tells everything without
-/// scripts, too.
+/// Renders the report as one HTML file, with the timelines that it was made from. It loads nothing
+/// from the network, and all of its content is readable without scripts.
 ///
 /// ```
 /// use runlore::analyze::{Thresholds, Timelines};
@@ -97,7 +98,7 @@ fn devices(report: &EventReport, to: &mut Markup) {
     to.element("p", &[("class", &"quiet")], told);
 }
 
-/// Findings, the picture that shows where they are, and what else is marked in it.
+/// Writes the findings, the picture that shows where they are, and the other marks in it.
 pub(super) fn found(
     to: &mut Markup,
     findings: &[Finding],
@@ -123,7 +124,7 @@ pub(super) fn found(
     numbers(to, picture);
 }
 
-/// Some of the marks of a picture, by their numbers in it.
+/// Writes the marks of a picture that have the given numbers.
 fn marks(to: &mut Markup, picture: &Picture, which: impl Iterator<Item = usize>) {
     let mut which = which.peekable();
     if which.peek().is_none() {

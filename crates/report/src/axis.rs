@@ -1,4 +1,4 @@
-//! Where an axis has its ticks, and what is written at them.
+//! The ticks of an axis, and their labels.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use runlore_core::text::{human_bytes, human_duration, rounded};
 
 const SECOND: f64 = 1e9;
 
-/// A value as people say it.
+/// Formats a value with its unit.
 pub(super) fn label(value: f64, unit: Unit) -> String {
     let signed = |text: String| if value < 0.0 { format!("-{text}") } else { text };
     match unit {
@@ -20,7 +20,7 @@ pub(super) fn label(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Time since the beginning.
+/// Formats the time since the start.
 pub(super) fn elapsed(ns: u64) -> String {
     if ns == 0 {
         return "0".to_owned();
@@ -31,13 +31,14 @@ pub(super) fn elapsed(ns: u64) -> String {
     nothing_more.map(str::to_owned).unwrap_or(text)
 }
 
-/// A moment in Unix nanoseconds, to the second.
+/// Formats a time in Unix nanoseconds, to the second.
 pub(super) fn utc(ns: u64) -> String {
     let time = jiff::Timestamp::from_nanosecond(i128::from(ns));
     time.map_or_else(|_| ns.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
-/// Ticks from the first at or above `bottom` up to the first at or above `top`: about `count` of them.
+/// Returns about `count` ticks, from the last one at or below `bottom` to the first one at or above
+/// `top`.
 pub(super) fn ticks(bottom: f64, top: f64, unit: Unit, count: usize) -> Vec<f64> {
     let range = (top - bottom).max(f64::MIN_POSITIVE);
     if !range.is_finite() {
@@ -53,7 +54,7 @@ pub(super) fn ticks(bottom: f64, top: f64, unit: Unit, count: usize) -> Vec<f64>
     (0..=(last - first).min(64.0) as usize).map(|at| (first + at as f64) * step).collect()
 }
 
-/// Ticks of time, up to the end.
+/// Returns the ticks of a time axis, up to its end.
 pub(super) fn time_ticks(length_ns: u64, count: usize) -> Vec<u64> {
     let rough = length_ns as f64 / count.max(1) as f64;
     let step = match rough / SECOND {
@@ -71,14 +72,15 @@ pub(super) fn time_ticks(length_ns: u64, count: usize) -> Vec<u64> {
     (0..=length_ns / step).map(|at| at * step).collect()
 }
 
-/// The next of 1, 2, 5, 10, 20, 50, ….
+/// Rounds up to one of 1, 2, 5, 10, 20, 50, ….
 fn nice(rough: f64) -> f64 {
     let power = 10_f64.powf(rough.max(f64::MIN_POSITIVE).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power);
     steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(power * 10.0)
 }
 
-/// The same of bytes, with halves and quarters of the next unit instead of hundreds.
+/// Rounds up like [`nice`] for bytes, but to quarters or halves of the next unit instead of to
+/// hundreds.
 fn nice_bytes(rough: f64) -> f64 {
     let mut unit = 1.0;
     while rough >= unit * 1024.0 {

@@ -1,12 +1,14 @@
-//! Fewer points that look the same: of each stretch of time its first, its last, its least, its greatest, and a jump.
+//! Thins a curve without changing how it looks: each interval keeps its first, last, lowest and
+//! highest point, and a jump.
 
 use super::picture::Point;
 
-/// A jump is at least this part of all that the curve rises and falls.
+/// A jump is at least this fraction of the curve's range.
 const JUMP: f64 = 0.25;
 
-/// Four points for each of so many equal stretches from 0 to `length_ns`, and two more where the curve jumps. Every point that is
-/// left is one that was seen, and a jump stays as steep as it was.
+/// Keeps four points for each of `stretches` equal intervals from 0 to `length_ns`, and two more if
+/// the curve jumps there. Every kept point is an original one, and jumps stay as steep as they
+/// were.
 pub(super) fn thinned(points: &[Point], length_ns: u64, stretches: usize) -> Vec<Point> {
     if points.len() <= stretches.saturating_mul(4) {
         return points.to_vec();
@@ -24,7 +26,7 @@ pub(super) fn thinned(points: &[Point], length_ns: u64, stretches: usize) -> Vec
         kept.extend(places.map(|at| stretch[at]));
     }
     kept.dedup();
-    // Between two equal ones, an equal one changes nothing.
+    // A point between two points of the same value does not change the curve.
     let is_between = |at: usize| {
         at > 0
             && kept.get(at + 1).is_some_and(|next| {
@@ -35,7 +37,8 @@ pub(super) fn thinned(points: &[Point], length_ns: u64, stretches: usize) -> Vec
     left.collect()
 }
 
-/// The first, the last, the least and the greatest, and both sides of the highest jump, if it is one.
+/// Returns the indexes of the first, last, lowest and highest point, and of both sides of the
+/// largest step, if it is a jump.
 fn extremes(stretch: &[Point], jump: f64) -> [usize; 6] {
     let last = stretch.len() - 1;
     let by_value =
@@ -77,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_jump_stays_a_jump() {
-        // However much it trembles around its levels.
+        // The values also vary around both levels.
         let point = |at: u64| {
             let level = if at < 537 { 2.0 } else { 6.0 };
             Point { at_ns: at * 10, value: level + (at * 7919 % 13) as f64 / 20.0 }

@@ -1,4 +1,5 @@
-//! A picture as the data of a page: small, and every value that is drawn is one that was seen.
+//! Serialises a picture as the data of a page. The data is small, and every point in it is a real
+//! sample.
 
 use serde_json::{Value, json};
 
@@ -6,25 +7,26 @@ use super::buckets::thinned;
 use super::picture::{Line, Picture, Point};
 use super::svg::script_json;
 
-/// How many points a page has at most, of all curves together.
+/// The most points in a page, over all curves.
 const POINTS: usize = 40_000;
-/// Into how many parts the length is cut at least where times are rounded.
+/// If times are rounded, a picture's length still has at least this many distinct times.
 const MOMENTS: u64 = 1_000_000;
-/// The fewest stretches in which a curve can still be seen.
+/// The fewest intervals in which a curve is still recognisable.
 const FEWEST: usize = 4;
 
-/// What is left of a picture where there are limits.
+/// The resolution of the data.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// In how many stretches a suspect is told.
+    /// The number of intervals of a suspect curve.
     suspect: usize,
-    /// In how many any other curve is.
+    /// The number of intervals of any other curve.
     other: usize,
-    /// What times are counted in, in nanoseconds.
+    /// The unit of times, in nanoseconds.
     tick_ns: u64,
 }
 
-/// The data as JSON that can stand in a `script` element, of about `most_bytes` at most.
+/// Returns the data as JSON that is safe in a `script` element, with at most about `most_bytes`
+/// bytes.
 pub(super) fn of(picture: &Picture, most_bytes: usize) -> String {
     let (suspect, other) = picture.stretches(POINTS / 4);
     let mut limits = Limits { suspect: suspect.max(FEWEST), other: other.max(FEWEST), tick_ns: 1 };
@@ -33,7 +35,7 @@ pub(super) fn of(picture: &Picture, most_bytes: usize) -> String {
         if json.len() <= most_bytes || (limits.suspect <= FEWEST && limits.other <= FEWEST) {
             return json;
         }
-        // Digits that nobody sees are given up before points are.
+        // Drop invisible digits of the times before dropping points.
         let coarse = 10_u64.pow((picture.length_ns / MOMENTS).checked_ilog10().unwrap_or(0));
         if limits.tick_ns < coarse {
             limits.tick_ns = coarse;
@@ -76,7 +78,7 @@ fn with(picture: &Picture, limits: Limits) -> Value {
     })
 }
 
-/// A curve: times as differences, values as differences where all are whole.
+/// Encodes a curve: times as differences, and values as differences if all are integers.
 fn line(line: &Line, hidden: usize, length_ns: u64, limits: Limits) -> Value {
     let stretches = if line.is_suspect { limits.suspect } else { limits.other };
     let points = thinned(&line.points, length_ns, stretches);

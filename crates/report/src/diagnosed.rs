@@ -1,4 +1,4 @@
-//! One look at a machine, as one file for a browser.
+//! Renders a diagnosis of a machine as one HTML file.
 
 use super::analysis::found;
 use super::findings;
@@ -8,7 +8,8 @@ use super::timeline;
 use runlore_core::text::{human_bytes, rounded, thousands};
 use runlore_events::analyze::{Diagnosed, EventReport, HostMemory};
 
-/// What was found as one HTML file, for a bundle to hold. It needs no network, and tells everything without scripts, too.
+/// Renders the diagnosis as one HTML file, for inclusion in its bundle. It loads nothing from the
+/// network, and all of its content is readable without scripts.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,7 +26,7 @@ use runlore_events::analyze::{Diagnosed, EventReport, HostMemory};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn diagnosis_page(diagnosed: &Diagnosed) -> String {
-    // What the bundle is about is told by its own findings; the curves only show it.
+    // The diagnosis has its own findings. The curves only illustrate them.
     let mut report = EventReport::default();
     report.findings = diagnosed.findings.clone();
     let (mut picture, numbers) = timeline::drawn(&diagnosed.timelines(), &report);

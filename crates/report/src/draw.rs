@@ -1,4 +1,4 @@
-//! A picture as SVG: the one form from which PNG and the static part of HTML are made.
+//! Renders a picture as SVG. PNG and the static part of HTML are made from it.
 
 use std::fmt::Write;
 
@@ -8,28 +8,30 @@ use super::picture::{COLOURS, Level, Line, Mark, Panel, Picture, State};
 use super::svg::Markup;
 use runlore_core::text::printable;
 
-/// The size in which all is laid out.
+/// The layout, in SVG units.
 const WIDTH: f64 = 1200.0;
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 24.0;
 const PANEL: f64 = 170.0;
 const ROW: f64 = 16.0;
 const DENSITY: f64 = 36.0;
-/// How wide a character is of its size, on average.
+/// The average width of a character, relative to the font size.
 const CHARACTER: f64 = 0.56;
 
-/// How many stretches a curve has at most: one for each pixel or two; fewer where there are many curves.
+/// The most intervals of a curve, about one per one or two pixels. With many curves, each has
+/// fewer.
 const STRETCHES: usize = 500;
 const ALL_STRETCHES: usize = 5_000;
 const FEWEST_STRETCHES: usize = 12;
-/// How large the number of a mark is.
+/// The width and height of a mark's number.
 const FLAG: (f64, f64) = (16.0, 14.0);
-/// How many marks are told in words, beside the picture.
+/// The most marks that are described in words below the picture.
 const MARKS_TOLD: usize = 12;
-/// How many bars are drawn, so that a file stays one that programs open.
+/// The most bars to draw, so that the file stays small enough for viewers.
 const BARS: usize = 3_000;
 
-/// Colours of curves, told apart by those who do not see all colours, too. A page has others in the dark.
+/// Curve colours that are distinguishable with colour blindness. A page has other colours in dark
+/// mode.
 pub(super) const CURVES: [&str; COLOURS] =
     ["#0b63c4", "#c2410c", "#15803d", "#7e22ce", "#b4236b", "#0f766e", "#8a5a00", "#475569"];
 const TEXT: &str = "#1b2330";
@@ -37,7 +39,7 @@ const QUIET: &str = "#566072";
 const GRID: &str = "#e3e7ee";
 const PAPER: &str = "#ffffff";
 
-/// What a mark is painted with.
+/// Returns the colour of a mark.
 fn paint(level: Level) -> &'static str {
     match level {
         Level::Info => "#566072",
@@ -55,7 +57,7 @@ fn bar_paint(state: State) -> (&'static str, &'static str) {
 }
 
 impl Picture {
-    /// The picture as one SVG file, 1200 units wide, on white.
+    /// Renders the picture as one SVG file, 1200 units wide, on white.
     pub fn to_svg(&self) -> String {
         Drawing::new(self).draw()
     }
@@ -64,13 +66,13 @@ impl Picture {
 struct Drawing<'a> {
     picture: &'a Picture,
     to: Markup,
-    /// Where the next thing goes.
+    /// The position of the next part.
     y: f64,
-    /// Where curves and bars are, from the top down: the panels first.
+    /// The areas of curves and bars, from the top down. Panels come first.
     areas: Vec<Area>,
 }
 
-/// From where to where something is drawn.
+/// A vertical range of the drawing.
 #[derive(Clone, Copy)]
 struct Area {
     top: f64,
@@ -109,7 +111,8 @@ impl<'a> Drawing<'a> {
             self.panel(panel);
         }
         self.bars();
-        // Where the grid and the washes go is known only now, and they lie below all else.
+        // The grid and the washes lie below everything else, but their positions are known only
+        // now.
         let body = std::mem::replace(&mut self.to, head).finish();
         self.time_axis();
         self.washes();
@@ -132,7 +135,7 @@ impl<'a> Drawing<'a> {
         84.0 + panels + bars + density + 52.0 + words
     }
 
-    /// Where a time is.
+    /// Returns the horizontal position of a time.
     fn x(&self, at_ns: u64) -> f64 {
         let share = at_ns as f64 / self.picture.length_ns.max(1) as f64;
         LEFT + share.min(1.0) * (WIDTH - LEFT - RIGHT)
@@ -203,7 +206,7 @@ impl<'a> Drawing<'a> {
         let (suspect, other) = self.picture.stretches(ALL_STRETCHES);
         let (is_grey, hidden) = (panel.is_grey(), panel.hidden());
         let has_suspects = panel.lines.iter().any(|line| line.is_suspect);
-        // The first curve lies on top.
+        // Draw the first curve last, so that it is on top.
         for (at, line) in panel.lines.iter().enumerate().rev() {
             let stretches = if line.is_suspect { suspect } else { other };
             let path = self.path(line, stretches.clamp(FEWEST_STRETCHES, STRETCHES), &y);
@@ -243,13 +246,13 @@ impl<'a> Drawing<'a> {
             };
         }
         if line.points.len() == 1 {
-            // A path of one point is not drawn.
+            // A path with a single point would be invisible.
             path.push_str("h2");
         }
         path
     }
 
-    /// The names of the curves, to the right of the title: as many as there is room for, from the first on.
+    /// Draws the names of the curves to the right of the title, as many as fit.
     fn legend(&mut self, panel: &Panel) {
         const MOST: usize = 8;
         let y = self.y + 12.0;
@@ -343,7 +346,7 @@ impl<'a> Drawing<'a> {
         self.y = bottom + 12.0;
     }
 
-    /// How many ran at a time, where there are too many for bars of their own.
+    /// Draws how many tasks ran at the same time that have no bar.
     fn density(&mut self) {
         let counts = &self.picture.density;
         let most = counts.iter().copied().max().unwrap_or(0).max(1);
@@ -374,7 +377,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Where a mark is drawn.
+    /// Returns the areas in which a mark is drawn.
     fn areas_of(&self, mark: &Mark) -> Vec<Area> {
         match mark.panel.and_then(|panel| self.areas.get(panel)) {
             Some(&area) => vec![area],
@@ -386,7 +389,8 @@ impl<'a> Drawing<'a> {
         (self.x(mark.at_ns), self.x(mark.end_ns.max(mark.at_ns)))
     }
 
-    /// What marks stretch over, painted once: where they overlap, as the worst of them.
+    /// Paints the spans of marks. Overlapping spans are painted once, in the colour of the worst
+    /// mark.
     fn washes(&mut self) {
         let length_ns = self.picture.length_ns;
         let short: Vec<(Vec<Area>, (f64, f64), Level)> = self
@@ -419,7 +423,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn marks(&mut self) {
-        // Worst last, so that nothing milder lies over them.
+        // Draw the worst marks last, so that they are on top.
         let marks = self.picture.marks.iter().enumerate();
         let mut order: Vec<(usize, &Mark)> = marks.collect();
         order.reverse();
@@ -447,7 +451,7 @@ impl<'a> Drawing<'a> {
         }
         let mut taken: Vec<(f64, f64)> = Vec::new();
         let mut flags = Vec::new();
-        // The worst have the first choice of a place.
+        // The worst marks choose their places first.
         for (at, mark) in order.into_iter().rev().filter(|(at, _)| *at < MARKS_TOLD) {
             let areas = self.areas_of(mark);
             let Some(&area) = areas.first() else { continue };
@@ -463,7 +467,7 @@ impl<'a> Drawing<'a> {
         self.y += 40.0;
     }
 
-    /// The number under which a mark is told in words.
+    /// Draws a mark's number, under which the text below the picture describes it.
     fn flag(&mut self, x: f64, y: f64, number: usize, level: Level) {
         self.to.empty(
             "rect",
@@ -510,14 +514,16 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// How a curve is dashed that hides so many others: each of them is seen for as long as the others are.
+/// Returns the dash pattern of a curve that hides `hidden` others, so that each is visible for the
+/// same length.
 fn dash(hidden: usize) -> Option<String> {
     const WHOLE: f64 = 14.0;
     let seen = WHOLE / (hidden + 1) as f64;
     (hidden > 0).then(|| format!("{seen:.1} {:.1}", WHOLE - seen))
 }
 
-/// The first free place for a flag at `x` or a little to the right of it, in an area, from its top down.
+/// Returns the first free place for a flag in an area: at `x` from the top down, then further
+/// right.
 fn free(x: f64, area: Area, taken: &[(f64, f64)]) -> Option<(f64, f64)> {
     let (wide, high) = (FLAG.0 + 1.0, FLAG.1 + 1.0);
     let is_free = |&(x, y): &(f64, f64)| {
@@ -526,7 +532,7 @@ fn free(x: f64, area: Area, taken: &[(f64, f64)]) -> Option<(f64, f64)> {
             .all(|&(other_x, other_y)| (other_x - x).abs() >= wide || (other_y - y).abs() >= high)
     };
     let rows = (((area.bottom - area.top) / high) as u32).max(1);
-    // Straight below before beside.
+    // Try all rows before the next column.
     let mut places = (0..4).flat_map(|column| (0..rows).map(move |row| (column, row))).map(
         |(column, row): (u32, u32)| {
             let left = (x + f64::from(column) * wide).min(WIDTH - RIGHT - FLAG.0);
@@ -536,7 +542,8 @@ fn free(x: f64, area: Area, taken: &[(f64, f64)]) -> Option<(f64, f64)> {
     places.find(is_free)
 }
 
-/// Spans that may overlap as stretches that do not: each is as bad as the worst that is there.
+/// Splits overlapping spans into separate ones. Each has the worst level of the spans that cover
+/// it.
 fn stretches_of(spans: &[(f64, f64, Level)]) -> Vec<(f64, f64, Level)> {
     let mut edges: Vec<f64> = spans.iter().flat_map(|&(from, to, _)| [from, to]).collect();
     edges.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Findings within a page: what, where and when, how sure, the numbers behind it, and what to try.
+//! Writes findings into a page: what, where and when, how certain, the evidence, and what to try.
 
 use std::time::Duration;
 
@@ -8,14 +8,15 @@ use super::svg::Markup;
 use runlore_core::text::{human_duration, thousands};
 use runlore_query::analyze::{Finding, Kind, Place, Severity};
 
-/// How many of those that are not critical are shown at once, and of the critical ones.
+/// The most kinds of findings, and the most critical findings, to show unfolded.
 const SHOWN: usize = 6;
 const CRITICAL: usize = 20;
-/// How many of the others are told with their evidence, and how many in a line each.
+/// Up to `IN_FULL` further findings are shown with their evidence. Beyond that, each gets one line,
+/// up to `IN_A_LINE` lines.
 const IN_FULL: usize = 60;
 const IN_A_LINE: usize = 300;
 
-/// `2 critical, 1 warning`; none where there is nothing.
+/// Formats the counts as `2 critical, 1 warning`. `None` if there are no findings.
 pub(super) fn counts(findings: &[Finding]) -> Option<String> {
     let of = |severity: Severity| findings.iter().filter(|it| it.severity == severity).count();
     let told = |severity: Severity| match (of(severity), severity) {
@@ -28,11 +29,12 @@ pub(super) fn counts(findings: &[Finding]) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// A finding, and the number of its mark in the picture beside it.
+/// A finding, and the number of its mark in the picture.
 type Numbered<'a> = (&'a Finding, Option<usize>);
 
-/// Writes them: who may have begun it, then the worst of each kind at once, for many are often alike. Times are told from a
-/// beginning on, where there is one.
+/// Writes the findings: suspected first causes come first, then the worst of each kind, because
+/// many findings are often similar. The rest is folded. Times are relative to `start_ns`, if it is
+/// given.
 pub(super) fn write(
     to: &mut Markup,
     findings: &[Finding],
@@ -88,7 +90,7 @@ fn list(
     to.close("ol");
 }
 
-/// A line each, where there are too many to tell all of each.
+/// Writes one line per finding.
 fn lines(
     to: &mut Markup,
     findings: &[Numbered<'_>],

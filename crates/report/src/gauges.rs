@@ -1,18 +1,19 @@
-//! What trackers read beside memory, as curves beneath it.
+//! Draws the gauges that trackers read in addition to memory.
 
 use std::collections::HashSet;
 
 use super::picture::{Line, Panel, Point, Unit};
 use runlore_events::analyze::{Gauge, Series};
 
-/// What the panels are called that are looked for elsewhere.
+/// Titles of panels that other modules look up.
 pub(super) const PROCESSORS: &str = "Processors (of a process, 100 % is one)";
 pub(super) const WAITING: &str = "Waiting for memory";
 pub(super) const SWAP: &str = "Swap";
-/// How many curves a panel has at most.
+/// The most curves of a panel.
 const LINES: usize = 12;
 
-/// Where a gauge is drawn, in what unit, under which name, and whether it is the whole machine's.
+/// Returns the panel's title, the unit, the curve's name, and whether the gauge is of the whole
+/// machine.
 fn drawn(gauge: Gauge) -> (&'static str, Unit, &'static str, bool) {
     match gauge {
         Gauge::CpuPercent => (PROCESSORS, Unit::Percent, "machine", true),
@@ -30,23 +31,25 @@ fn drawn(gauge: Gauge) -> (&'static str, Unit, &'static str, bool) {
     }
 }
 
-/// From what on a gauge is worth drawing: nothing, where that says something too.
+/// Returns the least value that makes a gauge worth drawing. For loads this is any value, because
+/// zero is informative, too.
 fn least(gauge: Gauge) -> f64 {
     match gauge {
         Gauge::CpuPercent | Gauge::ProcessCpuPercent | Gauge::GpuPercent => f64::MIN,
-        // The kernel's mean of ten seconds is hardly ever exactly nought.
+        // The kernel's ten-second average is rarely exactly zero.
         Gauge::MemoryPressure => 1.0,
         _ => f64::MIN_POSITIVE,
     }
 }
 
-/// Whether readings in a unit stand for the time since the reading before.
+/// Whether values of the unit hold for the time since the previous reading.
 pub(super) fn is_step(unit: Unit) -> bool {
     matches!(unit, Unit::Percent | Unit::BytesPerSecond)
 }
 
-/// The panels. `at` puts a time of a series on the clock of the picture. What is nothing all the time is left out, and so is
-/// what another series of the same machine tells already.
+/// Returns the panels. `at` converts a time of a series to the picture's clock. Gauges that are
+/// zero all the time are left out, and so are gauges of a machine that another series of the same
+/// host has already shown.
 pub(super) fn panels(all: &[Series], at: &dyn Fn(&Series, u64) -> u64) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let mut seen = HashSet::new();
@@ -68,7 +71,7 @@ pub(super) fn panels(all: &[Series], at: &dyn Fn(&Series, u64) -> u64) -> Vec<Pa
             };
             let point = |&(ns, value): &(u64, f64)| Point { at_ns: at(series, ns), value };
             let mut points: Vec<Point> = points.iter().map(point).collect();
-            // What the first reading stands for began when the collector did.
+            // The first reading covers the time since the collector began.
             let began = series.samples.first().map(|sample| at(series, sample.timestamp_ns));
             if let (true, Some(at_ns), Some(first)) =
                 (is_step(unit), began, points.first().copied())

@@ -1,5 +1,5 @@
-//! A picture as one file for a browser: data and code inside, nothing from the network, and a static picture where
-//! scripts are off.
+//! Renders a picture as one HTML file. Data and code are embedded, it loads nothing from the
+//! network, and it shows a static picture if scripts are disabled.
 
 use sha2::{Digest as _, Sha256};
 
@@ -14,12 +14,14 @@ use runlore_core::text::thousands;
 const SCRIPT: &str = include_str!("page/page.js");
 const STYLE: &str = include_str!("page/page.css");
 
-/// How large a picture in a page may be, drawn and as data: a page is to stay below a megabyte.
+/// The most bytes of a picture in a page, as SVG and data together. A page should stay below a
+/// megabyte.
 const FIGURE: usize = 600_000;
-/// How many rows a table beside a picture has at most.
+/// The most rows of a table beside a picture.
 const ROWS: usize = 150;
 
-/// What a browser allows a page: nothing is fetched, and no script runs but ours, whatever the page is made of.
+/// Returns the content security policy: the page loads nothing and runs no script but ours,
+/// whatever its contents are.
 fn policy() -> String {
     let hash = base64(&Sha256::digest(script()));
     format!(
@@ -28,12 +30,12 @@ fn policy() -> String {
     )
 }
 
-/// What is between the tags of the page's script, to the byte: that is what a browser hashes.
+/// Returns the exact bytes between the script tags, because the browser hashes these.
 fn script() -> String {
     format!("\n{SCRIPT}")
 }
 
-/// A whole page around what is in its body.
+/// Returns a complete page with the given body.
 pub(super) fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
@@ -50,12 +52,12 @@ pub(super) fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// A few facts at the head of a page, each with its name.
+/// Writes a few named facts at the top of a page.
 pub(super) fn facts(to: &mut Markup, facts: &[(&str, String)]) {
     tiles(to, facts.iter().map(|(name, value)| (*name, value.as_str(), false)));
 }
 
-/// The same, with those in red that are bad news.
+/// Writes facts like [`facts`], with those in red whose flag is set.
 pub(super) fn tiles<'a>(to: &mut Markup, facts: impl Iterator<Item = (&'a str, &'a str, bool)>) {
     to.open("dl", &[("class", &"facts")]);
     for (name, value, is_bad) in facts {
@@ -67,8 +69,8 @@ pub(super) fn tiles<'a>(to: &mut Markup, facts: impl Iterator<Item = (&'a str, &
     to.close("dl");
 }
 
-/// A table that scrolls where it is too wide. Below headings that begin with `>` are numbers; the first cell of a row names it.
-/// A column with nothing in it is left out.
+/// Writes a table that scrolls if it is too wide. A heading that begins with `>` marks a column of
+/// numbers. The first cell of a row is its heading. Empty columns are left out.
 pub(super) fn table(to: &mut Markup, headings: &[&str], rows: &[Vec<String>]) {
     let is_empty = |at: usize| rows.iter().all(|row| row.get(at).is_none_or(String::is_empty));
     let columns: Vec<usize> = (0..headings.len()).filter(|&at| at == 0 || !is_empty(at)).collect();
@@ -97,7 +99,7 @@ pub(super) fn table(to: &mut Markup, headings: &[&str], rows: &[Vec<String>]) {
     to.raw("</tbody></table></div>");
 }
 
-/// A picture within a page.
+/// Writes a picture into a page.
 pub(super) fn figure(to: &mut Markup, picture: &Picture) {
     let svg = picture.to_svg();
     to.open("figure", &[("class", &"chart"), ("aria-label", &picture.title)]);
@@ -110,7 +112,7 @@ pub(super) fn figure(to: &mut Markup, picture: &Picture) {
     to.close("figure");
 }
 
-/// What the curves come to, for those who do not see them.
+/// Writes a summary of the curves as a table, for readers who cannot see them.
 pub(super) fn numbers(to: &mut Markup, picture: &Picture) {
     if picture.lines() == 0 {
         return;
@@ -133,7 +135,7 @@ pub(super) fn numbers(to: &mut Markup, picture: &Picture) {
     };
     let panels = picture.panels.iter();
     let lines = panels.flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
-    // Suspects first: of many curves only some are told.
+    // Suspects first, because only some of many curves are listed.
     let (suspects, others): (Vec<_>, Vec<_>) = lines.partition(|(_, line)| line.is_suspect);
     let lines = suspects.into_iter().chain(others).take(ROWS);
     let rows: Vec<Vec<String>> = lines.map(|(panel, line)| of(panel, line)).collect();
@@ -143,7 +145,8 @@ pub(super) fn numbers(to: &mut Markup, picture: &Picture) {
     to.close("details");
 }
 
-/// The bars of a picture, for those who do not see them: the longest first.
+/// Writes the bars as a table, for readers who cannot see them. Failed tasks come first, then the
+/// longest.
 fn tasks(to: &mut Markup, picture: &Picture) {
     if picture.bars.is_empty() {
         return;
@@ -171,7 +174,7 @@ fn tasks(to: &mut Markup, picture: &Picture) {
     to.close("details");
 }
 
-/// How many rows of a table were left out.
+/// Writes how many rows of a table were left out.
 fn more(to: &mut Markup, all: usize) {
     if let Some(more @ 1..) = all.checked_sub(ROWS) {
         let told = format!("and {} more", thousands(more as u64));
@@ -180,7 +183,8 @@ fn more(to: &mut Markup, all: usize) {
 }
 
 impl Picture {
-    /// The picture as one HTML file, to be looked into: zoom, pan, hover, keys. It needs no network.
+    /// Renders the picture as one interactive HTML file, with zoom, pan, hover and keyboard
+    /// control. It loads nothing from the network.
     pub fn to_html(&self) -> String {
         let mut to = Markup::default();
         to.open("main", &[]);

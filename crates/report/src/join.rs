@@ -1,11 +1,12 @@
-//! Two pictures of the same time as one.
+//! Joins two pictures of the same time.
 
 use super::picture::{Panel, Picture};
 
 impl Picture {
-    /// Adds the curves and bars of another picture, such as that of the run that events were collected in, by the clock of
-    /// the machine. Its marks come too; how many more ran than it has bars for is told as a note. What both have curves of is in
-    /// one panel, and a curve that both have is the one that was there.
+    /// Adds the curves, bars, marks and notes of another picture, for example that of the run in
+    /// which the events were collected. The two are aligned by the machine's clock. Panels with the
+    /// same subject are merged. If both have a curve of the same name, the existing one stays. The
+    /// densities are removed, and a note says so.
     ///
     /// ```
     /// use runlore::report::{Bar, Picture};
@@ -44,9 +45,10 @@ impl Picture {
         }
     }
 
-    /// Adds the curves of a panel to the one of what they are of; returns where they are.
+    /// Adds the curves of a panel to the existing panel of the same subject, or adds the panel.
+    /// Returns its index.
     fn add_panel(&mut self, panel: Panel) -> usize {
-        // A title may go on: with the host, or with how much there is in all.
+        // A title may have a suffix, such as the host or the total memory.
         let is_same =
             |known: &Panel| known.unit == panel.unit && known.title.starts_with(&panel.title);
         let Some(at) = self.panels.iter().position(is_same) else {
@@ -62,7 +64,7 @@ impl Picture {
         at
     }
 
-    /// Moves everything to the right.
+    /// Shifts all times by `by_ns`.
     fn shift(&mut self, by_ns: u64) {
         let points = self.panels.iter_mut().flat_map(|panel| &mut panel.lines);
         for point in points.flat_map(|line| &mut line.points) {

@@ -1,5 +1,5 @@
-//! Pictures and reports that people can open anywhere: timelines as PNG, SVG and self-contained HTML, and all of a run in
-//! one file.
+//! Pictures and reports that open anywhere: timelines as PNG, SVG and self-contained HTML, and a
+//! whole run in one file.
 
 mod alike;
 mod analysis;

@@ -1,4 +1,4 @@
-//! What a profiler or a tracker measured in this program, as a picture.
+//! Draws the measurements of a profiler or a tracker as a picture.
 
 use super::axis::utc;
 use super::picture::{Level, Line, Mark, Panel, Picture, Point, State, Unit};
@@ -8,11 +8,12 @@ use runlore_core::text::{human_bytes, human_duration};
 use runlore_events::profile::{ProfileResult, Report, Snapshot};
 use runlore_events::tracker::Timeline;
 
-/// How many snapshots have marks: the first.
+/// The most snapshots with marks. The first ones are kept.
 const MARKS: usize = 40;
 
 impl Picture {
-    /// The memory of this program as a profiler saw it: snapshots and the edges of scopes as curves, scopes as bars.
+    /// Draws the memory of this program as a profiler measured it: snapshots and the edges of
+    /// scopes as curves, scopes as bars.
     ///
     /// ```
     /// use runlore::profile::Profiler;
@@ -99,7 +100,8 @@ impl Picture {
         picture
     }
 
-    /// The memory of one device over time, as [`Tracker::timeline`](runlore_events::tracker::Tracker::timeline) gives it.
+    /// Draws the memory of one device over time, from
+    /// [`Tracker::timeline`](runlore_events::tracker::Tracker::timeline).
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,7 +129,7 @@ impl Picture {
         let total = timeline.device_total.iter().flatten().max().copied();
         let of = total.map_or_else(String::new, |total| format!(", {} in all", human_bytes(total)));
         let most = timeline.device_used.iter().flatten().max().copied().unwrap_or(0) as f64;
-        // A limit far above would press the curve flat.
+        // A limit far above the curve would flatten it.
         let limit = total.map(|total| total as f64).filter(|total| most * NEAR >= *total);
         let mut all = panels(&format!("Memory of the device{of}"), used, limit, start_ns);
         all.extend(panels("Memory of the program", own, None, start_ns));
@@ -151,7 +153,7 @@ fn told(start_ns: u64, length_ns: u64) -> String {
     if start_ns > 0 { format!(" in {length}, from {}", utc(start_ns)) } else { String::new() }
 }
 
-/// A panel of those curves that have points; none where no curve has.
+/// Creates a panel of the curves that have points. Empty if no curve has any.
 fn panels<const N: usize>(
     title: &str,
     lines: [(&str, Vec<(u64, u64)>); N],

@@ -1,45 +1,46 @@
-//! A picture as plain data: what is to be drawn, whatever it is drawn on.
+//! A picture as plain data, independent of the output format.
 
 use serde::Serialize;
 
-/// How many colours curves have.
+/// The number of colours for curves.
 pub(super) const COLOURS: usize = 8;
 
-/// Anything over time: curves in panels, bars beneath them, and marks.
+/// A chart over time: curves in panels, bars beneath them, and marks.
 ///
 /// Times are nanoseconds since [`start_ns`](Self::start_ns).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Picture {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What it is of: the file, the run, the host.
+    /// The subject: the file, the run or the host.
     pub subtitle: String,
-    /// When it begins, in Unix nanoseconds.
+    /// The start, in Unix nanoseconds.
     pub start_ns: u64,
-    /// How long it is.
+    /// The length of the time axis.
     pub length_ns: u64,
-    /// The curves, from the top down.
+    /// The panels of curves, from the top down.
     pub panels: Vec<Panel>,
-    /// What ran, beneath the curves.
+    /// What ran, as bars beneath the curves.
     pub bars: Vec<Bar>,
-    /// How many more ran at a time than there are bars, in equal parts of the length; empty where all have bars.
+    /// How many tasks without a bar ran at the same time, in equal parts of the length. Empty if
+    /// every task has a bar.
     pub density: Vec<u32>,
-    /// What is worth looking at.
+    /// Moments and spans to point out.
     pub marks: Vec<Mark>,
-    /// What a reader must know to read it rightly.
+    /// What a reader needs to know to interpret the picture.
     pub notes: Vec<String>,
 }
 
-/// Curves that share an axis.
+/// Curves with a common axis.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Panel {
-    /// What the curves are of.
+    /// The title: what the curves show.
     pub title: String,
-    /// What they are counted in.
+    /// The unit of the values.
     pub unit: Unit,
     /// The curves.
     pub lines: Vec<Line>,
-    /// What cannot be exceeded, such as the memory of a device.
+    /// An upper limit of the values, such as the memory of a device.
     pub limit: Option<f64>,
 }
 
@@ -48,15 +49,16 @@ pub struct Panel {
 pub struct Line {
     /// Its name.
     pub name: String,
-    /// Whether it is what the picture is about: it is drawn stronger than the others.
+    /// Whether the curve is a suspected cause. It is drawn stronger than the others.
     pub is_suspect: bool,
-    /// Whether each value stands for the time since the point before it, as rates and shares of time do: it is drawn as steps.
+    /// Whether each value holds for the time since the previous point, as rates and shares of time
+    /// do. Such a curve is drawn as steps.
     pub is_step: bool,
-    /// Its points, in the order of time.
+    /// The points, ordered by time.
     pub points: Vec<Point>,
 }
 
-/// What was seen at one moment.
+/// A value at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Point {
@@ -64,16 +66,16 @@ pub struct Point {
     pub value: f64,
 }
 
-/// Something that took its time.
+/// A task or scope that ran for some time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Bar {
     /// Its name.
     pub name: String,
-    /// When it began.
+    /// The start.
     pub start_ns: u64,
-    /// How long it took.
+    /// The duration.
     pub length_ns: u64,
-    /// In which row it is drawn, from the top.
+    /// The row in which the bar is drawn, counted from the top.
     pub row: u32,
     /// How it ended.
     pub state: State,
@@ -83,31 +85,31 @@ pub struct Bar {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Well.
+    /// It finished without an error.
     #[default]
     Finished,
-    /// By an error.
+    /// It failed.
     Failed,
-    /// Not yet.
+    /// It has not ended.
     Running,
 }
 
-/// A moment or a stretch that is worth looking at.
+/// A moment or a span to point out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Mark {
-    /// When.
+    /// The start.
     pub at_ns: u64,
-    /// Until when; the same where it is a moment.
+    /// The end. Equal to `at_ns` for a moment.
     pub end_ns: u64,
-    /// How much it matters.
+    /// How important it is.
     pub level: Level,
-    /// What it is.
+    /// The description.
     pub text: String,
-    /// The panel that it is about, counted from the top; none where it is about all of them.
+    /// The panel it belongs to, counted from the top. `None` if it belongs to all panels.
     pub panel: Option<usize>,
 }
 
-/// How much a [`Mark`] matters.
+/// How important a [`Mark`] is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -119,7 +121,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The word for it.
+    /// Returns the level's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -129,7 +131,7 @@ impl Level {
     }
 }
 
-/// What a curve is counted in.
+/// The unit of a curve's values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -144,18 +146,19 @@ pub enum Unit {
 }
 
 impl Picture {
-    /// How many rows of bars there are.
+    /// Returns the number of rows of bars.
     pub(super) fn rows(&self) -> u32 {
         self.bars.iter().map(|bar| bar.row + 1).max().unwrap_or(0)
     }
 
-    /// How many curves there are in all.
+    /// Returns the number of curves in all panels.
     pub(super) fn lines(&self) -> usize {
         self.panels.iter().map(|panel| panel.lines.len()).sum()
     }
 
-    /// In how many stretches a suspect and any other curve are told, where all curves together have so many: where there are both,
-    /// each side has half of them.
+    /// Divides `all` intervals among the curves. Returns the number for each suspect and for each
+    /// other curve. If there are both, suspects together get half of the intervals, and the others
+    /// the other half.
     pub(super) fn stretches(&self, all: usize) -> (usize, usize) {
         let lines = self.panels.iter().flat_map(|panel| &panel.lines);
         let suspects = lines.filter(|line| line.is_suspect).count();
@@ -166,14 +169,16 @@ impl Picture {
 }
 
 impl Mark {
-    /// Whether it is about most of the picture: to paint all of that would say nothing.
+    /// Whether the mark covers more than half of the picture. Painting all of that would highlight
+    /// nothing.
     pub(super) fn is_long(&self, length_ns: u64) -> bool {
         self.end_ns.saturating_sub(self.at_ns) > length_ns / 2
     }
 }
 
 impl Panel {
-    /// The greatest value, of the limit too.
+    /// Returns the highest value to show: the maximum of the values and the limit, but at least 1
+    /// for percentages and 1024 for bytes.
     pub(super) fn top(&self) -> f64 {
         let points = self.lines.iter().flat_map(|line| &line.points);
         let most = points.map(|point| point.value).chain(self.limit).fold(0.0, f64::max);
@@ -184,14 +189,14 @@ impl Panel {
         }
     }
 
-    /// Whether there are so many curves that only the suspects have colours.
+    /// Whether there are so many curves that only the suspects are coloured.
     pub(super) fn is_grey(&self) -> bool {
         let suspects = self.lines.iter().filter(|line| line.is_suspect).count();
         self.lines.len() > COLOURS && (1..self.lines.len()).contains(&suspects)
     }
 
-    /// How many curves lie beneath each one and are mostly the same: the first curve lies on top. One that hides others is
-    /// dashed, so that all are seen.
+    /// Returns for each curve how many almost equal curves it hides. The first curve is drawn on
+    /// top. A curve that hides others is drawn dashed, so that all are visible.
     pub(super) fn hidden(&self) -> Vec<usize> {
         if self.lines.len() > COLOURS / 2 {
             return vec![0; self.lines.len()];
@@ -210,7 +215,7 @@ impl Panel {
         (0..self.lines.len()).map(beneath).collect()
     }
 
-    /// The least value, and 0.
+    /// Returns the lowest value to show: the minimum of the values and 0.
     pub(super) fn bottom(&self) -> f64 {
         self.lines.iter().flat_map(|line| &line.points).map(|point| point.value).fold(0.0, f64::min)
     }

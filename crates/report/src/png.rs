@@ -1,4 +1,4 @@
-//! SVG as PNG, with the font that is compiled in: it looks the same everywhere.
+//! Renders SVG as PNG with the embedded font, so that it looks the same everywhere.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,19 +10,21 @@ use super::picture::Picture;
 use runlore_core::store::write_file;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// DejaVu Sans; its licence is beside it.
+/// DejaVu Sans. Its licence is in the same folder.
 const FONT: &[u8] = include_bytes!("font/DejaVuSans.ttf");
 const FAMILY: &str = "DejaVu Sans";
 
-/// Beyond that many pixels a side a picture takes more memory than it is worth.
+/// The most pixels per side. A larger picture takes too much memory.
 const MOST_PIXELS: f32 = 16_000.0;
 
 impl Picture {
-    /// Writes the picture to a file, as PNG, SVG or HTML by its name. Missing folders are created.
+    /// Writes the picture to a file, as PNG, SVG or HTML depending on the file extension. Creates
+    /// missing folders.
     ///
     /// # Errors
     ///
-    /// If the name tells no form, the picture is too large for PNG, or the file cannot be written.
+    /// If the extension is not one of these, if the picture is too large for PNG, or if the file
+    /// cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let refused = |why: String| {
@@ -38,11 +40,12 @@ impl Picture {
         write_file(path, &bytes).map_err(|error| refused(error.to_string()))
     }
 
-    /// The picture as PNG, `scale` pixels for each unit of the SVG: 2 is sharp on every screen.
+    /// Renders the picture as PNG, with `scale` pixels per SVG unit. A scale of 2 is sharp on every
+    /// screen.
     ///
     /// # Errors
     ///
-    /// Where it would be more than 16,000 pixels wide or high.
+    /// If the picture would be more than 16,000 pixels wide or high.
     pub fn to_png(&self, scale: f32) -> Result<Vec<u8>> {
         let refused = |why: String| Error::new(ErrorKind::Report, why);
         let mut fonts = fontdb::Database::new();
@@ -74,7 +77,7 @@ impl Picture {
 mod tests {
     use super::*;
 
-    /// A font that is not found leaves everything out that is text, and says nothing.
+    /// If the font is not found, the renderer silently draws no text.
     #[test]
     fn text_is_drawn() {
         let pixels = |title: &str| {

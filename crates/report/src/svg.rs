@@ -1,16 +1,16 @@
-//! A small writer of SVG and HTML: whatever text it is given, it stays text.
+//! A small writer for SVG and HTML that escapes all text.
 
 use std::fmt::{Display, Write};
 
 use runlore_core::text::printable;
 
-/// Elements, written one after the other.
+/// The markup written so far.
 #[derive(Debug, Default)]
 pub(super) struct Markup {
     text: String,
 }
 
-/// An attribute.
+/// An attribute: its name and value.
 pub(super) type Attribute<'a> = (&'a str, &'a dyn Display);
 
 impl Markup {
@@ -24,25 +24,25 @@ impl Markup {
         _ = write!(self.text, "</{tag}>");
     }
 
-    /// An element without anything in it, as SVG has them.
+    /// Writes an element without content, as in SVG.
     pub(super) fn empty(&mut self, tag: &str, attributes: &[Attribute<'_>]) {
         self.begin(tag, attributes);
         self.text.push_str("/>");
     }
 
-    /// An element with a text in it.
+    /// Writes an element that contains a text.
     pub(super) fn element(&mut self, tag: &str, attributes: &[Attribute<'_>], text: impl Display) {
         self.open(tag, attributes);
         self.escaped(text);
         self.close(tag);
     }
 
-    /// A text.
+    /// Writes a text, escaped.
     pub(super) fn escaped(&mut self, text: impl Display) {
         self.text.push_str(&escape(&text.to_string()));
     }
 
-    /// What is markup already.
+    /// Writes markup unchanged.
     pub(super) fn raw(&mut self, markup: &str) {
         self.text.push_str(markup);
     }
@@ -59,7 +59,8 @@ impl Markup {
     }
 }
 
-/// A text that is nothing but text, in an element and in an attribute; what no XML may have is made visible.
+/// Escapes a text for use in an element or an attribute. Characters that XML does not allow are
+/// replaced by visible ones.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in printable(text).keep_lines().to_string().chars() {
@@ -76,7 +77,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// JSON that can stand in a `script` element: nothing in it can end that.
+/// Serialises a value as JSON that cannot close the `script` element around it.
 pub(super) fn script_json(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")

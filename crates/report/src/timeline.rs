@@ -1,4 +1,4 @@
-//! Events as a picture.
+//! Draws events as a picture.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,22 @@ use runlore_core::text::{human_bytes, human_duration, thousands};
 use runlore_events::analyze::{EventReport, MarkKind, Sample, Series, Timelines};
 use runlore_query::analyze::{Finding, Kind, Place, Severity, Window};
 
-/// Up to how many series each has a panel of its own.
+/// Up to this many series, each one has a panel of its own.
 const PANELS: usize = 4;
-/// How many curves of memory there are at most, where there is more than one counter: fewer counters are better than fewer points.
+/// The most curves of memory. With more devices, counters are left out, because that loses less
+/// than thinning every curve. One counter is always drawn.
 const LINES: usize = 48;
-/// How many devices are drawn at most.
+/// The most devices to draw.
 const DEVICES: usize = 400;
-/// How many times what was used a limit may be to be drawn.
+/// A limit is drawn only if it is at most this many times the highest value.
 pub(super) const NEAR: f64 = 2.5;
-/// How many marks are worth drawing: the worst ones.
+/// The most marks to draw. The most important ones are kept.
 const MARKS: usize = 40;
 
-/// A counter of samples: its name, and where it is.
+/// A memory counter: its name, and how to read it from a sample.
 type Counter = (&'static str, fn(&Sample) -> Option<u64>);
 
-/// What is said of a panel whose device may have begun it.
+/// The suffix of a panel's title if its device is a suspected first cause.
 const BEGAN_HERE: &str = ": it may have begun here";
 
 const COUNTERS: [Counter; 3] = [
@@ -35,8 +36,9 @@ const COUNTERS: [Counter; 3] = [
 ];
 
 impl Picture {
-    /// The memory of each rank and device over time, with findings and what collectors told marked; beneath, what trackers
-    /// read beside memory. Ranks are put on one clock, as the report has it.
+    /// Draws the memory of each rank and device over time. Findings and the collectors' messages
+    /// are marked. The other values that trackers read are drawn beneath. The ranks are aligned to
+    /// one clock, with the offsets in the report.
     ///
     /// ```
     /// use runlore::analyze::{Thresholds, Timelines};
@@ -62,7 +64,7 @@ impl Picture {
     }
 }
 
-/// The picture, and the number of the mark of each finding.
+/// Returns the picture, and for each finding the number of its mark.
 pub(super) fn drawn(timelines: &Timelines, report: &EventReport) -> (Picture, Vec<Option<usize>>) {
     let clock = Clock::of(timelines, report);
     let mut picture = Picture {
@@ -92,7 +94,7 @@ pub(super) fn drawn(timelines: &Timelines, report: &EventReport) -> (Picture, Ve
     (picture, numbers)
 }
 
-/// The devices that may have begun it.
+/// The devices that are suspected first causes.
 struct Suspects<'a>(Vec<&'a Place>);
 
 impl<'a> Suspects<'a> {
@@ -105,7 +107,7 @@ impl<'a> Suspects<'a> {
         self.0.iter().any(|place| is_of(place, series))
     }
 
-    /// What a panel of many devices says of them.
+    /// Returns the suffix of the title of a panel with many devices.
     fn told(&self) -> String {
         match &self.0[..] {
             [] => String::new(),
@@ -115,7 +117,7 @@ impl<'a> Suspects<'a> {
     }
 }
 
-/// Whether a place is that of a series.
+/// Whether a finding's place is that of the series.
 fn is_of(place: &Place, series: &Series) -> bool {
     let key = |place: &Place| (place.rank, place.device_id);
     key(place) == key(&series.place)
@@ -124,15 +126,16 @@ fn is_of(place: &Place, series: &Series) -> bool {
         && place.host == series.place.host
 }
 
-/// The panels, and where what is.
+/// The panels, and which series is in which panel.
 struct Layout {
     panels: Vec<Panel>,
-    /// By the number of the series: the panel with what is taken of its device, and that with what the program holds.
+    /// Indexed by series: the panel with the memory in use on the device, and the panel with the
+    /// program's own memory.
     of: Vec<(Option<usize>, Option<usize>)>,
 }
 
 impl Layout {
-    /// Panels for each device by itself.
+    /// Creates panels for each device.
     fn each(clock: &Clock, all: &[Series], suspects: &Suspects<'_>) -> Self {
         let mut layout = Self { panels: Vec::new(), of: Vec::new() };
         for series in all {
@@ -154,14 +157,14 @@ impl Layout {
         layout
     }
 
-    /// A panel for each counter of all devices.
+    /// Creates one panel per counter, with all devices.
     fn all(
         clock: &Clock,
         all: &[Series],
         suspects: &Suspects<'_>,
         notes: &mut Vec<String>,
     ) -> Self {
-        // Suspects have the first colours and the first words.
+        // Suspects get the first colours and the first places in the legend.
         let (mut shown, mut others): (Vec<&Series>, Vec<&Series>) =
             all.iter().partition(|series| suspects.includes(series));
         shown.append(&mut others);
@@ -170,7 +173,8 @@ impl Layout {
             shown.truncate(DEVICES);
         }
         let is_device = |series: &Series| series.place.device_id.is_some_and(|it| it >= 0);
-        // Of a machine, what is in use is everybody's: what a program holds of it comes first.
+        // The memory in use on a machine includes that of other programs, so the program's own
+        // memory comes first.
         let mut counters = COUNTERS;
         if !all.iter().any(is_device) {
             counters.reverse();
@@ -199,7 +203,7 @@ impl Layout {
         }
     }
 
-    /// The panel in which a finding can be seen.
+    /// Returns the panel that shows a finding.
     fn of_finding(&self, finding: &Finding, all: &[Series]) -> Option<usize> {
         let titled = |title: &str| self.panels.iter().position(|panel| panel.title == title);
         let told = match finding.kind {
@@ -233,12 +237,12 @@ fn subtitle(timelines: &Timelines, clock: &Clock) -> String {
     format!("{series}: {samples} samples in {length}, from {from}")
 }
 
-/// The clock of the picture, and what to take off the times of each rank to be on it.
+/// The picture's time axis, and the offset of each rank's clock.
 struct Clock {
     start_ns: u64,
     length_ns: u64,
     offsets: BTreeMap<(Option<String>, u64), i64>,
-    /// Whether there are several jobs, which series are then named by.
+    /// Whether the series belong to several jobs. Their names then include the job.
     names_jobs: bool,
 }
 
@@ -254,7 +258,7 @@ impl Clock {
         let names_jobs = Place::are_of_several_jobs(places);
         let mut clock = Self { start_ns: 0, length_ns: 0, offsets, names_jobs };
         let windows = timelines.series().iter().filter_map(|series| {
-            // What collectors told may come before the first sample and after the last.
+            // A collector's message may precede the first sample or follow the last.
             let marks = series.marks.iter().map(|mark| mark.timestamp_ns);
             let samples = series.samples.iter().map(|sample| sample.timestamp_ns);
             let times = samples.chain(marks);
@@ -268,7 +272,7 @@ impl Clock {
         clock
     }
 
-    /// A series in words.
+    /// Returns the name of a series.
     fn name(&self, series: &Series) -> String {
         if self.names_jobs { format!("{:#}", series.place) } else { series.place.to_string() }
     }
@@ -294,7 +298,8 @@ impl Clock {
         (!points.is_empty()).then(|| Line { name, points, ..Line::default() })
     }
 
-    /// All counters of one device; of a machine, what is in use by whomever apart from what the program holds of it.
+    /// Creates the panels of one device. On a machine's main memory, the memory in use by all
+    /// programs and the program's own memory get separate panels.
     fn panels_of(&self, series: &Series, suspects: &Suspects<'_>) -> (Panel, Option<Panel>) {
         let panel = self.panel_of(series, suspects);
         if series.place.device_id.is_some_and(|device| device >= 0) {
@@ -302,10 +307,11 @@ impl Clock {
         }
         let (mut used, mut own): (Vec<Line>, Vec<Line>) =
             panel.lines.into_iter().partition(|line| line.name == COUNTERS[0].0);
-        // Where nobody counts allocations, what is resident stands for both.
+        // Without a count of allocations, the resident memory is in both counters.
         own.dedup_by(|one, other| one.points == other.points);
         let total = series.samples.iter().filter_map(|sample| sample.total).max();
-        // A tracker of the machine has its use in all counters, one of a process alone knows no total.
+        // A tracker of the machine reports the machine's use in all counters. A tracker of a single
+        // process reports no total.
         if own.iter().all(|line| used.iter().any(|used| used.points == line.points)) {
             if total.is_some() { own.clear() } else { used.clear() }
         }
@@ -339,7 +345,7 @@ impl Clock {
         )
     }
 
-    /// All counters of one device.
+    /// Creates a panel with all counters of one device.
     fn panel_of(&self, series: &Series, suspects: &Suspects<'_>) -> Panel {
         let lines =
             COUNTERS.iter().filter_map(|(name, of)| self.line(series, (*name).to_owned(), *of));
@@ -353,12 +359,12 @@ impl Clock {
             title: format!("{}{of}{suspicion}", self.name(series)),
             unit: Unit::Bytes,
             lines,
-            // A limit far above would press the curves flat.
+            // A limit far above the curves would flatten them.
             limit: total.map(|total| total as f64).filter(|total| most * NEAR >= *total),
         }
     }
 
-    /// One counter of all devices.
+    /// Creates a panel with one counter of all devices.
     fn panel_of_all(&self, all: &[&Series], (name, of): Counter, suspects: &Suspects<'_>) -> Panel {
         let lines = all.iter().filter_map(|series| {
             let line = self.line(series, self.name(series), of)?;
@@ -372,7 +378,7 @@ impl Clock {
         }
     }
 
-    /// The marks, and which of them is that of each finding.
+    /// Returns the marks, and for each finding the number of its mark.
     fn marks(
         &self,
         timelines: &Timelines,
@@ -429,7 +435,7 @@ impl Clock {
     }
 }
 
-/// A finding as the text of its mark.
+/// Returns the text of a finding's mark.
 pub(super) fn mark_text(finding: &Finding) -> String {
     let place = match finding.place.to_string() {
         place if place.is_empty() => place,
@@ -438,7 +444,7 @@ pub(super) fn mark_text(finding: &Finding) -> String {
     format!("{}{place}: {}", finding.kind, finding.what)
 }
 
-/// A mark beside its picture: its number there, how much it matters, when it was, and what it is.
+/// Writes a mark as a list item beside its picture: number, level, time and text.
 pub(super) fn write_mark(to: &mut Markup, number: usize, mark: &Mark) {
     let level = mark.level.as_str();
     to.open("li", &[]);

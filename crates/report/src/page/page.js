@@ -1,4 +1,4 @@
-// What a page can do: look into its pictures, and search what ran. Everything it shows is in the page itself.
+// The interactive part of a page: charts, and search in tables. All data is embedded in the page.
 "use strict";
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
@@ -7,7 +7,7 @@
   const KEYS = "Arrow keys move the cursor, with Shift they move the view, plus and minus zoom, Home shows all, " +
     "N and P go to the next and the previous mark.";
 
-  // --- Numbers as people say them
+  // --- Formatting of numbers
 
   function rounded(number) {
     const size = Math.abs(number);
@@ -53,7 +53,7 @@
     return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= rough * 0.999) || power * 10;
   }
 
-  // With halves and quarters of the next unit instead of hundreds.
+  // Uses halves and quarters of the next unit instead of hundreds.
   function niceBytes(rough) {
     let unit = 1;
     while (rough >= unit * 1024) unit *= 1024;
@@ -68,7 +68,7 @@
     return (steps.find((step) => step >= seconds) || nice(seconds / 86400) * 86400) * 1e9;
   }
 
-  // Ticks from at or below `bottom` to at or above `top`.
+  // Returns ticks from at or below `bottom` to at or above `top`.
   function ticks(bottom, top, unit, count) {
     const rough = Math.max(top - bottom, Number.MIN_VALUE * 1e20) / count;
     const step = unit.startsWith("bytes") ? niceBytes(rough) : nice(rough);
@@ -98,7 +98,7 @@
     return characters.length <= most ? text : characters.slice(0, Math.max(most - 1, 0)).join("") + "…";
   }
 
-  // --- A picture
+  // --- Charts
 
   function decoded(line, tick) {
     let at = 0, value = 0;
@@ -107,7 +107,8 @@
     return { ...line, times, values };
   }
 
-  // A panel with its curves; where there are too many for colours, only the suspects have some.
+  // Decodes a panel and its curves. If there are too many curves for the colours, only suspects are
+  // coloured.
   function unpacked(panel, tick) {
     const lines = panel.lines.map((line) => decoded(line, tick));
     const suspects = lines.filter((line) => line.suspect).length;
@@ -116,7 +117,8 @@
     return { ...panel, lines, grey, suspects, told: lines.slice(0, grey ? Math.min(suspects, TOLD) : TOLD) };
   }
 
-  // Spans that may overlap as stretches that do not: each is as bad as the worst that is there.
+  // Splits overlapping spans into separate ones. Each has the worst level of the spans that cover
+  // it.
   function stretches(spans) {
     const edges = [...new Set(spans.flatMap(([from, to]) => [from, to]))].sort((one, other) => one - other);
     const made = [];
@@ -130,7 +132,7 @@
     return made;
   }
 
-  // The first index whose time is not before `at`.
+  // Returns the first index whose time is not before `at`.
   function index(times, at) {
     let low = 0, high = times.length;
     while (low < high) {
@@ -140,7 +142,8 @@
     return low;
   }
 
-  // The sample that tells of a moment: the nearest, or the one whose time it is in.
+  // Returns the sample to show for a time: the nearest, or for steps the one whose interval
+  // contains it.
   function nearest(line, at) {
     const next = index(line.times, at);
     if (next === 0) return 0;
@@ -160,11 +163,11 @@
       this.panels = data.panels.map((panel) => unpacked(panel, data.tick));
       this.marked = data.marks.map(([at, end, level, text, panel], number) =>
         ({ at, end, level, text, panel, number: number + 1, rank: LEVELS.indexOf(level), long: end - at > this.length / 2 }));
-      // Keys go from mark to mark in the order of time; of those at one time, the worst first.
+      // The keys N and P visit marks in the order of time. At the same time, the worst comes first.
       this.inTime = [...this.marked].sort((one, other) => one.at - other.at || one.number - other.number);
       this.mark = null;
       this.rows = data.bars.reduce((most, bar) => Math.max(most, bar[2] + 1), 0);
-      // What failed is drawn last, over what else is at the same pixel.
+      // Draw failed tasks last, over other tasks at the same pixel.
       const failed = (bar) => Number(bar[3] === "failed");
       this.drawn = [...data.bars].sort((one, other) => failed(one) - failed(other));
       this.build(figure);
@@ -248,7 +251,7 @@
       };
       this.svg.addEventListener("pointerup", end);
       this.svg.addEventListener("pointercancel", end);
-      // A finger that is lifted has left; what it pointed at is still to be read.
+      // Lifting a finger also fires this event, but the tooltip should stay readable.
       this.svg.addEventListener("pointerleave", (event) => { if (!drag && event.pointerType !== "touch") this.point(null); });
       this.svg.addEventListener("dblclick", () => this.show(0, this.length));
       this.svg.addEventListener("wheel", (event) => {
@@ -279,14 +282,14 @@
 
     toMark(direction) {
       const all = this.inTime, known = this.cursor === null || this.mark === null ? -1 : all.indexOf(this.mark);
-      // From the edge of what is seen, where nothing is pointed at.
+      // Without a cursor, start from the edge of the view.
       const here = this.cursor === null ? (direction > 0 ? this.from : this.to) : this.cursor;
       const isNext = (mark) => (direction > 0 ? mark.at >= here : mark.at <= here);
       const next = known >= 0 ? all[known + direction] : direction > 0 ? all.find(isNext) : all.findLast(isNext);
       if (next !== undefined) this.say(next.at, next);
     }
 
-    // Moves the cursor by key, and tells what is there.
+    // Moves the cursor to a time and announces what is there, for keyboard use.
     say(at, mark) {
       if (at < this.from || at > this.to) {
         const half = (this.to - this.from) / 2;
@@ -324,7 +327,7 @@
       svg.replaceChildren();
       const grid = shape(svg, "g", {}), washes = shape(svg, "g", {});
       let y = 6;
-      // Where curves and bars are, the panels first.
+      // The areas of curves and bars, panels first.
       this.areas = [];
       this.panels.forEach((panel) => { y = this.panel(svg, panel, y); });
       if (this.data.density.length) y = this.density(svg, y);
@@ -357,7 +360,7 @@
         if (value < least) least = value;
         if (value > most) most = value;
       }
-      // An axis of nothing but nought tells nothing.
+      // Avoid an axis that only shows zero.
       const highest = Math.max(most, panel.unit === "percent" ? 1 : panel.unit.startsWith("bytes") ? 1024 : 0);
       const all = ticks(least, highest, panel.unit, 4);
       const low = all[0], high = all[all.length - 1];
@@ -369,7 +372,8 @@
       if (panel.limit) {
         shape(svg, "line", { class: "limit", "stroke-dasharray": "6 4", x1: this.left, x2: this.left + this.wide, y1: at(panel.limit), y2: at(panel.limit) });
       }
-      // The first curve lies on top; one that hides others is dashed, so that all are seen.
+      // The first curve is drawn on top. A curve that hides others is dashed, so that all are
+      // visible.
       for (const line of [...panel.lines].reverse()) {
         const seen = DASH / (line.hides + 1);
         shape(svg, "path", {
@@ -402,7 +406,7 @@
       return y + 12;
     }
 
-    // The curve in the window: all points, or the least and the greatest for each pixel.
+    // Returns the path of a curve in the view: all points, or the lowest and highest of each pixel.
     path(line, y) {
       const { times, values } = line;
       const first = Math.max(index(times, this.from) - 1, 0);
@@ -431,7 +435,7 @@
       return parts.join("") + (parts.length === 1 ? "h2" : "");
     }
 
-    // Points beside the window are drawn at its edge: they only lead the curve there.
+    // Points outside the view are drawn at its edge, only to lead the curve there.
     clamped(at) { return Math.min(Math.max(this.x(at), this.left), this.left + this.wide); }
 
     density(svg, y) {
@@ -480,12 +484,12 @@
       }
     }
 
-    // Where a mark is drawn: in its panel, or in everything.
+    // Returns the areas in which a mark is drawn: its panel, or all areas.
     areasOf(mark) { return mark.panel === null ? this.areas : [this.areas[mark.panel]]; }
 
     seen() { return this.marked.filter((mark) => mark.end >= this.from && mark.at <= this.to); }
 
-    // What marks stretch over, painted once.
+    // Paints the spans of marks. Overlapping spans are painted once.
     washes(svg) {
       const short = this.seen().filter((mark) => !mark.long);
       for (const area of this.areas) {
@@ -498,7 +502,7 @@
     }
 
     marks(svg) {
-      // The worst lie over all others, and have the first choice of a place for their number.
+      // The worst marks are drawn on top, and choose the places of their numbers first.
       const order = this.seen().sort((one, other) => other.rank - one.rank || one.number - other.number);
       for (const mark of [...order].reverse()) {
         const from = this.clamped(mark.at), to = this.clamped(Math.max(mark.at, mark.end));
@@ -520,7 +524,7 @@
       }
     }
 
-    // The first free place for a number, from the top of its area down, then beside.
+    // Returns the first free place for a number: from the top of its area down, then further right.
     free(from, area, taken) {
       const wide = FLAG.wide + 1, high = FLAG.high + 1;
       const rows = Math.max(Math.floor((area.bottom - area.top) / high), 1);
@@ -533,7 +537,7 @@
       return null;
     }
 
-    // The tasks at a moment: with a pointer, the one it points at; with keys, all of them.
+    // Returns the tasks at a time: with a pointer the one under it, with keys all of them.
     barsAt(at, here) {
       const slack = (this.to - this.from) / this.wide * 2;
       const running = (bar) => at >= bar[0] - slack && at <= bar[0] + bar[1] + slack;
@@ -543,7 +547,7 @@
       return this.data.bars.filter((bar) => bar[2] === row && running(bar)).slice(0, 1);
     }
 
-    // What is to be told of a moment, a line each.
+    // Returns the lines of text that describe a time.
     lines(at, here) {
       const told = [], tell = (text, kind) => told.push({ text, kind: kind || "" });
       const clock = new Date(this.data.start_ms + at / 1e6);
@@ -604,13 +608,13 @@
       this.tip.style.transform = `translate(${Math.max(Math.min(side, room), 0)}px, ${Math.max(height, 0)}px)`;
     }
 
-    // Whether the curve is level at the cursor: samples between two equal ones may be left out of the page.
+    // Whether the curve is flat at the cursor. The page may omit samples between two equal ones.
     isLevel(line, at) {
       const other = line.times[at] < this.cursor ? at + 1 : at - 1;
       return line.values[other] === line.values[at];
     }
 
-    // Fades the bars that are not looked for; tells how many are.
+    // Fades the bars that do not match, and returns how many match.
     search(found) {
       this.found = found;
       this.draw();
@@ -621,7 +625,7 @@
   const charts = [...document.querySelectorAll("figure.chart")].map((figure) =>
     new Chart(figure, JSON.parse(figure.querySelector("script").textContent)));
 
-  // --- Search and filter of what ran
+  // --- Search and filter
 
   const search = document.getElementById("search"), failed = document.getElementById("only-failed");
   if (search && failed) {
@@ -637,7 +641,7 @@
       let bars = 0;
       for (const chart of charts) bars += chart.search(everything ? null : found);
       let shown = 0;
-      // From the innermost out: one that holds something found stays, too.
+      // Go from the innermost entry outwards: an entry with a match inside stays visible, too.
       for (const entry of entries.reverse()) {
         const inside = entry.querySelector("[data-text]:not([hidden])") !== null;
         const is = everything || found(entry.dataset.text, entry.dataset.state);
@@ -645,7 +649,7 @@
         if (is) shown += 1;
       }
       entries.reverse();
-      // Not every task has a bar, but each is counted with its activity.
+      // Not every task has a bar, so count the tasks by their activities.
       const tasks = many.filter((row) => words.every((word) => row.dataset.text.toLowerCase().includes(word)))
         .reduce((sum, row) => sum + Number(failed.checked ? row.dataset.failed : row.dataset.tasks), 0);
       const drawn = tasks ? `${counted(tasks, "task", "tasks")} found, ${bars.toLocaleString("en")} of them with a bar; ` : "";

@@ -1,14 +1,14 @@
-//! The table of activities within a page.
+//! Writes the table of activities into a page.
 
 use super::facts::Activity;
 use super::page::duration;
 use crate::svg::Markup;
 use runlore_core::text::{human_bytes, rounded, thousands};
 
-/// How many activities have a line of their own.
+/// The most activities with a row.
 const MOST: usize = 300;
 
-/// A heading, and what stands below it.
+/// A heading, and the function that formats the cell below it.
 type Column = (&'static str, fn(&Activity) -> Option<String>);
 
 const COLUMNS: [Column; 12] = [
@@ -26,7 +26,7 @@ const COLUMNS: [Column; 12] = [
     ("energy", |it| it.joules.map(|joules| format!("{} J", rounded(joules)))),
 ];
 
-/// Writes the table; a column that no activity has anything for is left out.
+/// Writes the table. A column without any value is left out.
 pub(super) fn write(to: &mut Markup, activities: &[Activity]) {
     let shown = &activities[..activities.len().min(MOST)];
     let columns: Vec<&Column> =

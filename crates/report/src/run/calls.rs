@@ -1,4 +1,4 @@
-//! Which activity called which: the tree of tasks, with those drawn together that came the same way.
+//! The call tree of activities: tasks with the same chain of callers share a node.
 
 use std::collections::HashMap;
 
@@ -7,23 +7,23 @@ use serde::Serialize;
 use super::gantt::Row;
 use crate::picture::State;
 
-/// Beyond that depth calls count as made at it.
+/// The deepest level of the tree. Deeper calls are left out.
 const DEEPEST: usize = 32;
-/// How many different ways are told.
+/// The most nodes of the tree.
 const MOST: usize = 600;
 
-/// Calls of one activity from the same place.
+/// Calls of one activity from the same caller.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Call {
-    /// What was called.
+    /// The activity that was called.
     pub activity: String,
-    /// How often.
+    /// The number of calls.
     pub tasks: u64,
-    /// How often it failed.
+    /// The number of calls that failed.
     pub errors: u64,
-    /// The time of all together, with what they called.
+    /// The total time of the calls, including the calls they made.
     pub total_ns: u64,
-    /// What they called, in the order in which that first began.
+    /// The calls they made, ordered by first start.
     pub calls: Vec<Call>,
 }
 
@@ -37,7 +37,7 @@ struct Node {
     children: Vec<usize>,
 }
 
-/// The calls of all tasks, and how many ways were left out.
+/// Builds the call tree. Returns its roots, and the number of tasks that were left out.
 pub(super) fn of(rows: &[Row], names: &[String]) -> (Vec<Call>, usize) {
     let by_id: HashMap<&str, usize> =
         rows.iter().enumerate().map(|(at, row)| (&*row.id, at)).collect();
@@ -49,7 +49,7 @@ pub(super) fn of(rows: &[Row], names: &[String]) -> (Vec<Call>, usize) {
         if node_of[at].is_some() {
             continue;
         }
-        // Up to a task that is known, or to one without a parent; what is read may go round in circles.
+        // Walk up to a task that already has a node, or to a root. The records may contain cycles.
         let mut way = vec![at];
         let mut above = None;
         while let Some(parent) = rows[way[way.len() - 1]].parent.as_deref() {
@@ -71,7 +71,7 @@ pub(super) fn of(rows: &[Row], names: &[String]) -> (Vec<Call>, usize) {
                 Some(&node) => node,
                 None if depth > DEEPEST || nodes.len() >= MOST => {
                     left_out += 1;
-                    // Counted where it was called from.
+                    // Attach its children to its caller.
                     node_of[task] = above;
                     continue;
                 }

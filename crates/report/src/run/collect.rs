@@ -1,4 +1,4 @@
-//! One pass over the tasks of a run.
+//! Collects a report in one pass over the tasks of a run.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,16 +20,16 @@ use runlore_query::analyze::{Earlier, Finding, TaskRows, Thresholds, tasks_of};
 use runlore_query::provenance::Provenance;
 use runlore_query::query::{Collection, Find, Summary};
 
-/// How many of the slowest are told of; of a small run, that is all.
+/// The most slow tasks in the report. A small run has all its tasks there.
 const SLOWEST: usize = 40;
-/// How many different failures are told of.
+/// The most distinct failures in the report.
 const FAILURES: usize = 60;
-/// How many different reasons are told of.
+/// The most distinct reasons, and the most crates, in the report.
 const REASONS: usize = 100;
-/// How many findings are marked in the picture.
+/// The most findings that are marked in the picture.
 const MARKS: usize = 12;
 
-/// What is looked at of each task, beside what sensors told and what an analysis looks at.
+/// The fields that are read of each task, in addition to those of the sensors and of the analysis.
 const FIELDS: [&str; 16] = [
     "used",
     "generated",
@@ -49,7 +49,7 @@ const FIELDS: [&str; 16] = [
     "telemetry_at_start.process.memory.rss",
 ];
 
-/// The report of the first of these workflows, which started the others.
+/// Creates the report of the first workflow, which started the others.
 pub(super) fn run(
     records: &Provenance,
     workflows: &[WorkflowObject],
@@ -68,7 +68,7 @@ pub(super) fn run(
         collected.add(task);
     }
     let mut report = collected.finish(workflows, workflow_id);
-    // A run without tasks has nothing to analyse, and is told all the same.
+    // A run without tasks still has a report, but nothing to analyse.
     if report.tasks.tasks > 0 {
         let analysis = rows.analyze(records, workflow_id, workflows, earlier, thresholds)?;
         report.picture.marks = marks(&analysis.findings, &report.picture);
@@ -79,7 +79,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// What is worth looking at in one part of the run.
+/// Returns marks for the findings that concern at most half of the run.
 fn marks(findings: &[Finding], picture: &Picture) -> Vec<Mark> {
     let mark = |finding: &Finding| {
         let window = finding.place.window?;
@@ -98,19 +98,19 @@ struct Collected {
     summary: Summary,
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// When each activity first began.
+    /// The earliest start of each activity.
     first_ns: Vec<u64>,
     rows: Vec<Row>,
     counts: Counts,
     slowest: Vec<TaskFacts>,
-    /// By activity and message.
+    /// Keyed by activity and message.
     failures: HashMap<(u32, String), Failed>,
     failures_left_out: u64,
     unavailable: BTreeMap<(String, String), u64>,
     crates: BTreeMap<[Option<Box<str>>; 3], u64>,
     values: Values,
     sensors: Sensors,
-    /// Which task started a run that this one started.
+    /// For each workflow, the task that started it.
     started_by: HashMap<String, Option<Box<str>>>,
     main: Option<String>,
 }
@@ -195,7 +195,8 @@ impl Collected {
         self.keep_if_slow(&mut task, &name, length);
     }
 
-    /// The task around it; around the tasks of a run that was started, the one that started it.
+    /// Returns the task's parent. For a top-level task of a started run, this is the task that
+    /// started the run.
     fn parent_of(&self, task: &Value) -> Option<Box<str>> {
         let text = |name: &str| task.get(name).and_then(Value::as_str);
         text("parent_task_id").map(Into::into).or_else(|| {
@@ -231,7 +232,7 @@ impl Collected {
         if let Some(known) = self.failures.get_mut(&key) {
             known.tasks += 1;
         } else if self.failures.len() < FAILURES {
-            // It may be among the slowest, too.
+            // Clone the task, because it may also be one of the slowest.
             let example = TaskFacts::taken(&mut task.clone(), name, length);
             let (activity, message) = (name.to_owned(), key.1.clone());
             self.failures.insert(key, Failed { activity, message, tasks: 1, example });
@@ -313,7 +314,7 @@ impl Collected {
 
     fn picture(&mut self, run: &RunFacts, main: Option<&WorkflowObject>) -> Picture {
         let Some((start_ns, end_ns)) = gantt::window(&self.rows) else { return Picture::default() };
-        // As long as the run: what it did before and after its tasks takes time, too.
+        // Cover the whole run, which may begin before its first task and end after its last.
         let of_run = |at: Option<f64>| at.filter(|at| (0.0..1e10).contains(at)).map(nanoseconds);
         let began = of_run(main.and_then(|run| run.started_at));
         let ended = of_run(main.and_then(|run| run.ended_at));
@@ -323,7 +324,7 @@ impl Collected {
         );
         let length_ns = end_ns - start_ns;
         for row in self.rows.iter_mut().filter(|row| row.state == State::Running) {
-            // Open until the last that is known.
+            // Draw a task that has not ended up to the end of the picture.
             row.length_ns = row.length_ns.max(end_ns - row.start_ns);
         }
         let (bars, density) = gantt::bars(&self.rows, &self.names, start_ns, length_ns);
@@ -340,7 +341,7 @@ impl Collected {
     }
 }
 
-/// Unix seconds as nanoseconds.
+/// Converts Unix seconds to nanoseconds.
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }

@@ -1,4 +1,4 @@
-//! The parts of a report, as plain data.
+//! The parts of a run report, as plain data.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use runlore_core::record::{Lost, Status, WorkflowObject};
 use runlore_core::text::thousands;
 use runlore_query::query::Group;
 
-/// A run by itself.
+/// The main fields of a run's record.
 #[derive(Debug, Clone, Default, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the workflow's record")]
 pub struct RunFacts {
@@ -17,9 +17,9 @@ pub struct RunFacts {
     pub description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// The status as every view shows it: see [`WorkflowObject::shown`].
+    /// The status as all views show it. See [`WorkflowObject::shown`].
     pub shown: String,
-    /// Whether that tells of a failure.
+    /// Whether that status is a failure.
     pub failed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<f64>,
@@ -53,13 +53,13 @@ impl RunFacts {
 }
 
 impl RunFacts {
-    /// The status for people; a record need not have one.
+    /// Returns the status to display, or "unknown" if the record has none.
     pub(super) fn shown_or_unknown(&self) -> &str {
         if self.shown.is_empty() { "unknown" } else { &self.shown }
     }
 }
 
-/// How tasks ended.
+/// The number of tasks, by how they ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Counts {
@@ -69,7 +69,7 @@ pub struct Counts {
     pub running: u64,
 }
 
-/// What the tasks of one name come to.
+/// Sums over the tasks of one activity.
 #[derive(Debug, Clone, Default, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of `query::Group`, in nanoseconds and bytes")]
 pub struct Activity {
@@ -114,7 +114,7 @@ impl Activity {
     }
 }
 
-/// One task, as far as a report tells of it.
+/// The fields of a task that a report shows.
 #[derive(Debug, Clone, Default, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the task's record")]
 pub struct TaskFacts {
@@ -129,13 +129,13 @@ pub struct TaskFacts {
     pub generated: Value,
     #[serde(skip_serializing_if = "Value::is_null")]
     pub error: Value,
-    /// Where its code is: `src/data.rs:12`.
+    /// The source location, such as `src/data.rs:12`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
 }
 
 impl TaskFacts {
-    /// Takes what is told out of a record.
+    /// Moves the shown fields out of a record.
     pub(super) fn taken(task: &mut Value, activity: &str, duration_ns: u64) -> Self {
         let text = |task: &Value, name: &str| task.get(name)?.as_str().map(str::to_owned);
         let code = task.get("code").and_then(|code| {
@@ -159,20 +159,20 @@ impl TaskFacts {
     }
 }
 
-/// Failures that are alike: of the same activity, with the same message.
+/// Failures of one activity with the same message.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Failed {
-    /// What failed.
+    /// The activity that failed.
     pub activity: String,
-    /// What went wrong.
+    /// The error message.
     pub message: String,
-    /// How often.
+    /// The number of tasks that failed this way.
     pub tasks: u64,
-    /// The first that was read.
+    /// The first such task that was read.
     pub example: TaskFacts,
 }
 
-/// What could not be recorded.
+/// A value that could not be recorded, and why.
 #[derive(Debug, Clone, Default, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Unavailable {
@@ -181,7 +181,7 @@ pub struct Unavailable {
     pub tasks: u64,
 }
 
-/// A crate that tasks are part of.
+/// A crate whose functions were recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Crate {
     /// Its name.
@@ -189,10 +189,10 @@ pub struct Crate {
     /// Its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The commit that it was built from, if that is known.
+    /// The commit that it was built from, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// How many tasks are part of it.
+    /// The number of tasks of its functions.
     pub tasks: u64,
 }
 
@@ -207,28 +207,29 @@ impl Crate {
     }
 }
 
-/// What recording cost, and what it lost, of a run and those that it started; none where no record of them tells.
+/// The overhead of recording a run and the runs that it started, and what was lost. A field is
+/// `None` if no record has its value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cost {
-    /// Time that reading telemetry took, on all threads together.
+    /// Time spent on reading telemetry, summed over all threads.
     pub capture_ns: Option<u64>,
-    /// The same as a share of the run.
+    /// That time as a percentage of the run's duration.
     pub capture_percent: Option<f64>,
-    /// Bytes of records.
+    /// Bytes of records written.
     pub bytes_written: Option<u64>,
-    /// Tasks of which no record was kept.
+    /// Tasks that were dropped without a record.
     pub dropped: Option<u64>,
-    /// Records that a store would not have.
+    /// Records that a store refused.
     pub refused: Option<u64>,
     /// Records that wait on disk for their store.
     pub spooled: Option<u64>,
-    /// Why it is not known how much was lost.
+    /// The reason why the number of lost records is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_unknown: Option<String>,
 }
 
 impl Cost {
-    /// Of a run, which is the first, and those that it started.
+    /// Sums over a run, which comes first, and the runs that it started.
     pub(super) fn of(runs: &[WorkflowObject]) -> Self {
         let sum = |name: &str| {
             let told = runs.iter().filter_map(|run| run.totals.as_ref()?.get(name)?.as_u64());
@@ -237,7 +238,7 @@ impl Cost {
         let capture_ns = sum("capture_ns");
         let capture_percent = match runs {
             [one] => one.totals.as_ref().and_then(|it| it.get("capture_percent")?.as_f64()),
-            // The shares of runs of different lengths do not add up.
+            // Percentages of runs with different durations cannot be added.
             several => {
                 let length = several.first().and_then(WorkflowObject::duration);
                 let length = length.map(|length| length.as_nanos() as f64).filter(|it| *it > 0.0);
@@ -255,7 +256,7 @@ impl Cost {
         }
     }
 
-    /// How many tasks have no record, and whether that is bad news.
+    /// Returns the number of lost tasks as text, and whether to highlight it as a problem.
     pub(super) fn lost_in_words(&self) -> (String, bool) {
         match (self.lost(), &self.lost_unknown) {
             (Some(lost @ 1..), Some(_)) => (format!("{} or more", thousands(lost)), true),
@@ -265,7 +266,7 @@ impl Cost {
         }
     }
 
-    /// What is missing in the records: dropped or refused; none where nothing tells.
+    /// Returns the number of dropped and refused records. `None` if no record has these counts.
     pub(super) fn lost(&self) -> Option<u64> {
         match (self.dropped, self.refused) {
             (None, None) => None,

@@ -1,19 +1,19 @@
-//! Tasks as bars: the longest and the failed ones in rows, the others as how many there were.
+//! Draws tasks as bars: the longest and the failed ones in rows, all others as a density.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use crate::picture::{Bar, State};
 
-/// How many tasks have bars of their own.
+/// The most tasks with bars.
 const BARS: usize = 1_500;
-/// How many of these are for the failed.
+/// The most failed tasks among these.
 const FAILED: usize = 300;
-/// In how many rows.
+/// The most rows of bars.
 const ROWS: usize = 48;
-/// How many parts the density has.
+/// The number of intervals of the density.
 const PARTS: usize = 400;
 
-/// What is kept of every task.
+/// The fields of a task that are kept for drawing.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) id: Box<str>,
@@ -25,14 +25,14 @@ pub(crate) struct Row {
     pub(crate) state: State,
 }
 
-/// From the first beginning to the last end.
+/// Returns the earliest start and the latest end.
 pub(super) fn window(rows: &[Row]) -> Option<(u64, u64)> {
     let start = rows.iter().map(|row| row.start_ns).min()?;
     let end = rows.iter().map(|row| row.start_ns.saturating_add(row.length_ns)).max()?;
     Some((start, end))
 }
 
-/// The bars, and how many of the other tasks ran at a time.
+/// Returns the bars, and the density of the remaining tasks.
 pub(crate) fn bars(
     rows: &[Row],
     names: &[String],
@@ -40,7 +40,7 @@ pub(crate) fn bars(
     length_ns: u64,
 ) -> (Vec<Bar>, Vec<u32>) {
     let mut chosen = chosen(rows);
-    // Parents before their children.
+    // Parents come before their children.
     chosen.sort_by_key(|&at| (rows[at].start_ns, u64::MAX - rows[at].length_ns));
     let mut free_from: Vec<u64> = Vec::new();
     let mut row_of: HashMap<&str, usize> = HashMap::new();
@@ -71,12 +71,13 @@ pub(crate) fn bars(
     (bars, density(others, start_ns, length_ns))
 }
 
-/// The longest tasks, and the longest of the failed.
+/// Selects the longest tasks, and the longest failed tasks.
 fn chosen(rows: &[Row]) -> Vec<usize> {
     let longest = |most: usize, of: &dyn Fn(&Row) -> bool| {
         let mut heap = BinaryHeap::new();
         for (at, row) in rows.iter().enumerate().filter(|(_, row)| of(row)) {
-            // Of equally long ones any: not those that came last, for they are all at the end of the run.
+            // Of equally long tasks, keep a pseudorandom selection. The last ones would all be at
+            // the end of the run.
             let any = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             heap.push(std::cmp::Reverse((row.length_ns, any, at)));
             if heap.len() > most {
@@ -91,7 +92,8 @@ fn chosen(rows: &[Row]) -> Vec<usize> {
     chosen.into_iter().collect()
 }
 
-/// How many of these ran at a time at most, in equal parts; empty where there are none.
+/// Returns how many of the tasks ran at the same time on average, rounded up, in `PARTS` equal
+/// intervals. Empty if there are no tasks.
 fn density<'a>(rows: impl Iterator<Item = &'a Row>, start_ns: u64, length_ns: u64) -> Vec<u32> {
     let part = |at_ns: u64| {
         let share = u128::from(at_ns.saturating_sub(start_ns)) * PARTS as u128;
@@ -102,11 +104,11 @@ fn density<'a>(rows: impl Iterator<Item = &'a Row>, start_ns: u64, length_ns: u6
     let width = (length_ns / PARTS as u64).max(1);
     for row in rows {
         any = true;
-        // What took no time at all was there, too.
+        // Include tasks that took no measurable time.
         let end_ns = row.start_ns.saturating_add(row.length_ns.max(1));
         let (first, last) = (part(row.start_ns), part(end_ns - 1));
         for (at, sum) in parts.iter_mut().enumerate().take(last + 1).skip(first) {
-            // How much of the part it ran for.
+            // The time that the task ran within the interval.
             let (from, to) = (start_ns + at as u64 * width, start_ns + (at as u64 + 1) * width);
             let ran = to.min(end_ns).saturating_sub(from.max(row.start_ns));
             *sum = sum.saturating_add(ran);

@@ -1,4 +1,5 @@
-//! What one activity made and another one used, joined by the hashes of values.
+//! Data flow between activities: finds values that one activity generated and another one used, by
+//! their hashes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,30 +10,31 @@ use crate::svg::Markup;
 use runlore_core::record::hash::identifies;
 use runlore_core::text::printable;
 
-/// How many different values are followed.
+/// The most distinct values to follow.
 const VALUES: usize = 400_000;
-/// How many activities a graph shows.
+/// The most activities in a graph.
 const NODES: usize = 40;
 
-/// Which activity used what another one made.
+/// The data flow between activities.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FlowGraph {
-    /// The activities, in the order in which they first began.
+    /// The activities, ordered by first start.
     pub activities: Vec<String>,
-    /// From which to which.
+    /// The flows between them.
     pub flows: Vec<Flow>,
 }
 
 /// Values that went from one activity to another.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Flow {
-    /// The activity that made them.
+    /// The activity that generated them.
     pub from: String,
     /// The activity that used them.
     pub to: String,
-    /// How many.
+    /// The number of values.
     pub values: u64,
-    /// What the first is called where it was used.
+    /// The name under which one of the values was used. Of several names, the first in alphabetical
+    /// order.
     pub name: String,
 }
 
@@ -43,7 +45,7 @@ struct Seen {
     name: Option<Box<str>>,
 }
 
-/// Collects the hashes of tasks.
+/// Collects the hashes of the tasks' values.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     seen: HashMap<Box<str>, Seen>,
@@ -75,7 +77,7 @@ impl Values {
         }
     }
 
-    /// The graph; `order` tells when each activity first began.
+    /// Returns the graph. `order` is the first start of each activity.
     pub(super) fn graph(self, names: &[String], order: &[u64]) -> FlowGraph {
         let mut flows: BTreeMap<(u32, u32), (u64, Box<str>)> = BTreeMap::new();
         for seen in self.seen.into_values() {
@@ -84,7 +86,8 @@ impl Values {
                     let name = seen.name.clone().unwrap_or_default();
                     let flow = flows.entry((from, to)).or_insert((0, name.clone()));
                     flow.0 += 1;
-                    // Whichever comes first in the alphabet: the order of the values is not known.
+                    // Take the first name in the alphabet, because the order of the values is
+                    // random.
                     if name < flow.1 {
                         flow.1 = name;
                     }
@@ -128,12 +131,12 @@ const BOX: (f64, f64) = (170.0, 34.0);
 const STEP: (f64, f64) = (260.0, 62.0);
 
 impl FlowGraph {
-    /// The graph from left to right. What goes back is drawn below.
+    /// Draws the graph from left to right. Flows to an earlier activity are drawn below.
     pub(super) fn to_svg(&self) -> String {
         let at: HashMap<&str, usize> =
             self.activities.iter().enumerate().map(|(at, name)| (&**name, at)).collect();
         let mut layer = vec![0_usize; self.activities.len()];
-        // Activities are in the order of time, so one look at each is enough.
+        // Activities are ordered by time, so one pass is enough.
         for to in 0..layer.len() {
             for flow in &self.flows {
                 if at[&*flow.to] == to && at[&*flow.from] < to {

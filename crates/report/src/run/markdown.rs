@@ -1,4 +1,4 @@
-//! A report as Markdown: short enough for a comment on a change.
+//! Renders a report as Markdown, short enough for a comment on a change.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::RunReport;
 use runlore_core::text::{human_bytes, human_duration, printable};
 
-/// How much of each list is told.
+/// The most entries of each list.
 const ACTIVITIES: usize = 15;
 const FAILURES: usize = 10;
 const FINDINGS: usize = 6;
 
 impl RunReport {
-    /// The report as Markdown, of a length that fits into a comment: the figures, what failed, what is worth looking at.
+    /// Renders the report as Markdown that fits into a comment: the main numbers, the failures and
+    /// the findings.
     pub fn to_markdown(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -94,14 +95,14 @@ fn duration(ns: u64) -> String {
     human_duration(Duration::from_nanos(ns))
 }
 
-/// A text that stays within its cell, and is nothing but text.
+/// Escapes a text for a table cell.
 fn cell(text: &str) -> String {
     let mut cell = String::new();
     for character in printable(text).at_most(200).to_string().chars() {
         match character {
             '<' => cell.push_str("&lt;"),
             '|' | '*' | '_' | '[' | ']' | '\\' | '@' | '#' => {
-                // A name such as `load_rows` reads better as it is; only where it could mean something is it escaped.
+                // `_` stays unescaped, because names such as `load_rows` read better that way.
                 if character != '_' {
                     cell.push('\\');
                 }

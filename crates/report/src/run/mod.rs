@@ -1,4 +1,4 @@
-//! All of a run in one report.
+//! A report of a whole run.
 
 mod activities;
 mod calls;
@@ -23,9 +23,11 @@ use runlore_core::runs::RunSummary;
 use runlore_query::analyze::{Earlier, Finding, Thresholds, with_started};
 use runlore_query::provenance::Provenance;
 
-/// What a run was: what ran, how it went, what it used, where and with what, and what is missing.
+/// A report of a run: what ran, how it ended, what it used, on which machine and with which
+/// settings, and what is missing.
 ///
-/// It is made in one pass over the records, and holds the slowest and the failed tasks, not all of them.
+/// One pass over the records collects it. It contains the slowest and the failed tasks, not all
+/// tasks.
 ///
 /// ```
 /// use runlore::report::RunReport;
@@ -56,68 +58,69 @@ use runlore_query::provenance::Provenance;
 pub struct RunReport {
     /// The run.
     pub run: RunFacts,
-    /// Runs that it started.
+    /// The runs that it started.
     pub started: Vec<RunFacts>,
-    /// How its tasks ended.
+    /// The number of tasks, by how they ended.
     pub tasks: Counts,
-    /// What its tasks come to, by activity, most time first.
+    /// Sums over the tasks of each activity, ordered by total time, longest first.
     pub activities: Vec<Activity>,
-    /// Which activity called which.
+    /// The tree of activities that called each other.
     pub calls: Vec<Call>,
-    /// What failed: alike failures are told once.
+    /// The failures. Failures of one activity with the same message are one entry.
     pub failures: Vec<Failed>,
-    /// The slowest tasks, with what went in and what came out.
+    /// The slowest tasks, with their inputs and outputs.
     pub slowest: Vec<TaskFacts>,
-    /// What an [analysis](runlore_query::analyze::run) finds in it, the worst first.
+    /// The findings of an [analysis](runlore_query::analyze::run), worst first.
     pub findings: Vec<Finding>,
-    /// Which activity used what another one made.
+    /// The values that one activity generated and another one used.
     pub lineage: FlowGraph,
-    /// The machine, as the run's record has it.
+    /// The machine, from the run's record.
     pub machine: Map<String, Value>,
-    /// The settings in force.
+    /// The settings of the run.
     pub settings: Map<String, Value>,
-    /// The repository and commit of the run, where its record names them: Flowcept's do. [`crates`](Self::crates) have what they were built from.
+    /// The repository and commit of the run, if its record has them, as Flowcept's records do. See
+    /// [`crates`](Self::crates) for the commits that the crates were built from.
     pub code: Map<String, Value>,
-    /// The crates that its tasks are part of, most tasks first.
+    /// The crates of the recorded functions, ordered by number of tasks, most first.
     pub crates: Vec<Crate>,
-    /// What could not be recorded, and why.
+    /// Values that could not be recorded, and the reasons.
     pub unavailable: Vec<Unavailable>,
-    /// What recording it cost, and what was lost.
+    /// The overhead of recording, and what was lost.
     pub cost: Cost,
-    /// Records that could not be read, and what was left out here.
+    /// Records that could not be read, and what this report leaves out.
     pub notes: Vec<String>,
-    /// Tasks as bars, and what sensors told, over time.
+    /// The tasks as bars, and the sensor readings as curves, over time.
     #[serde(skip)]
     pub picture: Picture,
 }
 
 impl RunReport {
-    /// Reads a run, with those that it started.
+    /// Creates the report of a run and of the runs that it started.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// If the store cannot be read.
     pub fn of(records: &Provenance, workflow_id: &str) -> Result<Self> {
         let (workflows, thresholds) =
             (records.workflow_and_started(workflow_id)?, Thresholds::default());
         collect::run(records, &workflows, Earlier::Asked(records), workflow_id, &thresholds)
     }
 
-    /// The same, where the [runs](Provenance::runs) of the store are known already: a folder need not be read again for
-    /// them.
+    /// Creates the report like [`of`](Self::of), with the already known [runs](Provenance::runs) of
+    /// the store. This saves reading the store again for them.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// If the store cannot be read.
     pub fn among(records: &Provenance, runs: &[RunSummary], workflow_id: &str) -> Result<Self> {
         Self::judged_by(records, runs, workflow_id, &Thresholds::default())
     }
 
-    /// The same, with findings by other thresholds.
+    /// Creates the report like [`among`](Self::among), with other thresholds for findings.
     ///
     /// # Errors
     ///
-    /// Where the store cannot be read.
+    /// If the store cannot be read.
     pub fn judged_by(
         records: &Provenance,
         runs: &[RunSummary],
@@ -128,9 +131,9 @@ impl RunReport {
         collect::run(records, &workflows, Earlier::Known(runs), workflow_id, thresholds)
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> String {
-        // Nothing in it can fail to become JSON.
+        // Every part of the report can be serialised.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! A report as one file for a browser.
+//! Renders a run report as one HTML file.
 
 use std::time::Duration;
 
@@ -18,18 +18,19 @@ use runlore_core::record::Shown;
 use runlore_core::text::{human_bytes, human_duration, printable, rounded, thousands};
 use runlore_query::analyze::Finding;
 
-/// How much of a value is shown.
+/// The most characters of a value to show.
 const VALUE: usize = 2_000;
-/// How much of the machine and of the settings is shown.
+/// The most characters of the machine and of the settings to show.
 const DOCUMENT: usize = 40_000;
 
 impl RunReport {
-    /// The report as one HTML file. It needs no network, and tells everything without scripts, too.
+    /// Renders the report as one HTML file. It loads nothing from the network, and all of its
+    /// content is readable without scripts.
     pub fn to_html(&self) -> String {
         let mut to = Markup::default();
         to.open("main", &[]);
         self.head(&mut to);
-        // What went wrong is what somebody looks for first.
+        // Failures come first, because readers look for them first.
         self.failures(&mut to);
         self.findings(&mut to);
         self.what_ran(&mut to);
@@ -251,7 +252,7 @@ impl RunReport {
         }
     }
 
-    /// The crates of the tasks, with what the run's record says of the commit.
+    /// Writes the crates of the tasks, and the commit from the run's record.
     fn code_of_tasks(&self, to: &mut Markup) {
         let name = |one: &Crate| match &one.version {
             Some(version) => format!("{} {version}", one.name),
@@ -371,7 +372,7 @@ fn json(value: &Value, most: usize) -> String {
     printable(&text).keep_lines().at_most(most).to_string()
 }
 
-/// The machine in a few words.
+/// Returns a short description of the machine.
 fn machine(all: &serde_json::Map<String, Value>) -> Option<String> {
     let one = all.values().find(|value| value.is_object())?;
     let text = |path: &str| one.pointer(path).and_then(Value::as_str);
@@ -386,7 +387,7 @@ fn machine(all: &serde_json::Map<String, Value>) -> Option<String> {
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// Texts of an object in a line.
+/// Joins the text values of an object into one line.
 fn plain(all: &serde_json::Map<String, Value>) -> String {
     let texts = all.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_str()?)));
     printable(&texts.collect::<Vec<_>>().join(", ")).at_most(160).to_string()

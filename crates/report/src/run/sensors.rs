@@ -1,4 +1,4 @@
-//! What sensors told at the edges of tasks, as curves.
+//! Draws the sensor readings at the starts and ends of tasks as curves.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use crate::buckets::thinned;
 use crate::gauges::{PROCESSORS, is_step};
 use crate::picture::{Line, Panel, Point, Unit};
 
-/// How many machines or processes have a curve of their own.
+/// The most machines, and the most processes, with a curve of their own.
 const SOURCES: usize = 6;
-/// How fine rates are, and how many stretches a curve keeps.
+/// The most values of a rate, and the most intervals of a curve.
 const STEPS: u64 = 400;
 const STRETCHES: usize = 2_000;
 
-/// Whose a number is.
+/// Whether a value belongs to the machine or to the process.
 #[derive(Clone, Copy, PartialEq)]
 enum Of {
     Machine,
     Process,
 }
 
-/// A number of the telemetry.
+/// A value of the telemetry to draw.
 struct Sensor {
     panel: &'static str,
     unit: Unit,
     name: &'static str,
     path: &'static [&'static str],
     of: Of,
-    /// Whether it only counts up, so that its rate is what tells something.
+    /// Whether the value is a counter, of which the rate is drawn.
     is_counter: bool,
 }
 
@@ -78,17 +78,17 @@ const SENSORS: [Sensor; 10] = [
 
 type Readings = Vec<(u64, f64)>;
 
-/// Collects what sensors told.
+/// Collects the sensor readings.
 #[derive(Debug, Default)]
 pub(super) struct Sensors {
-    /// By the number of the sensor, then by whose it is.
+    /// Keyed by the sensor's index, then by machine or process.
     told: BTreeMap<usize, BTreeMap<String, Readings>>,
-    /// By the device and what of it.
+    /// Keyed by the quantity and the device.
     gpus: BTreeMap<(&'static str, String), Readings>,
 }
 
 impl Sensors {
-    /// What is looked at of each task.
+    /// Returns the fields to read of each task.
     pub(super) fn fields() -> impl Iterator<Item = String> {
         let paths = SENSORS.iter().map(|sensor| sensor.path.join("."));
         let both = |path: String| {
@@ -97,7 +97,7 @@ impl Sensors {
         paths.chain(["gpu".to_owned()]).flat_map(both)
     }
 
-    /// Adds one reading of a task, taken at a time in Unix nanoseconds.
+    /// Adds one capture of a task, taken at a time in Unix nanoseconds.
     pub(super) fn add(&mut self, at_ns: u64, telemetry: &Value, host: &str, pid: Option<u64>) {
         let process = pid.map_or_else(|| host.to_owned(), |pid| format!("process {pid} of {host}"));
         for (number, sensor) in SENSORS.iter().enumerate() {
@@ -129,7 +129,7 @@ impl Sensors {
                 ("GPU memory", number("/used")),
                 (
                     "GPU power",
-                    // One vendor says milliwatts, the other watts.
+                    // One vendor reports milliwatts, the other watts.
                     number("/power")
                         .map(|power| power / 1e3)
                         .or_else(|| number("/power/average_socket_power")),
@@ -144,7 +144,7 @@ impl Sensors {
         }
     }
 
-    /// The curves, from a time on.
+    /// Returns the curves, with times relative to `start_ns`.
     pub(super) fn panels(self, start_ns: u64, length_ns: u64) -> Vec<Panel> {
         let mut panels: Vec<Panel> = Vec::new();
         let mut add = |panel: &str, unit: Unit, line: Line| {
@@ -203,7 +203,8 @@ fn points(mut readings: Readings, start_ns: u64) -> Vec<Point> {
     readings.into_iter().map(point).collect()
 }
 
-/// By how much a counter grew in a second, over stretches that are long enough to tell.
+/// Returns the growth of a counter per second, over intervals that are long enough for a meaningful
+/// rate.
 fn rates(points: &[Point], length_ns: u64) -> Vec<Point> {
     let step = (length_ns / STEPS).max(1_000_000);
     let mut rates = Vec::new();
@@ -217,7 +218,7 @@ fn rates(points: &[Point], length_ns: u64) -> Vec<Point> {
             let grown = (point.value - before.value).max(0.0);
             let value = (grown / (passed as f64 / 1e9)).round();
             if rates.is_empty() {
-                // From then on it is known.
+                // The first rate holds from the first reading on.
                 rates.push(Point { at_ns: before.at_ns, value });
             }
             rates.push(Point { at_ns: point.at_ns, value });
