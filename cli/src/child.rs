@@ -1,4 +1,4 @@
-//! Waiting for a command, and what it used.
+//! Waits for a command to end, and reads its resource usage.
 
 use std::io;
 use std::process::{Child, ExitStatus};
@@ -8,12 +8,12 @@ use runlore::telemetry::usage::ChildUsage;
 /// A command that has ended.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// None where the system does not tell.
+    /// `None` if the system does not report it.
     pub(crate) used: Option<ChildUsage>,
 }
 
-/// Waits for a command to end, whatever signals come in between. Just before its number may become another process's,
-/// `forget` is called.
+/// Waits for a command to end, regardless of signals. Calls `forget` just before the system may
+/// reuse the process id.
 #[cfg(not(unix))]
 pub(crate) fn wait(child: &mut Child, forget: impl FnOnce()) -> io::Result<Ended> {
     let status = child.wait();
@@ -33,21 +33,22 @@ mod unix {
 
     use super::{Child, ChildUsage, Ended, ExitStatus, io};
 
-    /// The system's counters of a process's memory may be this far behind.
+    /// The kernel's counters of a process's memory may lag by this many bytes.
     const INEXACT: u64 = 1 << 20;
 
-    /// Waits for a command to end, whatever signals come in between. Just before its number may become another
-    /// process's, `forget` is called.
+    /// Waits for a command to end, regardless of signals. Calls `forget` just before the system may
+    /// reuse the process id.
     pub(crate) fn wait(child: &mut Child, forget: impl FnOnce()) -> io::Result<Ended> {
         let pid = child.id() as libc::pid_t;
         let inherited = peak_of_this_program();
         let ended = retried(|| {
             let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
             let flags = libc::WEXITED | libc::WNOWAIT;
-            // SAFETY: the place is valid for what is written there.
+            // SAFETY: the pointer is valid for the value written through it.
             unsafe { libc::waitid(libc::P_PID, pid as libc::id_t, about.as_mut_ptr(), flags) }
         });
-        // It has ended, and until we take note of that its number and its files are its own.
+        // The command has ended, but its process id and its files in `/proc` stay until `wait4`
+        // reaps it.
         let transfers = transfers(pid);
         forget();
         ended?;
@@ -55,16 +56,16 @@ mod unix {
         let mut status = 0;
         let mut used = MaybeUninit::<libc::rusage>::zeroed();
         retried(|| {
-            // SAFETY: both places are valid for what is written there.
+            // SAFETY: both pointers are valid for the values written through them.
             unsafe { libc::wait4(pid, &raw mut status, 0, used.as_mut_ptr()) }
         })?;
-        // SAFETY: zeros are a valid rusage, and it was filled.
+        // SAFETY: all zeros are a valid `rusage`, and `wait4` has filled it.
         let used = unsafe { used.assume_init() };
         let used = told(&used, inherited, transfers);
         Ok(Ended { status: ExitStatus::from_raw(status), used: Some(used) })
     }
 
-    /// A call that says -1 for an error, until no signal interrupts it.
+    /// Repeats a call that returns -1 on error while signals interrupt it.
     fn retried(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
         loop {
             if call() != -1 {
@@ -77,11 +78,11 @@ mod unix {
         }
     }
 
-    /// The most memory that this program used. The command begins as a copy of it, and the system counts that as the
-    /// command's own.
+    /// Returns the peak memory of this program. The command starts as a copy of it, and the system
+    /// counts this memory as the command's own.
     #[cfg(target_os = "linux")]
     fn peak_of_this_program() -> u64 {
-        // `getrusage` would tell the peak of whoever started us, for the same reason.
+        // `getrusage` would include the peak of the process that started us, for the same reason.
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kibibytes = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse().ok());
@@ -95,7 +96,8 @@ mod unix {
 
     fn peak_by_rusage() -> u64 {
         let mut used = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the place is valid for what is written there, and zeros are a valid rusage.
+        // SAFETY: the pointer is valid for the value written through it, and all zeros are a valid
+        // `rusage`.
         let used = unsafe {
             libc::getrusage(libc::RUSAGE_SELF, used.as_mut_ptr());
             used.assume_init()
@@ -157,7 +159,7 @@ mod unix {
         write_chars: u64,
     }
 
-    /// What a process read and wrote, together with the children that it waited for.
+    /// Returns the bytes read and written by a process and by the children that it waited for.
     #[cfg(target_os = "linux")]
     fn transfers(pid: libc::pid_t) -> Result<Transfers, String> {
         let path = format!("/proc/{pid}/io");

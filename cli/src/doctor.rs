@@ -1,4 +1,4 @@
-//! `runlore doctor`: what can be measured here, what it costs, and what to do about the rest.
+//! `runlore doctor`: shows what can be measured here, at what cost, and how to fix the rest.
 
 mod json;
 mod secrets;
@@ -42,12 +42,13 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Instead: show which lines of a file (- for standard input) hold secrets, by which rule, and how they are recorded
+    /// Instead: show which lines of a file (- for standard input) hold secrets, by which rule, and
+    /// how they are recorded
     #[arg(long, value_name = "FILE", conflicts_with = "types")]
     secrets: Option<PathBuf>,
 }
 
-/// How long a driver may take to tell what it drives.
+/// The timeout for a driver to describe its devices.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
@@ -70,35 +71,35 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// What was found.
+/// The results of the checks.
 struct Report<'a> {
     loaded: &'a Loaded,
     stores: Vec<Asked>,
-    /// What waits on disk for a store, and in which folder.
+    /// Records that wait on disk for a store, and the folder they are in.
     spooled: Vec<(PathBuf, Spooled)>,
-    /// Folders of spools that cannot be looked into.
+    /// Spool folders that cannot be read.
     unreadable: Vec<String>,
     machine: MachineInfo,
     cost_of_machine: Duration,
-    /// The types that are on in the settings.
+    /// The types that the settings enable.
     enabled: Types,
-    /// The types that have a sensor, with what a capture of each alone costs.
+    /// The types that have a sensor, with the cost of capturing each alone.
     types: Vec<(TelemetryType, Duration)>,
-    /// What a capture of the types that are on costs, and of all.
+    /// The cost of capturing the enabled types, and of capturing all types.
     cost: Duration,
     cost_of_all: Duration,
-    /// The fields of the types that were asked for.
+    /// The fields of the selected types.
     sensors: Vec<Sensor>,
 }
 
-/// A store that was asked.
+/// A store that was checked.
 struct Asked {
     store: Store,
-    /// Whether there is such a file or folder; none for a server.
+    /// Whether the file or folder exists. `None` for a server.
     exists: Option<bool>,
-    /// The runs that it has, or why it does not tell; none where there is nothing to ask yet.
+    /// The number of runs, or why they cannot be read. `None` if the store does not exist yet.
     runs: Option<Result<usize, String>>,
-    /// What is wrong with single records.
+    /// Problems with individual records.
     problems: Vec<String>,
 }
 
@@ -168,14 +169,15 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Whether a store cannot be used, or what waits for one not be replayed.
+    /// Whether a store cannot be used, or waiting records cannot be replayed.
     fn has_problem(&self) -> bool {
         self.stores.iter().any(|asked| matches!(asked.runs, Some(Err(_))))
             || self.spooled.iter().any(|(_, spooled)| spooled.problem.is_some())
             || !self.unreadable.is_empty()
     }
 
-    /// The fields of a type that is on which cannot be read, although their source tells them elsewhere.
+    /// Returns the fields of enabled types that cannot be read here, although their source normally
+    /// provides them.
     fn findings(&self) -> impl Iterator<Item = &Sensor> {
         self.sensors.iter().filter(|sensor| {
             self.enabled.contains(sensor.telemetry_type)
@@ -184,7 +186,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The types of these names; all, where none is named.
+/// Parses type names. Returns all types if there are no names.
 fn wanted(names: &[String]) -> Result<Types, Failure> {
     if names.is_empty() {
         return Ok(Types::every());

@@ -1,17 +1,18 @@
-//! Output that cannot act on a terminal.
+//! Escapes output that could control a terminal.
 //!
-//! JSON escapes the control characters below U+0020, and texts are made printable. What is left in JSON acts on some terminals:
-//! DEL, the controls from U+0080 to U+009F, and marks that turn the direction of writing. They come out as `\\uXXXX`, which in
-//! JSON is the same text.
+//! JSON escapes the control characters below U+0020, and texts are made printable. Some terminals
+//! also react to characters that JSON leaves as they are: DEL, the control characters from U+0080
+//! to U+009F, and marks that change the writing direction. They are written as `\uXXXX`, which
+//! means the same in JSON.
 
 use std::io::{self, Write};
 
-/// A writer that escapes these characters, or nothing where the output is not a terminal.
+/// A writer that escapes these characters. It escapes nothing if the output is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Escaping<W> {
     to: W,
     is_on: bool,
-    /// The beginning of a character whose other bytes are yet to come.
+    /// The first bytes of a character whose remaining bytes have not been written yet.
     begun: Vec<u8>,
 }
 
@@ -60,7 +61,7 @@ fn acts_on_a_terminal(character: char) -> bool {
         | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a byte is the first of such a character.
+/// Whether a byte may be the first of such a character.
 fn could_begin(byte: u8) -> bool {
     matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe2)
 }

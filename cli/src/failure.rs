@@ -1,4 +1,4 @@
-//! How a command fails: with one sentence, or quietly where nobody listens any more.
+//! How a command fails: with one message, or silently if the reader has closed the pipe.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -8,14 +8,14 @@ use clap::CommandFactory as _;
 use runlore::query::SyntaxError;
 use runlore_core::text::printable;
 
-/// Why a command could not do its work.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// One sentence for the user.
+    /// A message for the user.
     Message(String),
-    /// One sentence for the user, and lines that point at what is wrong.
+    /// A message for the user, and lines that point at the mistake.
     Pointed(String, String),
-    /// Whoever read our output has closed it, as `head` does: nothing is wrong.
+    /// The reader closed our output, as `head` does. This is not an error.
     ClosedPipe,
 }
 
@@ -24,7 +24,7 @@ impl Failure {
         Failure::Message(message.into())
     }
 
-    /// Something is wrong with a text of the command line, at a place that can be pointed at.
+    /// Creates a failure for a mistake in a command-line text. It points at the position, if known.
     pub(crate) fn in_text(error: &runlore::Error) -> Self {
         let place = error.get_ref().and_then(|cause| cause.downcast_ref::<SyntaxError>());
         match place {
@@ -64,13 +64,13 @@ impl From<runlore::Error> for Failure {
     }
 }
 
-/// Says one sentence on stderr. The sentence may quote records, so it is made safe to print.
+/// Prints one message to standard error. The message may quote records, so it is made printable.
 pub(crate) fn say(message: &str) {
-    // A closed stderr leaves nobody to tell.
+    // If standard error is closed, there is no way to report anything.
     let _ = writeln!(anstream::stderr(), "runlore: {}", printable(message));
 }
 
-/// Reports what the command line got wrong, or prints the help that was asked for.
+/// Reports a usage error, or prints the requested help.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     match error.kind() {
@@ -83,13 +83,13 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::FAILURE
         }
         _ => {
-            // What is wrong comes first, then a blank line and hints over several lines.
+            // The text starts with the error, followed by a blank line and hints.
             let text = error.to_string();
             let what = text.split("\n\n").next().unwrap_or(&text);
             let what = what.strip_prefix("error: ").unwrap_or(what);
             let words: Vec<&str> = what.split_whitespace().collect();
             let mut tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-            // Hardly anybody who mistypes an option means a value that looks like one.
+            // A mistyped option is rarely meant as a value.
             let tip = tips.find(|tip| !tip.starts_with("to pass"));
             let hint =
                 tip.map_or_else(|| format!("`{} --help` tells more", asked(&text)), str::to_owned);
@@ -99,7 +99,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The command that was mistyped, out of what clap says of its usage. Of a value that is wrong it does not tell that: then what was typed does.
+/// Returns the command that was mistyped, from the usage line of clap's message. If the message has
+/// none, as for a wrong value, the command line decides.
 fn asked(text: &str) -> String {
     let Some(usage) = text.lines().find_map(|line| line.strip_prefix("Usage: ")) else {
         return typed(std::env::args_os().skip(1));
@@ -109,7 +110,7 @@ fn asked(text: &str) -> String {
     words.join(" ")
 }
 
-/// The command that words of a command line name.
+/// Returns the command that the words of a command line name.
 fn typed(words: impl Iterator<Item = OsString>) -> String {
     let program = crate::Cli::command();
     let (mut command, mut path) = (&program, "runlore".to_owned());

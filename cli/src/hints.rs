@@ -1,4 +1,4 @@
-//! What may be wrong with a question that was understood, and found nothing.
+//! Hints on what may be wrong with a valid query that found nothing.
 
 mod pipeline;
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 pub(crate) use pipeline::in_pipeline;
 
-/// How many records are looked at for the names of their fields.
+/// The number of records to read for the names of their fields.
 const LOOKED_AT: u64 = 200;
 
-/// A sentence about the first of these fields that no record has.
+/// Returns a message about the first of the fields that no record has.
 pub(crate) fn unknown_field(
     records: &Provenance,
     of: Collection,
@@ -31,7 +31,7 @@ pub(crate) fn unknown_field(
         return Ok(None);
     }
     for path in asked.iter().filter(|path| !known.contains(*path)) {
-        // Few records may have it, and none of those that were looked at.
+        // The field may occur only in records that were not among those read.
         let find = Find::new().filter(field(path).exists(true)).fields([path]).limit(1);
         if records.find(of, &find)?.next().transpose()?.is_none() {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -46,7 +46,7 @@ pub(crate) fn unknown_field(
     Ok(None)
 }
 
-/// The paths to what a document holds, so many levels down.
+/// Collects the paths of a document's fields, down to `levels` levels.
 fn names(value: &Value, path: &str, levels: usize, found: &mut BTreeSet<String>) {
     for (name, value) in value.as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -57,7 +57,7 @@ fn names(value: &Value, path: &str, levels: usize, found: &mut BTreeSet<String>)
     }
 }
 
-/// The fields that a filter asks for.
+/// Returns the fields that a filter uses.
 pub(crate) fn asked(filter: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (name, value) in filter.as_object().into_iter().flatten() {
@@ -72,7 +72,7 @@ pub(crate) fn asked(filter: &Value) -> Vec<String> {
     found
 }
 
-/// An operator without its dollar sign, which makes a value of it.
+/// Returns a message about an operator without its dollar sign, which is taken for a value.
 pub(crate) fn bare_operator(filter: &Value) -> Option<String> {
     const NAMES: [&str; 11] =
         ["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "exists", "regex", "not"];

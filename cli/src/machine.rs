@@ -1,10 +1,10 @@
-//! A machine in a few lines.
+//! Describes a machine in a few lines.
 
 use runlore::telemetry::{Container, GpuInfo, MachineInfo};
 
 use crate::units::{bytes, counted};
 
-/// The processors: `AMD EPYC, 8 processors (4 cores), 2 usable`.
+/// Describes the processors: `AMD EPYC, 8 processors (4 cores), 2 usable`.
 pub(crate) fn processors(machine: &MachineInfo) -> String {
     let cpu = &machine.cpu;
     let mut parts = Vec::new();
@@ -20,7 +20,7 @@ pub(crate) fn processors(machine: &MachineInfo) -> String {
     joined(&parts)
 }
 
-/// Memory and swap.
+/// Describes memory and swap.
 pub(crate) fn memory(machine: &MachineInfo) -> String {
     let Some(total) = machine.memory.virtual_memory.total else { return joined(&[]) };
     let swap = match machine.memory.swap.total {
@@ -31,7 +31,7 @@ pub(crate) fn memory(machine: &MachineInfo) -> String {
     bytes(total) + &swap
 }
 
-/// The system: `Linux 6.18.4 x86_64`.
+/// Describes the operating system: `Linux 6.18.4 x86_64`.
 pub(crate) fn system(machine: &MachineInfo) -> String {
     let platform = &machine.platform;
     let parts = [&platform.system, &platform.release, &platform.machine];
@@ -39,7 +39,7 @@ pub(crate) fn system(machine: &MachineInfo) -> String {
     if parts.is_empty() { joined(&[]) } else { parts.join(" ") }
 }
 
-/// The container, if there is one, with its limits.
+/// Describes the container and its limits.
 pub(crate) fn container(container: &Container) -> String {
     let kind = serde_json::to_value(container.kind).unwrap_or_default();
     let mut limits = Vec::new();
@@ -60,7 +60,8 @@ pub(crate) fn container(container: &Container) -> String {
     format!("{}, {limits}", kind.as_str().unwrap_or("unknown"))
 }
 
-/// The graphics processors: `2 × NVIDIA H100 (79.6 GiB), of 8 of the machine, driver 570.86.15`.
+/// Describes the graphics processors: `2 × NVIDIA H100 (79.6 GiB), of 8 of the machine, driver
+/// 570.86.15`.
 pub(crate) fn gpus(info: &GpuInfo) -> String {
     let mut kinds: Vec<(String, u64)> = Vec::new();
     for device in info.devices.values() {
@@ -85,7 +86,7 @@ pub(crate) fn gpus(info: &GpuInfo) -> String {
     joined(&parts)
 }
 
-/// What the program was built with.
+/// Describes how the program was built.
 pub(crate) fn build(machine: &MachineInfo) -> String {
     let build = &machine.build;
     let rustc = build.rustc.as_deref().map(|rustc| rustc.split(" (").next().unwrap_or(rustc));

@@ -1,6 +1,6 @@
-//! The program `runlore`: looks at what was recorded. One file a command.
+//! The program `runlore`, which reads and manages recorded data. Each command has its own file.
 //!
-//! Exit codes: 0 fine, 1 an error (of usage too), 2 a finding.
+//! Exit codes: 0 success, 1 an error (including wrong usage), 2 a finding.
 #![warn(clippy::print_stdout, reason = "it panics where the reader of a pipe is gone")]
 
 mod analyze;
@@ -60,7 +60,8 @@ Examples:
 
 Exit codes: 0 fine, 1 an error, 2 a finding.")]
 struct Cli {
-    /// The records: a folder, a file, or a URI such as sqlite://runs.db [default: $RUNLORE_STORE, else as the settings say, ./runlore]
+    /// The records: a folder, a file, or a URI such as sqlite://runs.db [default: $RUNLORE_STORE,
+    /// else as the settings say, ./runlore]
     #[arg(long, global = true, value_name = "PATH|URI")]
     store: Option<std::ffi::OsString>,
 
@@ -93,7 +94,7 @@ enum Command {
 }
 
 impl Command {
-    /// Why the command asks no store of its own; none where it does.
+    /// Returns why `--store` has no effect with the command. `None` if the command uses a store.
     fn without_store(&self) -> Option<&'static str> {
         match self {
             Command::Copy(_) => Some("`runlore copy FROM TO` names both stores"),
@@ -107,11 +108,12 @@ impl Command {
     }
 }
 
-/// Commands that take no `--store`, with those inside them, and the exceptions among these.
+/// Commands without `--store`, including their subcommands, and the exceptions among the
+/// subcommands.
 const WITHOUT_STORE: [&str; 5] = ["copy", "replay", "settings", "events", "emit"];
 const WITH_STORE: [&str; 2] = ["timeline", "import"];
 
-/// Leaves `--store` out of the help of the commands that do not take it.
+/// Hides `--store` in the help of commands that do not use it.
 fn with_honest_help(command: clap::Command, takes_store: bool) -> clap::Command {
     command.mut_subcommands(|inner| {
         let name = inner.get_name();
@@ -126,7 +128,7 @@ fn with_honest_help(command: clap::Command, takes_store: bool) -> clap::Command 
 
 fn parse() -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
-    // Gives the commands their `--store`.
+    // Propagates the global `--store` to the commands.
     command.build();
     Cli::from_arg_matches(&with_honest_help(command, true).try_get_matches()?)
 }
@@ -165,5 +167,5 @@ fn main() -> ExitCode {
     done.unwrap_or_else(|failure| failure.report())
 }
 
-/// What every command returns.
+/// The result of a command.
 type Done = Result<ExitCode, Failure>;

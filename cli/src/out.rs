@@ -21,14 +21,14 @@ pub(crate) const DIM: Paint = Paint::new().dimmed();
 pub(crate) const PLAIN: Paint = Paint::new();
 pub(crate) const RED: Paint = AnsiColor::Red.on_default();
 
-/// Standard output, buffered; it drops colours where they are not wanted, and on a terminal escapes what could act on it.
-/// To be flushed at the end, so that an error is seen.
+/// Returns a buffered standard output. It strips colours where they are unsupported, and escapes
+/// control characters on a terminal. Flush it at the end, so that write errors are noticed.
 pub(crate) fn stdout() -> BufWriter<Escaping<AutoStream<StdoutLock<'static>>>> {
     let out = Escaping::new(anstream::stdout().lock(), io::stdout().is_terminal());
     BufWriter::with_capacity(64 * 1024, out)
 }
 
-/// A text of a record in a form that is not JSON: on a terminal its control characters are escaped.
+/// Escapes control characters if standard output is a terminal. For output formats other than JSON.
 pub(crate) fn on_terminal(text: &str) -> Cow<'_, str> {
     match io::stdout().is_terminal() && text.contains(|c: char| c.is_control()) {
         true => printable(text).keep_lines().to_string().into(),
@@ -36,7 +36,7 @@ pub(crate) fn on_terminal(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Creates the folder that a file is to be written into, with those above it, unless something is there.
+/// Creates the folder of a file, and its parent folders, if it does not exist.
 pub(crate) fn create_folder_of(path: &Path) -> Result<(), Failure> {
     match path.parent() {
         Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
@@ -47,14 +47,14 @@ pub(crate) fn create_folder_of(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes a whole file or nothing: readers see the old content until the new one is complete. Creates the folder. Writes
-/// straight to what is not a regular file, such as `/dev/stdout`.
+/// Writes a file atomically: readers see the old content until the new one is complete. Creates the
+/// folder. Writes directly to anything but a regular file, such as `/dev/stdout`.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let written = runlore::store::write_file(path, content);
     written.map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }
 
-/// How a status is painted.
+/// Returns the colour of a status.
 pub(crate) fn paint(status: Option<Status>) -> Paint {
     match status {
         Some(Status::Finished) => AnsiColor::Green.on_default(),
@@ -80,21 +80,21 @@ impl Style for Colours {
     }
 }
 
-/// Unix seconds as local time, to the second.
+/// Formats Unix seconds as local time, to the second.
 pub(crate) fn local_time(seconds: f64) -> String {
     precise_time(seconds).map_or_else(|| seconds.to_string(), |time| time[..19].to_owned())
 }
 
-/// Unix seconds as local time, to the microsecond, with the offset.
+/// Formats Unix seconds as local time, to the microsecond, with the UTC offset.
 pub(crate) fn precise_time(seconds: f64) -> Option<String> {
     let time = Timestamp::from_microsecond((seconds * 1e6).round() as i64).ok()?;
     let text = time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%.6f %:z").to_string();
-    // A year of other than four digits would move the columns.
+    // Years with other than four digits would misalign the columns.
     (seconds.is_finite() && text.as_bytes()[4] == b'-').then_some(text)
 }
 
-/// Shortens the ids of one listing: a UUID to its last group, which is enough to name it, unless two come
-/// out the same.
+/// Shortens the ids of one listing. A UUID is shortened to its last group, which is enough to
+/// select it. If two ids would become equal, all stay whole.
 pub(crate) fn short_ids<'a>(ids: &[&'a str]) -> Vec<&'a str> {
     let short: Vec<&str> = ids.iter().map(|id| last_group(id)).collect();
     let distinct = |of: &[&str]| {
@@ -106,7 +106,7 @@ pub(crate) fn short_ids<'a>(ids: &[&'a str]) -> Vec<&'a str> {
     if distinct(&short) == distinct(ids) { short } else { ids.to_vec() }
 }
 
-/// What is shown of an id: of a UUID the last group.
+/// Returns the displayed part of an id: the last group of a UUID, or else the whole id.
 pub(crate) fn last_group(id: &str) -> &str {
     let is_uuid = id.len() == 36
         && id.bytes().enumerate().all(|(at, byte)| match at {

@@ -1,4 +1,4 @@
-//! A bar for work that takes longer than a second, on a terminal only.
+//! A progress bar for work that takes longer than a second. Shown only on a terminal.
 
 use std::cell::OnceCell;
 use std::io::IsTerminal;
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Work that takes less needs no bar.
+/// The delay before the bar appears.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How far some work is.
+/// The progress of some work.
 pub(crate) struct Progress<F> {
     what: &'static str,
     began: Instant,
     is_seen: bool,
-    /// How much there is in all, if that can be known: asked for only when it is to be shown.
+    /// Returns the total, if known. Called only when the bar is first shown.
     total: F,
     bar: OnceCell<ProgressBar>,
 }
@@ -25,7 +25,7 @@ impl<F: Fn() -> Option<u64>> Progress<F> {
         Self { what, began: Instant::now(), is_seen, total, bar: OnceCell::new() }
     }
 
-    /// So much is done.
+    /// Sets the amount of work done.
     pub(crate) fn set(&self, done: u64) {
         if !self.is_seen || self.began.elapsed() < PATIENCE {
             return;

@@ -1,7 +1,7 @@
-//! `runlore run`: any command as a task, whatever language it is in.
+//! `runlore run`: runs any command as a task, in whatever language it is written.
 //!
-//! The exit code is the command's own, `128 + signal` where a signal ended it, 127 where it was not found,
-//! 126 where it could not be executed, 125 where recording could not begin.
+//! The exit code is the command's own. It is `128 + signal` if a signal ended the command, 127 if
+//! it was not found, 126 if it could not be executed, and 125 if recording could not begin.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -65,7 +65,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     match (error, killed) {
         (Some(error), Some((pid, signal))) => {
             recording.fail_by_signal(signal, error);
-            // The command may have recorded runs of its own, and nobody else knows what killed it.
+            // The command may have recorded runs of its own. Only this process knows which signal
+            // killed it.
             for folder in store.each().filter_map(|store| store.folder()) {
                 if let Err(error) = runlore::recover_killed(folder, pid, signal) {
                     say(&error.to_string());
@@ -76,23 +77,23 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         (None, _) => {}
     }
     let id = recording.id().to_owned();
-    // The command has run: its own exit code is what the caller wants, whatever becomes of the record.
+    // The command has run, so the caller expects its exit code even if the record is lost.
     if let Err(error) = recording.finish() {
         say(&error.to_string());
     }
     if args.json {
         let told = serde_json::json!({"workflow_id": id, "exit_code": code});
-        // Standard output is the command's.
+        // Standard output belongs to the command.
         _ = writeln!(io::stderr(), "{told}");
     }
     Ok(ExitCode::from(code))
 }
 
-/// How a command ended.
+/// The result of a command.
 struct Outcome {
     code: u8,
     error: Option<Box<dyn Error>>,
-    /// The process and the signal, where one ended it.
+    /// The process id and the signal, if a signal ended the command.
     killed: Option<(u32, i32)>,
 }
 
@@ -132,13 +133,13 @@ fn execute(words: &[OsString], argv: &[String], program: &str) -> Outcome {
     Outcome { code, error, killed }
 }
 
-/// Runs a command to its end, whatever signals come in between; with the number of its process.
+/// Runs a command to its end, regardless of signals. Also returns its process id.
 fn complete(command: &mut Command) -> io::Result<(u32, Ended)> {
     let mut child = spawn(command)?;
     Ok((child.id(), wait(&mut child)?))
 }
 
-/// Starts a command, to which signals are left from here on.
+/// Starts a command. Signals are left to it from now on.
 pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     #[cfg(unix)]
     crate::signals::leave_to_command();
@@ -148,7 +149,7 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     Ok(child)
 }
 
-/// Waits until it has ended.
+/// Waits for the command to end.
 pub(crate) fn wait(child: &mut Child) -> io::Result<Ended> {
     child::wait(child, || {
         #[cfg(unix)]
@@ -156,17 +157,17 @@ pub(crate) fn wait(child: &mut Child) -> io::Result<Ended> {
     })
 }
 
-/// The code that this program ends with where a command ended so.
+/// Returns the exit code of this program for the command's status.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = status.signal() {
         return u8::try_from(128 + signal).unwrap_or(u8::MAX);
     }
-    // Codes over 255 exist on Windows only; they must not become 0.
+    // Codes above 255 exist only on Windows. They must not be truncated to 0.
     status.code().map_or(u8::MAX, |code| u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// A command that ended otherwise than with 0.
+/// The error of a command that did not exit with 0.
 #[derive(Debug)]
 struct Unsuccessful(ExitStatus);
 

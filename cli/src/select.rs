@@ -1,4 +1,4 @@
-//! Which run or record an argument means.
+//! Finds the run or record that an argument means.
 
 use std::collections::HashSet;
 
@@ -9,22 +9,23 @@ use crate::failure::Failure;
 use crate::out::last_group;
 use crate::store::Store;
 
-/// The fewest characters of an id that may stand for it.
+/// The fewest characters of an id that can abbreviate it.
 const FEWEST: usize = 4;
 
-/// How many candidates an ambiguous id is answered with.
+/// The most candidates to list for an ambiguous id.
 const LISTED: usize = 5;
 
-/// Whether `given` may stand for `id`: all of it, its beginning or end, or the beginning of what is shown of it, which is its
-/// end: ids begin with the time, and so begin alike.
+/// Whether `given` abbreviates `id`: the whole id, its beginning or end, or the beginning of its
+/// displayed part. Ids are displayed by their end, because they begin with the time and so look
+/// alike.
 pub(crate) fn stands_for(given: &str, id: &str) -> bool {
     given == id
         || (given.chars().count() >= FEWEST
             && (id.starts_with(given) || id.ends_with(given) || last_group(id).starts_with(given)))
 }
 
-/// The run that is meant: by id, by name (the newest of it), by a part of the id; without an argument the
-/// newest that no other run started.
+/// Selects a run by id, by name (the newest of that name), or by part of an id. Without an
+/// argument, selects the newest run that was not started by another run.
 pub(crate) fn run<'a>(
     runs: &'a [RunSummary],
     given: Option<&str>,
@@ -75,7 +76,7 @@ pub(crate) fn run<'a>(
     }
 }
 
-/// The tasks of a run. Some records name none.
+/// Matches the tasks of a run. An empty id matches tasks without a run.
 pub(crate) fn of_run(workflow_id: &str) -> Filter {
     match workflow_id {
         "" => field("workflow_id").exists(false),
@@ -83,7 +84,7 @@ pub(crate) fn of_run(workflow_id: &str) -> Filter {
     }
 }
 
-/// The records in whose `name` this stands for an id.
+/// Matches the records in which `given` abbreviates the id in the field `name`.
 pub(crate) fn by_id(name: &str, given: &str) -> Filter {
     let exact = field(name).eq(given);
     if given.chars().count() < FEWEST {
@@ -91,16 +92,16 @@ pub(crate) fn by_id(name: &str, given: &str) -> Filter {
     }
     let literal = literal(given);
     let start = field(name).regex(&format!("^{literal}"));
-    // The end, or the beginning of a UUID's last group.
+    // The end of the id, or the beginning of a UUID's last group.
     let end = field(name).regex(&format!("(-{literal}[0-9a-f]*|{literal})$"));
     match (start, end) {
         (Ok(start), Ok(end)) => exact.or(start).or(end),
-        // No text is too long to be looked for as it is.
+        // A text that is too long for a regular expression can still be compared exactly.
         _ => exact,
     }
 }
 
-/// A text that a regular expression takes as it is.
+/// Escapes a text for use in a regular expression.
 fn literal(text: &str) -> String {
     let mut literal = String::new();
     for character in text.chars() {
@@ -112,7 +113,7 @@ fn literal(text: &str) -> String {
     literal
 }
 
-/// Says which ids a part of an id may mean.
+/// Creates the error for an ambiguous id, with the candidates.
 pub(crate) fn ambiguous<'a>(
     what: &str,
     given: &str,

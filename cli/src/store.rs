@@ -1,4 +1,4 @@
-//! Where the records are, and what to say when there are none.
+//! Finds the store to read, and reports when it is empty.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -13,26 +13,26 @@ use runlore::settings::{Settings, Severity};
 use crate::failure::{Failure, say};
 use crate::units::counted;
 
-/// How many problems are told one by one.
+/// The most problems to print one by one.
 const TOLD: usize = 3;
 
-/// The store that the command line, the environment or the settings name.
+/// The store named by the command line, the environment or the settings.
 #[derive(Debug)]
 pub(crate) struct Store {
     place: OsString,
-    /// Whether the command line names it: another command has to name it again.
+    /// Whether the command line names the store. Suggested commands must then name it, too.
     is_named: bool,
-    /// Where records go to beside that, when this program records.
+    /// Further stores to write to when this program records.
     more: Vec<OsString>,
-    /// What is to be said when it is opened.
+    /// Messages to print when the store is opened.
     notices: Vec<String>,
-    /// What has been told: a command may read the store twice.
+    /// Messages already printed, because a command may read the store twice.
     told: RefCell<HashSet<String>>,
 }
 
 impl Store {
-    /// `--store`, else the variable that names the stores of a program, else the stores that the settings name. Of several, the
-    /// first is read.
+    /// Returns the store of `--store`, else of the environment variable `RUNLORE_STORE`, else of
+    /// the settings. If there are several, the first is the one to read.
     pub(crate) fn new(place: Option<OsString>) -> Self {
         let named = || std::env::var_os("RUNLORE_STORE").filter(|place| !place.is_empty());
         let lines = |uris: OsString| match uris.to_str() {
@@ -45,17 +45,17 @@ impl Store {
             .unwrap_or_else(Self::of_settings)
     }
 
-    /// Several stores; none where there is none.
+    /// Creates a store from several places. `None` if there are none.
     fn of_all(places: Vec<OsString>) -> Option<Self> {
         let mut stores = places.into_iter().map(Self::at);
         let first = stores.next()?;
         Some(Self { more: stores.map(|store| store.place).collect(), ..first })
     }
 
-    /// Those that the settings enable and this program can open.
+    /// Returns the stores that the settings enable and that this program can open.
     fn of_settings() -> Self {
         let loaded = Settings::load();
-        // A name that is misspelt may be the one that was to name the store.
+        // A misspelt key may be the one that was meant to name the store.
         let wrong = loaded.problems().iter().filter(|problem| problem.severity >= Severity::Error);
         let wrong: Vec<String> = wrong.map(ToString::to_string).collect();
         let settings = loaded.settings;
@@ -76,7 +76,7 @@ impl Store {
             return store;
         }
         if !databases.jsonl.enabled && !databases.sqlite.enabled {
-            // Opening it says what is missing.
+            // Opening it reports what is missing.
             return Self::at("mongodb://".into());
         }
         let notice = format!(
@@ -86,7 +86,7 @@ impl Store {
         Self { notices: vec![notice], ..store }
     }
 
-    /// The store at a place.
+    /// Creates a store for a path or URI.
     pub(crate) fn at(place: OsString) -> Self {
         let place = match place.to_str().and_then(|place| place.strip_prefix("jsonl://")) {
             Some(folder) => folder.into(),
@@ -101,12 +101,12 @@ impl Store {
         }
     }
 
-    /// All of the stores, each by itself: the one that is read first.
+    /// Iterates over all stores separately. The one to read comes first.
     pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
         std::iter::once(&self.place).chain(&self.more).map(|place| Self::at(place.clone()))
     }
 
-    /// The program, with what it has to be told to ask the same store.
+    /// Returns the start of a command line that uses the same store, for suggestions.
     pub(crate) fn program(&self) -> String {
         match self.is_named {
             true => format!("runlore --store {}", self.display()),
@@ -114,12 +114,12 @@ impl Store {
         }
     }
 
-    /// What was said to be the store: a path or a URI.
+    /// Returns the path or URI as given.
     pub(crate) fn place(&self) -> &OsStr {
         &self.place
     }
 
-    /// The folder or file, if it is one.
+    /// Returns the path if the store is a folder or file.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         let place = self.place.to_str();
         match place.and_then(|place| place.split_once("://")) {
@@ -129,30 +129,30 @@ impl Store {
         }
     }
 
-    /// Whether it is no path but half a URI, which opening it tells.
+    /// Whether the place is an incomplete URI. Opening it reports the error.
     pub(crate) fn is_written_wrongly(&self) -> bool {
         self.path().is_some_and(|path| is_written_wrongly(&path))
     }
 
-    /// Whether it is an SQLite file, or would be one.
+    /// Whether the place names an SQLite file. The file need not exist.
     pub(crate) fn is_database(&self) -> bool {
         let is_named =
             |place: &str| place.starts_with("sqlite://") || runlore::store::names_database(place);
         self.place.to_str().is_some_and(is_named)
     }
 
-    /// The folder in which records wait for the store.
+    /// Returns the folder in which records wait for the store.
     pub(crate) fn spool(&self, settings: &Settings) -> Option<PathBuf> {
         settings.recorder.spool.clone().or_else(|| self.folder())
     }
 
-    /// Whether it is a server, which may be away.
+    /// Whether the store is a server, which may be unreachable.
     pub(crate) fn is_server(&self) -> bool {
         self.place.to_str().is_some_and(|place| place.starts_with("mongodb"))
             && self.path().is_none()
     }
 
-    /// The folder in which programs that write to the store keep their queues.
+    /// Returns the folder in which programs that write to the store keep their queues.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         #[cfg(feature = "mongodb")]
         if self.is_server() {
@@ -161,7 +161,8 @@ impl Store {
         }
         let path = self.path()?;
         if !self.is_database() && !path.is_file() {
-            // `./runlore` is where `sqlite://runlore/runlore.db` has its queues, too.
+            // Drop the leading `./`, because `sqlite://runlore/runlore.db` has its queues in the
+            // same folder.
             let plain = path.strip_prefix(".").ok().filter(|path| !path.as_os_str().is_empty());
             return Some(plain.map(Path::to_owned).unwrap_or(path));
         }
@@ -169,25 +170,25 @@ impl Store {
         Some(folder.unwrap_or(Path::new(".")).to_owned())
     }
 
-    /// The store, as people are told of it.
+    /// Returns the store's name for display, without secrets.
     pub(crate) fn display(&self) -> impl fmt::Display {
-        // A URI may have a password in it.
+        // A URI may contain a password.
         runlore::record::scrub(&self.place.to_string_lossy())
     }
 
-    /// Says something that opening the store would say too: once.
+    /// Prints a message, but only once.
     pub(crate) fn say(&self, what: &str) {
         if self.told.borrow_mut().insert(what.to_owned()) {
             say(what);
         }
     }
 
-    /// Refuses a pipe or a device.
+    /// Returns an error if the store is a pipe or a device.
     pub(crate) fn refuse_special(&self) -> Result<(), Failure> {
         Ok(runlore::store::StoreChoice::from(self.place.as_os_str()).refuse_special()?)
     }
 
-    /// Tells of a file that will never take a record.
+    /// Returns an error if the store is a file that can never accept a record.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.is_database()
             && let Some(path) = self.path()
@@ -197,7 +198,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is recorded there.
+    /// Opens the store for reading.
     pub(crate) fn open(&self) -> Result<Provenance, Failure> {
         self.notices.iter().for_each(|notice| self.say(notice));
         if let Some(path) = self.path()
@@ -210,12 +211,12 @@ impl Store {
         Ok(Provenance::open(&self.place)?)
     }
 
-    /// The runs, oldest first: at least one.
+    /// Returns the runs, oldest first. An error if there are none.
     pub(crate) fn runs(&self, records: &Provenance) -> Result<Vec<RunSummary>, Failure> {
         self.some(records, records.runs()?)
     }
 
-    /// The same for whoever does not need their tasks counted.
+    /// Returns the runs without counting their tasks, oldest first. An error if there are none.
     pub(crate) fn listed(&self, records: &Provenance) -> Result<Vec<RunSummary>, Failure> {
         self.some(records, records.list_runs()?)
     }
@@ -232,7 +233,7 @@ impl Store {
         Ok(runs)
     }
 
-    /// Tells which records could not be read: the rest was.
+    /// Prints which records could not be read.
     pub(crate) fn tell(&self, records: &Provenance) {
         let mut told = self.told.borrow_mut();
         let mut problems = records.problems();
@@ -247,7 +248,7 @@ impl Store {
     }
 }
 
-/// Whether this is no path but half a URI, which opening it tells.
+/// Whether the path is an incomplete URI. Opening it reports the error.
 fn is_written_wrongly(path: &Path) -> bool {
     let text = path.to_string_lossy();
     let scheme = text.split_once(':').map(|(scheme, _)| scheme);

@@ -1,4 +1,4 @@
-//! Columns of text.
+//! Tables of text.
 
 use std::io::{self, Write};
 
@@ -7,19 +7,19 @@ use runlore_core::text::printable;
 
 use crate::out::{DIM, PLAIN};
 
-/// One field of a table.
+/// A cell of a table.
 pub(crate) struct Cell {
     text: String,
     style: Style,
 }
 
 impl Cell {
-    /// A field; the text is made safe to print.
+    /// Creates a cell. The text is made printable and shortened.
     pub(crate) fn new(text: &str) -> Self {
         Self { text: printable(text).at_most(120).to_string(), style: PLAIN }
     }
 
-    /// A field that is never cut.
+    /// Creates a cell that is never shortened.
     pub(crate) fn whole(text: &str) -> Self {
         Self { text: printable(text).to_string(), style: PLAIN }
     }
@@ -29,7 +29,7 @@ impl Cell {
     }
 }
 
-/// Writes rows under their headings. A heading that begins with `>` has its column set to the right.
+/// Writes rows under their headings. A heading that begins with `>` right-aligns its column.
 pub(crate) fn write(to: &mut impl Write, headings: &[&str], rows: &[Vec<Cell>]) -> io::Result<()> {
     let mut widths: Vec<usize> =
         headings.iter().map(|heading| heading.trim_start_matches('>').chars().count()).collect();

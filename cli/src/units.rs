@@ -1,4 +1,4 @@
-//! Numbers as people say them.
+//! Formats and parses numbers with units.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ pub(crate) use runlore_core::text::thousands as count;
 use runlore_core::text::{human_bytes, human_duration, rounded};
 use serde_json::Value;
 
-/// Bytes: `512 B`, `1.5 KiB`, `24 GiB`.
+/// Formats bytes: `512 B`, `1.5 KiB`, `24 GiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     human_bytes(bytes)
 }
 
-/// A change in bytes, with its sign.
+/// Formats a change in bytes, with its sign.
 pub(crate) fn change(change: i64) -> String {
     let sign = match change {
         0 => "",
@@ -25,28 +25,29 @@ pub(crate) fn change(change: i64) -> String {
     format!("{sign}{}", bytes(change.unsigned_abs()))
 }
 
-/// `one` or `3 of them`.
+/// Formats a number with its noun: `1 task`, `3 tasks`.
 pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
-/// Nanoseconds.
+/// Formats nanoseconds as a duration.
 pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
     human_duration(Duration::from_nanos(nanoseconds))
 }
 
-/// Joules: `850 mJ`, `12.3 J`, `4.2 kJ`.
+/// Formats joules: `850 mJ`, `12.3 J`, `4.2 kJ`.
 pub(crate) fn joules(joules: f64) -> String {
     scaled(joules, "J")
 }
 
-/// The mean power, where it took long enough for that to mean something.
+/// Formats the mean power. `None` if the duration is too short for a meaningful value.
 pub(crate) fn watts(joules: f64, duration: Duration) -> Option<String> {
-    // Meters count in steps of about a millisecond.
+    // Energy meters update about every millisecond.
     (duration >= Duration::from_millis(10)).then(|| scaled(joules / duration.as_secs_f64(), "W"))
 }
 
-/// Which meters counted how much: `rapl:package-0 3 J, nvml:gpu_0 1 J`; of one alone its name is enough.
+/// Formats the energy of each meter: `rapl:package-0 3 J, nvml:gpu_0 1 J`. A single meter is only
+/// named.
 pub(crate) fn measured_by(used: &JoulesObject) -> String {
     let each = used.meters.iter().map(|(meter, counted)| match used.meters.len() {
         1 => meter.clone(),
@@ -71,7 +72,7 @@ pub(crate) fn percent(percent: f64) -> String {
     format!("{percent:.1} %")
 }
 
-/// A value of a record in a unit of its own: `B`, `s`, `ms`, `%`, `MHz`, or none.
+/// Formats a value of a record in its unit: `B`, `s`, `ms`, `%`, `MHz`, or none.
 pub(crate) fn measured(value: &Value, unit: &str) -> String {
     match value {
         Value::Number(number) => {
@@ -89,7 +90,7 @@ pub(crate) fn measured(value: &Value, unit: &str) -> String {
         Value::Null => "unknown".to_owned(),
         Value::String(text) => text.clone(),
         Value::Bool(is) => if *is { "yes" } else { "no" }.to_owned(),
-        // Of parts with parts of their own, the names are enough.
+        // Show only the names of nested values.
         Value::Object(parts) => parts.keys().cloned().collect::<Vec<_>>().join(", "),
         Value::Array(items) if items.iter().any(Value::is_object) => {
             counted(items.len() as u64, "entry", "entries")
@@ -108,7 +109,7 @@ fn seconds(seconds: f64) -> Option<String> {
     Duration::try_from_secs_f64(seconds).ok().map(human_duration)
 }
 
-/// A time as an option takes it: `0.5` and `2` are seconds, and so is `500ms`.
+/// Parses a duration option. `0.5` and `2` are seconds; other units are written as in `500ms`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -125,7 +126,8 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "give seconds, or a time such as 500ms, 10s or 5min".to_owned())
 }
 
-/// A moment as an option takes it, in Unix seconds: so long ago (`90s`, `2h`, `3d`), or a local date with or without a time.
+/// Parses a time option and returns Unix seconds. The time is either relative to now (`90s`, `2h`
+/// or `3d` ago) or a local date with or without a time.
 pub(crate) fn moment(text: &str) -> Result<f64, String> {
     let now = Timestamp::now();
     let seconds = |moment: Timestamp| moment.as_microsecond() as f64 / 1e6;

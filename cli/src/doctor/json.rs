@@ -1,4 +1,4 @@
-//! The report as one JSON object; `docs/telemetry.md` tells what it holds.
+//! The report as one JSON object. `docs/telemetry.md` describes its fields.
 
 use std::path::PathBuf;
 use std::time::Duration;

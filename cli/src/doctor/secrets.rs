@@ -1,4 +1,4 @@
-//! `runlore doctor --secrets FILE`: which rule hides what in a text.
+//! `runlore doctor --secrets FILE`: shows which rule redacts which part of a text.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,19 +12,19 @@ use crate::Done;
 use crate::failure::Failure;
 use crate::out::stdout;
 
-/// What stands where a secret was.
+/// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
 
-/// A line that holds a secret.
+/// A line that contains a secret.
 struct Line {
     number: usize,
     rules: Vec<String>,
-    /// The line as a record would have it.
+    /// The line as it would be recorded.
     shown: String,
 }
 
 pub(super) fn run(file: &Path, as_json: bool) -> Done {
-    // The names that the settings add and exempt count, too.
+    // Apply the names that the settings add and exempt.
     runlore::record::use_redact_settings(&Settings::load().settings);
     let text = if file == Path::new("-") {
         std::io::read_to_string(std::io::stdin())
@@ -52,7 +52,7 @@ pub(super) fn run(file: &Path, as_json: bool) -> Done {
     Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// The lines with secrets. A secret of several lines counts for the first.
+/// Finds the lines with secrets. A secret of several lines counts for its first line.
 fn lines(text: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let (mut copied, mut number) = (0, 1);
@@ -80,7 +80,7 @@ fn lines(text: &str) -> Vec<Line> {
     lines
 }
 
-/// Adds what follows the last secret of a line.
+/// Appends the text after the last secret of a line.
 fn end_line(line: Option<&mut Line>, rest: &str) {
     if let Some(line) = line {
         line.shown.push_str(rest.lines().next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The report for people: the summary first, then what is missing, then every field.
+//! The report as text: the summary first, then what is missing, then every field.
 
 use std::io::{self, Write};
 
@@ -13,9 +13,9 @@ use crate::replay::waits;
 use crate::table::{self, Cell};
 use crate::units::{bytes, counted, measured};
 
-/// How many characters of a value are shown.
+/// The most characters of a value to show.
 const VALUE_LENGTH: usize = 28;
-/// How many fields that are missing for the same reason are named.
+/// The most fields to name that are missing for the same reason.
 const NAMED: usize = 3;
 
 pub(super) fn write(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
@@ -99,7 +99,7 @@ fn line(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {
     writeln!(out, "{DIM}{heading:<9}{DIM:#}  {}", printable(text))
 }
 
-/// Where the settings of telemetry come from that differ from the defaults.
+/// Describes where the telemetry settings come from that differ from the defaults.
 fn settings(report: &Report<'_>) -> String {
     let defaults = Settings::default().keys();
     let is_default =
@@ -122,7 +122,8 @@ fn settings(report: &Report<'_>) -> String {
     }
 }
 
-/// What cannot be read, why, and what to do; fields with the same reason together.
+/// Writes which fields cannot be read, why, and what to do. Fields with the same reason are
+/// grouped.
 fn missing(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     let mut reasons: Vec<(&str, &str, Vec<&Sensor>)> = Vec::new();
     for sensor in &report.sensors {
@@ -167,7 +168,7 @@ fn missing(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
 fn row(sensor: &Sensor) -> Vec<Cell> {
     let value = match &sensor.state {
         SensorState::Value(value) => {
-            // A name, though it looks like a number.
+            // A process id is an identifier, so its digits are not grouped.
             let is_name = sensor.field.ends_with(".pid");
             let text = if is_name { value.to_string() } else { measured(value, sensor.unit) };
             Cell::new(&printable(&text).at_most(VALUE_LENGTH).to_string())

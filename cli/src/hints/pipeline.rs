@@ -1,25 +1,26 @@
-//! Which fields a pipeline asks for.
+//! Finds the fields that a pipeline uses.
 
 use runlore_core::text::nearest;
 use serde_json::Value;
 
 use super::asked;
 
-/// The fields that a pipeline asks for.
+/// The fields that a pipeline uses.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Asked {
     /// Fields of records.
     pub(crate) of_records: Vec<String>,
-    /// A sentence about the first field that is asked for where no stage before has made it.
+    /// A message about the first field that no earlier stage creates.
     pub(crate) not_made: Option<String>,
-    /// The names that documents have by now; none as long as they are records.
+    /// The fields of the documents at this stage. `None` while they are still records.
     made: Option<Vec<String>>,
-    /// The names that records were given on the way.
+    /// The fields that earlier stages added to records.
     added: Vec<String>,
 }
 
-/// The fields that a pipeline asks for, given as its canonical JSON, and then whoever shows `fields` of what it makes. Those
-/// of a `$match` are left out unless `filters` are asked for too: a filter may well be about what a record does not have.
+/// Finds the fields that a pipeline uses, given its canonical JSON, and the `fields` shown of its
+/// output. The fields of `$match` are included only if `filters` is set, because a filter may well
+/// test for a field that no record has.
 pub(crate) fn in_pipeline(stages: &Value, fields: &[String], filters: bool) -> Asked {
     let mut all = Asked::default();
     let stages = stages.as_array().into_iter().flatten().filter_map(Value::as_object).flatten();
@@ -80,7 +81,7 @@ fn names(object: &Value) -> Vec<String> {
     object.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
 }
 
-/// The fields that values are computed of.
+/// Returns the fields that an expression reads.
 fn computed_of(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => match text.strip_prefix('$') {
@@ -96,7 +97,7 @@ fn computed_of(value: &Value) -> Vec<String> {
     }
 }
 
-/// The fields that a `$project` keeps or leaves out.
+/// Returns the fields that a `$project` keeps or leaves out.
 fn named_in(value: &Value, path: &str) -> Vec<String> {
     match value {
         Value::Number(_) => vec![path.to_owned()],
@@ -112,7 +113,7 @@ fn named_in(value: &Value, path: &str) -> Vec<String> {
     }
 }
 
-/// Whether a `$project` keeps all that it does not name.
+/// Whether a `$project` keeps all fields that it does not name.
 fn is_exclusion(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_u64() == Some(0),
