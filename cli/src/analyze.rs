@@ -1,4 +1,5 @@
-//! `runlore analyze`: where the time of a run went, what stood out, and what the machine did to it.
+//! `runlore analyze`: shows where the time of a run went, what stood out, and how the machine
+//! affected it.
 
 use std::io::{self, Write};
 
@@ -12,11 +13,11 @@ use crate::table::{self, Cell};
 use crate::units::{count, counted, nanoseconds, percent};
 use crate::{Done, select};
 
-/// How many rows a table has at most.
+/// The most rows of a table.
 const ROWS: usize = 12;
-/// How many steps of the critical path are shown.
+/// The most steps of the critical path to show.
 const STEPS: usize = 10;
-/// How wide the picture of what ran side by side is.
+/// The width of the parallelism chart, in characters.
 const BARS: usize = 50;
 
 /// Find where the time of a run went: slow activities, outliers, waiting, the critical path, growing memory

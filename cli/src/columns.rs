@@ -1,4 +1,4 @@
-//! Documents as a table, as CSV or as JSON.
+//! Writes documents as a table, as CSV or as JSON.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::out::{self, local_time};
 use crate::table::{self, Cell};
 
-/// How answers are written.
+/// The output format of query results.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Form {
     /// One JSON object a line
@@ -31,12 +31,13 @@ impl Form {
     }
 }
 
-/// Documents on their way out, one a row.
+/// Writes documents, one per row.
 pub(crate) struct Rows<'a, W: Write> {
     to: To<'a, W>,
-    /// The fields that are shown; none yet where the documents are to say.
+    /// The fields to show. Empty if they are to be taken from the documents.
     columns: Vec<String>,
-    /// What must be seen whole before it is written: a table needs its widths, and columns that nobody named their names.
+    /// Documents that are held back until all are known: a table needs the column widths, and
+    /// without given columns the field names must be collected first.
     held: Vec<Value>,
 }
 
@@ -103,7 +104,8 @@ fn cells<'d>(document: &'d Value, columns: &'d [String]) -> impl Iterator<Item =
     })
 }
 
-/// A text as CSV holds it. Spreadsheets would run one that begins like a formula; after an apostrophe they show it as text.
+/// Escapes a text for CSV. A text that begins like a formula gets a leading apostrophe, so that
+/// spreadsheets show it as text and do not execute it.
 fn csv_text(text: &str) -> String {
     let text = out::on_terminal(text);
     match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
@@ -128,7 +130,7 @@ fn write_table(out: &mut impl Write, columns: &[String], documents: &[Value]) ->
     table::write(out, &headings, &rows)
 }
 
-/// The fields that documents have, `_id` first.
+/// Returns the names of all fields, `_id` first.
 fn names_in(documents: &[Value]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for document in documents {
@@ -142,9 +144,9 @@ fn names_in(documents: &[Value]) -> Vec<String> {
     names
 }
 
-/// The value at a path; an index picks an item of an array.
+/// Returns the value at a path. A number in the path selects an element of an array.
 fn at<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
-    // Fields of an answer may have dots in their names.
+    // Field names in results may contain dots.
     document.get(path).or_else(|| {
         path.split('.').try_fold(document, |value, name| match value {
             Value::Array(items) => items.get(name.parse::<usize>().ok()?),
@@ -161,7 +163,7 @@ fn plain(value: Option<&Value>) -> String {
     }
 }
 
-/// A value as a table shows it: times and durations in words.
+/// Formats a value for a table. Times and durations are human-readable.
 fn readable(column: &str, value: Option<&Value>) -> String {
     let name = column.rsplit('.').next().unwrap_or(column);
     if let Some(number) = value.and_then(Value::as_f64) {
@@ -172,7 +174,7 @@ fn readable(column: &str, value: Option<&Value>) -> String {
             return human_duration(Duration::from_nanos(number as u64));
         }
         if number.fract() != 0.0 && number.abs() < 1e15 {
-            // More digits than anybody reads; `--json` has them all.
+            // Round to a readable number of digits. `--json` has all of them.
             return six_digits(number);
         }
         if number.abs() < 1e15 {
@@ -227,7 +229,7 @@ mod tests {
         let lines = "a,b,c,d,e,f,n,t,'=h,o,empty\n\
             '=1+1,'+1,'-x,'@SUM(A1),'\t=1,\"'\r=1\",-1.5,plain,1,\"{\"\"-\"\":1}\",\n";
         assert_eq!(String::from_utf8(out).unwrap(), lines);
-        // Names that nobody chose too.
+        // Field names that come from the documents are escaped, too.
         let mut out = Vec::new();
         let mut rows = Rows::new(&mut out, form, Vec::new()).unwrap();
         rows.add(json!({"=h": "=1"})).unwrap();

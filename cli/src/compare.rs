@@ -1,4 +1,4 @@
-//! `runlore compare`: two runs beside each other.
+//! `runlore compare`: compares two runs.
 
 mod events;
 mod facts;
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     );
     store.tell(&records);
 
-    // Checked before anything is written: what cannot be checked is an error.
+    // Check the limits before writing anything, because a limit that cannot be checked is an error.
     let mut exceeded = Vec::new();
     for limit in &limits {
         exceeded.extend(limit.check(&comparison)?.map(|change| (limit, change)));
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::from(if exceeded.is_empty() { 0 } else { 2 }))
 }
 
-/// What a figure is told in.
+/// Formats a figure in its unit.
 fn in_units(figure: Figure, number: f64) -> String {
     let whole = number.max(0.0) as u64;
     match figure {
@@ -175,7 +175,7 @@ fn percent(change: Change) -> String {
     }
 }
 
-/// More errors are bad news; for other figures that is for the reader to say.
+/// More errors are marked as worse. For other figures the reader must judge.
 fn style(figure: Figure, change: Change) -> Style {
     let is_worse = figure == Figure::Errors && change.difference().is_some_and(|more| more > 0.0);
     if is_worse { RED } else { PLAIN }
@@ -263,7 +263,7 @@ fn as_json(group: &Compared, figure: Figure) -> Option<Value> {
     Some(row.into())
 }
 
-/// A row like those of figures, under the path of what differs.
+/// Returns a row like those of the figures, named by the path of the difference.
 fn difference_as_json(difference: &Difference) -> Value {
     json!({
         "activity": difference.activity,
@@ -274,7 +274,7 @@ fn difference_as_json(difference: &Difference) -> Value {
     })
 }
 
-/// Whole numbers as such.
+/// Returns a number as JSON. Whole numbers become integers.
 fn number(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 9e15 {
         (number as i64).into()

@@ -1,4 +1,4 @@
-//! `runlore copy`: records from one store into another.
+//! `runlore copy`: copies records from one store to another.
 
 use std::ffi::OsString;
 use std::io::Write;

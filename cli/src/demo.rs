@@ -1,4 +1,4 @@
-//! `runlore demo`: a small workflow of its own, so that there is something to look at.
+//! `runlore demo`: records a small built-in workflow as an example.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, store: &Store) -> Done {
-    // As long as one store takes the records, they may wait for the others.
+    // It is enough that one store accepts the records. They can wait for the others.
     if store.each().all(|store| store.check().is_err()) {
         store.check()?;
     }
@@ -55,7 +55,7 @@ fn pipeline(names: &[&str]) -> usize {
     let mut good = 0;
     for name in names {
         let readings = load(name);
-        // One of them fails, so that an error can be looked at too.
+        // One of them fails, to provide an example of an error.
         if average(name, &readings).is_ok() {
             good += 1;
         }

@@ -1,4 +1,4 @@
-//! `runlore emit`: metrics and milestones by hand, for scripts.
+//! `runlore emit`: writes metrics and milestones from scripts.
 
 mod import;
 mod summary;

@@ -1,4 +1,5 @@
-//! `runlore events`: files of telemetry events, in the format of Stormlog / GPU Memory Profiler.
+//! `runlore events`: works on files of telemetry events, in the format of Stormlog / GPU Memory
+//! Profiler.
 
 mod analyze;
 mod convert;

@@ -1,4 +1,4 @@
-//! Findings, for people: worst first, each with its evidence and what to try.
+//! Writes findings as text: worst first, each with its evidence and what to try.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::out::{BOLD, DIM, RED, local_time, stdout, write_file};
 use crate::units::{counted, nanoseconds, percent};
 
-/// What every analysis can be asked for.
+/// The options that all analyses share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Asked {
     /// How the report is written [default: what the name of the file says, else text]
@@ -64,20 +64,21 @@ impl Asked {
         })
     }
 
-    /// Whether a page is wanted.
+    /// Whether the report is an HTML page.
     #[cfg(feature = "report")]
     pub(crate) fn is_page(&self) -> bool {
         self.format() == ReportFormat::Html
     }
 
-    /// Writes a page; the exit code says whether any finding makes the command fail.
+    /// Writes an HTML page. The exit code says whether a finding makes the command fail.
     #[cfg(feature = "report")]
     pub(crate) fn answer_page(&self, page: &str, verdict: Verdict) -> Done {
         self.write(|out| out.write_all(page.as_bytes()))?;
         Ok(ExitCode::from(verdict.exit_code()))
     }
 
-    /// Writes a report as it is wanted; the exit code says whether any finding makes the command fail.
+    /// Writes a report in the requested format. The exit code says whether a finding makes the
+    /// command fail.
     pub(crate) fn answer(
         &self,
         json: impl FnOnce() -> Value,
@@ -97,21 +98,21 @@ impl Asked {
         Ok(ExitCode::from(verdict.exit_code()))
     }
 
-    /// Writes a report to where it is wanted: whole, or not at all.
+    /// Writes a report to its destination. A file is written completely or not at all.
     fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let Some(path) = &self.output else {
             let mut out = stdout();
             write(&mut out)?;
             return Ok(out.flush()?);
         };
-        // A file has no colours.
+        // Strip colours in a file.
         let mut out = AutoStream::never(Vec::new());
         write(&mut out)?;
         write_file(path, &out.into_inner())
     }
 }
 
-/// The thresholds, with those that the command line sets.
+/// Returns the default thresholds, changed by those on the command line.
 pub(crate) fn thresholds(set: &[String]) -> Result<Thresholds, Failure> {
     let mut thresholds = Thresholds::default();
     for text in set {
@@ -120,12 +121,12 @@ pub(crate) fn thresholds(set: &[String]) -> Result<Thresholds, Failure> {
     Ok(thresholds)
 }
 
-/// What an analysis comes to.
+/// The result of an analysis.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
-    /// How many findings make the command fail.
+    /// The number of findings that make the command fail.
     pub(crate) failed: usize,
-    /// Whether all that was to be looked at could be: half a check has not passed.
+    /// Whether all input could be read. An incomplete check must not pass.
     pub(crate) is_whole: bool,
 }
 
@@ -139,7 +140,7 @@ impl Verdict {
     }
 }
 
-/// `3 findings: 1 critical, 2 warnings`
+/// Formats the number of findings: `3 findings: 1 critical, 2 warnings`.
 pub(crate) fn counts(findings: &[Finding]) -> String {
     let of = |severity: Severity| {
         findings.iter().filter(|finding| finding.severity == severity).count() as u64
@@ -211,7 +212,7 @@ pub(crate) fn write(out: &mut (impl Write + ?Sized), findings: &[Finding]) -> io
     Ok(())
 }
 
-/// What the findings are judged by, as a table.
+/// Writes the thresholds as a table.
 pub(crate) fn write_thresholds() -> crate::Done {
     let mut out = stdout();
     let rows: Vec<Vec<crate::table::Cell>> = Thresholds::default()

@@ -1,4 +1,4 @@
-//! `runlore lineage`: where a value came from, and where it went.
+//! `runlore lineage`: shows where a value came from and where it was used.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -28,8 +28,8 @@ Values are known by the hash of their content, which records have for values of 
 Paths, tensors and values that hold a secret have none. With --json a line has a value: its hash, and
 the tasks by which it was generated and used; with --csv it has one of these tasks.")]
 pub(crate) struct Args {
-    /// The id of a task (4 or more characters that it begins or ends with), the hash of a value (8 or more of its digits, with
-    /// or without what stands before them), or a value as JSON
+    /// The id of a task (4 or more characters that it begins or ends with), the hash of a value (8
+    /// or more of its digits, with or without what stands before them), or a value as JSON
     subject: String,
 
     /// It is a value, even if a task has such an id
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     form: Form,
 }
 
-/// What a row of CSV has.
+/// The columns of CSV.
 const COLUMNS: [&str; 7] =
     ["hash", "side", "task_id", "workflow_id", "activity_id", "name", "started_at"];
 
@@ -117,18 +117,18 @@ fn subject(args: &Args, records: &Provenance, store: &Store) -> Result<Subject, 
             return Ok(Subject::Hash(hash));
         }
     }
-    // What is no JSON is a text that nobody put between quotes.
+    // Anything that is not JSON is a text without quotes.
     Ok(serde_json::from_str(given).unwrap_or_else(|_| Value::from(given)).into())
 }
 
-/// The fewest digits of a hash that may stand for it.
+/// The fewest digits of a hash that can abbreviate it.
 const FEWEST: usize = 8;
 
-/// A hash, or its beginning: `xxh3-128:48764c0f`, or only the digits.
+/// A hash or its beginning: `xxh3-128:48764c0f`, or only the digits.
 #[derive(Clone, Copy)]
 struct HashPart<'a> {
     given: &'a str,
-    /// With what else stands before the digits.
+    /// Everything before the colon.
     algorithm: Option<&'a str>,
     digits: &'a str,
 }
@@ -145,7 +145,7 @@ impl<'a> HashPart<'a> {
         (are_digits && is_enough).then_some(Self { given, algorithm, digits })
     }
 
-    /// Whether no digit is missing, so that nothing need be looked for.
+    /// Whether all digits are given, so that no search is needed.
     fn is_whole(&self) -> bool {
         let of = |algorithm: &str| if algorithm.starts_with("blake3") { 64 } else { 32 };
         self.algorithm.is_some_and(|algorithm| self.digits.len() == of(algorithm))
@@ -159,7 +159,7 @@ impl<'a> HashPart<'a> {
                 .is_some_and(|it| it.eq_ignore_ascii_case(self.digits))
     }
 
-    /// The one hash that tasks have and that it may stand for.
+    /// Returns the only hash in the tasks' records that this one abbreviates.
     fn whole(&self, records: &Provenance) -> Result<Option<String>, Failure> {
         if self.digits.len() < FEWEST {
             return Err(Failure::new(format!(

@@ -1,4 +1,4 @@
-//! Tasks that have no record: every view says so first, because its other numbers are too small.
+//! Reports lost tasks. Every view shows this first, because its other numbers are too small.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use runlore_core::text::printable;
 
 use crate::out::RED;
 
-/// One line on what was lost of these runs; nothing where nothing was.
+/// Writes one line about what the runs lost. Writes nothing if nothing was lost.
 pub(crate) fn write<'a>(
     out: &mut impl Write,
     runs: impl IntoIterator<Item = &'a WorkflowObject>,
@@ -18,7 +18,7 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// The same as a text, for output that is read by programs.
+/// Returns the same as text, for output that programs read. `None` if nothing was lost.
 pub(crate) fn told<'a>(runs: impl IntoIterator<Item = &'a WorkflowObject>) -> Option<String> {
     Lost::of(runs).map(|lost| format!("incomplete: {lost}"))
 }

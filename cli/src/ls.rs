@@ -1,4 +1,4 @@
-//! `runlore ls`: the runs.
+//! `runlore ls`: lists the runs.
 
 use std::io::Write;
 use std::process::ExitCode;

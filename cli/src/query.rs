@@ -1,4 +1,4 @@
-//! `runlore query`: any question, in MongoDB's language.
+//! `runlore query`: runs any query in MongoDB's language.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::store::Store;
 use crate::units::moment;
 use crate::{hints, tasks};
 
-/// How many rows a table has, unless more are asked for.
+/// The default limit of rows in a table.
 const ROWS: u64 = 100;
 
 /// Find tasks by a filter, or make something of them by a pipeline
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let filter = [since, until].into_iter().flatten().fold(asked, Filter::and);
     let records = store.open()?;
     let limit = args.limit.unwrap_or(if args.form.is_table() { ROWS } else { 0 });
-    // One more than is shown, to know whether there are more.
+    // Request one more than is shown, to know whether there are more.
     let asked = if limit == 0 { 0 } else { limit.saturating_add(1) };
     let mut find = Find::new().filter(filter).skip(args.skip).limit(asked);
     for field in &args.sort {
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what may be wrong with a question that was understood.
+/// Prints a hint on what may be wrong with a valid query.
 fn hint(args: &Args, text: &str, count: usize, records: &Provenance) -> Result<(), Failure> {
     let filter = serde_json::from_str(text).unwrap_or_default();
     if let Some(told) = hints::bare_operator(&filter).filter(|_| count == 0) {
@@ -138,7 +138,7 @@ fn hint(args: &Args, text: &str, count: usize, records: &Provenance) -> Result<(
     Ok(())
 }
 
-/// Writes tasks as `runlore tasks` does; how many, and whether there are more.
+/// Writes tasks like `runlore tasks`. Returns how many, and whether there are more.
 fn write_tasks(records: &Provenance, find: &Find, limit: u64) -> Result<(usize, bool), Failure> {
     let found = records.find(Collection::Tasks, find)?;
     let mut found =
@@ -153,7 +153,7 @@ fn write_tasks(records: &Provenance, find: &Find, limit: u64) -> Result<(usize, 
     Ok((found.len(), is_cut))
 }
 
-/// Writes fields of documents; how many, and whether there are more.
+/// Writes the selected fields of documents. Returns how many documents, and whether there are more.
 fn write_documents(
     args: &Args,
     records: &Provenance,
@@ -174,7 +174,7 @@ fn write_documents(
     Ok((count, found.next().is_some()))
 }
 
-/// The fields that are shown.
+/// Returns the fields to show.
 fn columns(args: &Args) -> Vec<String> {
     let usual: &[&str] = match args.of {
         _ if !args.fields.is_empty() => return args.fields.clone(),

@@ -1,4 +1,4 @@
-//! `runlore recover`: finish the work of processes that died while they recorded.
+//! `runlore recover`: completes the records of processes that died while recording.
 
 use std::collections::BTreeSet;
 use std::io::Write;

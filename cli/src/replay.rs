@@ -1,4 +1,4 @@
-//! `runlore replay`: write what waits on disk to its store.
+//! `runlore replay`: writes records that wait on disk to their store.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Done {
     })
 }
 
-/// Whether a folder is one that goes when all in it is stored.
+/// Whether the folder is a spool that is deleted once all its records are stored.
 fn is_gone_when_empty(folder: &Path) -> bool {
     let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
     folder.ends_with(".spool") && above.is_none_or(Path::is_dir)
@@ -99,7 +99,7 @@ fn tell(
     replayed: &Replayed,
     waiting: &[Spooled],
 ) -> io::Result<()> {
-    // A URI may have a password in it.
+    // A URI may contain a password.
     let to = runlore::record::scrub(&args.to);
     let folder = args.spool.display();
     if replayed.records + replayed.known + replayed.refused > 0 {
@@ -128,7 +128,7 @@ fn tell(
     Ok(())
 }
 
-/// What waits for a store, and how it gets there.
+/// Describes the records that wait for a store, and the command that replays them.
 pub(crate) fn waits(folder: &Path, spooled: &Spooled) -> String {
     let (folder, size) = (word(&folder.display().to_string()), bytes(spooled.bytes));
     match &spooled.store {
@@ -142,7 +142,7 @@ pub(crate) fn waits(folder: &Path, spooled: &Spooled) -> String {
     }
 }
 
-/// What waits for a store as JSON.
+/// Returns the records that wait for a store as JSON.
 pub(crate) fn as_json(spooled: &Spooled) -> Value {
     serde_json::json!({
         "workflow_id": spooled.workflow_id, "store": spooled.store, "bytes": spooled.bytes,
@@ -150,7 +150,7 @@ pub(crate) fn as_json(spooled: &Spooled) -> Value {
     })
 }
 
-/// A word as a shell takes it.
+/// Quotes a text for a shell, if necessary.
 fn word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._:@%+,=-".contains(c);
     match text.chars().all(is_plain) && !text.is_empty() {

@@ -1,4 +1,4 @@
-//! `runlore report`: all of a run in one file.
+//! `runlore report`: writes a report of a whole run to one file.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `runlore settings`: the settings that programs will run with.
+//! `runlore settings`: manages the settings for recording programs.
 
 mod check;
 mod init;

@@ -1,4 +1,4 @@
-//! `runlore show`: one record, readably.
+//! `runlore show`: shows one record in readable form.
 
 mod telemetry;
 pub(crate) mod used;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The record that is meant, and whether it is an open task of a run that was interrupted.
+/// Finds the record, and whether it is an open task of an interrupted run.
 fn find(given: &str, store: &Store) -> Result<(Record, bool), Failure> {
     let records = store.open()?;
     let record = find_in(&records, given, store)?;
@@ -99,7 +99,7 @@ fn newest_run(name: &str, records: &Provenance) -> Result<Option<Record>, Failur
     Ok(named.sort("-started_at").first()?.map(Record::from))
 }
 
-/// Fields that stand at the top of the page, with their headings.
+/// Fields at the top of the page, with their headings.
 const FACTS: [(&str, &str); 22] = [
     ("task_id", "task"),
     ("workflow_id", "run"),
@@ -125,12 +125,13 @@ const FACTS: [(&str, &str); 22] = [
     ("job_id", "job"),
 ];
 
-/// Fields that have a section of their own, in this order: before what the task used and what the machine did, and after.
+/// Fields with a section of their own, in this order. `SECTIONS` come before the resources and the
+/// telemetry, `LAST_SECTIONS` after them.
 const SECTIONS: [&str; 7] =
     ["used", "generated", "error", "stderr", "stdout", "code", "custom_metadata"];
 const LAST_SECTIONS: [&str; 3] = ["unavailable", "hashes", "totals"];
 
-/// Fields of which only the names of their parts are shown: the rest is for `--json`.
+/// Large fields. Only the names of their parts are shown; `--json` has the rest.
 const LARGE: [&str; 8] = [
     "telemetry_at_start",
     "telemetry_at_end",
@@ -158,7 +159,7 @@ fn write(out: &mut impl Write, record: &Record, is_interrupted: bool) -> io::Res
 
     write!(out, "{BOLD}{}{BOLD:#}", printable(name))?;
     if let Some(status) = status {
-        // The record's own word, which may be none of ours.
+        // Show the status as it is recorded, which may be a word unknown to us.
         let word = fields.remove("status");
         let word = word.as_ref().and_then(Value::as_str).unwrap_or(status.as_str());
         let (word, paint) = match record {
@@ -218,11 +219,12 @@ fn write(out: &mut impl Write, record: &Record, is_interrupted: bool) -> io::Res
     Ok(())
 }
 
-/// The machines that a run was on; processes on the same one together.
+/// Writes the machines of a run. Processes on the same machine are grouped.
 fn write_machines(out: &mut impl Write, machines: &Map<String, Value>) -> io::Result<()> {
     let mut told: Vec<(Vec<&str>, Facts)> = Vec::new();
     for (name, machine) in machines {
-        // What another tool wrote may have another form; its names are told with the rest.
+        // Another tool may have written a different structure. Its field names are listed with the
+        // rest.
         let Ok(machine) = serde_json::from_value(machine.clone()) else { continue };
         let facts = machine_facts(&machine);
         match told.iter_mut().find(|(_, known)| *known == facts) {
@@ -240,7 +242,7 @@ fn write_machines(out: &mut impl Write, machines: &Map<String, Value>) -> io::Re
     Ok(())
 }
 
-/// Headings and what they say.
+/// Headings and their texts.
 type Facts = Vec<(&'static str, String)>;
 
 fn machine_facts(machine: &MachineInfo) -> Facts {
@@ -259,7 +261,7 @@ fn fact(out: &mut impl Write, heading: &str, text: &str) -> io::Result<()> {
     writeln!(out, "  {DIM}{:<12}{DIM:#}  {}", printable(heading).to_string(), printable(text))
 }
 
-/// A value of the top of the page as people say it.
+/// Formats a value at the top of the page.
 fn told(field: &str, value: &Value) -> String {
     let time = || precise_time(value.as_f64()?);
     let duration = || Some(human_duration(std::time::Duration::from_nanos(value.as_u64()?)));
@@ -306,7 +308,8 @@ fn section(out: &mut impl Write, heading: &str, value: Value) -> io::Result<()> 
     }
 }
 
-/// A value: on one line where it is short, else indented JSON. Texts of an error keep their lines.
+/// Formats a value: short ones on one line, others as indented JSON. Error texts keep their line
+/// breaks.
 fn pretty(heading: &str, value: &Value) -> String {
     match value {
         Value::String(text) if matches!(heading, "error" | "code") => text.clone(),
@@ -322,7 +325,7 @@ fn pretty(heading: &str, value: &Value) -> String {
     }
 }
 
-/// Writes lines, all but the first indented.
+/// Writes lines. All but the first are indented.
 fn lines(out: &mut impl Write, text: &str, indent: usize) -> io::Result<()> {
     for (at, line) in text.lines().enumerate() {
         let blanks = if at == 0 { 0 } else { indent };
@@ -331,7 +334,7 @@ fn lines(out: &mut impl Write, text: &str, indent: usize) -> io::Result<()> {
     if text.is_empty() { writeln!(out) } else { Ok(()) }
 }
 
-/// The names of the parts of a value.
+/// Returns the names of a value's parts.
 fn outline(value: &Value) -> String {
     let names = |object: &Map<String, Value>| object.keys().cloned().collect::<Vec<_>>().join(", ");
     match value {

@@ -1,4 +1,4 @@
-//! `runlore stats`: what the tasks of a run come to.
+//! `runlore stats`: summarises the tasks of a run.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -56,11 +56,11 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         let filter = select::of_run(&run.workflow.workflow_id);
         (vec![run], filter)
     };
-    // `activity` is what people call it.
+    // Users call this field `activity`.
     let by = if args.by == "activity" { "activity_id" } else { &args.by };
     let summary = records.summary_by(by, filter)?;
     store.tell(&records);
-    // Whoever names no field has misspelt none.
+    // The default field cannot be misspelt.
     if by != "activity_id" && is_of_none(&summary) {
         let asked = [by.to_owned()];
         if let Some(told) = hints::unknown_field(&records, Collection::Tasks, &asked)? {
@@ -92,7 +92,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How the run ended, unless it went as it should: its figures are read with other eyes then.
+/// Writes how the run ended, unless it finished normally, because its numbers then mean something
+/// else.
 fn write_status(out: &mut impl Write, run: &RunSummary) -> std::io::Result<()> {
     let shown = run.shown();
     if shown.tone().is_none() || shown.to_string() == Status::Finished.as_str() {
@@ -103,12 +104,12 @@ fn write_status(out: &mut impl Write, run: &RunSummary) -> std::io::Result<()> {
     writeln!(out, "{}  {paint}{}{paint:#}", printable(name), printable(&shown))
 }
 
-/// Whether there are tasks, and none has a value in the field.
+/// Whether there are tasks, but none has a value in the field.
 fn is_of_none(summary: &Summary) -> bool {
     matches!(&summary.groups()[..], [group] if group.key.is_null())
 }
 
-/// The fields of a line of JSON, in the order of a line of CSV.
+/// The fields of a JSON line, in the order of the CSV columns.
 const COLUMNS: [&str; 17] = [
     "key",
     "tasks",
@@ -157,7 +158,7 @@ pub(crate) fn as_json(group: &Group) -> Value {
     json
 }
 
-/// A column of the table: its heading, and what a group has there.
+/// A column of the table: its heading, and the function that formats a group's cell.
 type Column = (&'static str, fn(&Group) -> Option<String>);
 
 const FIGURES: [Column; 11] = [
@@ -184,7 +185,7 @@ fn write_table(out: &mut impl Write, by: &str, summary: &Summary) -> std::io::Re
     let columns: Vec<Column> = FIGURES
         .into_iter()
         .chain([energy])
-        // What no task tells needs no column.
+        // Leave out columns without any value.
         .filter(|(_, figure)| groups.iter().any(|(_, group)| figure(group).is_some()))
         .collect();
     let by = if by == "activity_id" { "ACTIVITY".to_owned() } else { by.to_uppercase() };

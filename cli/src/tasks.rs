@@ -1,4 +1,4 @@
-//! `runlore tasks`: the tasks of a run, one a line.
+//! `runlore tasks`: lists the tasks of a run, one per line.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a row is made of.
+/// The fields of a row.
 pub(crate) const ROW: [&str; 9] = [
     "task_id",
     "activity_id",
@@ -68,7 +68,7 @@ pub(crate) const ROW: [&str; 9] = [
     "error.chain",
 ];
 
-/// Tasks, one per line; whether their run was interrupted, and the open ones with it.
+/// Writes tasks, one per line. `is_interrupted` marks the open tasks of an interrupted run.
 pub(crate) fn write_table(
     out: &mut impl Write,
     tasks: &[TaskObject],

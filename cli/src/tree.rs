@@ -1,4 +1,4 @@
-//! `runlore tree`: a run as the tree of who called whom.
+//! `runlore tree`: shows a run as a tree of calls.
 
 mod energy;
 mod names;
@@ -80,14 +80,15 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is shown of a task beside its line in the tree: the telemetry of a long run does not fit into memory.
+/// Returns the fields to read for the details of a task. Not all of them, because the telemetry of
+/// a long run does not fit into memory.
 fn fields(args: &Args) -> &'static [&'static str] {
     match args {
-        // All of it.
+        // All fields.
         Args { json: true, .. } => &[],
         Args { values: true, .. } => &["used", "generated"],
         Args { resources: true, .. } => &["resources"],
-        // A reason has a dot in its name, and no path leads there.
+        // The keys of `unavailable` contain dots, so a path cannot select one of them.
         Args { energy: true, .. } => &["resources.joules", "unavailable"],
         _ => &["task_id"],
     }

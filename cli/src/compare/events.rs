@@ -1,4 +1,4 @@
-//! `runlore compare --events`: how high memory went and how fast it grew, beside a run that was known to be good.
+//! `runlore compare --events`: compares the peak and the growth of memory with a known good run.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> Done {
         files => reference(files)?.changes(&report),
     };
 
-    // Checked before anything is written: what cannot be checked is an error.
+    // Check the limits before writing anything, because a limit that cannot be checked is an error.
     let mut exceeded: Vec<(&ReferenceLimit, &ReferenceChange)> = Vec::new();
     for limit in &limits {
         exceeded.extend(limit.check(&changes)?.into_iter().map(|change| (limit, change)));
@@ -54,14 +54,14 @@ pub(super) fn run(args: &Args) -> Done {
             "`{limit}` is exceeded by {device}: {before} before, {after} after ({percent})"
         ));
     }
-    // A run that is worse must not become what the next is measured by.
+    // A run that is worse must not become the next baseline.
     if let Some(path) = args.save_baseline.as_ref().filter(|_| exceeded.is_empty()) {
         write_file(path, Reference::of(&report).to_json().as_bytes())?;
     }
     Ok(ExitCode::from(if exceeded.is_empty() { 0 } else { 2 }))
 }
 
-/// What all of these files tell.
+/// Analyses all events of the files.
 fn report(files: &[PathBuf]) -> Result<EventReport, Failure> {
     let read = crate::events::read(files, None)?;
     if !read.is_whole {
@@ -74,7 +74,7 @@ fn report(files: &[PathBuf]) -> Result<EventReport, Failure> {
     Ok(timelines.analyze(&Thresholds::default()))
 }
 
-/// The reference in a file, or what files of events come to.
+/// Reads a stored reference, or creates one from files of events.
 fn reference(files: &[PathBuf]) -> Result<Reference, Failure> {
     match files {
         [file] if is_reference(file) || !file.exists() => Ok(Reference::read(file)?),
@@ -95,7 +95,7 @@ fn reference(files: &[PathBuf]) -> Result<Reference, Failure> {
     }
 }
 
-/// Whether a file is a reference, of any version. Its form comes first in it.
+/// Whether a file is a reference, of any version. The format name is near the start of the file.
 fn is_reference(file: &Path) -> bool {
     let mut start = Vec::new();
     let opened = File::open(file).and_then(|file| file.take(4096).read_to_end(&mut start));

@@ -1,4 +1,4 @@
-//! What two runs are, and in what they differ beside their figures.
+//! Describes two runs, and their differences other than figures.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::out::{BOLD, DIM, local_time, paint};
 
-/// How much of a value is shown.
+/// The most characters of a value to show.
 const LENGTH: usize = 60;
 
-/// Parts of a run's record of which a difference explains something.
+/// Parts of a run's record whose differences may explain different figures.
 const EXPLAIN: [&str; 10] = [
     "used",
     "custom_metadata",
@@ -26,12 +26,13 @@ const EXPLAIN: [&str; 10] = [
     "settings",
 ];
 
-/// Something in which two runs differ, beside their figures.
+/// A difference between two runs, other than figures.
 pub(super) struct Difference {
-    /// Whose it is; none for the run itself.
+    /// The activity that the value belongs to. `None` for the run itself.
     pub(super) activity: Option<String>,
     pub(super) name: String,
-    /// Whether it is where a value ended, and not what it always was.
+    /// Whether the values are the last ones of the activity's tasks. Otherwise they are the same
+    /// for all tasks.
     pub(super) is_last: bool,
     pub(super) before: Option<Value>,
     pub(super) after: Option<Value>,
@@ -55,7 +56,7 @@ impl Difference {
     }
 }
 
-/// Writes which runs these are.
+/// Writes the names, ids and times of both runs.
 pub(super) fn write(
     out: &mut impl Write,
     before: &WorkflowObject,
@@ -75,7 +76,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// In what the runs themselves differ.
+/// Returns the differences between the records of the runs.
 pub(super) fn differences(before: &WorkflowObject, after: &WorkflowObject) -> Vec<Difference> {
     let (before, after) = (explaining(before), explaining(after));
     let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
@@ -92,7 +93,7 @@ pub(super) fn differences(before: &WorkflowObject, after: &WorkflowObject) -> Ve
     names.filter_map(difference).collect()
 }
 
-/// The single values among those parts, by their paths.
+/// Returns the individual values of these parts, by path.
 fn explaining(run: &WorkflowObject) -> BTreeMap<String, Value> {
     let record = serde_json::to_value(run).unwrap_or_default();
     let mut found = BTreeMap::new();
@@ -101,7 +102,7 @@ fn explaining(run: &WorkflowObject) -> BTreeMap<String, Value> {
             flatten(part.to_owned(), value, &mut found);
         }
     }
-    // The code that ran, and what it was built by.
+    // Add the code version and the build.
     let build = record.get("machine_info").and_then(Value::as_object);
     for machine in build.into_iter().flat_map(serde_json::Map::values) {
         if let Some(build) = machine.get("build") {

@@ -1,4 +1,4 @@
-//! What the tasks of two runs were given, and what they came to.
+//! Compares the inputs and outputs of the tasks of two runs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,16 +11,16 @@ use super::facts::Difference;
 use crate::out::DIM;
 use crate::select;
 
-/// How many differences are shown.
+/// The most differences to show.
 const SHOWN: usize = 20;
 
-/// What an activity says under one name.
+/// The values that the tasks of one activity have under one name.
 #[derive(Debug, Default)]
 struct Said {
-    /// What all of its tasks say; none where they do not say the same.
+    /// The value of all tasks. `None` if it differs between tasks.
     always: Option<Value>,
     is_known: bool,
-    /// What the last of them says, and when that began.
+    /// The start time and the value of the last task.
     last: Option<(f64, Value)>,
 }
 
@@ -37,11 +37,11 @@ impl Said {
     }
 }
 
-/// What a run's activities were given and came to, by activity and name.
+/// The values of a run, by activity and name.
 pub(super) struct Values(BTreeMap<(String, String), Said>);
 
 impl Values {
-    /// Looks at every task of a run.
+    /// Collects the values of all tasks of a run.
     pub(super) fn of(records: &Provenance, workflow_id: &str) -> runlore::Result<Self> {
         let find = Find::new().filter(select::of_run(workflow_id)).fields([
             "activity_id",
@@ -67,12 +67,15 @@ impl Values {
     }
 }
 
-/// What went in, and numbers that came out: what else comes out differs from run to run.
+/// Whether a value is compared: all inputs and numeric outputs. Other outputs usually differ
+/// between runs.
 fn is_comparable(side: &str, value: &Value) -> bool {
     side == "used" || value.is_number()
 }
 
-/// What went in always in one run and otherwise in the other, and where what came out ended elsewhere.
+/// Returns the values that differ between the runs. A value that is the same for all tasks of each
+/// run is compared directly. Of other outputs, the last values are compared; other inputs are
+/// skipped.
 pub(super) fn differences(before: &Values, after: &Values) -> Vec<Difference> {
     let mut differences = Vec::new();
     for ((activity, name), one) in &before.0 {
@@ -98,7 +101,7 @@ pub(super) fn differences(before: &Values, after: &Values) -> Vec<Difference> {
     differences
 }
 
-/// Writes the first of them.
+/// Writes the first differences, and how many more there are.
 pub(super) fn write(out: &mut impl Write, differences: &[Difference]) -> io::Result<()> {
     for difference in differences.iter().take(SHOWN) {
         difference.write(out)?;

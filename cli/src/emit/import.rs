@@ -1,4 +1,4 @@
-//! `runlore emit import`: emitted records as tasks.
+//! `runlore emit import`: imports emitted records as tasks.
 
 use std::io::Write;
 use std::path::PathBuf;

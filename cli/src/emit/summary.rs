@@ -1,4 +1,4 @@
-//! `runlore emit summary`: what emitted records add up to.
+//! `runlore emit summary`: summarises emitted records.
 
 use std::io::Write;
 use std::path::PathBuf;

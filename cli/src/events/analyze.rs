@@ -1,4 +1,4 @@
-//! `runlore events analyze`: what went wrong, where, and what to try.
+//! `runlore events analyze`: finds what went wrong, where, and what to try.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Done {
     args.asked.answer(json, verdict, |out| write_text(out, &report))
 }
 
-/// A check that saw nothing has not passed.
+/// Returns an error if there are no samples, because a check without data must not pass.
 pub(crate) fn has_samples(timelines: &Timelines) -> Result<(), Failure> {
     match timelines.series().iter().any(|series| !series.samples.is_empty()) {
         true => Ok(()),
@@ -77,18 +77,19 @@ pub(crate) fn has_samples(timelines: &Timelines) -> Result<(), Failure> {
     }
 }
 
-/// What files hold.
+/// The contents of the files.
 pub(crate) struct Read {
     pub(crate) collector: Collector,
-    /// What bundles say of themselves.
+    /// The findings stored in bundles.
     pub(crate) diagnosed: Vec<runlore::analyze::Finding>,
-    /// Whether there are any, which have been looked at already.
+    /// Whether there are bundles, whose data was already analysed when they were written.
     pub(crate) has_bundles: bool,
     /// Whether all files could be read to their ends.
     pub(crate) is_whole: bool,
 }
 
-/// Reads files, sinks, bundles and folders of these. Where they hold no event, there is nothing to analyse.
+/// Reads files, sinks, bundles and folders of these. Returns an error if there is nothing to
+/// analyse.
 pub(crate) fn read(files: &[PathBuf], session: Option<&str>) -> Result<Read, Failure> {
     let reading = Reading::default();
     let mut read = Read {

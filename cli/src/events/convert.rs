@@ -1,4 +1,4 @@
-//! `runlore events convert`: another format, or another schema.
+//! `runlore events convert`: converts to another format or schema.
 
 use std::fs;
 use std::io::Write;
@@ -68,7 +68,8 @@ pub(crate) fn run(args: &Args) -> Done {
     };
     let mut target = Target::from(schema);
     target.lossy = args.lossy;
-    // Under another name until it is whole: OUT may be IN, and a half file must not look like one.
+    // Write to a temporary name until the file is complete, because OUT may be IN, and a partial
+    // file must not look complete.
     let part = Part::beside(&args.to)?;
     create_folder_of(&args.to)?;
     let file =
@@ -130,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(if left_out == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether both name one file.
+/// Whether both paths name the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| fs::canonicalize(path).ok();
     place(one).is_some_and(|one| place(other) == Some(one))
@@ -152,7 +153,7 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
 }
 
-/// A file that goes away unless it was renamed.
+/// A temporary file that is deleted unless it was renamed.
 struct Part(PathBuf);
 
 impl Part {

@@ -1,4 +1,4 @@
-//! `runlore events diagnose`: one look at this machine, kept as a bundle.
+//! `runlore events diagnose`: examines this machine once and stores the result as a bundle.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ fn at_most_a_day(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(args: &Args) -> Done {
     let thresholds = findings::thresholds(&args.set)?;
-    // A look takes its time: what cannot be kept is refused before.
+    // The examination takes time, so check first that the bundle can be written.
     Diagnosed::can_hold_a_bundle(&args.output)?;
     let look = Diagnose { duration: args.duration, interval: args.interval };
     let mut found = look.run(&thresholds);

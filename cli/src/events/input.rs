@@ -1,4 +1,5 @@
-//! What all commands read: a file or a sink, with a bar where it takes long.
+//! Reads the input of all `events` commands: a file or a sink. Shows a progress bar if it takes
+//! long.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use crate::failure::{Failure, say};
 use crate::progress::Progress;
 use crate::units::counted;
 
-/// How many problems are told one by one where they are not what was asked for.
+/// The most problems to print one by one.
 const TOLD: u64 = 10;
 
 #[derive(Debug, Default, clap::Args)]
@@ -53,15 +54,15 @@ impl Reading {
         options
     }
 
-    /// The newest schema of a file's records.
+    /// Returns the newest schema among a file's records.
     pub(super) fn newest_schema(&self, path: &Path) -> Result<Schema, Failure> {
         let mut reader = read_with(path, &self.options())?;
         while reader.schema() != Some(Schema::V4) && reader.next().is_some() {}
         Ok(reader.schema().unwrap_or_default())
     }
 
-    /// Hands over all events and problems of a file, until one of them is refused; returns the reader, which then knows
-    /// of the sessions.
+    /// Calls `take` with each event and problem of a file, until it returns an error. Returns the
+    /// reader, which then has the sessions.
     pub(super) fn each(
         &self,
         path: &Path,
@@ -91,7 +92,7 @@ impl Reading {
     }
 }
 
-/// Paths with folders replaced by what is in them, unless they are sinks or bundles.
+/// Replaces folders by the files in them, unless the folder is a sink or a bundle.
 pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut all = Vec::new();
     for path in paths {
@@ -105,7 +106,7 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         let mut inside = Vec::new();
         for entry in std::fs::read_dir(path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // What is hidden is half written, or somebody else's.
+            // Hidden files are incomplete, or belong to another program.
             if entry.file_name().to_string_lossy().starts_with('.') {
                 continue;
             }
@@ -130,7 +131,7 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(all)
 }
 
-/// Whether a folder is one that events are read from as a whole.
+/// Whether a folder is a sink or a bundle, which is read as a whole.
 fn is_recorded(folder: &Path) -> bool {
     let has = |name: &str| folder.join(name).exists();
     let is_segment = |name: std::ffi::OsString| name.to_string_lossy().starts_with("segment-");
@@ -140,13 +141,14 @@ fn is_recorded(folder: &Path) -> bool {
             .is_ok_and(|mut all| all.any(|one| one.is_ok_and(|one| is_segment(one.file_name()))))
 }
 
-/// Problems that are told on the side: the first few one by one.
+/// Counts the problems and prints the first few.
 #[derive(Default)]
 pub(super) struct Told {
     count: u64,
 }
 
-/// The problems of one file. They are told once it turns out that something of it could be read: else the first is reason enough.
+/// The problems of one file. They are printed only if something in the file could be read.
+/// Otherwise the first one becomes the error message.
 #[derive(Default)]
 pub(super) struct Kept {
     first: Vec<Problem>,
@@ -156,9 +158,9 @@ pub(super) struct Kept {
 
 /// How much of a file could be read.
 pub(super) enum Outcome {
-    /// All, but for records that are told.
+    /// All of it, except for records that were reported.
     Whole,
-    /// Not up to its end.
+    /// Only a part, not up to the end.
     Cut,
     /// Nothing, for this reason.
     Nothing(String),
@@ -173,7 +175,8 @@ impl Kept {
         }
     }
 
-    /// What they come to, in a file that has so many events.
+    /// Prints the problems of a file with `events` events, and returns how much of it could be
+    /// read.
     pub(super) fn finish(self, events: u64, told: &mut Told) -> Outcome {
         if let (0, Some(first)) = (events, self.first.first()) {
             let more = match self.count {
@@ -189,7 +192,8 @@ impl Kept {
         if self.is_cut { Outcome::Cut } else { Outcome::Whole }
     }
 
-    /// Tells them to whoever reads one file, of which so much came out; whether it was read to its end.
+    /// Prints the problems of the only file, in which `found` items were found. Returns whether it
+    /// was read to its end.
     pub(super) fn tell(self, file: &Path, found: u64) -> Result<bool, Failure> {
         let mut told = Told::default();
         let is_whole = match self.finish(found, &mut told) {
@@ -206,7 +210,7 @@ impl Kept {
 }
 
 impl Told {
-    /// Tells a problem; whether it is one that makes the command fail.
+    /// Prints a problem. Returns whether it makes the command fail.
     pub(super) fn add(&mut self, problem: &Problem) -> bool {
         self.say(&problem.to_string());
         !problem.is_torn()

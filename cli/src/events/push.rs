@@ -1,4 +1,4 @@
-//! `runlore events push`: the events of a file or a sink to a monitoring endpoint.
+//! `runlore events push`: sends the events of a file or a sink to a monitoring endpoint.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let pusher = with_headers(pusher, &args.header)?;
     let mut told = Told::default();
     let mut wrong = 0_u64;
-    // In parts, so that a file of any size takes the memory of some requests.
+    // Send in parts, so that a file of any size needs the memory of only a few requests.
     let part = args.batch as usize * 16;
     let mut waiting = Vec::with_capacity(part.min(16_384));
     let mut sums = Sums::default();
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(if all_taken { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Headers as they are given: `Name: value`.
+/// Adds headers, written as `Name: value`.
 pub(super) fn with_headers(mut pusher: Pusher, headers: &[String]) -> Result<Pusher, Failure> {
     for header in headers {
         let Some((name, value)) = header.split_once(':') else {

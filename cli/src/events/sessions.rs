@@ -1,4 +1,4 @@
-//! `runlore events sessions`: the sessions of a file or a sink.
+//! `runlore events sessions`: lists the sessions of a file or a sink.
 
 use std::io::Write;
 use std::path::PathBuf;

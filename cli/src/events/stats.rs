@@ -1,4 +1,4 @@
-//! `runlore events stats`: what the events of a file add up to.
+//! `runlore events stats`: summarises the events of a file.
 
 use std::collections::BTreeMap;
 use std::io::Write;

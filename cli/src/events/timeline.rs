@@ -1,4 +1,4 @@
-//! `runlore events timeline`: events as a picture.
+//! `runlore events timeline`: draws events as a picture.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     session: Option<String>,
 }
 
-/// What a picture is written as.
+/// The file format of a picture.
 enum Form {
     Png,
     Svg,
@@ -51,7 +51,7 @@ enum Form {
 }
 
 impl Args {
-    /// Whether a store is asked for something to be drawn beside the events.
+    /// Whether the picture includes a run, which is read from a store.
     pub(super) fn asks_for_a_run(&self) -> bool {
         self.run.is_some()
     }

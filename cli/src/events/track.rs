@@ -1,4 +1,5 @@
-//! `runlore events track`: the memory of the machine, its graphics processors, a process or a command.
+//! `runlore events track`: tracks the memory of the machine, its graphics processors, a process or
+//! a command.
 
 use std::ffi::OsString;
 use std::fs;
@@ -118,7 +119,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// What need not be warned of.
+/// A kind of alert that can be turned off.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Unwatched {
     Memory,
@@ -142,7 +143,7 @@ impl From<Unwatched> for AlertKind {
     }
 }
 
-/// A time that is not nothing.
+/// Parses a duration above zero.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     let time = time(text)?;
     if time.is_zero() { Err("give a time above 0".to_owned()) } else { Ok(time) }
@@ -178,7 +179,8 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     #[cfg(target_os = "linux")]
     crate::signals::adopt_orphans();
-    // Until it runs the command's program, a new process has the memory of this one: nothing is read before that.
+    // Until a new process executes the command's program, it has this program's memory. Nothing is
+    // read before that.
     let prepared = args.with_gpus(builder.collector(ProcessTree::of_children())).prepare()?;
     let program = args.command[0].to_string_lossy().into_owned();
     let mut child = match spawn(Command::new(&args.command[0]).args(&args.command[1..])) {
@@ -199,30 +201,31 @@ pub(crate) fn run(args: &Args) -> Done {
         }
     };
     let (ended, stopped) = args.follow(child, tracker, &told);
-    // The command has run: its own exit code is what the caller wants, whatever became of the events. Standard output is its own, too.
+    // The command has run, so the caller expects its exit code even if events are lost. Standard
+    // output belongs to the command, too.
     if let Err(failure) = args.tell(&stopped, &mut anstream::stderr()) {
         failure.report();
     }
     Ok(ExitCode::from(exit_code(ended.map_err(failed)?.status)))
 }
 
-/// Whether such a process runs; true where the system does not tell.
+/// Whether the process runs. True if the system does not report it.
 fn is_alive(pid: u32) -> bool {
     if cfg!(not(target_os = "linux")) {
         return true;
     }
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // The name stands in brackets, and may hold some.
+    // The name is in parentheses, and may itself contain some.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.bytes().next());
-    // One that nobody has waited for yet has ended, unless only its first thread has.
+    // A zombie has ended, unless only its main thread has.
     !matches!(state, Some(b'Z' | b'X'))
         || fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1)
 }
 
-/// Bytes that a spool may hold.
+/// The most bytes of a spool.
 const SPOOL: u64 = 64 << 20;
 
-/// How often the live line is drawn.
+/// The interval between updates of the status line.
 const STEP: Duration = Duration::from_millis(100);
 
 impl Args {
@@ -279,7 +282,7 @@ impl Args {
         Ok(builder)
     }
 
-    /// Whether the machine is tracked, and no process.
+    /// Whether the machine is tracked, not a process.
     fn is_machine(&self) -> bool {
         self.command.is_empty() && self.pid.is_none()
     }
@@ -288,7 +291,7 @@ impl Args {
         if self.gpus { builder.device(Device::Gpus) } else { builder }
     }
 
-    /// Waits until the command has ended, and watches it for as long as it is to be watched.
+    /// Waits until the command has ended, and tracks it for at most the given duration.
     fn follow(
         &self,
         mut child: Child,
@@ -298,7 +301,7 @@ impl Args {
         let (tell, ended) = channel();
         std::thread::spawn(move || _ = tell.send(wait(&mut child)));
         tracker.sample_now();
-        // On the terminal that the command writes to, a line that comes and goes would be in its way.
+        // If the command writes to the terminal, a changing line would disturb its output.
         let mut live = Live::new(told, io::stderr().is_terminal() && !io::stdout().is_terminal());
         let began = Instant::now();
         let mut result = None;
@@ -309,7 +312,8 @@ impl Args {
         live.end();
         let mut stopped = tracker.stop();
         if let Some(Ok(Ended { used: Some(used), .. })) = &result {
-            // What the system saw of it between two samples, where it tells that from what this program had before.
+            // The system may have seen a higher peak between two samples. It has a value only if
+            // the peak is distinguishable from that of this program.
             let peak = &mut stopped.statistics.peak_memory;
             *peak = (*peak).max(used.peak_rss_bytes.unwrap_or(0));
         }
@@ -382,7 +386,7 @@ fn is_interrupted() -> bool {
     false
 }
 
-/// A line that shows how things are, and alerts above it.
+/// A status line, with alerts above it.
 struct Live<'a> {
     told: &'a Receiver<Alert>,
     is_shown: bool,

@@ -1,4 +1,4 @@
-//! `runlore events validate`: what is wrong with each record.
+//! `runlore events validate`: reports what is wrong with each record.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Done {
         match read {
             Ok(_) => {}
             Err(Failure::Message(message)) => {
-                // The other files are still to be checked.
+                // Continue with the other files.
                 say(&message);
                 is_fine = false;
                 continue;

@@ -1,4 +1,4 @@
-//! `runlore settings check`: what is wrong, all of it.
+//! `runlore settings check`: reports everything that is wrong with the settings.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `runlore settings init`: the documented file, to be edited.
+//! `runlore settings init`: writes the documented settings file as a starting point.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -63,13 +63,13 @@ fn create(args: &Args) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(&args.path)
 }
 
-/// The documented file with its example of full telemetry put in force.
+/// Returns the documented file with all telemetry enabled that its example shows.
 fn full() -> String {
     let mut text = DEFAULT_YAML.to_owned();
     for key in ["per_cpu", "disk", "network", "energy"] {
         text = text.replace(&format!("\n  {key}: false "), &format!("\n  {key}: true "));
     }
-    // The example is what the file says by now.
+    // Remove the example, because the file now has these values itself.
     let example = text.find("\n# Everything the machine can tell");
     let after = text.find("\ninstrumentation:");
     if let (Some(example), Some(after)) = (example, after) {

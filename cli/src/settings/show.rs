@@ -1,4 +1,4 @@
-//! `runlore settings show`: each value, and where it came from.
+//! `runlore settings show`: shows each value and where it came from.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -65,7 +65,8 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keys of the user's own may be secrets by their names, and any text may hold a URL with a password.
+/// Hides secrets: user-defined keys may be secret by name, and any text may contain a URL with a
+/// password.
 fn without_secrets(path: &str, value: Value) -> Value {
     let own = path.strip_prefix("extra_metadata.");
     hide(value, own.is_some_and(|key| key.split('.').any(is_secret_name)))

@@ -1,4 +1,5 @@
-//! What the machine did before and after a task: the numbers that changed, what is missing, and what it cost.
+//! Shows the machine before and after a task: values that changed, missing values, and the cost of
+//! the captures.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ use crate::out::{BOLD, DIM};
 use crate::table::{self, Cell};
 use crate::units::{change, measured, nanoseconds};
 
-/// The numbers that people ask for, by their paths: what they are called, and their unit.
+/// The most useful values: path, name and unit.
 const NUMBERS: [(&str, &str, &str); 22] = [
     ("/cpu/percent_all", "cpu", "%"),
     ("/cpu/frequency", "cpu frequency", "MHz"),
@@ -36,7 +37,7 @@ const NUMBERS: [(&str, &str, &str); 22] = [
     ("/network/netio_sum/bytes_sent", "network sent", "B"),
 ];
 
-/// Parts of which only the numbers above are shown; of others all numbers are.
+/// Parts of which only the values above are shown. Of other parts, all numbers are shown.
 const KNOWN: [&str; 7] =
     ["cpu", "memory", "process", "disk", "network", "container", "unavailable"];
 
@@ -75,7 +76,8 @@ fn at<'a>(side: Option<&'a Value>, path: &str) -> Option<&'a Value> {
     side?.pointer(path)
 }
 
-/// A number that changed, or of which one side is missing.
+/// Returns a row for a value that changed or is missing on one side. `None` if both sides are
+/// equal.
 fn row(name: &str, unit: &str, before: Option<&Value>, after: Option<&Value>) -> Option<Vec<Cell>> {
     if before == after {
         return None;
@@ -84,7 +86,7 @@ fn row(name: &str, unit: &str, before: Option<&Value>, after: Option<&Value>) ->
     let cell = |text: Option<String>| Cell::new(&text.unwrap_or_default());
     let change = before.zip(after).and_then(|(before, after)| {
         Some(match unit {
-            // Means over different times, and levels: their difference is none of anything.
+            // These are averages over different times, or levels. Their difference means nothing.
             "%" | "MHz" => return None,
             "B" => change(after.as_i64()?.checked_sub(before.as_i64()?)?),
             _ => {
@@ -97,13 +99,13 @@ fn row(name: &str, unit: &str, before: Option<&Value>, after: Option<&Value>) ->
     Some(vec![Cell::new(&format!("  {name}")), cell(told(before)), cell(told(after)), cell(change)])
 }
 
-/// A difference without the digits that subtracting made up; whole where it is.
+/// Rounds a difference to hide floating-point errors. Integers stay integers.
 fn rounded(number: f64) -> Value {
     let number = (number * 1e6).round() / 1e6;
     if number.fract() == 0.0 { Value::from(number as u64) } else { Value::from(number) }
 }
 
-/// The numbers of parts that are none of those we know, by path, with their names.
+/// Returns the numbers in parts other than the known ones, by path, with their names.
 fn others(before: Option<&Value>, after: Option<&Value>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for side in [before, after].into_iter().flatten().filter_map(Value::as_object) {
@@ -132,7 +134,7 @@ fn walk<'a>(value: &'a Value, path: &mut Vec<&'a str>, found: &mut BTreeMap<Stri
     }
 }
 
-/// What is missing, by the reason.
+/// Returns the missing fields, grouped by reason.
 fn missing(before: Option<&Value>, after: Option<&Value>) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (side, when) in [(before, "before"), (after, "after")] {
@@ -142,7 +144,7 @@ fn missing(before: Option<&Value>, after: Option<&Value>) -> BTreeMap<String, Ve
                 let fields = found.entry(super::plain(reason)).or_default();
                 let field = format!("{within}{field}");
                 match fields.iter_mut().find(|known| **known == format!("{field} before")) {
-                    // Missing on both sides: it needs no word when.
+                    // The field is missing on both sides, so drop the word "before".
                     Some(known) => *known = field,
                     None => fields.push(format!("{field} {when}")),
                 }
@@ -152,7 +154,7 @@ fn missing(before: Option<&Value>, after: Option<&Value>) -> BTreeMap<String, Ve
     found
 }
 
-/// What the captures of a task cost.
+/// Describes the cost of a task's captures.
 fn cost(capture: &Map<String, Value>) -> String {
     let number = |name: &str| capture.get(name).and_then(Value::as_u64);
     let parts = [("start_ns", "before"), ("end_ns", "after"), ("nested_ns", "for tasks inside")];

@@ -1,4 +1,4 @@
-//! What a task used, in words.
+//! Shows the resources that a task used.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use super::{fact, plain};
 use crate::out::{BOLD, DIM};
 use crate::units::{bytes, change, count, counted, joules, measured_by, nanoseconds, percent};
 
-/// `resources` of a task that took so long.
+/// Writes `resources` of a task with the given duration.
 pub(super) fn write(
     out: &mut impl Write,
     mut resources: Map<String, Value>,
@@ -73,7 +73,7 @@ pub(super) fn write(
     }
 }
 
-/// What a process used that the task ran.
+/// Writes the resources of a process that the task ran.
 fn write_child(out: &mut impl Write, child: &Map<String, Value>) -> io::Result<()> {
     writeln!(out, "\n{BOLD}resources of the command{BOLD:#}")?;
     let number = |name: &str| child.get(name)?.as_u64();
@@ -123,11 +123,11 @@ fn switched(waited: u64, made_room: u64) -> String {
     format!("{} to wait, {} to make room for others", count(waited), count(made_room))
 }
 
-/// The figures that are still to be told.
+/// The figures that have not been written yet.
 struct Figures(Map<String, Value>);
 
 impl Figures {
-    /// A figure, if it has the form that ours have.
+    /// Removes and returns a figure, if it has the expected structure.
     fn take(&mut self, name: &str) -> Option<Figure> {
         let figure = Figure::of(self.0.get(name)?)?;
         self.0.remove(name);
@@ -135,7 +135,7 @@ impl Figures {
     }
 }
 
-/// What a task used of something, with its children and by itself.
+/// How much of a resource a task used, with and without its child tasks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
     pub(crate) inclusive: i64,
@@ -162,8 +162,8 @@ impl Figure {
     }
 }
 
-/// Processor time in percent of the duration. None for a task of less than a millisecond, around which measuring takes more
-/// time than the task.
+/// Returns processor time as a percentage of the duration. `None` for a task shorter than a
+/// millisecond, because measuring takes longer than the task itself.
 pub(crate) fn load(cpu_ns: i64, duration_ns: Option<u64>) -> Option<f64> {
     let duration_ns = duration_ns.filter(|duration| *duration >= 1_000_000)?;
     Some(cpu_ns as f64 / duration_ns as f64 * 100.0)

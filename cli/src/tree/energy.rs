@@ -1,4 +1,4 @@
-//! The tree as a table: the energy that went by while each task ran.
+//! The tree as a table with the energy used while each task ran.
 
 use std::io::{self, Write};
 
@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut impl Write, tree: &Tree) -> io::Result<()> {
     table::write(out, &headings, &rows)
 }
 
-/// Why nothing is known, where that is the same for all tasks.
+/// Returns why there are no values, if the reason is the same for all tasks.
 fn reason_for_all(tree: &Tree) -> Option<&str> {
     let mut reasons = tree.walk().filter_map(|(_, node)| match &node.item {
         Item::Task(task) => Some(task.joules().err()),
@@ -65,7 +65,7 @@ fn row(name: &str, node: &Node) -> Vec<Cell> {
     cells
 }
 
-/// Marked where it is not this task's alone.
+/// Formats the energy, with `~` if other tasks ran at the same time.
 fn inclusive(used: &JoulesObject) -> String {
     let mark = if used.overlap { "~" } else { "" };
     format!("{mark}{}", joules(used.inclusive))

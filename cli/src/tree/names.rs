@@ -1,16 +1,16 @@
-//! The names of a tree's nodes, with the branches that lead to them.
+//! The names of a tree's nodes, with the branches to their left.
 
 use std::fmt::{self, Display};
 
 use runlore::query::{Part, Style, Tree};
 
-/// One for each node, in the order of the tree.
+/// Returns one name per node, in the order of the tree.
 pub(super) fn of(tree: &Tree) -> Vec<String> {
     let text = tree.render().style(&NamesOnly).to_string();
     text.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Of each line of a tree the branches and the name.
+/// Renders only the branches and the name of each line.
 struct NamesOnly;
 
 impl Style for NamesOnly {

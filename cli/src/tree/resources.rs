@@ -1,4 +1,4 @@
-//! The tree as a table: what each task used.
+//! The tree as a table with the resources that each task used.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -86,7 +86,7 @@ struct Used {
 }
 
 impl Used {
-    /// Processor time alone, as of all tasks of a run.
+    /// Only processor time, as for all tasks of a run together.
     fn of_time(cpu: Option<Duration>) -> Self {
         let figure = |cpu: Duration| Figure {
             inclusive: i64::try_from(cpu.as_nanos()).unwrap_or(i64::MAX),
@@ -100,20 +100,21 @@ impl Used {
         let Some(resources) = &task.resources else { return Self::default() };
         let figure = |name: &str| resources.get(name).and_then(Figure::of);
         let memory = match resources.get("child") {
-            // What changed is the memory of whoever waited for it.
+            // The change in memory is that of the process that waited for the command, so show the
+            // command's peak.
             Some(child) => {
                 let peak = child.get("peak_rss_bytes").and_then(Value::as_u64);
                 peak.map(|peak| format!("peak {}", bytes(peak)))
             }
             None => figure("rss_bytes").map(|figure| of_process(figure, change)),
         };
-        // Without telemetry, what a command used is all that is known.
+        // Without telemetry, only the command's usage is known.
         let cpu = figure("cpu_ns").or_else(|| Self::of_time(task.own_cpu()).cpu);
         Self { cpu, memory, read: figure("read_bytes"), written: figure("write_bytes") }
     }
 }
 
-/// A figure of the process: marked where it is not this task's alone.
+/// Formats a figure of the whole process, with `~` if other tasks ran at the same time.
 fn of_process(figure: Figure, tell: impl Fn(i64) -> String) -> String {
     let mark = if figure.is_shared { "~" } else { "" };
     format!("{mark}{}", tell(figure.inclusive))
