@@ -13,9 +13,9 @@ use crate::table::{self, Cell};
 use crate::units::{count, counted, nanoseconds, percent};
 use crate::{Done, select};
 
-/// The most rows of a table.
+/// Maximum number of rows of a table.
 const ROWS: usize = 12;
-/// The most steps of the critical path to show.
+/// Maximum number of steps shown of the critical path.
 const STEPS: usize = 10;
 /// The width of the parallelism chart, in characters.
 const BARS: usize = 50;

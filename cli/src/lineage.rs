@@ -121,7 +121,7 @@ fn subject(args: &Args, records: &Provenance, store: &Store) -> Result<Subject, 
     Ok(serde_json::from_str(given).unwrap_or_else(|_| Value::from(given)).into())
 }
 
-/// The fewest digits of a hash that can abbreviate it.
+/// Minimum number of digits to abbreviate a hash.
 const FEWEST: usize = 8;
 
 /// A hash or its beginning: `xxh3-128:48764c0f`, or only the digits.

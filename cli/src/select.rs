@@ -9,10 +9,10 @@ use crate::failure::Failure;
 use crate::out::last_group;
 use crate::store::Store;
 
-/// The fewest characters of an id that can abbreviate it.
+/// Minimum number of characters to abbreviate an id.
 const FEWEST: usize = 4;
 
-/// The most candidates to list for an ambiguous id.
+/// Maximum number of candidates listed for an ambiguous id.
 const LISTED: usize = 5;
 
 /// Whether `given` abbreviates `id`: the whole id, its beginning or end, or the beginning of its

@@ -32,7 +32,7 @@ fn pass_on() {
     }
 }
 
-/// Leaves signals that would end this program to the command from now on. Installs handlers,
+/// From now on, leaves signals that would end this program to the command. Installs handlers,
 /// because the command would inherit ignored signals, but not handlers.
 pub(crate) fn leave_to_command() {
     for signal in LEFT {
@@ -55,7 +55,8 @@ extern "C" fn note(_: libc::c_int) {
     IS_INTERRUPTED.store(true, Ordering::SeqCst);
 }
 
-/// Only notes signals that would end this program from now on. A second Ctrl-C ends it immediately.
+/// From now on, signals that would end this program only set a flag. A second Ctrl-C ends it
+/// immediately.
 pub(crate) fn note_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: zeros are a valid action; the handler only stores a flag.

@@ -13,7 +13,7 @@ use runlore::settings::{Settings, Severity};
 use crate::failure::{Failure, say};
 use crate::units::counted;
 
-/// The most problems to print one by one.
+/// Maximum number of problems printed one by one.
 const TOLD: usize = 3;
 
 /// The store named by the command line, the environment or the settings.

@@ -60,8 +60,9 @@ impl Layers<'_> {
         let ExprMethodCall { attrs, method, turbofish, args, .. } = call;
         let mut first = FirstOf::default();
         let receiver = first.place(&call.receiver);
-        // Trailing arguments without side effects stay in the call: a `&mut` in a variable would be
-        // moved, and a closure in a variable would lose the types it infers from the call.
+        // Trailing arguments without side effects stay in the call: a `&mut` moved into a variable
+        // could not be used after the call, and a closure in a variable would lose the types that
+        // it infers from the call.
         let last = args.iter().rposition(|arg| !does_nothing(arg)).map_or(0, |at| at + 1);
         let args: Vec<TokenStream> = args
             .iter()

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::out::{BOLD, DIM, local_time, paint};
 
-/// The most characters of a value to show.
+/// Maximum number of characters shown of a value.
 const LENGTH: usize = 60;
 
 /// Parts of a run's record whose differences may explain different figures.
@@ -102,7 +102,7 @@ fn explaining(run: &WorkflowObject) -> BTreeMap<String, Value> {
             flatten(part.to_owned(), value, &mut found);
         }
     }
-    // Add the code version and the build.
+    // The build describes the code that ran and the compiler that built it.
     let build = record.get("machine_info").and_then(Value::as_object);
     for machine in build.into_iter().flat_map(serde_json::Map::values) {
         if let Some(build) = machine.get("build") {

@@ -11,7 +11,7 @@ use super::facts::Difference;
 use crate::out::DIM;
 use crate::select;
 
-/// The most differences to show.
+/// Maximum number of differences shown.
 const SHOWN: usize = 20;
 
 /// The values that the tasks of one activity have under one name.

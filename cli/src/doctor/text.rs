@@ -13,9 +13,9 @@ use crate::replay::waits;
 use crate::table::{self, Cell};
 use crate::units::{bytes, counted, measured};
 
-/// The most characters of a value to show.
+/// Maximum number of characters shown of a value.
 const VALUE_LENGTH: usize = 28;
-/// The most fields to name that are missing for the same reason.
+/// Maximum number of fields named that are missing for the same reason.
 const NAMED: usize = 3;
 
 pub(super) fn write(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {

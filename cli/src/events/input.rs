@@ -10,7 +10,7 @@ use crate::failure::{Failure, say};
 use crate::progress::Progress;
 use crate::units::counted;
 
-/// The most problems to print one by one.
+/// Maximum number of problems printed one by one.
 const TOLD: u64 = 10;
 
 #[derive(Debug, Default, clap::Args)]

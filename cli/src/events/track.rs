@@ -222,7 +222,7 @@ fn is_alive(pid: u32) -> bool {
         || fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1)
 }
 
-/// The most bytes of a spool.
+/// Maximum size of a spool, in bytes.
 const SPOOL: u64 = 64 << 20;
 
 /// The interval between updates of the status line.
@@ -312,8 +312,8 @@ impl Args {
         live.end();
         let mut stopped = tracker.stop();
         if let Some(Ok(Ended { used: Some(used), .. })) = &result {
-            // The system may have seen a higher peak between two samples. It has a value only if
-            // the peak is distinguishable from that of this program.
+            // Memory may have peaked between two samples, so include the peak that the system
+            // reports. It is `None` if it cannot be distinguished from the peak of this program.
             let peak = &mut stopped.statistics.peak_memory;
             *peak = (*peak).max(used.peak_rss_bytes.unwrap_or(0));
         }

@@ -8,7 +8,7 @@ use runlore_query::analyze::{Kind, Place};
 
 /// Marks are simultaneous if they are at most 1/`SAME_TIME` of the picture's length apart.
 const SAME_TIME: u64 = 100;
-/// The most ranges of ranks to name.
+/// Maximum number of ranges of ranks that are named.
 const NAMED: usize = 5;
 
 /// A finding or a collector's message to mark.

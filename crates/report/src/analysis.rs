@@ -12,7 +12,7 @@ use runlore_core::text::{human_bytes, human_duration, rounded, thousands};
 use runlore_events::analyze::{CrossRank, EventReport, SeriesSummary, Timelines};
 use runlore_query::analyze::{Finding, Place};
 
-/// The most devices with a row.
+/// Maximum number of devices with a row in the table.
 const DEVICES: usize = 300;
 
 /// Renders the report as one HTML file, with the timelines that it was made from. It loads nothing

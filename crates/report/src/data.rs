@@ -7,11 +7,11 @@ use super::buckets::thinned;
 use super::picture::{Line, Picture, Point};
 use super::svg::script_json;
 
-/// The most points in a page, over all curves.
+/// Maximum number of points in a page, over all curves.
 const POINTS: usize = 40_000;
 /// If times are rounded, a picture's length still has at least this many distinct times.
 const MOMENTS: u64 = 1_000_000;
-/// The fewest intervals in which a curve is still recognisable.
+/// Minimum number of intervals with which a curve is still recognisable.
 const FEWEST: usize = 4;
 
 /// The resolution of the data.

@@ -18,16 +18,16 @@ const DENSITY: f64 = 36.0;
 /// The average width of a character, relative to the font size.
 const CHARACTER: f64 = 0.56;
 
-/// The most intervals of a curve, about one per one or two pixels. With many curves, each has
-/// fewer.
+/// Number of intervals of a curve: at most `STRETCHES`, about one per two pixels. All curves
+/// together have about `ALL_STRETCHES`, but each at least `FEWEST_STRETCHES`.
 const STRETCHES: usize = 500;
 const ALL_STRETCHES: usize = 5_000;
 const FEWEST_STRETCHES: usize = 12;
 /// The width and height of a mark's number.
 const FLAG: (f64, f64) = (16.0, 14.0);
-/// The most marks that are described in words below the picture.
+/// Maximum number of marks described in words below the picture.
 const MARKS_TOLD: usize = 12;
-/// The most bars to draw, so that the file stays small enough for viewers.
+/// Maximum number of bars drawn, so that the file stays small enough for viewers.
 const BARS: usize = 3_000;
 
 /// Curve colours that are distinguishable with colour blindness. A page has other colours in dark
@@ -346,7 +346,7 @@ impl<'a> Drawing<'a> {
         self.y = bottom + 12.0;
     }
 
-    /// Draws how many tasks ran at the same time that have no bar.
+    /// Draws the number of tasks without a bar that ran at the same time.
     fn density(&mut self) {
         let counts = &self.picture.density;
         let most = counts.iter().copied().max().unwrap_or(0).max(1);

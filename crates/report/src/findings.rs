@@ -8,7 +8,7 @@ use super::svg::Markup;
 use runlore_core::text::{human_duration, thousands};
 use runlore_query::analyze::{Finding, Kind, Place, Severity};
 
-/// The most kinds of findings, and the most critical findings, to show unfolded.
+/// Maximum number of kinds of findings, and of critical findings, that are shown unfolded.
 const SHOWN: usize = 6;
 const CRITICAL: usize = 20;
 /// Up to `IN_FULL` further findings are shown with their evidence. Beyond that, each gets one line,

@@ -9,7 +9,7 @@ use runlore_events::analyze::{Gauge, Series};
 pub(super) const PROCESSORS: &str = "Processors (of a process, 100 % is one)";
 pub(super) const WAITING: &str = "Waiting for memory";
 pub(super) const SWAP: &str = "Swap";
-/// The most curves of a panel.
+/// Maximum number of curves of a panel.
 const LINES: usize = 12;
 
 /// Returns the panel's title, the unit, the curve's name, and whether the gauge is of the whole
@@ -48,8 +48,8 @@ pub(super) fn is_step(unit: Unit) -> bool {
 }
 
 /// Returns the panels. `at` converts a time of a series to the picture's clock. Gauges that are
-/// zero all the time are left out, and so are gauges of a machine that another series of the same
-/// host has already shown.
+/// zero all the time are left out, and so are machine-wide gauges that another series of the same
+/// host already shows.
 pub(super) fn panels(all: &[Series], at: &dyn Fn(&Series, u64) -> u64) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let mut seen = HashSet::new();

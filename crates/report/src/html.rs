@@ -14,10 +14,10 @@ use runlore_core::text::thousands;
 const SCRIPT: &str = include_str!("page/page.js");
 const STYLE: &str = include_str!("page/page.css");
 
-/// The most bytes of a picture in a page, as SVG and data together. A page should stay below a
-/// megabyte.
+/// Maximum size of a picture in a page, in bytes of SVG and data together. A page should stay below
+/// a megabyte.
 const FIGURE: usize = 600_000;
-/// The most rows of a table beside a picture.
+/// Maximum number of rows of a table beside a picture.
 const ROWS: usize = 150;
 
 /// Returns the content security policy: the page loads nothing and runs no script but ours,

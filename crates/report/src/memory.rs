@@ -8,7 +8,7 @@ use runlore_core::text::{human_bytes, human_duration};
 use runlore_events::profile::{ProfileResult, Report, Snapshot};
 use runlore_events::tracker::Timeline;
 
-/// The most snapshots with marks. The first ones are kept.
+/// Maximum number of snapshots with marks. The first ones are kept.
 const MARKS: usize = 40;
 
 impl Picture {

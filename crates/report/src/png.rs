@@ -14,7 +14,7 @@ use runlore_core::{Error, ErrorKind, Result};
 const FONT: &[u8] = include_bytes!("font/DejaVuSans.ttf");
 const FAMILY: &str = "DejaVu Sans";
 
-/// The most pixels per side. A larger picture takes too much memory.
+/// Maximum number of pixels per side. A larger picture takes too much memory.
 const MOST_PIXELS: f32 = 16_000.0;
 
 impl Picture {

@@ -13,14 +13,14 @@ use runlore_query::analyze::{Finding, Kind, Place, Severity, Window};
 
 /// Up to this many series, each one has a panel of its own.
 const PANELS: usize = 4;
-/// The most curves of memory. With more devices, counters are left out, because that loses less
-/// than thinning every curve. One counter is always drawn.
+/// Maximum number of memory curves. With many devices, whole counters are left out, because that
+/// loses less than thinning every curve. One counter is always drawn.
 const LINES: usize = 48;
-/// The most devices to draw.
+/// Maximum number of devices drawn.
 const DEVICES: usize = 400;
 /// A limit is drawn only if it is at most this many times the highest value.
 pub(super) const NEAR: f64 = 2.5;
-/// The most marks to draw. The most important ones are kept.
+/// Maximum number of marks drawn. The most important ones are kept.
 const MARKS: usize = 40;
 
 /// A memory counter: its name, and how to read it from a sample.
@@ -298,8 +298,8 @@ impl Clock {
         (!points.is_empty()).then(|| Line { name, points, ..Line::default() })
     }
 
-    /// Creates the panels of one device. On a machine's main memory, the memory in use by all
-    /// programs and the program's own memory get separate panels.
+    /// Creates the panels of one device. For main memory, the memory in use by all programs and the
+    /// program's own memory get separate panels.
     fn panels_of(&self, series: &Series, suspects: &Suspects<'_>) -> (Panel, Option<Panel>) {
         let panel = self.panel_of(series, suspects);
         if series.place.device_id.is_some_and(|device| device >= 0) {

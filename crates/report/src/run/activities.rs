@@ -5,7 +5,7 @@ use super::page::duration;
 use crate::svg::Markup;
 use runlore_core::text::{human_bytes, rounded, thousands};
 
-/// The most activities with a row.
+/// Maximum number of activities with a row in the table.
 const MOST: usize = 300;
 
 /// A heading, and the function that formats the cell below it.

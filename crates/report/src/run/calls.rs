@@ -9,7 +9,7 @@ use crate::picture::State;
 
 /// The deepest level of the tree. Deeper calls are left out.
 const DEEPEST: usize = 32;
-/// The most nodes of the tree.
+/// Maximum number of nodes of the tree.
 const MOST: usize = 600;
 
 /// Calls of one activity from the same caller.

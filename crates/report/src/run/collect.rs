@@ -20,13 +20,13 @@ use runlore_query::analyze::{Earlier, Finding, TaskRows, Thresholds, tasks_of};
 use runlore_query::provenance::Provenance;
 use runlore_query::query::{Collection, Find, Summary};
 
-/// The most slow tasks in the report. A small run has all its tasks there.
+/// Maximum number of slow tasks in the report. Of a small run, this includes all tasks.
 const SLOWEST: usize = 40;
-/// The most distinct failures in the report.
+/// Maximum number of distinct failures in the report.
 const FAILURES: usize = 60;
-/// The most distinct reasons, and the most crates, in the report.
+/// Maximum number of distinct reasons, and of crates, in the report.
 const REASONS: usize = 100;
-/// The most findings that are marked in the picture.
+/// Maximum number of findings that are marked in the picture.
 const MARKS: usize = 12;
 
 /// The fields that are read of each task, in addition to those of the sensors and of the analysis.
@@ -324,7 +324,7 @@ impl Collected {
         );
         let length_ns = end_ns - start_ns;
         for row in self.rows.iter_mut().filter(|row| row.state == State::Running) {
-            // Draw a task that has not ended up to the end of the picture.
+            // A task that is still open is drawn up to the end of the picture.
             row.length_ns = row.length_ns.max(end_ns - row.start_ns);
         }
         let (bars, density) = gantt::bars(&self.rows, &self.names, start_ns, length_ns);

@@ -69,7 +69,7 @@ pub struct Counts {
     pub running: u64,
 }
 
-/// Sums over the tasks of one activity.
+/// Totals and statistics of the tasks of one activity.
 #[derive(Debug, Clone, Default, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of `query::Group`, in nanoseconds and bytes")]
 pub struct Activity {
@@ -229,7 +229,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Sums over a run, which comes first, and the runs that it started.
+    /// Adds up the costs of a run, which comes first, and of the runs that it started.
     pub(super) fn of(runs: &[WorkflowObject]) -> Self {
         let sum = |name: &str| {
             let told = runs.iter().filter_map(|run| run.totals.as_ref()?.get(name)?.as_u64());

@@ -4,11 +4,11 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use crate::picture::{Bar, State};
 
-/// The most tasks with bars.
+/// Maximum number of tasks with bars.
 const BARS: usize = 1_500;
-/// The most failed tasks among these.
+/// Maximum number of failed tasks among these.
 const FAILED: usize = 300;
-/// The most rows of bars.
+/// Maximum number of rows of bars.
 const ROWS: usize = 48;
 /// The number of intervals of the density.
 const PARTS: usize = 400;

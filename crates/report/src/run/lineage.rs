@@ -10,9 +10,9 @@ use crate::svg::Markup;
 use runlore_core::record::hash::identifies;
 use runlore_core::text::printable;
 
-/// The most distinct values to follow.
+/// Maximum number of distinct values that are followed.
 const VALUES: usize = 400_000;
-/// The most activities in a graph.
+/// Maximum number of activities in a graph.
 const NODES: usize = 40;
 
 /// The data flow between activities.

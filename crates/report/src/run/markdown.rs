@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::RunReport;
 use runlore_core::text::{human_bytes, human_duration, printable};
 
-/// The most entries of each list.
+/// Maximum number of entries of each list.
 const ACTIVITIES: usize = 15;
 const FAILURES: usize = 10;
 const FINDINGS: usize = 6;

@@ -26,8 +26,8 @@ use runlore_query::provenance::Provenance;
 /// A report of a run: what ran, how it ended, what it used, on which machine and with which
 /// settings, and what is missing.
 ///
-/// One pass over the records collects it. It contains the slowest and the failed tasks, not all
-/// tasks.
+/// It is collected in one pass over the records. It contains the slowest and the failed tasks, not
+/// all tasks.
 ///
 /// ```
 /// use runlore::report::RunReport;
@@ -62,7 +62,7 @@ pub struct RunReport {
     pub started: Vec<RunFacts>,
     /// The number of tasks, by how they ended.
     pub tasks: Counts,
-    /// Sums over the tasks of each activity, ordered by total time, longest first.
+    /// Totals and statistics of each activity, ordered by total time, longest first.
     pub activities: Vec<Activity>,
     /// The tree of activities that called each other.
     pub calls: Vec<Call>,

@@ -18,9 +18,9 @@ use runlore_core::record::Shown;
 use runlore_core::text::{human_bytes, human_duration, printable, rounded, thousands};
 use runlore_query::analyze::Finding;
 
-/// The most characters of a value to show.
+/// Maximum number of characters shown of a value.
 const VALUE: usize = 2_000;
-/// The most characters of the machine and of the settings to show.
+/// Maximum number of characters shown of the machine and of the settings.
 const DOCUMENT: usize = 40_000;
 
 impl RunReport {

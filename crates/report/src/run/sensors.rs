@@ -8,9 +8,9 @@ use crate::buckets::thinned;
 use crate::gauges::{PROCESSORS, is_step};
 use crate::picture::{Line, Panel, Point, Unit};
 
-/// The most machines, and the most processes, with a curve of their own.
+/// Maximum number of machines, and of processes, with a curve of their own.
 const SOURCES: usize = 6;
-/// The most values of a rate, and the most intervals of a curve.
+/// Maximum number of values of a rate (`STEPS`) and of intervals of a curve (`STRETCHES`).
 const STEPS: u64 = 400;
 const STRETCHES: usize = 2_000;
 
