@@ -46,8 +46,8 @@ use site::Location;
 /// The task of an `async fn` begins when the future is first polled, and ends when the future is
 /// ready or dropped. A future that is never polled records nothing. The same holds for a function
 /// whose last expression is `async {…}` or `Box::pin(async {…})`. Methods under `#[async_trait]`
-/// are such functions: put `#[telemetry_task]` on the method, inside the `impl` block. Their
-/// arguments are recorded as they were when the function was called. For other functions that
+/// are such functions: put `#[telemetry_task]` on the method, inside the `impl` block. Such a
+/// function's arguments are recorded as they were when it was called. For other functions that
 /// return a future, see `future` below.
 ///
 /// ```ignore
@@ -121,7 +121,7 @@ use site::Location;
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `telemetry = "none"` | measures nothing; `"light"`: only the cheapest types; `"default"`: as in the settings |
+/// | `telemetry = "none"` | nothing about the machine; `"light"`: only the cheapest; `"default"`: as in the settings |
 /// | `telemetry(cpu, mem)` | measures only these types; `telemetry = (cpu, mem)` is the same |
 /// | `tensors = runlore_burn` | the crate that supports the framework's tensors |
 /// | `sync = "task"` | waits for the tensors' device before the task ends; not for futures |
@@ -160,8 +160,8 @@ use site::Location;
 /// * Arguments and results are recorded with their own `Serialize` or `Debug`, on the calling
 ///   thread. An implementation that takes a lock waits for it, and waits forever if the caller
 ///   holds that lock. If the argument itself is a `Mutex`, `RwLock` or `RefCell`, it is read
-///   without waiting. For a field of your own type, use `#[serde(serialize_with =
-///   "runlore::try_lock")]`.
+///   without waiting. For a field of your own type, use
+///   `#[serde(serialize_with = "runlore::try_lock")]`.
 /// * The body runs in a closure or an `async` block. Inside a `#[track_caller]` function,
 ///   `Location::caller()` therefore returns the attribute's line.
 /// * Arguments are dropped at the same time and in the same order as without the attribute, with
