@@ -1,6 +1,6 @@
-//! The valid name a mistyped one was probably meant to be.
+//! Suggests the valid name that a mistyped one was probably meant to be.
 
-/// The candidate nearest to `word`, if any is near enough to be worth suggesting.
+/// Returns the candidate nearest to `word`. `None` if none is near enough to suggest.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -13,7 +13,8 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// The rest of a sentence about a wrong `word`: what was probably meant, or else everything that is valid.
+/// Returns the end of an error message about a wrong `word`: the nearest candidate, or else all
+/// candidates.
 pub(crate) fn suggestion(word: &str, candidates: &[&str], all: &str) -> String {
     match nearest(word, candidates.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -21,7 +22,7 @@ pub(crate) fn suggestion(word: &str, candidates: &[&str], all: &str) -> String {
     }
 }
 
-/// `` `a`, `b` and `c` ``
+/// Formats names as `` `a`, `b` and `c` ``.
 pub(crate) fn listed(names: &[&str]) -> String {
     let quoted = |names: &[&str]| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
@@ -32,8 +33,8 @@ pub(crate) fn listed(names: &[&str]) -> String {
     }
 }
 
-/// How far two words are apart, or nothing when too far. An abbreviation (`mem` for `memory`) counts as near, but
-/// not nearer than a slip of the finger.
+/// Returns the distance between two words. `None` if they are too far apart. An abbreviation (`mem`
+/// for `memory`) is near, but farther than any accepted typing error.
 fn closeness(word: &str, candidate: &str) -> Option<usize> {
     let slips = word.chars().count().max(3) / 3;
     // Swapping two neighbours is one slip, as it is on a keyboard.

@@ -1,6 +1,7 @@
-//! The valid name a mistyped one was probably meant to be.
+//! Suggestions for mistyped names.
 
-/// The rest of a sentence about a wrong `word`: what was probably meant, or else everything that is valid.
+/// Returns the end of a sentence about an invalid `word`: the likely intended name, or else all
+/// valid names.
 pub fn suggestion(word: &str, valid: &[&str]) -> String {
     match nearest(word, valid) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -8,7 +9,7 @@ pub fn suggestion(word: &str, valid: &[&str]) -> String {
     }
 }
 
-/// `` `a`, `b` and `c` ``
+/// Formats names as a list: `` `a`, `b` and `c` ``.
 pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
     match &*quoted {
@@ -17,9 +18,9 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
-/// The name nearest to `word`, if any is near enough to be worth suggesting.
+/// Returns the name nearest to `word`. `None` if no name is near enough.
 pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
-    // The distance takes time with the product of the lengths, and no valid name is longer.
+    // The cost grows with the product of both lengths, and no valid name is longer than this.
     if word.len() > 64 {
         return None;
     }
@@ -29,8 +30,9 @@ pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
         .map(|(_, name)| name)
 }
 
-/// How far two words are apart, or nothing when too far. A part of a name (`memory` for `mem`, `password` for
-/// `password_env`) counts as near, but not nearer than a slip of the finger.
+/// Returns the distance between two words. `None` if they are too far apart. A part of a name
+/// (`memory` for `mem`, `password` for `password_env`) counts as near, but not as nearer than a
+/// typo.
 fn closeness(word: &str, name: &str) -> Option<usize> {
     let slips = word.chars().count().max(3) / 3;
     // Swapping two neighbours is one slip, as it is on a keyboard.

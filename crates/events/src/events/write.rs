@@ -1,4 +1,4 @@
-//! Events into files.
+//! Writes events to files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -27,7 +27,7 @@ pub struct Writer<W: Write> {
     to: To<W>,
     target: Target,
     count: u64,
-    /// The line that is being written.
+    /// Buffer for the current line.
     line: Vec<u8>,
 }
 
@@ -37,9 +37,11 @@ enum To<W: Write> {
     Csv(Box<RowWriter<W>>),
 }
 
-/// Writes events to a file, in the format that its name tells: `.json`, `.jsonl` or `.csv`. Missing folders are created.
+/// Writes events to a file. The file name determines the format: `.json`, `.jsonl` or `.csv`.
+/// Missing folders are created.
 ///
-/// The file is complete or unchanged: a temporary file beside it takes its place at the end.
+/// The file is written completely or not at all: the events go to a temporary file, which replaces
+/// the target at the end.
 ///
 /// ```
 /// use runlore::events::{self, Schema, TelemetryEvent};
@@ -57,7 +59,8 @@ enum To<W: Write> {
 ///
 /// # Errors
 ///
-/// If the name tells no format, the file cannot be written, or the schema cannot express an event.
+/// If the file name determines no format, the file cannot be written, or the schema cannot express
+/// an event.
 pub fn save<'a>(
     path: impl AsRef<Path>,
     events: impl IntoIterator<Item = &'a TelemetryEvent>,
@@ -82,11 +85,11 @@ impl<W: Write> std::fmt::Debug for Writer<W> {
 }
 
 impl Writer<BufWriter<File>> {
-    /// Writes to a new file, in the format that its name tells.
+    /// Creates a file and writes to it, in the format of its name.
     ///
     /// # Errors
     ///
-    /// Where the name does not tell a format, or the file cannot be made.
+    /// If the file name determines no format, or the file cannot be created.
     pub fn create(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
         let path = path.as_ref();
         let format = Format::to_write(path)?;
@@ -98,7 +101,7 @@ impl Writer<BufWriter<File>> {
 }
 
 impl Format {
-    /// The format that the name of a file to be written tells.
+    /// Returns the format for writing a file with this name.
     pub(crate) fn to_write(path: &Path) -> Result<Self> {
         let is_packed = path.extension().is_some_and(|kind| kind == "gz" || kind == "zst");
         Self::of_name(path).filter(|_| !is_packed).ok_or_else(|| {
@@ -110,11 +113,11 @@ impl Format {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes in a format of your choice.
+    /// Writes in the given format.
     ///
     /// # Errors
     ///
-    /// Where nothing can be written.
+    /// If `to` cannot be written.
     pub fn new(mut to: W, format: Format, target: impl Into<Target>) -> Result<Self> {
         let target = target.into();
         let to = match format {
@@ -135,8 +138,8 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     ///
-    /// Where the schema cannot say what the event says ([`ErrorKind::Record`]; nothing of it is written), or nothing
-    /// can be written ([`ErrorKind::Store`]).
+    /// [`ErrorKind::Record`] if the schema cannot express the event, of which nothing is then
+    /// written. [`ErrorKind::Store`] if the output cannot be written.
     pub fn write(&mut self, event: &TelemetryEvent) -> Result<()> {
         let record = event.as_target(self.target)?;
         let written = match &mut self.to {
@@ -157,11 +160,11 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Hands on what waits in memory. A file of JSON lines or CSV is then whole.
+    /// Flushes the buffer. A file of JSON lines or CSV is complete after that.
     ///
     /// # Errors
     ///
-    /// Where nothing can be written.
+    /// If the output cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         let flushed = match &mut self.to {
             To::Csv(rows) => rows.flush(),
@@ -170,11 +173,11 @@ impl<W: Write> Writer<W> {
         flushed.map_err(cannot_write)
     }
 
-    /// Writes the end. Without it the file may not be whole.
+    /// Writes the end of the file and flushes it. Without it, the file may be incomplete.
     ///
     /// # Errors
     ///
-    /// Where nothing can be written.
+    /// If the output cannot be written.
     pub fn finish(self) -> Result<W> {
         let finished = match self.to {
             To::Csv(rows) => rows.into_inner().and_then(flushed),
@@ -185,8 +188,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Appends a record as a line. Whatever some readers take for the end of a line is escaped, which means the same to all: U+2028 may be
-/// part of a text.
+/// Appends a record as one line. Escapes characters that some readers treat as line ends, such as
+/// U+2028, which a string may contain. JSON parsers read the escape as the same character.
 pub(super) fn put_line(record: &InTarget<'_>, to: &mut Vec<u8>) -> serde_json::Result<()> {
     let start = to.len();
     serde_json::to_writer(&mut *to, record)?;
@@ -195,9 +198,9 @@ pub(super) fn put_line(record: &InTarget<'_>, to: &mut Vec<u8>) -> serde_json::R
     Ok(())
 }
 
-/// Escapes in JSON, from `start` on, what some readers take for the end of a line.
+/// Escapes the characters that some readers treat as line ends, in the JSON from `start` on.
 fn escape_line_ends(to: &mut Vec<u8>, start: usize) {
-    // Of what is escaped, each begins so, and little else does.
+    // The escaped characters all start with one of these bytes, and few others do.
     if !to[start..].is_ascii() && to[start..].iter().any(|byte| matches!(byte, 0xC2 | 0xE2)) {
         let line = to.split_off(start);
         let mut rest = &line[..];

@@ -1,6 +1,6 @@
-//! Where events go: into the sink, and to others that take them as they come.
+//! The outputs of events: the sink, and other outlets.
 //!
-//! Whoever holds this may take the lock of what the thread and its users have in common, and never the other way round.
+//! Lock order: a thread that holds the lock of the outputs may lock the core, never the reverse.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,33 +15,34 @@ use crate::events::{SinkOptions, SinkWriter, TelemetryEvent};
 use runlore_core::notice::notice;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Between two looks whether there is something for a sink, however soon that is to be flushed.
+/// The minimum time between two checks for new events, however short the flush interval is.
 pub(super) const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
-/// Somewhere that events can be sent to, once it is open.
+/// A destination for events that is opened when the tracker starts.
 pub trait OpenOutlet: Send {
-    /// Opens it, when the tracker starts.
+    /// Opens the destination.
     ///
     /// # Errors
     ///
-    /// Where it cannot be set up.
+    /// If it cannot be set up.
     fn open(self) -> Result<Box<dyn Outlet>>;
 }
 
-/// Something that takes events as they come, beside a sink.
+/// Receives events as they occur, besides a sink.
 pub trait Outlet: Send {
-    /// Takes an event.
+    /// Receives an event.
     fn take(&mut self, event: &TelemetryEvent);
 
-    /// How long until it wants to be called by [`tick`](Self::tick), where that matters.
+    /// Returns the time until [`tick`](Self::tick) should be called. `None` if that does not
+    /// matter.
     fn due_in(&self) -> Option<Duration> {
         None
     }
 
-    /// Called at least each time that a sample is taken.
+    /// Called at least once per sample.
     fn tick(&mut self);
 
-    /// Nothing comes any more.
+    /// Closes the outlet. No events follow.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
@@ -54,25 +55,27 @@ pub(super) struct Sink {
 pub(super) struct Outgoing {
     sink: Option<Sink>,
     outlets: Vec<Box<dyn Outlet>>,
-    /// Why the first event that the sink refused is not in it, and how many are not.
+    /// The first error of an event that the sink refused, and the number of refused events.
     refused: Option<(Error, u64)>,
-    /// Events that are written.
+    /// Buffer for the events that are being written.
     entries: Vec<Entry>,
 }
 
 impl Outgoing {
-    /// None where events go nowhere.
+    /// `None` if there are no outputs.
     pub(super) fn new(sink: Option<Sink>, outlets: Vec<Box<dyn Outlet>>) -> Option<Self> {
         let goes_somewhere = sink.is_some() || !outlets.is_empty();
         goes_somewhere.then_some(Self { sink, outlets, refused: None, entries: Vec::new() })
     }
 
-    /// Whether anybody may write, and not only the tracker's thread: the others may do anything, such as wait or panic.
+    /// Whether the sink is the only output. Then any thread may write. Other outlets run only on
+    /// the tracker's thread, because they may block or panic.
     pub(super) fn is_sink_alone(&self) -> bool {
         self.outlets.is_empty()
     }
 
-    /// How long the sink and the others can wait. Nobody tells of single events that a sink is to have: they are found in time.
+    /// Returns the time until the sink or an outlet is due. Single events do not wake the thread,
+    /// so an empty sink is checked at its flush interval.
     pub(super) fn due_in(&self) -> Duration {
         let others = self.outlets.iter().filter_map(|outlet| outlet.due_in());
         let sink = self.sink.as_ref().map(|sink| {
@@ -81,7 +84,7 @@ impl Outgoing {
         others.chain(sink).min().unwrap_or(Duration::MAX)
     }
 
-    /// Hands what waits to the sink and the others.
+    /// Forwards the queued events to the sink and the outlets, and flushes the sink if that is due.
     pub(super) fn write(&mut self, shared: &Shared) {
         self.take(shared);
         self.outlets.iter_mut().for_each(|outlet| outlet.tick());
@@ -91,11 +94,11 @@ impl Outgoing {
         }
     }
 
-    /// Lets the disk have what waits.
+    /// Writes the queued events to the sink and flushes it to disk.
     ///
     /// # Errors
     ///
-    /// Where the sink cannot be written.
+    /// If the sink cannot be written.
     pub(super) fn flush(&mut self, shared: &Shared) -> Result<()> {
         self.take(shared);
         let waiting = self.sink.as_mut().filter(|sink| sink.writer.waiting() > 0);
@@ -122,13 +125,13 @@ impl Outgoing {
         }
     }
 
-    /// Says in an event that the sink cannot be written, or can again.
+    /// Updates the sink's totals. Adds an event if the sink can no longer be written, or can again.
     fn note_sink(&self, shared: &Shared) {
         let Some(sink) = &self.sink else { return };
         let totals = sink.writer.totals();
         let mut core = shared.lock();
         if self.outlets.is_empty() {
-            // As many as the next flush is for.
+            // Wake the thread when there are enough events for a flush.
             core.worth_writing =
                 sink.options.flush_events.saturating_sub(sink.writer.waiting()).max(1);
         }
@@ -153,11 +156,11 @@ impl Outgoing {
         core.sink = totals;
     }
 
-    /// Writes what is left. Nothing comes after it.
+    /// Writes all remaining events and closes the outputs. Nothing may follow.
     ///
     /// # Errors
     ///
-    /// All that went wrong.
+    /// All errors, as one.
     pub(super) fn close(&mut self, shared: &Shared) -> Result<()> {
         self.write(shared);
         let mut problems: Vec<Error> = Vec::new();
@@ -189,7 +192,7 @@ impl fmt::Debug for Outgoing {
     }
 }
 
-/// All that went wrong, as one.
+/// Combines all errors into one.
 fn together(mut problems: Vec<Error>) -> Result<()> {
     match problems.len() {
         0 => Ok(()),

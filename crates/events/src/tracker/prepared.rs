@@ -1,4 +1,4 @@
-//! A tracker between two moments: all is open, and nothing is read yet.
+//! A tracker that has opened everything and not read anything yet.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -15,8 +15,11 @@ use crate::events::SessionStatus;
 use runlore_core::context::Watch;
 use runlore_core::{Error, ErrorKind, Result, file_size};
 
-/// A tracker that is ready to begin, made by [`TrackerBuilder::prepare`](super::TrackerBuilder::prepare). What is in the files that it
-/// is to write stays there until it does. One that is dropped leaves a session without events in its sink, and no new file.
+/// A tracker that is ready to start, created by
+/// [`TrackerBuilder::prepare`](super::TrackerBuilder::prepare).
+///
+/// Existing output files keep their content until it starts. If it is dropped instead, it leaves a
+/// session without events in its sink, and no new output files.
 #[must_use = "it begins with `start`"]
 pub struct Prepared(Option<Box<Parts>>);
 
@@ -43,11 +46,11 @@ impl Prepared {
         Self(Some(Box::new(parts)))
     }
 
-    /// Begins to sample.
+    /// Starts sampling.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be written any more, or no thread can be started.
+    /// If a file can no longer be written, or the thread cannot be started.
     pub fn start(mut self) -> Result<Tracker> {
         match self.0.take() {
             Some(parts) => (*parts).start(),
@@ -62,7 +65,7 @@ impl Drop for Prepared {
             && let Some(sink) = &mut parts.sink
         {
             let began = parts.core.summary().started_at_ns;
-            // Nobody has begun anything that could be lost.
+            // There are no events that could be lost.
             _ = sink.writer.end(SessionStatus::Incomplete, began);
         }
     }
@@ -70,7 +73,7 @@ impl Drop for Prepared {
 
 impl Parts {
     fn start(mut self) -> Result<Tracker> {
-        // Only now that nothing else can be in the way, what was in the files goes.
+        // Truncate the output files last, when nothing else that was prepared can fail.
         for output in self.outputs {
             self.outlets.push(Box::new(output.begin()?));
         }
@@ -101,7 +104,7 @@ impl Parts {
         thread.spawn(work).map_err(|error| {
             Error::new(ErrorKind::Pipeline, "cannot start the tracker's thread").with_source(error)
         })?;
-        // A collector that hangs must not hold up the program: `start` then has no counters.
+        // A hanging collector must not block the program. The `start` event then has no counters.
         _ = has_begun.recv_timeout(PATIENCE);
         shared.lock().start();
         Ok(Tracker { shared, has_ended: Mutex::new(Some(has_ended)) })

@@ -1,4 +1,4 @@
-//! What a tracker's thread and its users have in common.
+//! The state that a tracker's thread shares with its users.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -12,20 +12,20 @@ use super::timeline::Timeline;
 use crate::events::{SessionSummary, TelemetryEvent};
 use runlore_core::this_process;
 
-/// How long somebody waits for a round that was asked for: a collector may hang.
+/// How long to wait until a request is served: a collector may hang.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// The process that has the thread: a forked child does not.
+    /// The process that has the thread. A forked child does not have it.
     pid: u32,
     core: Mutex<Core>,
     pub(super) begun: Begun,
     pub(super) sleep: Sleep,
-    /// Where events go; none where they go nowhere.
+    /// The outputs of events. `None` if there are none.
     outgoing: Option<Mutex<Outgoing>>,
     pub(super) is_stopping: AtomicBool,
-    /// Rounds that were asked for, and how many of them were done.
+    /// The number of requests so far. `done` is the number of those that were served.
     asked: AtomicU64,
     wants_sample: AtomicBool,
     wants_flush: AtomicBool,
@@ -33,15 +33,15 @@ pub(super) struct Shared {
     is_done: Condvar,
 }
 
-/// What a round is asked for.
+/// A request to the tracker's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     Sample,
-    /// What waits for the sink is on disk.
+    /// Write the queued events to the sink and sync them to disk.
     Flush,
 }
 
-/// What was known at the beginning: all that a forked child may have.
+/// The state at the start. A forked child uses it if it cannot lock the core.
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) session: SessionSummary,
@@ -73,7 +73,8 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known, to look at. In a forked child none, if the thread that it does not have was just changing it.
+    /// Locks the core for reading. In a forked child, `None` if another thread held the lock during
+    /// the fork.
     pub(super) fn look(&self) -> Option<MutexGuard<'_, Core>> {
         if self.is_of_this_process() {
             return Some(self.lock());
@@ -85,12 +86,12 @@ impl Shared {
         }
     }
 
-    /// The last events, oldest first.
+    /// Returns the most recent events, oldest first.
     pub(super) fn events(&self) -> Vec<TelemetryEvent> {
         self.look().map(|core| core.events()).unwrap_or_default()
     }
 
-    /// The first device over time.
+    /// Returns the memory of the first device over time.
     pub(super) fn timeline(&self, interval: Duration) -> Timeline {
         let mut events = self.events();
         if let Some(device) = events.first().map(|event| event.device_id) {
@@ -103,12 +104,12 @@ impl Shared {
         self.outgoing.is_some()
     }
 
-    /// Where events go, once nobody else writes there.
+    /// Locks the outputs, waiting until no other thread writes.
     pub(super) fn outgoing(&self) -> Option<MutexGuard<'_, Outgoing>> {
         Some(self.outgoing.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Where events go, if nobody writes there now.
+    /// Locks the outputs. `None` if another thread is writing.
     pub(super) fn outgoing_if_free(&self) -> Option<MutexGuard<'_, Outgoing>> {
         match self.outgoing.as_ref()?.try_lock() {
             Err(TryLockError::WouldBlock) => None,
@@ -117,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// Gives the lock back, and wakes the thread if enough events wait to be written.
+    /// Releases the lock, and wakes the thread if enough events are queued.
     pub(super) fn unlock(&self, core: MutexGuard<'_, Core>) {
         let wants_writing = core.wants_writing();
         drop(core);
@@ -126,12 +127,12 @@ impl Shared {
         }
     }
 
-    /// Lets the thread look what there is to do.
+    /// Wakes the thread.
     pub(super) fn wake(&self) {
         self.sleep.wake();
     }
 
-    /// The rounds that were asked for.
+    /// Returns the number of requests so far.
     pub(super) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Acquire)
     }
@@ -143,12 +144,12 @@ impl Shared {
         }
     }
 
-    /// Whether one of those rounds is for this. It is up to the caller from here on.
+    /// Takes a request of this kind, if there is one. The caller must then serve it.
     pub(super) fn take(&self, wish: Wish) -> bool {
         self.wanted(wish).swap(false, Ordering::AcqRel)
     }
 
-    /// Asks for a round now, and waits for it; `false` when it did not come in time.
+    /// Sends a request and waits until it is served. `false` if that took too long.
     pub(super) fn ask(&self, wish: Wish) -> bool {
         self.wanted(wish).store(true, Ordering::Release);
         let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
@@ -159,7 +160,7 @@ impl Shared {
         *waited.unwrap_or_else(PoisonError::into_inner).0 >= number
     }
 
-    /// So many rounds were done.
+    /// Reports that the requests up to this number are served.
     pub(super) fn answer(&self, number: u64) {
         *self.done.lock().unwrap_or_else(PoisonError::into_inner) = number;
         self.is_done.notify_all();

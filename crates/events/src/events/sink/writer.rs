@@ -1,4 +1,4 @@
-//! Writing a sink, so that whatever happens it can be read.
+//! Writes sinks that stay readable whatever happens.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -17,16 +17,22 @@ use crate::events::{Schema, SessionStatus, SessionSummary, TelemetryEvent};
 use runlore_core::store::{OwnFile, create_folders, create_private_to_append};
 use runlore_core::{Error, ErrorKind, Result, file_size};
 
-/// How long a sink that cannot be written is left alone: the first time, and at the most.
+/// The first and the longest delay before writing is retried.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Sessions of which nothing is left are listed up to this many.
+/// The maximum number of earlier sessions in the manifest. Above it, the oldest sessions without
+/// segments are removed.
 const MOST_EMPTY_SESSIONS: usize = 256;
 
-/// Writes the events of one session into a folder: segments that follow each other, with a manifest that lists them.
+/// Writes the events of one session into a folder: a series of segments, and a manifest that lists
+/// them.
 ///
-/// There is one writer at a time. What one before left without an end is closed first. While the folder cannot be written,
-/// events wait in memory up to a limit and are tried again later and later; what is dropped is counted. One that is dropped without
-/// [`close`](Self::close) writes what waits, if it can; its session is then found interrupted.
+/// A folder has one writer at a time. If an earlier writer did not finish, its sessions and
+/// segments are closed first.
+///
+/// While the folder cannot be written, events are buffered up to a limit, and writing is retried
+/// with increasing delays. Dropped events are counted. A writer that is dropped without
+/// [`close`](Self::close) tries to write the buffered events. Its session is later found
+/// interrupted.
 ///
 /// ```
 /// # use runlore::events::{self, SessionSummary, SinkOptions, SinkWriter, TelemetryEvent};
@@ -43,59 +49,61 @@ const MOST_EMPTY_SESSIONS: usize = 256;
 pub struct SinkWriter {
     folder: PathBuf,
     options: SinkOptions,
-    /// Held as long as this lives.
+    /// Held as long as the writer exists.
     lock: OwnFile,
     session: SessionSummary,
-    /// Those before.
+    /// Earlier sessions in the folder.
     others: Vec<SessionSummary>,
-    /// All segments; the last is the one that is written, while it is open.
+    /// All segments. While `open` is set, the last one is being written.
     segments: Vec<Segment>,
     open: Option<OwnFile>,
     last_number: u64,
-    /// Lines that wait to be written, and the length of each.
+    /// Buffered lines, and in `lengths` the length of each.
     buffer: Vec<u8>,
     lengths: VecDeque<usize>,
     last_flush: Instant,
     manifest_is_due: bool,
     retry: Option<(Instant, Duration)>,
     totals: SinkTotals,
-    /// None where there are to be no rollups, or not all of an event is written.
+    /// The running sums for the rollups. `None` if rollups are off, if the schema cannot express
+    /// whole events, or if the start of the session is negative.
     kept: Option<Kept>,
-    /// The process that writes: what waits is written by it, not again by a forked child.
+    /// The process that created the writer. A forked child must not write the buffered events
+    /// again.
     pid: u32,
 }
 
-/// What a sink has written, and what it has not.
+/// What a sink has written and lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SinkTotals {
     /// Events that were written.
     pub events: u64,
-    /// Events that there was no room for while the sink could not be written.
+    /// Events that were dropped because the buffer was full while the sink could not be written.
     pub dropped_events: u64,
-    /// Events that were written, and are gone because somebody removed the files.
+    /// Events that were written and then lost because the files were removed.
     pub removed_events: u64,
-    /// Segments that were followed by another.
+    /// Full segments that were closed to start another.
     pub rollovers: u64,
-    /// Segments that had to go.
+    /// Segments that were deleted by the retention limits.
     pub pruned_segments: u64,
-    /// Their bytes.
+    /// The size of these segments in bytes.
     pub pruned_bytes: u64,
-    /// Segments that are there.
+    /// Segments that exist.
     pub retained_files: u64,
-    /// Their bytes.
+    /// The size of these segments in bytes.
     pub retained_bytes: u64,
-    /// Why it cannot be written; or what happened to it last.
+    /// The error of the last flush, or the note that the folder was removed and recreated.
     pub last_error: Option<String>,
 }
 
 impl SinkWriter {
-    /// Begins a session in a folder, which is made if need be.
+    /// Begins a session in a folder, creating the folder if needed.
     ///
     /// # Errors
     ///
-    /// Where the options make no sense, the folder cannot be written, its manifest is not that of a sink, or somebody else
-    /// writes to it.
+    /// If the options are invalid, the folder cannot be written, its manifest is not that of a
+    /// sink, or another writer uses it.
     pub fn open(
         folder: impl AsRef<Path>,
         options: SinkOptions,
@@ -133,19 +141,18 @@ impl SinkWriter {
         if writer.options.rollups && writer.options.target.schema == Schema::V4 {
             writer.kept = Kept::new(&writer.session, writer.options.rollup_window);
         }
-        // Runs that are too short to fill a segment leave one each.
+        // Sessions that are too short to fill a segment still leave one each.
         writer.prune();
         let begun = writer.next_segment().and_then(|()| writer.write_manifest());
         begun.map_err(|error| cannot_write(&writer.folder, &error))?;
         Ok(writer)
     }
 
-    /// Takes an event. It is written with the next flush, which may be now; trouble with the disk is told by
-    /// [`totals`](Self::totals).
+    /// Buffers an event and flushes if that is due. [`totals`](Self::totals) reports write errors.
     ///
     /// # Errors
     ///
-    /// Where the event is of another session, or the schema cannot say what it says.
+    /// If the event belongs to another session, or the schema cannot express it.
     pub fn append(&mut self, event: &TelemetryEvent) -> Result<()> {
         if self.session.session_id != event.session_id {
             let what = "telemetry sink record session_id does not match the active session";
@@ -163,7 +170,7 @@ impl SinkWriter {
         Ok(())
     }
 
-    /// Flushes if it is time to, and drops the oldest where that did not help.
+    /// Flushes if that is due. Drops the oldest events if the buffer is still too large.
     fn make_room(&mut self) {
         self.flush_if_due();
         if self.buffer.len() > self.options.buffer_bytes {
@@ -171,12 +178,12 @@ impl SinkWriter {
         }
     }
 
-    /// How many events wait for the next flush.
+    /// Returns the number of buffered events.
     pub(crate) fn waiting(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Flushes if it is time to. To be called now and then where events are rare.
+    /// Flushes if that is due. Call it regularly if events are rare.
     pub fn flush_if_due(&mut self) {
         let is_full = self.lengths.len() >= self.options.flush_events
             || self.buffer.len() > self.options.buffer_bytes / 2;
@@ -186,7 +193,7 @@ impl SinkWriter {
         }
     }
 
-    /// How long until what waits is to be flushed; none where nothing waits.
+    /// Returns the time until the next flush is due. `None` if nothing is buffered.
     pub fn due_in(&self) -> Option<Duration> {
         if self.lengths.is_empty() {
             return None;
@@ -197,14 +204,15 @@ impl SinkWriter {
         })
     }
 
-    /// Writes what waits, and lets the disk have it.
+    /// Writes the buffered events and syncs them to disk, unless the options turn that off.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be written; what waits then goes on waiting.
+    /// If the folder cannot be written. The events then stay buffered.
     pub fn flush(&mut self) -> Result<()> {
         self.last_flush = Instant::now();
-        // What happens during this flush is told until the next one.
+        // If this flush finds that the folder was removed, the totals report it until the next
+        // flush.
         self.totals.last_error = None;
         match file_size::without_signal(|| self.try_flush()) {
             Ok(()) => {
@@ -246,7 +254,8 @@ impl SinkWriter {
         if self.manifest_is_due { self.write_manifest() } else { Ok(()) }
     }
 
-    /// How many lines the segment has room for, and their bytes. An empty one has room for one, however long.
+    /// Returns how many buffered lines fit into the segment, and their size. An empty segment
+    /// accepts at least one line of any length.
     fn that_fits(&self) -> (usize, usize) {
         let Some(segment) = self.segments.last() else { return (0, 0) };
         let (mut count, mut bytes) = (0, 0);
@@ -264,7 +273,7 @@ impl SinkWriter {
         (count, bytes)
     }
 
-    /// Appends the beginning of the buffer. What was half written is cut off again.
+    /// Writes the first `bytes` of the buffer. After an error, cuts off what was written partially.
     fn write(&mut self, bytes: usize) -> io::Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let (file, _) = open.check()?;
@@ -276,7 +285,7 @@ impl SinkWriter {
         if let Err(error) = written {
             let whole = self.segments.last().map_or(0, |segment| segment.size_bytes);
             if file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole))).is_err() {
-                // The next one begins in a file of its own, and whoever reads this one leaves out half a line.
+                // Continue in a new segment. Readers of this one skip the incomplete line.
                 self.close_segment();
             }
             return Err(error);
@@ -307,7 +316,7 @@ impl SinkWriter {
         self.manifest_is_due = true;
     }
 
-    /// Files that are written to after somebody has removed them are lost: then the folder is made anew.
+    /// Recreates the folder if it was removed, because writes to removed files are lost.
     fn look_for_folder(&mut self) -> io::Result<()> {
         let is_there = match &self.open {
             Some(open) => open.has_its_name(),
@@ -333,7 +342,7 @@ impl SinkWriter {
 
     fn prune(&mut self) {
         let bytes = |segments: &[Segment]| segments.iter().map(|one| one.size_bytes).sum::<u64>();
-        // The next segment is one of those that are kept.
+        // Leave room for the next segment.
         while self.segments.len() >= self.options.keep_files
             || bytes(&self.segments).saturating_add(self.options.segment_bytes)
                 > self.options.keep_bytes
@@ -351,7 +360,7 @@ impl SinkWriter {
         self.forget_sessions();
     }
 
-    /// Of sessions without segments only the latest stay listed.
+    /// Removes the oldest sessions without segments from a list that is too long.
     fn forget_sessions(&mut self) {
         let segments = &self.segments;
         let has_some = |session: &SessionSummary| {
@@ -370,7 +379,7 @@ impl SinkWriter {
     fn drop_oldest(&mut self) {
         let mut bytes = 0;
         let mut count = 0;
-        // Some more than need be, so that it need not be done for each event.
+        // Free more than needed, so that not every event has to drop some.
         let enough = self.buffer.len() - self.options.buffer_bytes / 4 * 3;
         while bytes < enough && self.lengths.len() > 1 {
             let Some(length) = self.lengths.pop_front() else { break };
@@ -381,7 +390,7 @@ impl SinkWriter {
         self.totals.dropped_events += count;
     }
 
-    /// All sessions, in their order.
+    /// Returns all sessions, ordered by their start.
     fn sessions(&self) -> Vec<SessionSummary> {
         let mut sessions = self.others.clone();
         sessions.push(self.session.clone());
@@ -395,7 +404,7 @@ impl SinkWriter {
         Ok(())
     }
 
-    /// What was written so far.
+    /// Returns the totals so far.
     pub fn totals(&self) -> SinkTotals {
         let mut totals = self.totals.clone();
         totals.retained_files = self.segments.len() as u64;
@@ -403,21 +412,22 @@ impl SinkWriter {
         totals
     }
 
-    /// The folder.
+    /// Returns the folder of the sink.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Ends the session: writes what waits, the manifest and the rollups.
+    /// Ends the session: writes the buffered events, the manifest and the rollups.
     ///
     /// # Errors
     ///
-    /// Where something could not be written; it says how many events are lost.
+    /// If something could not be written. The message states how many events are lost.
     pub fn close(mut self, status: SessionStatus, ended_at_ns: i64) -> Result<SinkTotals> {
         self.end(status, ended_at_ns).map(|()| self.totals())
     }
 
-    /// The same for who wants the totals in any case. Nothing comes after it.
+    /// Ends the session as [`close`](Self::close) does, but keeps the writer for its totals.
+    /// Nothing may be appended after it.
     pub(crate) fn end(&mut self, status: SessionStatus, ended_at_ns: i64) -> Result<()> {
         let ended = file_size::without_signal(|| self.try_end(status, ended_at_ns));
         if let Err(error) = &ended {
