@@ -1,4 +1,4 @@
-//! What the attributes expand to. Not for use by hand; it changes without notice.
+//! The names that expanded attributes use. Not a public API; it changes without notice.
 
 pub use inventory;
 
@@ -15,24 +15,24 @@ pub use crate::{
 pub use runlore_core::record::Inspect;
 pub use runlore_telemetry::{TelemetryChoice, TelemetryType};
 
-/// Whether tasks may be recorded at all.
+/// Returns whether any task may be recorded at present.
 #[inline(always)]
 pub fn enabled() -> bool {
     runlore_core::context::enabled()
 }
 
-/// The type of a value.
+/// Returns the name of the value's type.
 pub fn type_name_of<T: ?Sized>(_: &T) -> &'static str {
     std::any::type_name::<T>()
 }
 
-/// Keeps a closure that moves its captures from being taken for one that can be called twice.
+/// Forces a closure to be `FnOnce`, even if it could be called more than once.
 #[inline(always)]
 pub fn once<R, F: FnOnce() -> R>(body: F) -> F {
     body
 }
 
-/// Copies a value by the best its type offers.
+/// Encodes a value with the best method that its type supports.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __value {
@@ -43,7 +43,7 @@ macro_rules! __value {
     }};
 }
 
-/// An argument.
+/// Records an argument.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __used {
@@ -52,7 +52,7 @@ macro_rules! __used {
     };
 }
 
-/// A field of the metadata.
+/// Records a metadata field.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __metadata {
@@ -61,7 +61,7 @@ macro_rules! __metadata {
     };
 }
 
-/// An output.
+/// Records an output.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __generated {
@@ -70,7 +70,7 @@ macro_rules! __generated {
     };
 }
 
-/// Whether what was returned is a failure.
+/// Records a returned value's error, if it is a failure.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __outcome {
@@ -81,7 +81,7 @@ macro_rules! __outcome {
     }};
 }
 
-/// What was returned, unless it is a failure.
+/// Returns the success value of what was returned, unless it is a failure.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __success {

@@ -1,4 +1,4 @@
-//! Counting what a program allocates: a global allocator around any other.
+//! A global allocator that counts allocations and delegates to another allocator.
 //!
 //! ```standalone_crate
 //! use std::alloc::System;
@@ -16,10 +16,10 @@
 //! }
 //! ```
 //!
-//! Each thread counts in a place of its own, without an atomic operation that another thread could wait for: a few
-//! nanoseconds an allocation. Sums are exact; the peak of the whole process is exact to 64 KiB a thread, and that of a
-//! thread, which is what tasks tell, to the byte. A tracker (`runlore::tracker`) samples what is counted, and tasks tell it in
-//! their `resources`.
+//! Each thread has its own counters and never waits for another thread's atomic operation. Counting
+//! costs a few nanoseconds per allocation. Sums are exact. A thread's peak, which is what tasks
+//! record, is exact to the byte; the peak of the whole process is exact to 64 KiB per thread. A
+//! tracker (`runlore::tracker`) samples these counters, and tasks record them in their `resources`.
 
 pub use runlore_core::alloc::{
     CountingAllocator, Counts, ThreadCounts, counts, is_installed, thread_counts,

@@ -1,13 +1,13 @@
-//! After the run: what went wrong, where, how sure that is, and what to try.
+//! Analyses a finished run: what went wrong, where, with what confidence, and what to try.
 //!
-//! A [`Finding`] is plain data, whatever it was found in: samples of memory between the edges of tasks, the ranks of a job
-//! beside each other, or the tasks of a run.
+//! A [`Finding`] is plain data, whatever it was derived from: memory samples taken while tasks ran,
+//! a comparison of a job's ranks, or a run's tasks.
 //!
 //! ```
 //! use runlore::analyze::{Kind, Severity, Thresholds, Timelines};
 //! use runlore::events::TelemetryEvent;
 //!
-//! // Twenty samples of a device: the allocator holds 4 GiB, and something else takes 120 MiB more each time.
+//! // Twenty samples of a device: the allocator holds 4 GiB, and other memory grows by 120 MiB each time.
 //! let samples = (0..20).map(|at: u64| TelemetryEvent {
 //!     timestamp_ns: at * 100_000_000,
 //!     device_id: 0,

@@ -1,5 +1,5 @@
-//! Telemetry events: what happened between the edges of a task, in the format of Stormlog / GPU Memory Profiler, so that
-//! files pass between the two unchanged.
+//! Telemetry events: what happens between a task's start and end. They use the format of Stormlog
+//! (GPU Memory Profiler), so that both tools can read each other's files.
 //!
 //! ```
 //! use runlore::events::{Options, Schema, TelemetryEvent};

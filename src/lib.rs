@@ -18,7 +18,7 @@
 //! }
 //!
 //! fn main() -> runlore::Result<()> {
-//!     // Without `.store(…)` and settings the records go to the folder `./runlore`.
+//!     // By default, that is without `.store(…)` or settings, records go to the folder `./runlore`.
 //!     let store = MemoryStore::new();
 //!     let run = runlore::workflow("statistics").store(store.clone()).start()?;
 //!     _ = mean(&[1.0, 2.0, 6.0]);
@@ -36,48 +36,60 @@
 //!
 //! # What is recorded
 //!
-//! One [task](record::TaskObject) a call: its arguments by name, what it returned, how it ended with the whole chain of
-//! its error, how long it took, where its code is, and which task called it. [`#[telemetry_task]`](macro@telemetry_task)
-//! tells how to choose. A task can also be a block, a closure or a future: [`task()`].
+//! Each call is recorded as one [task](record::TaskObject). The record contains the arguments by
+//! name, the returned value, the status with the whole error chain, the duration, the source
+//! location, and the calling task. [`#[telemetry_task]`](macro@telemetry_task) documents how to
+//! select what is recorded. A block, a closure or a future can also be a task: see [`task()`].
 //!
-//! Each task also carries [`telemetry`], what the machine and the process were doing when it began and when it ended, and
-//! `resources`, what it used in between: processor time, page faults, switches, memory, bytes from and to disks. The
-//! [`settings`] say what is read; a task may ask for more, for less or for nothing. What could not be read has a reason in
-//! the record.
+//! Each task also carries [`telemetry`]: captures of the machine and the process, taken when the
+//! task begins and when it ends. Its `resources` are what it used in between: CPU time, page
+//! faults, context switches, memory, and bytes read from and written to disks. The [`settings`]
+//! choose the sensors; a task can select more, fewer or none. If a sensor cannot be read, the
+//! record contains the reason.
 //!
-//! Tasks belong to a [`workflow()`], which has a record of its own. Outside a workflow nothing is recorded, and an
-//! annotated function does one check more than it would without the attribute.
+//! Tasks belong to a [`workflow()`], which has its own record. Outside a workflow nothing is
+//! recorded, and an annotated function costs one extra check.
 //!
-//! Links to the calling task need nothing on one thread and across `.await`. To another thread, pool, spawned future
-//! or process, hand them over: [`carry()`], [`current()`], [`FutureExt::in_current`], [`Context::to_env`].
+//! On one thread and across `.await`, tasks are linked to their caller automatically. Propagate the
+//! context explicitly to another thread, a pool, a spawned future or a process: see [`carry()`],
+//! [`current()`], [`FutureExt::in_current`] and [`Context::to_env`].
 //!
-//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, MongoDB, memory, or one of your own. A [`Provenance`] answers
-//! questions about what is there, in the language of [`query`], and so does the program `runlore`. After the run, [`analyze`]
-//! tells where its time went and what went wrong.
+//! Records go to a [`store`]: JSON lines in a folder, an SQLite file, MongoDB, memory, or a store
+//! of your own. A [`Provenance`] queries stored records in the language of [`query`], and so does
+//! the program `runlore`. After the run, [`analyze`] reports where its time went and what went
+//! wrong.
 //!
 //! # What it does to your program
 //!
-//! Nothing that you could see. An annotated function returns its own result and never an error of this crate; a task
-//! waits where records cannot be written as fast as they come, but at most 100 ms while nothing moves on, and a second while a store is writing; what is not
-//! recorded is [counted](Stats::dropped). Trouble with a store is told on standard error, once.
+//! Recording does not change what your program does. An annotated function returns its own result
+//! and never an error of this crate. If records cannot be written as fast as tasks produce them, a
+//! task waits: at most 100 ms without progress, or a second while a store is writing. Tasks that
+//! are not recorded are [counted](Stats::dropped). Problems with a store are reported once, on
+//! standard error.
 //!
 //! # Features
 //!
-//! * `capture` (default): annotated functions record. Without it, the attribute checks its arguments and leaves the bare
-//!   function; [`task()`] and [`workflow()`] stay as they are.
-//! * `blake3`: `instrumentation.hash: blake3` in the settings, for hashes that nobody can forge.
-//! * `query`: questions about records, in the modules `query`, `provenance` and `analyze`. The features below include it.
-//! * `sqlite`: records in an SQLite file, in the module `store::sqlite`. SQLite is compiled in.
-//! * `mongodb`, `mongodb-srv`: records in MongoDB, in the module `store::mongodb`; with DNS seed lists.
-//! * `gpu`, or `nvidia` and `amd`: graphics processors in [`telemetry`]. The vendors' libraries are looked for when the
-//!   program runs.
-//! * `events`: `runlore::events`, files of telemetry events in Stormlog's format, and what [`analyze`] finds in them;
-//!   `runlore::tracker`, which samples memory into them; `runlore::profile`, what parts of a program do to memory; and
-//!   `runlore::emit`, metrics by hand.
-//! * `push`: `runlore::push`, events to a monitoring endpoint over HTTP.
-//! * `report`: `runlore::report`, timelines as PNG, SVG and HTML, and reports of runs.
-//! * `progress`: `ml::Iterations::progress`, bars for loops.
-//! * `portable`: on Linux `telemetry_capture.backend: portable` in the settings too. Elsewhere it is always there.
+//! * `capture` (default): annotated functions record tasks. Without it, the attribute checks its
+//!   arguments and leaves the bare function. [`task()`] and [`workflow()`] record in either case.
+//! * `blake3`: allows `instrumentation.hash: blake3` in the settings, for hashes that cannot be
+//!   forged.
+//! * `query`: queries on records, in the modules `query`, `provenance` and `analyze`. `sqlite`,
+//!   `mongodb`, `events`, `push` and `report` include it.
+//! * `sqlite`: stores records in an SQLite file, in the module `store::sqlite`. SQLite is compiled
+//!   in.
+//! * `mongodb`: stores records in MongoDB, in the module `store::mongodb`. `mongodb-srv` adds DNS
+//!   seed lists.
+//! * `gpu`, or `nvidia` and `amd`: adds GPUs to [`telemetry`]. The vendors' libraries are loaded
+//!   when the program runs.
+//! * `events`: `runlore::events` reads and writes files of telemetry events in Stormlog's format,
+//!   and [`analyze`] analyses them. `runlore::tracker` samples memory into such files,
+//!   `runlore::profile` measures the memory of parts of a program, and `runlore::emit` records
+//!   metrics by hand.
+//! * `push`: `runlore::push` sends events to a monitoring endpoint over HTTP.
+//! * `report`: `runlore::report` draws timelines as PNG, SVG and HTML, and writes reports of runs.
+//! * `progress`: `ml::Iterations::progress` shows progress bars for loops.
+//! * `portable`: allows `telemetry_capture.backend: portable` in the settings on Linux. On other
+//!   systems this backend is always available.
 //!
 //! # Supported Rust versions
 //!
@@ -128,7 +140,7 @@ pub use runlore_macros::{telemetry_forward, telemetry_task};
 #[cfg(feature = "query")]
 pub use runlore_query::{AsyncProvenance, Provenance};
 
-// A store registers itself, and the linker drops a crate that nothing names.
+// Stores register themselves. Without these imports the linker would drop the unused crates.
 #[cfg(feature = "mongodb")]
 use runlore_mongodb as _;
 #[cfg(feature = "sqlite")]

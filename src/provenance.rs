@@ -1,4 +1,4 @@
-//! Ask anything of what was recorded, wherever that is.
+//! Queries records in any store.
 //!
 //! ```
 //! use runlore::query::field;

@@ -1,6 +1,7 @@
-//! Questions about records: which of them, how many and how long; what called what, and how to show it.
+//! Queries on records: filters, aggregation, call trees and their display.
 //!
-//! A [`Filter`] is MongoDB's, and so are a [`Find`] and a [`Pipeline`]; they work on documents as JSON.
+//! A [`Filter`], a [`Find`] and a [`Pipeline`] follow MongoDB's query language. They work on JSON
+//! documents.
 //!
 //! ```
 //! use runlore::query::{Filter, field};

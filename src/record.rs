@@ -1,14 +1,15 @@
-//! What a record is: one JSON object about a task or a workflow, in Flowcept's shape, key for key.
+//! Records: JSON objects that describe a task or a workflow, with exactly Flowcept's keys.
 //!
-//! Reading is forgiving and loses nothing:
+//! Parsing is lenient and loses nothing:
 //!
-//! * a field that is null counts as absent;
-//! * a field of another type than its own stays in `extra` under its name, and is written back from there;
-//! * a status outside the closed set reads as [`Status::Unknown`] and is written back as it was;
-//! * a record without `type` is a task if it names an activity or a task, a workflow if it names a
-//!   workflow only;
-//! * a record without an id gets one made from its content and its line: the same on every read;
-//! * what is neither a task nor a workflow is kept as it is.
+//! * a null field counts as absent;
+//! * a field of an unexpected type stays in `extra` under its name, and is written back from there;
+//! * an unknown status reads as [`Status::Unknown`] and is written back unchanged;
+//! * a record without `type` is a task if it has an activity or a task id, and a workflow if it
+//!   only has a workflow id;
+//! * a record without an id gets one computed from its content and its line, the same on every
+//!   read;
+//! * an object that is neither a task nor a workflow is kept unchanged.
 //!
 //! ```
 //! use runlore::record::{Record, Status};

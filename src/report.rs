@@ -1,7 +1,7 @@
-//! Pictures and reports that people can open anywhere: timelines as PNG, SVG and self-contained HTML, and all of a run in
-//! one file.
+//! Charts and reports that open anywhere: timelines as PNG, SVG and self-contained HTML, and a
+//! whole run in one file.
 //!
-//! A [`Picture`] is plain data; where it comes from and what it is drawn as have nothing to do with each other.
+//! A [`Picture`] is plain data, independent of its source and of its output format.
 //!
 //! ```
 //! use runlore::report::{Line, Panel, Picture, Point, Unit};

@@ -1,7 +1,8 @@
-//! Settings: `settings.yaml`, where it is found, what can be set, and what is wrong with it.
+//! Loads and validates settings from `settings.yaml`.
 //!
-//! The documented file is [`DEFAULT_YAML`]; it is also where the defaults come from. Keys follow Flowcept's, so that
-//! an existing file of Flowcept's loads: what means nothing here is left aside with one notice.
+//! The documented file is [`DEFAULT_YAML`]; it is also the source of the defaults. Keys follow
+//! Flowcept's, so an existing Flowcept file loads. Keys that have no meaning here are ignored with
+//! one notice.
 //!
 //! ```
 //! use runlore::settings::Search;
@@ -13,7 +14,7 @@
 //! ";
 //! let loaded = Search::nowhere().text("settings.yaml", text).load();
 //!
-//! // What is right is used, what is wrong is told.
+//! // Valid values are used; invalid ones are reported.
 //! assert!(loaded.settings.telemetry_capture.per_cpu);
 //! assert_eq!(
 //!     loaded.problems()[0].to_string(),
@@ -21,7 +22,7 @@
 //! );
 //! ```
 //!
-//! Loading never fails and never panics: a program must run whatever its settings say.
+//! Loading never fails and never panics: the program must run whatever its settings contain.
 
 pub use runlore_core::settings::{
     Backend, Bytes, ChildrenMode, DEFAULT_YAML, DatabaseSettings, Durability, ExperimentSettings,

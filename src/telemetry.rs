@@ -1,7 +1,8 @@
-//! What the machine was doing: captures of processors, memory, disks, network and this process.
+//! Captures of processors, memory, disks, network and this process.
 //!
-//! Every task carries one from when it began and one from when it ended. To take one by hand, see [`TelemetryCapture`];
-//! for what a thread has used, [`usage`]. The guide with every field, its unit and its source is `docs/telemetry.md`.
+//! Every task carries one capture from its start and one from its end. To take one by hand, see
+//! [`TelemetryCapture`]; [`usage`] returns what a thread has used. The guide `docs/telemetry.md`
+//! lists every field with its unit and source.
 
 pub use runlore_telemetry::{
     Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,

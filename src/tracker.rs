@@ -1,4 +1,5 @@
-//! Watching memory while a program runs: samples, peaks, alerts, phases, in a sink that survives whatever ends the program.
+//! Tracks memory while a program runs. Samples, peaks, alerts and phases go to a sink that survives
+//! any end of the program.
 //!
 //! ```
 //! use std::time::Duration;
@@ -29,10 +30,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The thread that samples is the tracker's own; a forked child does not have it, adds nothing, and sees what there was.
-//! Events have the [format](crate::events) of Stormlog's, and its names; those of a sample are in its order: a change of
-//! health, a peak, an allocation or deallocation, alerts, the sample. Each carries the open task, so that events and tasks
-//! join. The guide is `docs/tracker.md`.
+//! The tracker samples on its own thread. A forked child does not have that thread: it records
+//! nothing, and sees the state as of the fork.
+//!
+//! Events have Stormlog's [format](crate::events) and names. The events of one sample come in
+//! Stormlog's order: a health change, a peak, an allocation or deallocation, alerts, the sample.
+//! Each event carries the id of the open task, so that events can be joined with tasks. The guide
+//! is `docs/tracker.md`.
 
 pub use runlore_events::tracker::{
     About, Activity, Alert, AlertKind, Alerts, Collector, Device, FlightRecorder, HostMemory,

@@ -1,14 +1,14 @@
-//! Records as lines of JSON, in one file per workflow and process.
+//! Stores records as JSON lines, one file per workflow and process.
 //!
-//! A folder holds `<name>_<workflow id>_<process>.jsonl`, and while a run lasts a sidecar
-//! `….open.jsonl` with the tasks that are still open. Reading a folder joins them all.
+//! A folder contains files `<name>_<workflow id>_<process>.jsonl`. During a run, a sidecar
+//! `….open.jsonl` contains the tasks that are still open. Readers of the folder join all of them.
 //!
-//! * [`read()`] streams the records, one at a time, in constant memory;
-//! * [`joined()`] streams them too, each task and each workflow once;
-//! * [`load()`] holds them all, joined;
-//! * [`summaries()`] keeps the workflows and counts the tasks.
+//! * [`read()`] streams the records one at a time, in constant memory;
+//! * [`joined()`] also streams them, but returns each task and each workflow once;
+//! * [`load()`] loads all of them into memory, joined;
+//! * [`summaries()`] returns the workflows with counts of their tasks.
 //!
-//! A line that cannot be read is an error that names its file and line; all others load.
+//! A line that cannot be parsed yields an error with its file and line; all other lines load.
 //!
 //! ```
 //! use runlore::store::jsonl;

@@ -1,7 +1,7 @@
-//! Where records go: the [`Store`] trait, and the stores that come with the library.
+//! The [`Store`] trait, and the stores that come with the library.
 //!
-//! A store is chosen for each workflow: by code, or by a path or URI. Another crate can add one by
-//! submitting a [`StoreEntry`]; then its scheme works wherever a URI does.
+//! Each workflow chooses its store in code, or by a path or URI. Another crate can add a store by
+//! submitting a [`StoreEntry`]; its scheme then works wherever a URI is accepted.
 //!
 //! ```
 //! use runlore::store::MemoryStore;

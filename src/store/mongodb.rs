@@ -1,4 +1,4 @@
-//! Records in MongoDB, for many programs and machines at once.
+//! Stores records in MongoDB, for many programs and machines at once.
 //!
 //! ```no_run
 //! use runlore::Provenance;
@@ -13,9 +13,10 @@
 //! # Ok::<(), runlore::Error>(())
 //! ```
 //!
-//! A document is the record, with what clients of MongoDB expect beside it: times are dates, `registered_at` says when it was
-//! stored, a field named after the status is true. What the record itself has in such a field is in `_runlore.own`,
-//! exactly as it was; whatever is asked by that name is asked there. The guide `docs/mongodb.md` tells the rest.
+//! A document is the record plus what MongoDB clients expect: times are dates, `registered_at` is
+//! the time of storing, and a field named after the status is true. If the record itself has a
+//! field of such a name, its original value is in `_runlore.own`, and queries for that name use
+//! that value. See the guide `docs/mongodb.md`.
 
 #[doc(hidden)]
 pub use runlore_mongodb::Documents;

@@ -1,4 +1,4 @@
-//! Records in an SQLite file, for any SQLite client to look at.
+//! Stores records in an SQLite file that any SQLite client can read.
 //!
 //! ```
 //! use runlore::query::{Collection, Find, Source, field};
@@ -18,6 +18,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The guide `docs/sqlite.md` tells what is in the file.
+//! The guide `docs/sqlite.md` describes the tables.
 
 pub use runlore_sqlite::{SqliteSource, SqliteStore, check_file};
