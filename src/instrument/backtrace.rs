@@ -1,6 +1,8 @@
-//! Where a panic came from, if the settings ask for it: captured by the hook, told by the innermost task that it ends.
+//! Backtraces of panics, if the settings enable them. The panic hook captures a backtrace, and the
+//! innermost task that the panic ends records it.
 //!
-//! Errors have none here: what they know of where they were made, stable Rust does not let others ask.
+//! Errors have no backtrace here: stable Rust does not let other code read the one that an error
+//! holds.
 
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
@@ -10,23 +12,24 @@ use runlore_core::record::Limits;
 
 const MAX_FRAMES: usize = 64;
 
-/// A frame of generic types of generic types may have a very long name.
+/// The name of a frame is cut at this length: nested generic types can make it very long.
 const MAX_FRAME: usize = 256;
 
 thread_local! {
-    /// What the last panic on this thread said, and where it was.
+    /// The message and the frames of the last panic on this thread.
     static LAST: RefCell<Option<(String, Vec<String>)>> = const { RefCell::new(None) };
 }
 
-/// Notes where the panic that runs the hook came from.
+/// Stores the backtrace of the panic that is running the hook.
 pub(super) fn capture(message: &str) {
     let text = Backtrace::force_capture().to_string();
     let frames = frames(&text);
     _ = LAST.try_with(|last| *last.borrow_mut() = Some((message.to_owned(), frames)));
 }
 
-/// Adds where the panic that said this came from, unless a task inside has told it already. A panic of another thread that
-/// is resumed here has not been heard here.
+/// Appends the backtrace of the panic with this message, unless an inner task has recorded it
+/// already. A panic of another thread that is resumed here has no backtrace, because the hook did
+/// not run here.
 pub(super) fn push(items: &mut Vec<u8>, message: &str) {
     let is_it = |last: &mut (String, Vec<String>)| last.0 == message;
     let last = LAST.try_with(|last| last.borrow_mut().take_if(is_it));
@@ -46,8 +49,8 @@ pub(super) fn push(items: &mut Vec<u8>, message: &str) {
     }
 }
 
-/// The frames of the program itself, `function at file:line` each. The text has two lines a frame: its number and function,
-/// and the place where that is known.
+/// Returns the frames of the program itself, each as `function at file:line`. The input has two
+/// lines per frame: the number with the function, and the location if it is known.
 fn frames(text: &str) -> Vec<String> {
     let mut frames: Vec<(&str, Option<&str>)> = Vec::new();
     for line in text.lines().map(str::trim_start) {
@@ -61,7 +64,7 @@ fn frames(text: &str) -> Vec<String> {
             frames.push((function, None));
         }
     }
-    // The runtime marks where it ends and where it begins.
+    // The runtime marks the boundaries of its own frames with these two functions.
     let start = frames.iter().rposition(|(function, _)| function.contains("__rust_end_short_"));
     let own = &frames[start.map_or(0, |at| at + 1)..];
     let end = own.iter().position(|(function, _)| function.contains("__rust_begin_short_"));
@@ -69,8 +72,9 @@ fn frames(text: &str) -> Vec<String> {
     own.iter().filter(|frame| !is_machinery(frame)).map(told).collect()
 }
 
-/// Whether a function is of Rust's own libraries or of what runs an annotated function. One that was inlined is known by its
-/// place only, and one of a program without places by its name only.
+/// Returns whether a frame belongs to Rust's own libraries or to the code that runs annotated
+/// functions. An inlined function is recognised by its location only, and a function of a program
+/// without locations by its name only.
 fn is_machinery((function, place): &(&str, Option<&str>)) -> bool {
     let name = function.trim_start_matches(['<', '&']);
     let names = [
@@ -95,7 +99,7 @@ fn told((function, place): &(&str, Option<&str>)) -> String {
         None => (*function).to_owned(),
     };
     let Some(place) = place else { return function };
-    // Without its column.
+    // Drops the column.
     let place = place.rsplit_once(':').map_or(*place, |(line, _)| line);
     format!("{function} at {}", place.trim_start_matches("./"))
 }

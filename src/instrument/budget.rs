@@ -1,4 +1,4 @@
-//! What the captures of a task are, where the settings bound what recording costs.
+//! Chooses the captures of each task within the overhead limit of the settings.
 
 use std::panic::Location;
 use std::sync::Mutex;
@@ -12,11 +12,11 @@ use runlore_core::config::settings;
 use runlore_core::once::Once;
 use runlore_telemetry::{Snapshot, TelemetryCapture, TelemetryChoice, TelemetryType, Types};
 
-/// Why a type is missing from a capture.
+/// The reason that a record gives for a type that is missing from a capture.
 pub(super) const LEFT_OUT: &str =
     "left out, because captures would cost more than telemetry_capture.max_overhead_percent";
 
-/// What is to be measured around a task, and where that is called.
+/// What to measure around a task, and its call site.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measuring {
     pub(crate) choice: TelemetryChoice,
@@ -24,12 +24,12 @@ pub(crate) struct Measuring {
 }
 
 impl Measuring {
-    /// What an annotated function says.
+    /// The choice of an annotated function.
     pub(super) fn of(site: &'static Site) -> Self {
         Self { choice: site.spec.telemetry, site: &site.captures }
     }
 
-    /// What the task of a site asks for, or that of a place in the code.
+    /// The choice of a task. Its call site is `site`, or the source location if that is `None`.
     pub(crate) fn at(
         choice: TelemetryChoice,
         site: Option<&'static Site>,
@@ -40,32 +40,33 @@ impl Measuring {
     }
 }
 
-/// The captures of a task.
+/// Which captures a task records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Captures {
-    /// Of its own, of these types.
+    /// Its own captures, of these types.
     Own(Types),
-    /// The latest of the process, if that is young enough.
+    /// The latest capture of the process, if it is recent enough.
     Shared,
     None,
 }
 
-/// The levels of captures that the budget pays for. The first level captures nothing, the second shares a capture.
+/// The levels of captures that the budget can pay for, cheapest first. The first level captures
+/// nothing, the second shares a capture.
 #[derive(Debug)]
 struct Levels {
     all: Vec<Captures>,
-    /// How old a capture may be that is shared.
+    /// The maximum age of a shared capture.
     shared_age_ns: u64,
 }
 
 static LEVELS: Once<Levels> = Once::new();
 
-/// What reading the usage of a thread at both ends of a task costs, roughly.
+/// The approximate cost of reading a thread's usage at both ends of a task.
 const USAGE_NS: u64 = 3_000;
-/// The part of the budget that renewing the shared capture may use.
+/// The share of the budget that renewing the shared capture may use.
 const RENEWING: f64 = 0.2;
 
-/// Measures what captures cost and sets the bound of the process, where the settings have one.
+/// Measures the cost of captures and sets the process's budget, if the settings have a limit.
 pub(super) fn prepare(source: &TelemetryCapture) {
     let Some(percent) = settings().telemetry_capture.max_overhead_percent else { return };
     let share = percent / 100.0;
@@ -84,7 +85,8 @@ pub(super) fn prepare(source: &TelemetryCapture) {
     });
 }
 
-/// The types that the settings ask for, after fewer and fewer of them: the dearest go first.
+/// Returns growing sets of the types that the settings select, cheapest types first. The last set
+/// contains all of them.
 fn thinned(source: &TelemetryCapture) -> Vec<Types> {
     let mut costs = source.clone().with_types(priced(source.types())).costs();
     costs.sort_unstable_by_key(|(_, cost)| *cost);
@@ -98,21 +100,22 @@ fn thinned(source: &TelemetryCapture) -> Vec<Types> {
     if sets.is_empty() { vec![types] } else { sets }
 }
 
-/// Those that are read on the task's own thread. Drivers of graphics processors answer on another.
+/// Returns the types that are read on the task's own thread. GPU drivers are read on another
+/// thread.
 fn priced(types: Types) -> Types {
     types.iter().filter(|one| *one != TelemetryType::Gpu).collect()
 }
 
-/// What one capture costs.
+/// The cost of one capture.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     capture_ns: u64,
-    /// To write it as JSON, which the writer does.
+    /// The cost of writing it as JSON, which the writer thread does.
     write_ns: u64,
 }
 
 impl Cost {
-    /// Medians of a few captures.
+    /// Measures a few captures and returns the medians.
     fn of(source: &TelemetryCapture, types: Types) -> Self {
         const TRIES: usize = 5;
         let types = priced(types);
@@ -137,14 +140,14 @@ impl Cost {
     }
 }
 
-/// What the next call of a site captures, of the types that the settings ask for.
+/// Returns what the next call of a site captures. `types` are the types that the settings select.
 #[inline]
 pub(super) fn captures(measuring: &Measuring, types: Types) -> Captures {
     match (measuring.choice, overhead::budget(), LEVELS.get()) {
         (TelemetryChoice::Default, Some(budget), Some(levels)) => {
             levels.all[measuring.site.next_level(budget)]
         }
-        // An explicit choice is honoured whatever it costs.
+        // Honour an explicit choice whatever it costs.
         _ => Captures::Own(types),
     }
 }
@@ -158,7 +161,7 @@ struct Latest {
 
 static LATEST: Mutex<Latest> = Mutex::new(Latest { at_ns: 0, bytes: Vec::new() });
 
-/// Appends the latest capture of the process, or a new one where that is too old; how old it is.
+/// Appends the latest capture of the process, or a new one if that is too old. Returns its age.
 pub(super) fn shared_into(source: &TelemetryCapture, items: &mut Vec<u8>) -> u64 {
     let most = LEVELS.get().map_or(0, |levels| levels.shared_age_ns);
     young_into(source, most, items)
@@ -166,7 +169,8 @@ pub(super) fn shared_into(source: &TelemetryCapture, items: &mut Vec<u8>) -> u64
 
 fn young_into(source: &TelemetryCapture, most_age_ns: u64, items: &mut Vec<u8>) -> u64 {
     let now = clock::monotonic_ns();
-    // While another thread holds it, and in a forked child whose parent did, this task has its own.
+    // The lock is taken while another thread captures, and stays taken in a forked child if its
+    // parent was capturing. The task then takes its own capture.
     let Ok(mut latest) = LATEST.try_lock() else {
         source.capture_into(source.types(), items);
         return 0;

@@ -1,8 +1,9 @@
-//! How a value is recorded: by the best its type offers, chosen at compile time, with no bound on it.
+//! Chooses at compile time how to record a value, by the best method that its type supports and
+//! without trait bounds (autoref specialisation).
 //!
-//! The macro calls `(&&&&&&&&&Wrap(value)).runlore_encode(to)` with every trait below in scope. The compiler takes the first
-//! implementation that fits while it strips one reference after the other, so the number of references in front
-//! of `Wrap` in an implementation is its rank.
+//! The macro calls `(&&&&&&&&&Wrap(value)).runlore_encode(to)` with every trait below in scope.
+//! Method lookup strips one reference after the other and takes the first implementation that fits.
+//! The number of references in front of `Wrap` in an implementation is therefore its rank.
 
 use std::fmt::Debug;
 use std::rc::Rc;
@@ -13,11 +14,11 @@ use serde::Serialize;
 use super::inspect::encode_tensors;
 use runlore_core::record::{Absent, CaptureValue, Encoder, Lock, Probe, Tensors, describes};
 
-/// A reference to a value that is to be recorded.
+/// A reference to a value to record.
 #[derive(Debug)]
 pub struct Wrap<'a, T: ?Sized>(pub &'a T);
 
-/// The traits of the dispatch, best first.
+/// The traits of the dispatch, highest rank first.
 pub mod levels {
     pub use super::{
         ByDebug, ByFacts, ByLock, ByLockDebug, ByLockSerialize, BySerialize, ByShared, ByTensor,
@@ -29,7 +30,7 @@ macro_rules! level {
     ($(#[$doc:meta])* $trait:ident, [$($refs:tt)*], [$($generics:tt)*], $type:ty, |$value:ident, $to:ident| $body:expr) => {
         $(#[$doc])*
         pub trait $trait {
-            /// Writes the value.
+            /// Encodes the value.
             fn runlore_encode(&self, to: &mut Encoder<'_>);
         }
 
@@ -43,9 +44,9 @@ macro_rules! level {
     };
 }
 
-/// Tensors, and what is put together of them, by facts about them.
+/// Records tensors, and values composed of tensors, by their facts.
 pub trait ByTensor {
-    /// Writes the value.
+    /// Encodes the value.
     fn runlore_encode(&self, to: &mut Encoder<'_>);
 }
 
@@ -61,7 +62,7 @@ where
 }
 
 level!(
-    /// Types that say themselves what to record, numbers, text and slices among them.
+    /// Records types that implement `CaptureValue`, among them numbers, text and slices.
     ByFacts, [&&&&&&&], [T: CaptureValue + ?Sized], T, |value, to| {
         if !value.is_whole() {
             to.withhold_hash();
@@ -70,34 +71,34 @@ level!(
     }
 );
 level!(
-    /// Locks are looked into without waiting; what is inside, by its `Serialize`.
+    /// Records the content of a lock by its `Serialize`. Never waits for the lock.
     ByLockSerialize, [&&&&&&], [T: Lock<Inner: Serialize> + ?Sized], T,
     |value, to| locked(value, to, |inner, to| to.serialize(inner))
 );
 level!(
-    /// What is inside a lock, by its `Debug`.
+    /// Records the content of a lock by its `Debug`.
     ByLockDebug, [&&&&&], [T: Lock<Inner: Debug> + ?Sized], T,
     |value, to| locked(value, to, debug)
 );
 level!(
-    /// What is inside a lock, by the name of its type.
+    /// Records the content of a lock by the name of its type.
     ByLock, [&&&&], [T: Lock + ?Sized], T,
     |value, to| locked(value, to, |_, to| to.type_name(std::any::type_name::<T>()))
 );
 level!(
-    /// Any `Serialize`.
+    /// Records any `Serialize`.
     BySerialize, [&&&], [T: Serialize + ?Sized], T, |value, to| serialize(value, to)
 );
 level!(
-    /// What `Arc` and `Rc` share, by its `Serialize`.
+    /// Records the target of an `Arc` or `Rc` by its `Serialize`.
     ByShared, [&&], [T: Shared<Inner: Serialize> + ?Sized], T, |value, to| to.serialize(value.shared())
 );
 level!(
-    /// Any `Debug`.
+    /// Records any `Debug`.
     ByDebug, [&], [T: Debug + ?Sized], T, |value, to| debug(value, to)
 );
 level!(
-    /// The rest.
+    /// Records all other types by their names.
     ByTypeName, [], [T: ?Sized], T, |_value, to| to.type_name(std::any::type_name::<T>())
 );
 
@@ -120,8 +121,10 @@ fn debug<T: Debug + ?Sized>(value: &T, to: &mut Encoder<'_>) {
     }
 }
 
-/// The name of a type that holds a tensor of a framework. Burn's `Serialize` and candle's `Debug` show the data, for which the device
-/// would be waited for; facts instead of it need the crate that knows the framework: `tensors = runlore_burn`.
+/// Returns the type's name if it contains a tensor of a framework, and `None` otherwise. Such
+/// values are recorded by name: Burn's `Serialize` and candle's `Debug` show the data, which waits
+/// for the device. Recording facts instead needs the crate for that framework: `tensors =
+/// runlore_burn`.
 fn tensor_of_a_framework<T: ?Sized>() -> Option<&'static str> {
     let name = std::any::type_name::<T>();
     let tensors =
@@ -145,11 +148,11 @@ fn locked<T: Lock + ?Sized>(
     }
 }
 
-/// A pointer whose `Serialize` depends on a feature that somebody else may or may not have turned on.
+/// A pointer whose `Serialize` depends on a serde feature that may be off.
 pub trait Shared {
-    /// What is pointed at.
+    /// The type of the target.
     type Inner: ?Sized;
-    /// What is pointed at.
+    /// Returns the target.
     fn shared(&self) -> &Self::Inner;
 }
 

@@ -1,4 +1,4 @@
-//! Errors and panics as items of an event.
+//! Encodes errors and panics as items of an event.
 
 use std::any::Any;
 use std::error::Error;
@@ -8,13 +8,13 @@ use super::backtrace;
 use crate::pipeline::event::{ItemKind, push_text};
 use runlore_core::record::{BoundedText, redact};
 
-/// The longest message that is kept.
+/// The maximum length of a recorded message, in bytes.
 const MAX_MESSAGE: usize = 4096;
 
-/// The most sources that are followed: a chain may be a circle.
+/// The maximum number of sources to follow: a chain may contain a cycle.
 const MAX_CHAIN: usize = 32;
 
-/// An error with what caused it, and what caused that.
+/// Appends an error and the chain of its sources.
 pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Error + '_)) {
     if !type_name.is_empty() {
         push_text(items, ItemKind::ErrorType, type_name);
@@ -28,29 +28,29 @@ pub(super) fn push_chain(items: &mut Vec<u8>, type_name: &str, error: &(dyn Erro
     }
 }
 
-/// An error that is known by its text only.
+/// Appends an error of which only the text is available.
 pub(super) fn push_text_error(items: &mut Vec<u8>, type_name: &str, message: impl fmt::Display) {
     push_text(items, ItemKind::ErrorType, type_name);
     push_message(items, &shown(&message));
 }
 
-/// What an error displays, which may be of any length.
+/// Formats an error. The length is bounded, because an error may display any amount of text.
 fn shown(error: &(impl fmt::Display + ?Sized)) -> String {
     BoundedText::of(error, 2 * MAX_MESSAGE).text
 }
 
-/// A panic, by its payload.
+/// Appends a panic, given its payload.
 pub(super) fn push_panic(items: &mut Vec<u8>, payload: &(dyn Any + Send)) {
     push_panic_text(items, panic_message(payload));
 }
 
-/// A panic, by what it said.
+/// Appends a panic, given its message.
 pub(super) fn push_panic_text(items: &mut Vec<u8>, message: &str) {
     push_message(items, message);
     backtrace::push(items, message);
 }
 
-/// The message of a panic, by its payload.
+/// Returns the message in a panic's payload.
 pub(super) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => text,
@@ -59,9 +59,10 @@ pub(super) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
     }
 }
 
-/// One message.
+/// Appends one message.
 pub(super) fn push_message(items: &mut Vec<u8>, message: &str) {
-    // Scrubbed before it is cut: a secret may lie across the limit. What is far past it is not worth the time.
+    // Redact before truncating: a secret may cross the limit. Text far beyond it is not worth the
+    // time.
     let near =
         (0..=message.len().min(2 * MAX_MESSAGE)).rev().find(|&at| message.is_char_boundary(at));
     let near = &message[..near.unwrap_or(0)];

@@ -1,14 +1,15 @@
-//! What tasks by hand may fail with.
+//! The error types that manually recorded tasks accept.
 
 use std::error::Error;
 use std::ops::Deref;
 
 use super::error::{push_chain, push_message};
 
-/// What `try_run`, `try_track` and `fail` accept as an error, and record with all its sources: any [`Error`], a boxed one,
-/// those of `anyhow` and its like, a reference to one of these, and plain text.
+/// An error type that `try_run`, `try_track` and `fail` accept and record with all its sources: any
+/// [`Error`], a boxed one, the errors of `anyhow` and similar crates, a reference to one of these,
+/// and plain text.
 ///
-/// `Kind` keeps these apart. It is always inferred.
+/// `Kind` keeps these implementations apart. It is always inferred.
 ///
 /// ```
 /// use runlore::task;
@@ -22,12 +23,12 @@ use super::error::{push_chain, push_message};
     note = "implement `std::error::Error` for it, or return its text"
 )]
 pub trait Failure<Kind> {
-    /// Adds its words and those of its sources.
+    /// Appends its message and those of its sources.
     #[doc(hidden)]
     fn describe(&self, items: &mut Vec<u8>);
 }
 
-/// The kinds of errors.
+/// Marker types for `Kind`.
 #[allow(missing_debug_implementations, unreachable_pub)]
 pub mod kinds {
     pub struct OfError;
@@ -43,8 +44,9 @@ impl<E: Error> Failure<kinds::OfError> for E {
     }
 }
 
-/// `anyhow::Error`, `eyre::Report`, `Box<dyn Error + Send + Sync>`. By `AsRef` too: a plain reference to such an error is
-/// an [`Error`] itself, and must not be both.
+/// For `anyhow::Error`, `eyre::Report` and `Box<dyn Error + Send + Sync>`. The `AsRef` bound
+/// excludes a plain reference to such an error, which is an [`Error`] itself: the implementations
+/// must not overlap.
 impl<E> Failure<kinds::OfDeref> for E
 where
     E: Deref<Target = dyn Error + Send + Sync> + AsRef<dyn Error + Send + Sync>,

@@ -1,4 +1,5 @@
-//! An asynchronous task: begun at the first poll, current during each poll, ended however the future ends.
+//! Asynchronous tasks. They begin at the first poll, are current during each poll, and end when the
+//! future completes, panics or is dropped.
 
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,18 +16,20 @@ use crate::pipeline::overhead::CallerStep;
 use runlore_core::clock;
 use runlore_core::context::Context;
 
-/// A task in a future. Dropped before its body has ended, it was cancelled.
+/// A task in a future. If it is dropped before its body has ended, the task is recorded as
+/// cancelled.
 #[derive(Debug)]
 pub struct AsyncTask {
     begun: Option<Begun>,
     meter: Metered,
-    /// None for a task of the builder.
+    /// `None` for a task made by a `TaskBuilder`.
     site: Option<&'static Site>,
-    /// Set while a body that was cancelled is being dropped: when that began, and the context to restore.
+    /// Set while a cancelled body is being dropped: the time at which that began, and the context
+    /// to restore.
     dropping: Option<(u64, Context)>,
 }
 
-/// What a future's task got, copied when the future was made.
+/// A future's inputs, copied when the future was created.
 #[derive(Debug)]
 pub struct Captured {
     site: &'static Site,
@@ -34,7 +37,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Copies what the task gets.
+    /// Copies the task's inputs.
     pub fn of(site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) -> Self {
         let mut scratch = Scratch::empty();
         capture(&mut Inputs::new(&mut scratch, site));
@@ -43,14 +46,14 @@ impl Captured {
 }
 
 impl AsyncTask {
-    /// A task that has not begun.
+    /// Creates a task that has not begun.
     #[inline(always)]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
         Self { begun: None, meter: ManuallyDrop::new(None), site: None, dropping: None }
     }
 
-    /// Begins the task, if there is a workflow to record it for.
+    /// Begins the task, unless there is no workflow to record it for.
     #[inline(never)]
     pub fn begin(&mut self, site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) {
         let Some(context) = context_of_new_task() else { return };
@@ -63,7 +66,7 @@ impl AsyncTask {
         self.begun = Begun::start(context, number, &scratch, &mut self.meter, false);
     }
 
-    /// Begins the task with what was copied when the future was made.
+    /// Begins the task with the inputs that were copied when the future was created.
     #[inline(never)]
     pub fn begin_captured(&mut self, captured: Option<Captured>) {
         let Some(captured) = captured else { return };
@@ -76,7 +79,7 @@ impl AsyncTask {
         self.begun = Begun::start(context, site, &items, &mut self.meter, false);
     }
 
-    /// Begins a task of the builder.
+    /// Begins a task made by a `TaskBuilder`.
     pub(super) fn begin_with(&mut self, items: Vec<u8>, measuring: &Measuring) {
         if let Some(context) = context_of_new_task() {
             let _step = CallerStep::begin();
@@ -113,9 +116,9 @@ impl AsyncTask {
     }
 }
 
-/// The body of an asynchronous task.
+/// A future that polls the body of an asynchronous task.
 ///
-/// The task and the body are borrowed, so that a task that is not recorded moves nothing.
+/// It borrows the task and the body, so that an unrecorded task moves nothing.
 #[derive(Debug)]
 #[must_use = "a future does nothing until it is polled"]
 pub struct Tasked<'a, B, O> {
@@ -177,8 +180,8 @@ impl<B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>) + Unpin> Future for Task
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, waker: &mut Waker<'_>) -> Poll<B::Output> {
-        // Only whether there is a task is looked at here: it was not written where there is none, and reading what was
-        // not written is slow.
+        // Check only `begun` here. Without a task the other fields were never written, and reading
+        // unwritten memory is slow.
         if self.task.begun.is_none() {
             return self.body.as_mut().poll(waker);
         }
@@ -189,7 +192,7 @@ impl<B: Future, O: FnOnce(&B::Output, &mut Outputs<'_>) + Unpin> Future for Task
 impl<B, O> Drop for Tasked<'_, B, O> {
     #[inline]
     fn drop(&mut self) {
-        // The body is dropped next: what its destructors do belongs to the task.
+        // The body is dropped next. Its destructors run as part of the task.
         if let Some(begun) = self.task.begun {
             self.task.dropping = Some((clock::monotonic_ns(), begun.inside().replace()));
         }

@@ -1,4 +1,4 @@
-//! What a task gets and gives, copied into its events.
+//! Copies a task's inputs and outputs into its events.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -10,13 +10,13 @@ use runlore_core::contain::contain;
 use runlore_core::record::redact::hide_secrets;
 use runlore_core::record::{Absent, Budget, Encoder, Hashing, Limits, Secrecy};
 
-/// Past this size of all its values together, an event holds no more of them.
+/// The maximum size of all values of an event together, in bytes. Further values are not recorded.
 const MAX_ITEMS: usize = 48 << 10;
 
-/// A buffer of the thread's own, given back when it is dropped.
+/// The thread's scratch buffer, returned to the thread on drop.
 ///
-/// Values are encoded here and not in the ring, because a value's own `Debug` may call an annotated function; that one
-/// finds the buffer taken and uses another.
+/// Values are encoded here and not in the ring, because a value's `Debug` may call an annotated
+/// function. That function finds the buffer taken and uses another one.
 #[derive(Debug)]
 pub(crate) struct Scratch(Vec<u8>);
 
@@ -25,7 +25,7 @@ thread_local! {
 }
 
 impl Scratch {
-    /// The thread's buffer.
+    /// Takes the thread's buffer.
     #[inline]
     pub(crate) fn take() -> Self {
         let mut scratch = Self::empty();
@@ -33,27 +33,28 @@ impl Scratch {
         scratch
     }
 
-    /// No buffer yet: many tasks copy nothing, and reaching the thread's own costs them as much as a value.
+    /// Creates an instance without a buffer. Many tasks copy nothing, and taking the thread's
+    /// buffer costs as much as copying a value.
     #[inline]
     pub(crate) const fn empty() -> Self {
         Self(Vec::new())
     }
 
-    /// Makes sure that there is a buffer before something is copied.
+    /// Takes the thread's buffer if there is none yet. Call this before copying.
     #[inline]
     pub(crate) fn fetch(&mut self) {
         if self.0.capacity() == 0 {
-            // While the thread's destructors run there may be none any more.
+            // The thread-local is gone while the thread's destructors run.
             self.0 = SCRATCH.try_with(Cell::take).unwrap_or_default();
         }
     }
 
-    /// Bytes that were kept.
+    /// Wraps existing bytes.
     pub(crate) const fn holding(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for whoever keeps them.
+    /// Returns the bytes.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }
@@ -84,7 +85,7 @@ impl DerefMut for Scratch {
     }
 }
 
-/// Appends a value; a panic while it is copied costs that value only.
+/// Appends a value. A panic while it is encoded loses that value only.
 #[inline]
 pub(crate) fn push_value(
     items: &mut Vec<u8>,
@@ -96,7 +97,7 @@ pub(crate) fn push_value(
     encode: impl FnOnce(&mut Encoder<'_>),
 ) {
     if items.len() > MAX_ITEMS && kind == ItemKind::Generated && matches!(key, Key::Name(_)) {
-        // Outputs by name are told while the task runs, perhaps without end.
+        // Outputs added by name arrive while the task runs, possibly without end.
         shed::forget_old(items, MAX_ITEMS / 2);
     }
     let too_much = items.len() > MAX_ITEMS;
@@ -129,12 +130,12 @@ pub(crate) fn push_value(
     }
 }
 
-/// What a task gets.
+/// Records a task's inputs.
 #[derive(Debug)]
 pub struct Inputs<'b> {
     items: &'b mut Scratch,
     site: &'static Site,
-    /// The time for all of it together.
+    /// The hashing time for all inputs together.
     budget: Budget,
 }
 
@@ -143,7 +144,7 @@ impl<'b> Inputs<'b> {
         Self { items, site, budget: Budget::default() }
     }
 
-    /// Copies the argument of this number.
+    /// Copies the argument with this index.
     #[inline]
     pub fn used(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         self.items.fetch();
@@ -159,7 +160,7 @@ impl<'b> Inputs<'b> {
         );
     }
 
-    /// Copies the metadata of this number.
+    /// Copies the metadata field with this index.
     #[inline]
     pub fn metadata(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         self.items.fetch();
@@ -186,14 +187,14 @@ fn secrecy(names: &'static [&'static str], index: u16) -> Secrecy<'static> {
     names.get(usize::from(index)).map_or(Secrecy::NONE, |name| Secrecy::Named(name))
 }
 
-/// What a task gives, and whether that counts as a failure.
+/// Records a task's outputs, and whether the task failed.
 #[derive(Debug)]
 pub struct Outputs<'b> {
     items: &'b mut Scratch,
-    /// None for a task without the macro.
+    /// `None` for a task without the macro.
     site: Option<&'static Site>,
     failed: bool,
-    /// The time for all of it together.
+    /// The hashing time for all outputs together.
     budget: Budget,
 }
 
@@ -202,7 +203,7 @@ impl<'b> Outputs<'b> {
         Self { items, site, failed: false, budget: Budget::default() }
     }
 
-    /// Copies the output of this number.
+    /// Copies the output with this index.
     #[inline]
     pub fn generated(&mut self, index: u16, encode: impl FnOnce(&mut Encoder<'_>)) {
         self.items.fetch();
@@ -214,7 +215,7 @@ impl<'b> Outputs<'b> {
         push_value(items, ItemKind::Generated, Key::Index(index), secrecy, hashing, budget, encode);
     }
 
-    /// Marks the task as failed where the author's condition holds.
+    /// Marks the task as failed if the author's condition is true.
     pub fn fail_if(&mut self, condition: bool, text: &'static str) {
         if condition {
             self.failed = true;
@@ -222,7 +223,7 @@ impl<'b> Outputs<'b> {
         }
     }
 
-    /// Marks the task as failed; `describe` adds the error.
+    /// Marks the task as failed. `describe` appends the error.
     pub(crate) fn fail(&mut self, describe: impl FnOnce(&mut Vec<u8>)) {
         self.failed = true;
         let start = self.items.len();
@@ -236,7 +237,8 @@ impl<'b> Outputs<'b> {
         }
     }
 
-    /// Lets the macro's code look at what was returned; a panic there costs the outputs, not the program.
+    /// Runs the macro's code on the returned value. A panic there loses the outputs but does not
+    /// reach the program.
     pub(crate) fn contained(&mut self, outcome: impl FnOnce(&mut Self)) -> Ending {
         if contain(|| outcome(self)).is_none() {
             push_item(self.items, ItemKind::Unavailable, Key::Name("generated"), |items| {

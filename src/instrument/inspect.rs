@@ -1,4 +1,4 @@
-//! Tensors in records, and the devices that compute them.
+//! Records tensors, and tracks asynchronous devices.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use runlore_core::config::settings;
 use runlore_core::contain::contain;
 use runlore_core::record::{Encoder, Inspect, TensorFacts};
 
-/// What the record says of a task on a device that nobody waited for.
+/// The note in the record of a task that did not wait for its device.
 const OUTSTANDING: &str =
     "the device may have been at work still: `sync` waits for it, and times all of it";
 
@@ -19,17 +19,17 @@ pub(crate) fn push_outstanding(items: &mut Vec<u8>) {
 }
 
 thread_local! {
-    /// How many tensors of asynchronous devices the thread has come upon.
+    /// The number of tensors on asynchronous devices that the thread has seen.
     static ASYNCHRONOUS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many tensors of asynchronous devices the calling thread has come upon so far.
+/// Returns the number of tensors on asynchronous devices that the calling thread has seen so far.
 #[inline]
 pub(crate) fn asynchronous_so_far() -> u64 {
     ASYNCHRONOUS.get()
 }
 
-/// Whether the device may still be computing it.
+/// Returns whether the device may still be computing the tensor, and counts it if so.
 pub(crate) fn is_asynchronous(tensor: &(impl Inspect + ?Sized)) -> bool {
     let is_asynchronous = contain(|| tensor.is_asynchronous()).unwrap_or(false);
     if is_asynchronous {
@@ -38,7 +38,7 @@ pub(crate) fn is_asynchronous(tensor: &(impl Inspect + ?Sized)) -> bool {
     is_asynchronous
 }
 
-/// What is recorded of a tensor; none where its own code panics.
+/// Returns the facts to record about a tensor. `None` if the tensor's own code panics.
 pub(crate) fn inspect(tensor: &(impl Inspect + ?Sized)) -> Option<TensorFacts> {
     contain(|| {
         let mut facts = tensor.facts();
@@ -49,7 +49,8 @@ pub(crate) fn inspect(tensor: &(impl Inspect + ?Sized)) -> Option<TensorFacts> {
     })
 }
 
-/// Writes what is recorded of the tensors that `look` shows: of one its facts, of several a list; says whether there was any.
+/// Encodes the tensors that `look` visits: the facts of a single tensor, or a list for several.
+/// Returns whether there was any.
 pub fn encode_tensors(
     to: &mut Encoder<'_>,
     look: impl FnOnce(&mut dyn FnMut(&dyn Inspect)),
@@ -69,21 +70,22 @@ pub fn encode_tensors(
     true
 }
 
-/// What is waited for before a task ends: the device of what came out, or else of what went in.
+/// Waits for a device before a task ends: the device of the outputs, or that of the inputs if no
+/// output is a tensor.
 #[derive(Default)]
 pub struct Wait {
     later: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Wait {
-    /// A tensor goes in, and may be gone when it is waited for.
+    /// Registers an input tensor, which may be gone when the task waits.
     pub fn input(&mut self, tensor: &dyn Inspect) {
         if self.later.is_none() {
             self.later = contain(|| tensor.wait_later()).flatten();
         }
     }
 
-    /// Waits for the tensors that came out.
+    /// Waits for the output tensors, or for the inputs if there are none.
     pub fn until(self, look: impl FnOnce(&mut dyn FnMut(&dyn Inspect))) {
         let mut is_any = false;
         look(&mut |tensor| {

@@ -1,4 +1,4 @@
-//! What a workflow's record says of the machine.
+//! Adds information about the machine to a workflow's record.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use crate::pipeline::KnownLater;
 use runlore_core::settings::Settings;
 use runlore_telemetry::MachineInfo;
 
-/// How long the start of a workflow waits for the drivers of graphics processors: as long as a task does.
+/// How long the start of a workflow waits for GPU drivers: as long as a task does.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What the machine is, under a name of the process: a workflow may run in several, on several machines. What its drivers
-/// have not told by then is added to the workflow's last record.
+/// Returns information about the machine, keyed by the process: a workflow may run in several
+/// processes on several machines. If the GPU drivers have not answered yet, the second value adds
+/// their answer to the workflow's last record.
 pub(super) fn info(
     settings: &Settings,
     hostname: &str,

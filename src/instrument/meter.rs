@@ -1,8 +1,9 @@
-//! What is measured around a task: the machine before and after it, and what the task itself used.
+//! Measures tasks: captures of the machine before and after, and the resources that the task used.
 //!
-//! Sensors are read before the task's clock starts and after it stopped. What a thread uses while a task runs on it is the
-//! task's own, less what other measured tasks used in between; what a task and all its children used is summed up as they
-//! end. A capture's own time is nobody's: it is taken off the tasks around it.
+//! Sensors are read before the task's clock starts and after it stops. A task's own usage is the
+//! thread's usage while the task runs, minus that of other measured tasks in between. Inclusive
+//! usage, with all child tasks, is summed as the children end. The cost of a capture belongs to no
+//! task: it is subtracted from the enclosing tasks.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,12 +28,13 @@ use runlore_telemetry::{
     GpuInfo, TelemetryCapture, TelemetryChoice, TelemetryType, Types, part_of,
 };
 
-/// How many measured tasks are open in this process, and how many have begun: whether a task was alone.
+/// The number of measured tasks that are open in this process, and the number that have begun.
+/// Together they show whether a task ran alone.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The measured tasks that run on this thread, each inside the one before.
+    /// The measured tasks that run on this thread, outermost first.
     static RUNNING: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -40,21 +42,22 @@ thread_local! {
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     task: Id,
-    /// What the thread had used when the task went on.
+    /// The thread's usage when the task started or resumed.
     since: Usage,
-    /// What others used on this thread meanwhile.
+    /// The usage of nested tasks and captures on this thread since then.
     nested: Usage,
     children: Sums,
-    /// How long captures took on this thread meanwhile.
+    /// The time that captures took on this thread since then.
     capture_ns: u64,
 }
 
-/// Looks at the tasks that run on this thread. While its destructors run there may be none any more.
+/// Accesses the tasks that run on this thread. Returns the default while the thread's destructors
+/// run.
 fn running<R: Default>(look: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
     RUNNING.try_with(|running| look(&mut running.borrow_mut())).unwrap_or_default()
 }
 
-/// Takes what a capture used off the task around it.
+/// Subtracts a capture's usage from the enclosing task.
 fn leave_out(used: Usage, capture_ns: u64) {
     running(|running| {
         if let Some(around) = running.last_mut() {
@@ -64,12 +67,12 @@ fn leave_out(used: Usage, capture_ns: u64) {
     });
 }
 
-/// What the thread has used so far, where a task around this one needs to know.
+/// Returns the thread's usage so far. `None` if no enclosing task needs it.
 fn used_within_another() -> Option<Usage> {
     if running(|running| running.is_empty()) { None } else { thread_usage() }
 }
 
-/// In a forked child: the tasks that were running are the parent's.
+/// In a forked child, forgets the running tasks: they belong to the parent.
 fn forget_after_fork() {
     static GENERATION: AtomicU32 = AtomicU32::new(0);
     let now = generation();
@@ -83,47 +86,48 @@ fn forget_after_fork() {
 #[derive(Debug)]
 pub(crate) struct Meter {
     captures: Captures,
-    /// The types that were asked for.
+    /// The selected types.
     types: Types,
-    /// How old the older of the captures is; none where they are the task's own.
+    /// The age of the older capture. `None` if the captures are the task's own.
     shared_age_ns: Option<u64>,
     task: Option<Id>,
     parent: Option<Id>,
-    /// What the thread had used before the first capture, where a task around this one needs to know.
+    /// The thread's usage before the first capture. `None` if no enclosing task needs it.
     before: Option<Usage>,
-    /// What the thread had used when the task went on.
+    /// The thread's usage when the task started or resumed.
     since: Usage,
     own: Usage,
-    /// The most that it allocated at once while it ran, and what that is told from.
+    /// The most memory that it had allocated at once while it ran; `peak` measures the current
+    /// stretch.
     peak_bytes: u64,
     peak: Option<PeakScope>,
     children: Sums,
-    /// How long captures of other tasks took while it ran.
+    /// The time that captures of other tasks took while it ran.
     capture_ns: u64,
     start_ns: u64,
-    /// Whether the system counts what a thread uses.
+    /// Whether the system reports the usage of a thread.
     is_counted: bool,
-    /// How many tasks had begun when this one had.
+    /// The number of tasks that had begun, this one included.
     begun: u64,
-    /// Whether the tasks open when it began were those around it.
+    /// Whether only the enclosing tasks were open when it began.
     is_alone: bool,
     is_running: bool,
 }
 
-/// The source of all captures.
+/// Returns the source of all captures.
 fn source() -> &'static TelemetryCapture {
     static SOURCE: Once<TelemetryCapture> = Once::new();
     SOURCE.get_or_init(|| TelemetryCapture::from_settings(&settings().telemetry_capture))
 }
 
-/// Takes the first readings, which percentages are counted from, before the first task needs them.
+/// Takes the first readings before the first task needs them. Percentages are relative to them.
 pub(super) fn prepare() {
     if !Types::from_settings(&settings().telemetry_capture).is_empty() {
         budget::prepare(source());
     }
 }
 
-/// What the graphics processors are, where the settings ask for their metrics.
+/// Describes the GPUs. `None` if the settings do not select GPU metrics.
 pub(super) fn gpu_info(patience: Duration) -> Option<Result<GpuInfo, String>> {
     let types = Types::from_settings(&settings().telemetry_capture);
     let is_on = types.contains(TelemetryType::Gpu);
@@ -131,8 +135,9 @@ pub(super) fn gpu_info(patience: Duration) -> Option<Result<GpuInfo, String>> {
 }
 
 impl Meter {
-    /// Reads the sensors for a task that is about to begin, into its items; none for one that is not measured. What is done
-    /// from here on is counted as the task's: its call site has its number by now.
+    /// Reads the sensors into the items of a task that is about to begin. `None` if the task is not
+    /// measured. Work from here on counts as the task's, so its call site must have its number by
+    /// now.
     #[inline]
     pub(super) fn begin(
         measuring: &Measuring,
@@ -161,14 +166,14 @@ impl Meter {
             return None;
         }
         forget_after_fork();
-        // A thread's first task makes its queue: work that is not the task's.
+        // A thread's first task creates its queue, which must not count as the task's work.
         _ = queue(context.workflow());
         items.fetch();
         let before = used_within_another();
         let mut shared_age_ns = None;
         let start_ns =
             capture(captures, types, ItemKind::TelemetryAtStart, items, &mut shared_age_ns);
-        // A task in between that is not measured is passed over.
+        // Skip tasks in between that are not measured.
         let around = || running(|running| running.last().map(|around| around.task));
         let parent = context.measured_task().or_else(|| context.task.and_then(|_| around()));
         Some(Box::new(Self {
@@ -192,7 +197,8 @@ impl Meter {
         }))
     }
 
-    /// The task has begun, and its beginning is recorded: nothing that this used is the task's, or that of one around it.
+    /// Starts measuring, after the START is recorded. Usage up to this point counts for neither
+    /// this task nor the enclosing ones.
     pub(super) fn enter(&mut self, task: Id) {
         self.task = Some(task);
         let open = OPEN.fetch_add(1, Ordering::Relaxed);
@@ -209,7 +215,7 @@ impl Meter {
         self.run();
     }
 
-    /// The task goes on, on this thread.
+    /// Continues measuring on this thread.
     pub(super) fn resume(&mut self) {
         if !self.is_running {
             self.since = thread_usage_at_begin().unwrap_or_default();
@@ -232,7 +238,7 @@ impl Meter {
         }
     }
 
-    /// The task does not run for a while, or has ended.
+    /// Stops measuring while the task does not run, or after it has ended.
     pub(super) fn pause(&mut self) {
         if !std::mem::take(&mut self.is_running) {
             return;
@@ -243,7 +249,8 @@ impl Meter {
             let Some(place) = place else { return };
             let frame = running.remove(place);
             let now = match running.get(place) {
-                // A guard that is dropped before others inside it: since the next one began all is that one's.
+                // A guard was dropped before the guards inside it. Usage since the next inner task
+                // began belongs to that task.
                 Some(inner) => inner.since,
                 None => thread_usage().unwrap_or_default(),
             };
@@ -258,7 +265,8 @@ impl Meter {
         });
     }
 
-    /// The task has ended, and its clock is read: what it used and what the machine does now go into its items.
+    /// Appends the task's usage and a last capture to its items. Call this after the task's clock
+    /// was read.
     pub(super) fn end(&mut self, items: &mut Scratch) {
         self.pause();
         items.fetch();
@@ -307,8 +315,8 @@ impl Meter {
     }
 }
 
-/// Reads the sensors into an item, or copies what they said a moment ago; how long that took. The types that were asked
-/// for and are left out say so.
+/// Reads the sensors into an item, or copies a recent capture. Returns how long that took. Selected
+/// types that the capture omits are noted as unavailable.
 fn capture(
     captures: Captures,
     asked: Types,
@@ -356,7 +364,7 @@ fn note_left_out(asked: Types, types: Types, kind: ItemKind, items: &mut Vec<u8>
     }
 }
 
-/// What the thread has used so far.
+/// Returns the thread's usage so far.
 fn thread_usage() -> Option<Usage> {
     #[cfg(test)]
     if let Some(scripted) = scripted::next() {
@@ -365,7 +373,7 @@ fn thread_usage() -> Option<Usage> {
     usage::thread()
 }
 
-/// The same for what begins now.
+/// Returns the thread's usage so far, at the start of a measurement.
 fn thread_usage_at_begin() -> Option<Usage> {
     #[cfg(test)]
     if let Some(scripted) = scripted::next() {
@@ -374,7 +382,7 @@ fn thread_usage_at_begin() -> Option<Usage> {
     usage::thread_at_begin()
 }
 
-/// Readings that a test sets, instead of the thread's own.
+/// Scripted readings for tests, used instead of the thread's own.
 #[cfg(test)]
 mod scripted {
     use std::cell::RefCell;
@@ -385,7 +393,7 @@ mod scripted {
         static CPU_NS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// The next readings say that so much processor time was used, in this order.
+    /// Sets the CPU times that the next readings return, in this order.
     pub(super) fn set(cpu_ns: &[u64]) {
         CPU_NS.with_borrow_mut(|next| next.extend(cpu_ns.iter().rev()));
     }
@@ -418,7 +426,7 @@ mod tests {
         let mut outer = begin(&mut items);
         scripted::set(&[1_000]);
         outer.enter(Id::new());
-        // The inner one's first capture begins at 1,100, and its body at 1,150.
+        // The first capture of the inner task begins at 1,100, and its body at 1,150.
         scripted::set(&[1_100, 1_150]);
         let mut inner = begin(&mut items);
         inner.enter(Id::new());
@@ -428,7 +436,8 @@ mod tests {
         scripted::set(&[1_300]);
         outer.pause();
         assert_eq!(inner.own.cpu_ns, 20);
-        // Up to the first capture, from the end of the body to the second capture, and from there on.
+        // The outer task used the CPU up to the first capture, from the end of the body to the
+        // second capture, and after that.
         assert_eq!(outer.own.cpu_ns, 100 + 5 + 80);
     }
 }

@@ -1,4 +1,4 @@
-//! What records a task: the code that `#[telemetry_task]` expands to, and the same by hand.
+//! Records tasks: the code that `#[telemetry_task]` expands to, and the same API by hand.
 //!
 //! ```
 //! use runlore::{store::MemoryStore, task, telemetry_task};
@@ -59,37 +59,39 @@ use runlore_core::context::Context;
 use runlore_core::notice::notice;
 use runlore_core::record::Id;
 
-/// A task that was recorded to have begun.
+/// A task whose START was recorded.
 ///
-/// Its meter is kept beside it: as one more word in here it would be copied together with a word that was written before
-/// it, which stalls the processor at every task.
+/// Its meter is kept outside. As one more word in here, it would be copied together with a word
+/// that was written just before it, which stalls the processor at every task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
     id: Id,
-    /// The workflow's number, and above it the generation of the process: a forked child does not end what its parent
-    /// began. The highest bits are flags, see below. One word, see [`Context`].
+    /// The workflow's number in the lower half. The upper half holds the process's generation, so
+    /// that a forked child does not end its parent's tasks. The highest bits are the flags below.
+    /// All in one word, see [`Context`].
     place: u64,
 }
 
-/// Marks the place of a task that is measured.
+/// Set for a measured task.
 const MEASURED: u64 = 1 << 63;
-/// Marks the place of an asynchronous task, or of one inside it.
+/// Set for an asynchronous task, or one inside it.
 const ASYNC: u64 = 1 << 62;
-/// Marks the place of a task whose queue keeps room for its END.
+/// Set for a task whose queue has reserved room for its END.
 const RESERVED: u64 = 1 << 61;
 const FLAGS: u64 = MEASURED | ASYNC | RESERVED;
-/// Where a place has the generation of its process.
+/// The bits of a place that hold the process's generation.
 const GENERATION: u64 = u64::MAX << 32 & !FLAGS;
 
-/// The meter of a task; none for one that is not measured. Taken when the task ends, and dropped by nobody else: a task that
-/// is not recorded must not pay for looking whether there is something to drop.
+/// The meter of a task, `None` if the task is not measured. Only the task's end takes it out, and
+/// nothing else drops it: an unrecorded task must not pay for a check whether there is something to
+/// drop.
 type Metered = ManuallyDrop<Option<Box<Meter>>>;
 
 impl Begun {
-    /// Begins a task of a site with what it got: the clock starts last.
+    /// Begins a task of a site with its inputs. The clock starts last.
     ///
-    /// One function for all sites, with everything up to the ring inside: the head of the event is then put together in
-    /// registers.
+    /// One function for all sites, with everything up to the ring inlined, lets the compiler build
+    /// the event's head in registers.
     #[inline(never)]
     pub(crate) fn start(
         context: Context,
@@ -98,13 +100,13 @@ impl Begun {
         meter: &mut Option<Box<Meter>>,
         reserve: bool,
     ) -> Option<Self> {
-        // A thread's first task makes its queue, which is no part of its duration.
+        // A thread's first task creates its queue, which must not count towards its duration.
         let queue = queue(context.workflow());
         let origin = Origin { site, is_brief: false };
         Self::start_at(clock::monotonic_ns(), queue, context, origin, items, meter, reserve)
     }
 
-    /// Begins a task at a clock reading that somebody else needs too.
+    /// Begins a task at a clock reading that the caller also uses for something else.
     #[inline]
     fn start_at(
         monotonic_ns: u64,
@@ -142,7 +144,7 @@ impl Begun {
         Some(Self { id, place: place | MEASURED })
     }
 
-    /// The context inside the task.
+    /// Returns the context inside the task.
     #[inline]
     pub(crate) fn inside(&self) -> Context {
         let inside = Context::new(Some(self.id), self.place as u32);
@@ -150,7 +152,7 @@ impl Begun {
         if self.place & MEASURED != 0 { inside.measured() } else { inside }
     }
 
-    /// Reads the sensors once more, after the clock was read and before anything else is done.
+    /// Reads the sensors again. Call this right after the clock was read.
     #[inline]
     pub(crate) fn measure(self, meter: &mut Option<Box<Meter>>, items: &mut Scratch) {
         if self.place & MEASURED != 0
@@ -165,7 +167,7 @@ impl Begun {
         self.place & GENERATION == u64::from(generation()) << 32 & GENERATION
     }
 
-    /// Ends the task at a clock reading taken before anything else was done.
+    /// Ends the task at a clock reading that was taken before any other work.
     #[inline(never)]
     pub(crate) fn end(self, monotonic_ns: u64, ending: Ending, items: &[u8]) {
         if self.is_of_this_process() {
@@ -177,7 +179,7 @@ impl Begun {
     }
 }
 
-/// The context for a task that begins here; none when it is not to be recorded.
+/// Returns the context for a task that begins here. `None` if it is not to be recorded.
 #[inline]
 pub(crate) fn context_of_new_task() -> Option<Context> {
     match Context::of_new_task() {
@@ -186,7 +188,8 @@ pub(crate) fn context_of_new_task() -> Option<Context> {
     }
 }
 
-/// For a task outside any running workflow: the one handed over by a parent process, if this is the time to join it.
+/// Handles a task outside any running workflow. Joins the parent process's workflow if there is one
+/// to join and this is the first try.
 #[cold]
 fn context_elsewhere() -> Option<Context> {
     if let Some(ended) = Context::ended_workflow() {

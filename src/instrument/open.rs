@@ -1,5 +1,5 @@
-//! A task that is left before it is known how it ended: an iteration of a loop, of which only the next one tells that it was
-//! not the last.
+//! Tasks whose ending is known only later. An example is a loop iteration: only the request for the
+//! next item shows that the loop was not left.
 
 use super::budget::Measuring;
 use super::inputs::Scratch;
@@ -14,20 +14,20 @@ use runlore_core::context::Context;
 use runlore_core::record::{Id, Slot};
 use runlore_telemetry::TelemetryChoice;
 
-/// A task that runs.
+/// A running task.
 #[derive(Debug)]
 pub(crate) struct OpenTask {
     begun: Begun,
-    /// The context to restore; none for a task that is not the thread's own.
+    /// The context to restore. `None` if the task is not its thread's current task.
     before: Option<Context>,
     meter: Option<Box<Meter>>,
     since: Since,
 }
 
-/// How long somebody waited before the task could begin, which its items tell.
+/// A wait before the task could begin. Its duration goes into the task's items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waited {
-    /// Where they tell it.
+    /// Where to write the duration.
     pub(crate) at: Slot,
     pub(crate) since_ns: u64,
 }
@@ -38,7 +38,7 @@ impl Waited {
     }
 }
 
-/// A task that was left: its clock has stopped, its sensors are read.
+/// A task that was left: its clock has stopped and its sensors were read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeftTask {
     begun: Begun,
@@ -47,7 +47,8 @@ pub(crate) struct LeftTask {
 }
 
 impl OpenTask {
-    /// Begins a task. One that is attached is its thread's current one, and must be left and ended there.
+    /// Begins a task. An attached task is its thread's current task, and must be left and ended
+    /// there.
     pub(crate) fn begin(
         context: Context,
         origin: Origin,
@@ -57,8 +58,8 @@ impl OpenTask {
         is_attached: bool,
     ) -> Option<Self> {
         let _step = CallerStep::begin();
-        // Sensors come between the wait and the task. Without them, one reading of the clock tells the end of the one and
-        // the beginning of the other.
+        // Sensors are read between the wait and the task. Without sensors, one clock reading is
+        // both the end of the wait and the start of the task.
         let shares_clock = matches!(measuring.choice, TelemetryChoice::None);
         if let Some(waited) = waited.filter(|_| !shares_clock) {
             waited.tell(items, clock::monotonic_ns());
@@ -81,26 +82,26 @@ impl OpenTask {
         self.begun.id
     }
 
-    /// The context inside the task.
+    /// Returns the context inside the task.
     pub(crate) fn inside(&self) -> Context {
         self.begun.inside()
     }
 
-    /// A task that is not attached goes on, on this thread.
+    /// Continues a task that is not attached, on this thread.
     pub(crate) fn resume(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.resume();
         }
     }
 
-    /// It does not run for a while.
+    /// Pauses the task's measurement.
     pub(crate) fn pause(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.pause();
         }
     }
 
-    /// Leaves the task, once; `items` is what was added to it, and gets what there is to add.
+    /// Leaves the task; call this once. Appends the panic, if any, and the measurement to `items`.
     pub(crate) fn leave(&mut self, items: &mut Scratch) -> LeftTask {
         let ended_ns = clock::monotonic_ns();
         let _step = CallerStep::since(ended_ns);
@@ -117,12 +118,12 @@ impl OpenTask {
 }
 
 impl LeftTask {
-    /// Whether a panic left it.
+    /// Returns whether a panic left the task.
     pub(crate) fn has_panicked(&self) -> bool {
         self.has_panicked
     }
 
-    /// Ends the task with what was added to it.
+    /// Ends the task with the items that were added to it.
     pub(crate) fn end(self, ending: Ending, items: &[u8]) {
         let ending = if self.has_panicked { Ending::Panicked } else { ending };
         self.begun.end(self.ended_ns, ending, items);

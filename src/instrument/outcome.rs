@@ -1,4 +1,5 @@
-//! Whether a returned value is a failure, and what its error says: chosen as values are, by what the type offers.
+//! Decides whether a returned value is a failure, and how to record its error, by what its type
+//! supports.
 //!
 //! The macro calls `(&&&&&&Returned(value)).runlore_judge(outputs)`, see [`super::dispatch`].
 
@@ -9,11 +10,11 @@ use std::ops::Deref;
 use super::error;
 use super::inputs::Outputs;
 
-/// A reference to what a function returned.
+/// A reference to a function's return value.
 #[derive(Debug)]
 pub struct Returned<'a, T: ?Sized>(pub &'a T);
 
-/// The traits of the dispatch, best first.
+/// The traits of the dispatch, highest rank first.
 pub mod levels {
     pub use super::{
         Always, JudgeAny, JudgeDebug, JudgeDeref, JudgeDisplay, JudgeError, JudgeResult, OfResult,
@@ -25,7 +26,7 @@ macro_rules! judge {
     ($(#[$doc:meta])* $trait:ident, [$($refs:tt)*], [$($bound:tt)*], |$error:ident, $items:ident| $body:expr) => {
         $(#[$doc])*
         pub trait $trait {
-            /// Marks the task as failed if it is.
+            /// Marks the task as failed if the value is an `Err`.
             fn runlore_judge(&self, outputs: &mut Outputs<'_>);
         }
 
@@ -40,27 +41,27 @@ macro_rules! judge {
 }
 
 judge!(
-    /// An error with its sources.
+    /// Records an error with its sources.
     JudgeError, [&&&&&], [Error],
     |error, items| error::push_chain(items, std::any::type_name::<E>(), error)
 );
 judge!(
-    /// Boxes and the like around an error.
+    /// Records an error inside a `Box` or another pointer.
     JudgeDeref, [&&&&], [Deref<Target: Error>],
     |error, items| push_deref(items, std::any::type_name::<E>(), error)
 );
 judge!(
-    /// Something that can be shown.
+    /// Records an error by its `Display`.
     JudgeDisplay, [&&&], [Display],
     |error, items| error::push_text_error(items, std::any::type_name::<E>(), error)
 );
 judge!(
-    /// Something that can be printed for debugging.
+    /// Records an error by its `Debug`.
     JudgeDebug, [&&], [Debug],
     |error, items| error::push_text_error(items, std::any::type_name::<E>(), format_args!("{error:?}"))
 );
 judge!(
-    /// An error that says nothing.
+    /// Records an error by the name of its type.
     JudgeResult, [&], [Sized],
     |_error, items| error::push_text_error(items, std::any::type_name::<E>(), std::any::type_name::<E>())
 );
@@ -69,7 +70,7 @@ fn push_deref<E: Deref<Target: Error>>(items: &mut Vec<u8>, type_name: &str, err
     error::push_chain(items, type_name, &Dereferenced(&**error));
 }
 
-/// Makes an error out of one that has no size of its own.
+/// Makes a sized error from an unsized one.
 struct Dereferenced<'a, E: ?Sized>(&'a E);
 
 impl<E: Error + ?Sized> Debug for Dereferenced<'_, E> {
@@ -90,7 +91,7 @@ impl<E: Error + ?Sized> Error for Dereferenced<'_, E> {
     }
 }
 
-/// Anything that is not a `Result` is no failure.
+/// A value that is not a `Result` is never a failure.
 pub trait JudgeAny {
     /// Does nothing.
     fn runlore_judge(&self, outputs: &mut Outputs<'_>);
@@ -100,11 +101,11 @@ impl<T: ?Sized> JudgeAny for Returned<'_, T> {
     fn runlore_judge(&self, _: &mut Outputs<'_>) {}
 }
 
-/// What a `Result` holds when it is `Ok`.
+/// The `Ok` value of a `Result`.
 pub trait OfResult<'a> {
-    /// The type of the `Ok`.
+    /// The type of the `Ok` value.
     type Success: 'a;
-    /// The `Ok`.
+    /// Returns the `Ok` value. `None` if the result is an `Err`.
     fn runlore_success(&self) -> Option<&'a Self::Success>;
 }
 
@@ -115,11 +116,11 @@ impl<'a, T, E> OfResult<'a> for &Returned<'a, Result<T, E>> {
     }
 }
 
-/// What is not a `Result` is a success itself.
+/// A value that is not a `Result` is always a success.
 pub trait Always<'a> {
     /// The type returned.
     type Success: ?Sized + 'a;
-    /// The value.
+    /// Returns the value.
     fn runlore_success(&self) -> Option<&'a Self::Success>;
 }
 

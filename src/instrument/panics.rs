@@ -1,4 +1,5 @@
-//! Panics that nobody in the task can see the end of: a guard that is dropped by one, and a program that aborts.
+//! Panics that the task's own code cannot catch: a guard dropped by unwinding, and a program that
+//! aborts.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{PanicHookInfo, set_hook, take_hook};
@@ -13,13 +14,13 @@ use runlore_core::context;
 use runlore_core::once::Once;
 
 thread_local! {
-    /// What the last panic on this thread said, for the guards that it drops.
+    /// The message of the last panic on this thread, for the guards that it drops.
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
-    /// How many panics there were on this thread.
+    /// The number of panics on this thread.
     static COUNT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A moment, to tell a panic after it from one before.
+/// A point in time, to distinguish later panics from earlier ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Since {
     panics: u32,
@@ -31,12 +32,13 @@ impl Since {
         Self { panics: COUNT.get(), panicking: std::thread::panicking() }
     }
 
-    /// Whether a panic that began since then unwinds the calling thread.
+    /// Returns whether the calling thread is unwinding because of a panic that began since then.
     pub(super) fn is_panicking(self) -> bool {
         !self.panicking && std::thread::panicking()
     }
 
-    /// What that panic said; nothing where it was resumed, or the program has a hook that keeps us from hearing it.
+    /// Returns that panic's message. `None` if the panic was resumed, or if another hook of the
+    /// program prevents ours from running.
     pub(super) fn message(self) -> Option<String> {
         (COUNT.get() != self.panics)
             .then(|| MESSAGE.try_with(|message| message.borrow().clone()).ok())
@@ -44,7 +46,7 @@ impl Since {
     }
 }
 
-/// Listens to panics, after whoever listens already.
+/// Installs a panic hook that runs after the existing one.
 pub(super) fn watch() {
     static WATCHED: Once<()> = Once::new();
     // A thread that is panicking must not change the hook.

@@ -1,4 +1,4 @@
-//! Tasks without the macro: a block, a closure or a future.
+//! Tasks without the macro: blocks, closures and futures.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -29,7 +29,7 @@ use runlore_core::record::{Budget, Encoder, Hashing, Id, Limits, Secrecy};
 use runlore_telemetry::TelemetryChoice;
 use runlore_telemetry::usage::ChildUsage;
 
-/// A task for a part of a function.
+/// Creates a task for a part of a function.
 ///
 /// ```
 /// # let run = runlore::workflow("doc").store(runlore::store::MemoryStore::new()).start()?;
@@ -71,7 +71,8 @@ pub(crate) fn push_code(items: &mut Vec<u8>, place: &Location<'_>) {
     });
 }
 
-/// Adds to what the task around the calling code gives. A thread that outlives the task whose context it has adds nothing after the task's end.
+/// Adds an output to the current task. Does nothing after the task has ended, for instance on a
+/// thread that outlives the task whose context it has.
 ///
 /// ```
 /// # use runlore::store::MemoryStore;
@@ -90,7 +91,8 @@ pub fn generated(name: &str, value: &(impl Serialize + ?Sized)) {
     }
 }
 
-/// Marks the task around the calling code as failed, with an error and all its sources; after the task's end it changes nothing.
+/// Marks the current task as failed, with an error and all its sources. Does nothing after the task
+/// has ended.
 pub fn fail(error: &dyn Error) {
     if let Some((task, context)) = context::current_task() {
         let mut scratch = Scratch::take();
@@ -119,7 +121,7 @@ pub(crate) fn push_failure<E: Failure<K>, K>(items: &mut Vec<u8>, error: &E) {
     push_contained(items, |items| error.describe(items));
 }
 
-/// An error's own `Display` may panic.
+/// Runs `push`, and records a fixed text if the error's own `Display` panics.
 fn push_contained(items: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
     let start = items.len();
     if contain(|| push(items)).is_none() {
@@ -128,11 +130,11 @@ fn push_contained(items: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
-/// A task that has not begun; made by [`task`].
+/// A task that has not begun. Created by [`task`].
 #[derive(Debug)]
 #[must_use = "a task begins with `start`, `run`, `try_run` or `track`"]
 pub struct TaskBuilder {
-    /// None when nothing is recorded.
+    /// `None` if nothing is recorded.
     items: Option<Vec<u8>>,
     measuring: Measuring,
 }
@@ -145,12 +147,12 @@ impl TaskBuilder {
         self
     }
 
-    /// Adds to what the task gets, by its `Serialize`.
+    /// Adds an input, recorded by its `Serialize`.
     pub fn used(self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
         self.with(|items| push_named(items, ItemKind::Used, name, |to| to.serialize(value)))
     }
 
-    /// Adds to what the task gets, by its `Debug`.
+    /// Adds an input, recorded by its `Debug`.
     pub fn used_debug(self, name: &str, value: &dyn Debug) -> Self {
         self.with(|items| push_named(items, ItemKind::Used, name, |to| to.debug(value)))
     }
@@ -165,17 +167,17 @@ impl TaskBuilder {
         self.with(|items| push_text(items, ItemKind::Tag, &hide_secrets(tag, false)))
     }
 
-    /// Says what kind of task it is.
+    /// Sets the kind of task.
     pub fn subtype(self, subtype: &str) -> Self {
         self.with(|items| push_text(items, ItemKind::Subtype, &hide_secrets(subtype, false)))
     }
 
-    /// Says what the task has in common with others, such as the iterations of one loop.
+    /// Sets a group that the task shares with others, such as the iterations of one loop.
     pub fn group(self, group: &str) -> Self {
         self.with(|items| push_text(items, ItemKind::Group, &hide_secrets(group, false)))
     }
 
-    /// Says what is measured around the task, instead of what the settings say.
+    /// Chooses what is measured around the task, instead of the types in the settings.
     ///
     /// ```
     /// use runlore::telemetry::{TelemetryChoice, TelemetryType};
@@ -189,10 +191,10 @@ impl TaskBuilder {
         self
     }
 
-    /// Begins the task; it ends with the guard.
+    /// Begins the task. It ends with the guard.
     ///
-    /// Say [`finish`](TaskGuard::finish) at the end: a guard that is dropped without it was left by `break`,
-    /// `?` or `return`, and its record says `ended_early`.
+    /// Call [`finish`](TaskGuard::finish) at the end. A guard dropped without it was left by
+    /// `break`, `?` or `return`, and its record has `ended_early`.
     pub fn start(self) -> TaskGuard {
         let mut meter = None;
         let begun = self.items.and_then(|items| {
@@ -211,7 +213,8 @@ impl TaskBuilder {
         self.run_with(work, |_, _| {})
     }
 
-    /// Runs a closure that may fail as the task: an `Err` is recorded as such. See [`Failure`] for what it may hold.
+    /// Runs a fallible closure as the task and records an `Err`. See [`Failure`] for the accepted
+    /// error types.
     pub fn try_run<T, E: Failure<K>, K>(self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.run_with(work, |result, guard| {
             if let Err(error) = result {
@@ -241,7 +244,7 @@ impl TaskBuilder {
         }
     }
 
-    /// Runs a future as the task, which begins when it is first polled.
+    /// Runs a future as the task. The task begins when the future is first polled.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -252,7 +255,8 @@ impl TaskBuilder {
         self.track_with(future, |_, _| {}).await
     }
 
-    /// Runs a future that may fail as the task: an `Err` is recorded as such. See [`Failure`] for what it may hold.
+    /// Runs a fallible future as the task and records an `Err`. See [`Failure`] for the accepted
+    /// error types.
     pub async fn try_track<F, T, E, K>(self, future: F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
@@ -280,7 +284,7 @@ impl TaskBuilder {
     }
 }
 
-/// A task that is running; made by [`TaskBuilder::start`].
+/// A running task. Created by [`TaskBuilder::start`].
 #[derive(Debug)]
 #[must_use = "the task ends when its guard is dropped"]
 pub struct TaskGuard {
@@ -293,34 +297,34 @@ pub struct TaskGuard {
 }
 
 impl TaskGuard {
-    /// The task's id; none when it is not recorded.
+    /// Returns the task's id. `None` if the task is not recorded.
     pub fn id(&self) -> Option<Id> {
         self.begun.as_ref().map(|(begun, _)| begun.id)
     }
 
-    /// Adds to what the task gives, by its `Serialize`.
+    /// Adds an output, recorded by its `Serialize`.
     pub fn generated(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         if self.begun.is_some() {
             push_named(&mut self.items, ItemKind::Generated, name, |to| to.serialize(value));
         }
     }
 
-    /// Adds to what the task gives, by its `Debug`.
+    /// Adds an output, recorded by its `Debug`.
     pub fn generated_debug(&mut self, name: &str, value: &dyn Debug) {
         if self.begun.is_some() {
             push_named(&mut self.items, ItemKind::Generated, name, |to| to.debug(value));
         }
     }
 
-    /// Tells what a process used that the task ran and waited for: it becomes `resources.child`, and counts as used by the
-    /// task's children. Once a task.
+    /// Adds the usage of a process that the task ran and waited for. It becomes `resources.child`,
+    /// and counts as usage of the task's children. Call this once per task.
     ///
     /// ```
     /// # let store = runlore::store::MemoryStore::new();
     /// # let run = runlore::workflow("doc").store(store.clone()).start()?;
     /// let mut task = runlore::task("compress").start();
     /// let mut used = runlore::telemetry::usage::ChildUsage::default();
-    /// used.user_ns = 40_000_000; // as `wait4` told
+    /// used.user_ns = 40_000_000; // for instance from `wait4`
     /// task.child_used(&used);
     /// task.finish();
     /// # run.finish()?;

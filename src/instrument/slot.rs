@@ -1,4 +1,4 @@
-//! A synchronous task: begun before the body, ended however the body ends.
+//! Synchronous tasks. They begin before the body and end when it returns or panics.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,10 +13,10 @@ use crate::pipeline::overhead::CallerStep;
 use runlore_core::clock;
 use runlore_core::context::Context;
 
-/// The place for a task on the stack of an annotated function.
+/// Room for a task on the stack of an annotated function.
 ///
-/// Nothing but the flag is written until the task begins: an annotated function that records nothing must not pay
-/// for the room.
+/// Only the flag is written before the task begins: an annotated function that records nothing must
+/// not pay for the room.
 #[derive(Debug)]
 pub struct TaskSlot {
     armed: bool,
@@ -33,7 +33,7 @@ impl TaskSlot {
         Self { armed: false, begun: MaybeUninit::uninit(), meter: MaybeUninit::uninit() }
     }
 
-    /// Begins the task, if there is a workflow to record it for.
+    /// Begins the task, unless there is no workflow to record it for.
     #[inline(never)]
     pub fn begin(&mut self, site: &'static Site, capture: impl FnOnce(&mut Inputs<'_>)) {
         let Some(context) = context_of_new_task() else { return };
@@ -55,7 +55,7 @@ impl TaskSlot {
         self.armed
     }
 
-    /// Runs the body and ends the task; the body's panic goes on.
+    /// Runs the body and ends the task. A panic of the body continues to unwind.
     #[inline(never)]
     pub fn run<R>(self, body: impl FnOnce() -> R, outcome: impl FnOnce(&R, &mut Outputs<'_>)) -> R {
         if !self.armed {

@@ -1,4 +1,4 @@
-//! Workflows: what the tasks of one run have in common, from its start to its end.
+//! Workflows: the runs that tasks belong to, from start to end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ use runlore_core::store;
 use runlore_core::store::{RunInfo, Store, StoreChoice};
 use runlore_core::{Result, clock, host};
 
-/// A workflow: tasks are recorded while one runs.
+/// Creates a workflow. Tasks are recorded while one runs.
 ///
 /// ```no_run
 /// let run = runlore::workflow("train").description("a first try").used("epochs", &3).start()?;
@@ -37,13 +37,14 @@ use runlore_core::{Result, clock, host};
 /// # Ok::<(), runlore::Error>(())
 /// ```
 ///
-/// The records go to where [`store`](WorkflowBuilder::store) says; else to the stores that `RUNLORE_STORE` names, a URI a line; else to those that the
-/// settings enable, which is the folder `./runlore` where nobody says anything.
+/// Records go to the stores set with [`store`](WorkflowBuilder::store). Without any, they go to the
+/// stores in `RUNLORE_STORE`, one URI per line; without that, to the stores that the settings
+/// enable. The default is the folder `./runlore`.
 pub fn workflow(name: impl Into<String>) -> WorkflowBuilder {
     WorkflowBuilder { name: redact::scrub(&name.into()), ..WorkflowBuilder::default() }
 }
 
-/// A workflow that has not started; made by [`workflow`].
+/// A workflow that has not started. Created by [`workflow`].
 #[derive(Debug, Default)]
 #[must_use = "a workflow starts with `start` or `run`"]
 pub struct WorkflowBuilder {
@@ -60,37 +61,37 @@ pub struct WorkflowBuilder {
 }
 
 impl WorkflowBuilder {
-    /// Names the workflow's id; it must be unique in its store. A new UUID otherwise.
+    /// Sets the workflow's id, which must be unique in its store. The default is a new UUID.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Says what several workflows belong to.
+    /// Sets a campaign that several workflows share.
     pub fn campaign(mut self, campaign: impl Into<String>) -> Self {
         self.campaign = Some(redact::scrub(&campaign.into()));
         self
     }
 
-    /// Says what the workflow is for.
+    /// Sets a description of the workflow's purpose.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(redact::scrub(&description.into()));
         self
     }
 
-    /// Says what kind of workflow it is.
+    /// Sets the kind of workflow.
     pub fn subtype(mut self, subtype: impl Into<String>) -> Self {
         self.subtype = Some(redact::scrub(&subtype.into()));
         self
     }
 
-    /// Says who runs it; the one who is logged in otherwise.
+    /// Sets the user. The default is the current user.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(redact::scrub(&user.into()));
         self
     }
 
-    /// Adds to what the workflow gets.
+    /// Adds an input of the workflow.
     pub fn used(mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
         insert(&mut self.used, name, value);
         self
@@ -102,25 +103,30 @@ impl WorkflowBuilder {
         self
     }
 
-    /// Says where the records go: a folder, a URI, or a store such as [`MemoryStore`](runlore_core::store::MemoryStore). Called again,
-    /// it names a further store: each gets every record, at its own pace.
+    /// Adds a store for the records: a folder, a URI, or a store such as
+    /// [`MemoryStore`](runlore_core::store::MemoryStore). If called several times, each store gets
+    /// every record, at its own pace.
     pub fn store(mut self, store: impl Into<StoreChoice>) -> Self {
         self.stores.push(store.into());
         self
     }
 
-    /// Leaves the program's own annotated functions out of the record: for a program that records what others do.
+    /// Leaves the program's own annotated functions out of the record, for a program that records
+    /// other programs.
     pub fn without_catalogue(mut self) -> Self {
         self.without_catalogue = true;
         self
     }
 
-    /// Starts the workflow. It is the calling thread's until it ends, and that of every thread without one while it
-    /// is the longest running.
+    /// Starts the workflow. It is the calling thread's workflow until it ends. Threads without a
+    /// workflow use the one that has been running longest.
     ///
-    /// Fails where the program must be changed: a store that does not exist. A folder that cannot be written, a full disk
-    /// or a server that is away cause a notice on standard error, and are tried again. Where the system refuses the
-    /// recorder's thread, a notice says so, and the program runs unrecorded.
+    /// # Errors
+    ///
+    /// If the program must be changed: the store does not exist. An unwritable folder, a full disk
+    /// or an unreachable server causes a notice on standard error and is retried. If the system
+    /// refuses to create the recorder's thread, a notice is printed and the program runs
+    /// unrecorded.
     pub fn start(self) -> Result<WorkflowRun> {
         let mut run = self.open(None)?;
         let context = run.context().loosely();
@@ -139,12 +145,13 @@ impl WorkflowBuilder {
     pub fn run<R>(self, work: impl FnOnce() -> R) -> Result<R> {
         let mut run = self.start()?;
         let result = run.contained(work);
-        // What could not be stored was told on standard error; the result is the caller's.
+        // Storage problems were reported on standard error. The result is the caller's.
         _ = run.finish();
         Ok(result)
     }
 
-    /// Runs a closure as the workflow; an `Err` that it returns fails the workflow, and is returned.
+    /// Runs a fallible closure as the workflow. If it returns an `Err`, the workflow has failed,
+    /// and the error is returned.
     ///
     /// ```
     /// # let store = runlore::store::MemoryStore::new();
@@ -160,7 +167,8 @@ impl WorkflowBuilder {
     ///
     /// # Errors
     ///
-    /// The closure's own, and where the workflow cannot [start](Self::start): then the closure does not run.
+    /// Returns the closure's error, or an error if the workflow cannot [start](Self::start). In the
+    /// latter case the closure does not run.
     pub fn try_run<R, E, K>(self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E>
     where
         E: Failure<K> + From<runlore_core::Error>,
@@ -174,8 +182,8 @@ impl WorkflowBuilder {
         result
     }
 
-    /// Runs a future as the workflow: it stays the future's own on whichever thread that is polled, which several
-    /// workflows at once on one async runtime need.
+    /// Runs a future as the workflow. The workflow follows the future to whichever thread polls it,
+    /// so that several workflows can run at once on one async runtime.
     pub async fn track<F: Future>(self, future: F) -> Result<F::Output> {
         let run = self.open(None)?.tracked();
         let result = future.in_context(run.context()).await;
@@ -183,11 +191,13 @@ impl WorkflowBuilder {
         Ok(result)
     }
 
-    /// Runs a future as the workflow; an `Err` that it returns fails the workflow, and is returned.
+    /// Runs a fallible future as the workflow. If it returns an `Err`, the workflow has failed, and
+    /// the error is returned.
     ///
     /// # Errors
     ///
-    /// The future's own, and where the workflow cannot [start](Self::start): then the future does not run.
+    /// Returns the future's error, or an error if the workflow cannot [start](Self::start). In the
+    /// latter case the future does not run.
     pub async fn try_track<F, R, E, K>(self, future: F) -> Result<R, E>
     where
         F: Future<Output = Result<R, E>>,
@@ -202,7 +212,8 @@ impl WorkflowBuilder {
         result
     }
 
-    /// Starts the recording; `joined` is a workflow of another process that this one's tasks belong to.
+    /// Starts recording. `joined` is the workflow of another process that this process's tasks
+    /// join.
     fn open(self, joined: Option<&Inherited>) -> Result<WorkflowRun> {
         static NUMBERS: AtomicU32 = AtomicU32::new(1);
         let settings = settings();
@@ -236,7 +247,8 @@ impl WorkflowBuilder {
                 .map_or_else(|| open_all(default_stores(settings), &info), Ok)?,
         };
         for folder in stores.iter().filter_map(|store| store.folder()) {
-            // What it finds is told when someone looks; a run must start whatever is wrong there.
+            // Ignore the result: commands that inspect the folder report it, and a run must start
+            // whatever is wrong there.
             _ = pipeline::recover_quietly(folder);
         }
         pipeline::replay_left(&stores);
@@ -314,7 +326,7 @@ impl WorkflowBuilder {
     }
 }
 
-/// Adds a value within the limits; one that panics or refuses is null.
+/// Adds a value within the limits, or null if its `Serialize` panics.
 fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?Sized)) {
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, Limits::current(), Secrecy::Named(name));
@@ -323,29 +335,30 @@ fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?S
     map.insert(name.to_owned(), value);
 }
 
-/// A workflow that is running; made by [`WorkflowBuilder::start`].
+/// A running workflow. Created by [`WorkflowBuilder::start`].
 ///
-/// It ends with [`finish`](Self::finish). Dropped without, by `?` or `return` or a panic, it is an error.
+/// It ends with [`finish`](Self::finish). If it is dropped without that, by `?`, `return` or a
+/// panic, its status is an error.
 #[derive(Debug)]
 #[must_use = "the workflow ends when this is dropped"]
 pub struct WorkflowRun {
     number: Number,
     id: String,
-    /// The process that started it: in a forked child it is the parent's.
+    /// The generation of the process that started it. A forked child must not end it.
     generation: u32,
     error: Option<ErrorObject>,
-    /// The signal that the error tells of.
+    /// The signal that caused the error.
     signal: Option<i32>,
     /// The thread's context before the start.
     before: Option<Context>,
     since: Since,
-    /// Whether dropping it means that a future was dropped.
+    /// Whether a drop means that a future was cancelled.
     is_future: bool,
     ended: bool,
 }
 
 impl WorkflowRun {
-    /// A run of which nothing is recorded.
+    /// Creates a run that records nothing.
     fn inert(id: Option<String>) -> Self {
         Self::new(0, id.unwrap_or_else(|| Id::new().to_string()))
     }
@@ -370,7 +383,7 @@ impl WorkflowRun {
         self
     }
 
-    /// Runs the work; a panic ends the workflow and goes on.
+    /// Runs the work. A panic ends the workflow and continues to unwind.
     fn contained<R>(&mut self, work: impl FnOnce() -> R) -> R {
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result,
@@ -382,17 +395,18 @@ impl WorkflowRun {
         }
     }
 
-    /// The workflow's id.
+    /// Returns the workflow's id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The workflow as a context, for threads and futures that do not have one.
+    /// Returns the workflow's context, for threads and futures that do not have one.
     pub fn context(&self) -> Context {
         Context::new(None, self.number)
     }
 
-    /// Marks the workflow as failed: with an error and all its sources, or a text. See [`Failure`] for what it accepts.
+    /// Marks the workflow as failed, with an error and all its sources, or with a text. See
+    /// [`Failure`] for the accepted types.
     ///
     /// ```
     /// # let store = runlore::store::MemoryStore::new();
@@ -412,7 +426,8 @@ impl WorkflowRun {
         self.record_failure(&error);
     }
 
-    /// Marks the workflow as failed because a signal ended the process that it is about: it is shown as INTERRUPTED.
+    /// Marks the workflow as failed because a signal ended the process that it describes. It is
+    /// shown as INTERRUPTED.
     ///
     /// ```
     /// # let store = runlore::store::MemoryStore::new();
@@ -450,7 +465,7 @@ impl WorkflowRun {
         self.error = Some(object);
     }
 
-    /// Ends the workflow when everything is stored, and says what became of its tasks.
+    /// Ends the workflow once everything is stored, and returns counts of its tasks.
     pub fn finish(mut self) -> Result<Totals> {
         self.end()
     }
@@ -461,7 +476,7 @@ impl WorkflowRun {
             return Ok(Totals::default());
         }
         if let Some(before) = self.before.take() {
-            // Only where it is still ours to restore: the run may end on another thread.
+            // Only if the context is still ours to restore: the run may end on another thread.
             if context::current() == self.context() {
                 before.restore();
             }
@@ -491,7 +506,7 @@ impl Drop for WorkflowRun {
             (_, true) => error_object("cancelled", "the future was dropped before it finished"),
             _ => error_object("unfinished", "the workflow was dropped without finish()"),
         });
-        // The caller cannot hear of an error; the writer printed it on standard error.
+        // The caller cannot receive an error here; the writer has printed it on standard error.
         _ = self.end();
     }
 }
@@ -503,7 +518,8 @@ fn open_all(
     chosen.into_iter().map(|store| store.open(info)).collect()
 }
 
-/// The stores that a parent process handed over. Those that this program cannot open must not keep it from running.
+/// Opens the stores that a parent process passed on. A store that cannot be opened must not keep
+/// the program from running.
 fn inherited_stores(info: &RunInfo) -> Option<Vec<Box<dyn Store>>> {
     let uris = std::env::var(context::STORE).ok()?;
     let open = |uri: &str| match StoreChoice::from(uri).open(info) {
@@ -517,18 +533,18 @@ fn inherited_stores(info: &RunInfo) -> Option<Vec<Box<dyn Store>>> {
     (!stores.is_empty()).then_some(stores)
 }
 
-/// Where records go when nobody says.
+/// Returns the stores to use if neither the code nor the environment names any.
 fn default_stores(settings: &Settings) -> Vec<StoreChoice> {
     store::default_uris(settings).into_iter().map(StoreChoice::from).collect()
 }
 
-/// The user by the settings, else by the environment, else the login name.
+/// Returns the user from the settings, else from the environment, else the login name.
 fn user(settings: &Settings) -> Option<String> {
     let named = settings.experiment.user.clone().or_else(host::user);
     named.or_else(|| settings.sys_metadata.login_name.clone()).or_else(host::login_name)
 }
 
-/// The settings in force, without secrets.
+/// Returns the settings in force, without secrets.
 fn settings_record(settings: &Settings) -> Option<Map<String, Value>> {
     match redact::hidden("", serde_json::to_value(settings).ok()?) {
         Value::Object(settings) => Some(settings),
@@ -541,7 +557,8 @@ fn extra_metadata(settings: &Settings) -> Option<Map<String, Value>> {
     extra.as_object().filter(|extra| !extra.is_empty()).cloned()
 }
 
-/// The names that the settings give the machine and its user, and the process's place in a larger job.
+/// Returns the names that the settings give the machine and its user, and the process's rank in a
+/// larger job.
 fn machine_names(settings: &Settings) -> Map<String, Value> {
     let names = &settings.sys_metadata;
     let identity = Identity::of_process();
@@ -557,14 +574,14 @@ fn machine_names(settings: &Settings) -> Map<String, Value> {
     .collect()
 }
 
-/// Why the record lacks a rank that the environment names.
+/// Returns why the record lacks a rank that the environment sets. `None` if it does not lack one.
 fn missing_rank() -> Option<Map<String, Value>> {
     let identity = Identity::of_process();
     let why = identity.problem.clone().filter(|_| identity.rank.is_none())?;
     Some(Map::from_iter([("rank".to_owned(), why.into())]))
 }
 
-/// Tells the user of a rank that cannot be.
+/// Prints a notice if the environment sets an impossible rank.
 fn notice_impossible_rank() {
     if let Some(problem) = &Identity::of_process().problem {
         notice(problem);
@@ -586,15 +603,17 @@ fn error_object(kind: &str, message: &str) -> ErrorObject {
     }
 }
 
-/// At the process's first task outside any workflow: joins the workflow that a parent process handed over, or starts
-/// one where the settings say so. Says whether it is worth another look.
+/// At the process's first task outside any workflow, joins the workflow that a parent process
+/// passed on, or starts one if the settings say so. Returns whether the caller should look for a
+/// workflow again.
 #[cold]
 pub(super) fn join_inherited_once() -> bool {
     static DECIDED: Once<()> = Once::new();
     if !context::is_undecided() {
         return false;
     }
-    // Whoever comes while another thread decides waits for it: its task may be the first of the workflow.
+    // A thread that arrives while another decides waits for it: its task may be the workflow's
+    // first.
     DECIDED.get_or_init(|| {
         if let Err(error) = join_inherited() {
             notice(&format!("nothing is recorded: {error}"));
@@ -607,7 +626,7 @@ pub(super) fn join_inherited_once() -> bool {
 fn join_inherited() -> Result<()> {
     let inherited = Inherited::from_env();
     if inherited.is_some() || settings().instrumentation.implicit_workflow {
-        // It ends with the process.
+        // The workflow ends with the process.
         std::mem::forget(workflow(host::program()).open(inherited)?);
     }
     Ok(())
