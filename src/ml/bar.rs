@@ -1,4 +1,4 @@
-//! Progress bars, where the feature `progress` is on.
+//! Progress bars, with the feature `progress`.
 
 #[cfg(feature = "progress")]
 pub(super) use with_indicatif::Bar;
@@ -7,7 +7,7 @@ pub(super) use without::Bar;
 
 #[cfg(not(feature = "progress"))]
 mod without {
-    /// There is none.
+    /// Without the feature there are no bars.
     #[derive(Debug)]
     pub(crate) enum Bar {}
 
@@ -30,25 +30,26 @@ mod with_indicatif {
 
     use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-    /// A bar; it goes when its loop ends.
+    /// A progress bar. It disappears when its loop ends.
     #[derive(Debug)]
     pub(crate) struct Bar {
         bar: ProgressBar,
         items: AtomicU64,
     }
 
-    /// What it looks like where the number of rounds is known, and where it is not.
+    /// The templates for a known and an unknown number of iterations.
     const COUNTED: &str = "{prefix} {wide_bar} {pos}/{len} {per_sec}{msg} {eta} left";
     const UNCOUNTED: &str = "{prefix} {spinner} {pos} {per_sec}{msg}";
 
-    /// Loops in loops have one bar below the other.
+    /// Returns the shared display, which stacks the bars of nested loops.
     fn all() -> &'static MultiProgress {
         static ALL: OnceLock<MultiProgress> = OnceLock::new();
         ALL.get_or_init(MultiProgress::new)
     }
 
     impl Bar {
-        /// A bar for as many rounds as a loop's `size_hint` promises; none where nobody would see it.
+        /// Creates a bar for a loop with this `size_hint`. `None` if standard error is not a
+        /// terminal.
         pub(crate) fn show(title: &str, hint: (usize, Option<usize>)) -> Option<Arc<Self>> {
             std::io::stderr().is_terminal().then(|| Arc::new(Self::new(title, hint)))
         }

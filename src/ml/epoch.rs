@@ -14,10 +14,12 @@ use crate::pipeline::event::ItemKind;
 use runlore_core::context::Context;
 use runlore_core::settings::LoopMode;
 
-/// A loop over epochs. Made by [`WorkflowRun::epochs`](crate::WorkflowRun::epochs) and [`epochs`](super::epochs).
+/// A loop over epochs. Created by [`WorkflowRun::epochs`](crate::WorkflowRun::epochs) and
+/// [`epochs`](super::epochs).
 ///
-/// `instrumentation.ml` in the settings says how it is recorded: `epoch_loop`, and `capture_epochs_at_every`. An epoch whose turn
-/// it is not leaves no record, nor do the loops and models in it; other tasks do.
+/// `instrumentation.ml` in the settings controls how it is recorded: `epoch_loop` and
+/// `capture_epochs_at_every`. An epoch skipped by the latter leaves no record, and neither do its
+/// loops and models; its other tasks do.
 #[derive(Debug)]
 #[must_use = "a loop does nothing until somebody goes round it"]
 pub struct Epochs<I, P: Place = Attached>(Iterations<I, P>);
@@ -27,12 +29,13 @@ impl<I: Iterator, P: Place> Epochs<I, P> {
         Self(Iterations::new(Kind::Epochs, "epochs_loop", items, base, code))
     }
 
-    /// Says how the epochs are recorded, instead of what the settings say; a loop that they turn off stays off.
+    /// Sets how the epochs are recorded, overriding the settings. A loop that the settings disable
+    /// stays disabled.
     pub fn mode(self, mode: LoopMode) -> Self {
         Self(self.0.mode(mode))
     }
 
-    /// Shows a progress bar on standard error, where that is a terminal.
+    /// Shows a progress bar on standard error, if that is a terminal.
     #[cfg(feature = "progress")]
     pub fn progress(self, title: &str) -> Self {
         Self(self.0.progress(title))
@@ -40,7 +43,7 @@ impl<I: Iterator, P: Place> Epochs<I, P> {
 }
 
 impl<I> Epochs<I> {
-    /// Lets the epochs, and the batches in them, go elsewhere: see [`Iterations::detached`].
+    /// Allows the epochs and their batches to move to other threads: see [`Iterations::detached`].
     pub fn detached(self) -> Epochs<I, Detached> {
         Epochs(self.0.detached())
     }
@@ -62,7 +65,7 @@ impl<I: Iterator<Item: Serialize>, P: Place> Iterator for Epochs<I, P> {
     }
 }
 
-/// An epoch that runs: a [`Step`] that has batches. It is shown as its item.
+/// A running epoch: a [`Step`] that has batches. It displays as its item.
 #[derive(Debug)]
 #[must_use = "the epoch ends when this is dropped"]
 pub struct Epoch<T, P: Place = Attached> {
@@ -71,12 +74,13 @@ pub struct Epoch<T, P: Place = Attached> {
 }
 
 impl<T, P: Place> Epoch<T, P> {
-    /// What the loop goes over: for `0..10` the epoch's number.
+    /// Returns the loop's item. For `0..10` it is the epoch's number.
     pub fn item(&self) -> &T {
         &self.item
     }
 
-    /// A loop over batches: for training, for validation, as often as need be. `name` tells them apart.
+    /// Creates a loop over batches. Call it for training, for validation, as often as needed;
+    /// `name` tells the loops apart.
     ///
     /// ```
     /// # let store = runlore::store::MemoryStore::new();
@@ -103,7 +107,7 @@ impl<T, P: Place> Epoch<T, P> {
         Iterations::new(Kind::Batches, name, items, base, Location::caller())
     }
 
-    /// Ends the epoch, whatever the loop does next.
+    /// Ends the epoch as finished, whatever the loop does next.
     pub fn finish(self) {
         self.step.finish();
     }

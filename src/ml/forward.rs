@@ -23,12 +23,12 @@ use runlore_core::record::{Inspect, TensorFacts};
 use runlore_core::settings::{ChildrenMode, ModelScope};
 use runlore_telemetry::TelemetryChoice;
 
-/// What the calling thread is in the middle of.
+/// What the calling thread is currently inside of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Nothing,
     Model,
-    /// A layer: if that is a model itself, its record is there already.
+    /// Inside a layer. If that layer is a model itself, it is already recorded.
     Layer,
 }
 
@@ -44,15 +44,16 @@ thread_local! {
         const { Cell::new(State { inside: Inside::Nothing, models: 0, training: None }) };
 }
 
-/// What a pass is of.
+/// The subject of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Model,
     Layer,
 }
 
-/// A forward pass by hand, where [`#[telemetry_forward]`](macro@crate::telemetry_forward) does not reach: of a model, or of a layer in
-/// one. `instrumentation.ml` in the settings says whether it is recorded, and how much: `what` and `children_mode`.
+/// A forward pass recorded by hand, where [`#[telemetry_forward]`](macro@crate::telemetry_forward)
+/// cannot be used: of a model, or of a layer in one. `instrumentation.ml` in the settings controls
+/// whether and how it is recorded: `what` and `children_mode`.
 ///
 /// ```
 /// # use runlore::ml::{Inspect, TensorFacts};
@@ -83,7 +84,7 @@ pub struct Forward {
     wanted: Option<Box<Wanted>>,
 }
 
-/// A pass that is to be recorded.
+/// A pass that is going to be recorded.
 #[derive(Debug)]
 struct Wanted {
     site: Option<&'static Site>,
@@ -94,14 +95,14 @@ struct Wanted {
     device: Device,
 }
 
-/// What is known of the device that a pass runs on.
+/// The state of the device that a pass runs on.
 #[derive(Debug, Default)]
 struct Device {
-    /// None where nobody waits for it.
+    /// `None` if the pass does not wait for the device.
     wait: Option<Wait>,
-    /// Whether what goes in may still be computed.
+    /// Whether an input may still be computing.
     is_input_asynchronous: bool,
-    /// The same of what comes out; none where no tensor does.
+    /// Whether an output may still be computing. `None` if no output is a tensor.
     is_output_asynchronous: Option<bool>,
 }
 
@@ -118,7 +119,8 @@ impl Device {
         *self.is_output_asynchronous.get_or_insert_default() |= is_asynchronous;
     }
 
-    /// Of a pass that gives no tensor it is what goes in that tells.
+    /// Returns whether the device may still be computing. If the pass has no output tensor, its
+    /// inputs decide.
     fn is_asynchronous(&self) -> bool {
         self.is_output_asynchronous.unwrap_or(self.is_input_asynchronous)
     }
@@ -138,19 +140,19 @@ fn telemetry_of(mode: ChildrenMode) -> TelemetryChoice {
 }
 
 impl Forward {
-    /// A pass through a model. Inside the pass of another model it is one of its layers.
+    /// Creates a pass through a model. Inside the pass of another model, it is recorded as a layer.
     #[track_caller]
     pub fn model(name: &str) -> Self {
         Self::new(Of::Model, || name, None, Location::caller())
     }
 
-    /// A pass through a layer.
+    /// Creates a pass through a layer.
     #[track_caller]
     pub fn layer(name: &str) -> Self {
         Self::new(Of::Layer, || name, None, Location::caller())
     }
 
-    /// For the macro: the model of an annotated function.
+    /// For the macro: the pass of an annotated function.
     #[doc(hidden)]
     #[inline]
     #[track_caller]
@@ -158,7 +160,7 @@ impl Forward {
         Self::new(Of::Model, || short(name), Some(site), Location::caller())
     }
 
-    /// For the macro: a layer that is called in one.
+    /// For the macro: the pass of a layer called in an annotated function.
     #[doc(hidden)]
     #[inline]
     #[track_caller]
@@ -178,8 +180,9 @@ impl Forward {
         Self { of, before, training: before.training, wanted }
     }
 
-    /// Waits for the device before the pass ends, so that its duration is all of it: for the tensor that
-    /// [`output`](ForwardPass::output) tells, else for those that go in. Say it before [`input`](Self::input).
+    /// Waits for the device before the pass ends, so that the duration includes all of the device's
+    /// work. The pass waits for the tensor given to [`output`](ForwardPass::output), otherwise for
+    /// the inputs. Call this before [`input`](Self::input).
     #[inline]
     pub fn sync(mut self) -> Self {
         if let Some(wanted) = &mut self.wanted {
@@ -188,12 +191,12 @@ impl Forward {
         self
     }
 
-    /// Tells a tensor that goes in. A single one is recorded as `tensor`.
+    /// Adds an input tensor. If there is only one, it is recorded as `tensor`.
     pub fn input(self, name: &str, tensor: &impl Inspect) -> Self {
         self.input_with(name, |see| see(tensor))
     }
 
-    /// For the macro: what may be a tensor.
+    /// For the macro: adds the tensors of an argument, if it has any.
     #[doc(hidden)]
     #[inline]
     pub fn input_with(
@@ -212,7 +215,7 @@ impl Forward {
         self
     }
 
-    /// Adds to what the pass gets.
+    /// Adds an input.
     pub fn used(mut self, name: &str, value: impl Serialize) -> Self {
         if let Some(wanted) = &mut self.wanted {
             push_named(&mut wanted.items, ItemKind::Used, name, |to| to.serialize(&value));
@@ -220,8 +223,8 @@ impl Forward {
         self
     }
 
-    /// Says whether the model learns from this pass: `is_training` in `custom_metadata`, and `training` in what its layers
-    /// use.
+    /// Sets whether the model is training in this pass: `is_training` in the pass's
+    /// `custom_metadata`, and `training` in the `used` of its layers.
     #[inline]
     pub fn training(mut self, is_training: bool) -> Self {
         if let Some(wanted) = &mut self.wanted {
@@ -232,7 +235,7 @@ impl Forward {
         self
     }
 
-    /// For the macro: the layer itself, and whether it is a field of the model.
+    /// For the macro: adds the layer's type and attributes, and whether it is a field of the model.
     #[doc(hidden)]
     #[inline]
     pub fn module(
@@ -265,7 +268,7 @@ impl Forward {
     }
 }
 
-/// Whether the settings, the epoch and what is around ask for a record of the pass.
+/// Returns the pass to record. `None` if the settings, the epoch or the enclosing pass exclude it.
 fn wanted<'n>(
     of: Of,
     state: State,
@@ -276,7 +279,7 @@ fn wanted<'n>(
     let instrumentation = &settings().instrumentation;
     let scope = instrumentation.ml.what.filter(|_| instrumentation.enabled)?;
     let is_child = match (of, state.inside) {
-        // Its record is that of the layer it is.
+        // It is already recorded as a layer.
         (Of::Model, Inside::Layer) => return None,
         (Of::Model, Inside::Nothing) => false,
         (Of::Model, Inside::Model) | (Of::Layer, _) => true,
@@ -302,7 +305,7 @@ fn wanted<'n>(
     Some(Box::new(Wanted { site, items, inputs, how, measuring, device }))
 }
 
-/// A layer's attributes; those of one that panics are left out.
+/// Appends a layer's attributes, or none if its code panics.
 fn push_attributes(items: &mut Vec<u8>, look: impl FnOnce(&mut dyn FnMut(&dyn Attributes))) {
     let mut attributes = Vec::new();
     let told = contain(|| look(&mut |module| attributes.extend(module.attributes())));
@@ -311,7 +314,7 @@ fn push_attributes(items: &mut Vec<u8>, look: impl FnOnce(&mut dyn FnMut(&dyn At
     }
 }
 
-/// The name of a type without its path and its parameters.
+/// Returns the name of a type without its path and parameters.
 fn short(type_name: &str) -> &str {
     let bare = type_name.split('<').next().unwrap_or(type_name);
     bare.rsplit("::").next().unwrap_or(bare).trim_start_matches(['&', ' '])
@@ -324,12 +327,12 @@ impl fmt::Debug for Forward {
     }
 }
 
-/// A forward pass that runs; made by [`Forward::start`].
+/// A running forward pass. Created by [`Forward::start`].
 #[derive(Debug)]
 #[must_use = "the pass ends when this is dropped"]
 pub struct ForwardPass {
     running: Option<Box<Running>>,
-    /// What the thread was in the middle of before; none where that did not change.
+    /// The state to restore. `None` if it did not change.
     before: Option<State>,
     _not_send: PhantomData<*const ()>,
 }
@@ -360,20 +363,20 @@ impl ForwardPass {
         let (inside, models) = match of {
             Of::Model => (Inside::Model, before.models + 1),
             Of::Layer if running.is_some() => (Inside::Layer, before.models),
-            // A layer without a record hides nothing.
+            // An unrecorded layer must not hide a model inside it.
             Of::Layer => (before.inside, before.models),
         };
         STATE.set(State { inside, models, training });
         Self { running, before: Some(before), _not_send: PhantomData }
     }
 
-    /// Whether it is recorded.
+    /// Returns whether the pass is recorded.
     #[inline]
     pub fn is_recorded(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Tells a tensor that comes out; with [`sync`](Forward::sync) it is waited for.
+    /// Adds an output tensor. With [`sync`](Forward::sync), waits for it.
     pub fn output(&mut self, tensor: &impl Inspect) {
         if let Some(running) = &mut self.running {
             if let Some(wait) = &mut running.device.wait {
@@ -383,14 +386,14 @@ impl ForwardPass {
         }
     }
 
-    /// Adds to what the pass gives.
+    /// Adds an output.
     pub fn generated(&mut self, name: &str, value: impl Serialize) {
         if let Some(running) = &mut self.running {
             push_named(&mut running.items, ItemKind::Generated, name, |to| to.serialize(&value));
         }
     }
 
-    /// Marks the pass as failed. See [`Failure`] for what it accepts.
+    /// Marks the pass as failed. See [`Failure`] for the accepted types.
     pub fn fail<E: Failure<K>, K>(&mut self, error: &E) {
         if let Some(running) = &mut self.running {
             push_failure(&mut running.items, error);
@@ -400,7 +403,7 @@ impl ForwardPass {
     /// Ends the pass.
     pub fn finish(mut self) {
         if let Some(mut running) = self.running.take() {
-            // What `output` told was waited for already.
+            // Tensors given to `output` were already waited for.
             if let Some(wait) = &mut running.device.wait {
                 std::mem::take(wait).until(|_| ());
             }
@@ -408,7 +411,7 @@ impl ForwardPass {
         }
     }
 
-    /// For the macro: ends the pass with what came out.
+    /// For the macro: ends the pass with the returned value.
     #[doc(hidden)]
     #[inline]
     pub fn end<R>(
@@ -447,7 +450,8 @@ impl Running {
         self.outputs.extend(self.inspects.then(|| inspect(tensor)).flatten());
     }
 
-    /// Ends the pass; `look` sees what came out once the clock has stopped, and says how it ended.
+    /// Ends the pass. `look` runs after the clock has stopped, inspects the outputs and returns the
+    /// ending.
     fn end(mut self: Box<Self>, look: impl FnOnce(&mut Self) -> Ending) {
         let left = self.task.leave(&mut self.items);
         let ending = look(&mut self);
@@ -459,7 +463,8 @@ impl Running {
     }
 }
 
-/// Those of one name as a list; a single one of all as `tensor`.
+/// Appends input tensors, several of one name as a list. If there is only one input, its name is
+/// `tensor`.
 fn push_inputs(items: &mut Vec<u8>, inputs: &[(String, TensorFacts)]) {
     for same in inputs.chunk_by(|(one, _), (other, _)| one == other) {
         let name = if inputs.len() == 1 { "tensor" } else { &same[0].0 };
@@ -468,7 +473,7 @@ fn push_inputs(items: &mut Vec<u8>, inputs: &[(String, TensorFacts)]) {
     }
 }
 
-/// Of one tensor its facts, of several a list.
+/// Appends the facts of a single tensor, or a list for several.
 fn push_facts(items: &mut Vec<u8>, kind: ItemKind, name: &str, facts: &[impl Serialize]) {
     match facts {
         [] => {}

@@ -19,24 +19,26 @@ use runlore_core::record::{Encoder, Id, Limits, Secrecy, Slot};
 use runlore_core::settings::LoopMode;
 use runlore_telemetry::TelemetryChoice;
 
-/// A loop whose iterations are recorded: gives each item together with its [`Step`]. Made by
-/// [`WorkflowRun::iterate`](crate::WorkflowRun::iterate), [`Epoch::batches`](super::Epoch::batches) and [`iterate`](super::iterate).
+/// A loop whose iterations are recorded. Yields each item with its [`Step`]. Created by
+/// [`WorkflowRun::iterate`](crate::WorkflowRun::iterate), [`Epoch::batches`](super::Epoch::batches)
+/// and [`iterate`](super::iterate).
 ///
-/// It goes round as the iterator inside it does, and never ahead of it. How long that took to give an item is `wait_ns` in
-/// `custom_metadata`.
+/// It iterates exactly as the inner iterator does, and never ahead of it. The time that the inner
+/// iterator took to return an item is `wait_ns` in `custom_metadata`.
 #[must_use = "a loop does nothing until somebody goes round it"]
 pub struct Iterations<I, P: Place = Attached> {
     items: I,
     index: u64,
-    /// Where its tasks belong, unless the thread is inside a task of the same workflow.
+    /// The context of its tasks, unless the thread is inside a task of the same workflow.
     base: Context,
-    /// None of a loop that is off. Apart from the rest, so that nothing but this is ever handed on: the compiler can keep a
-    /// loop that is off in registers, as it does with a bare one.
+    /// `None` if the loop is disabled. This is separate from the other fields, so that only it is
+    /// passed by reference: the compiler can then keep a disabled loop in registers, as it does
+    /// with a bare one.
     live: Option<Box<Live>>,
     _place: PhantomData<P>,
 }
 
-/// What goes along with a loop.
+/// The recorder and the progress bar of a loop.
 #[derive(Default)]
 struct Live {
     recorder: Option<Recorder>,
@@ -44,7 +46,7 @@ struct Live {
 }
 
 impl Live {
-    /// The loop is asked for an item; now.
+    /// Called when the loop requests an item. Returns the current time.
     #[inline(never)]
     fn go_round(&mut self, index: u64) -> u64 {
         if let Some(recorder) = &mut self.recorder {
@@ -56,7 +58,7 @@ impl Live {
         clock::monotonic_ns()
     }
 
-    /// There was no item.
+    /// Called when there was no further item.
     #[inline(never)]
     fn exhausted(&self) {
         if let Some(recorder) = &self.recorder {
@@ -64,7 +66,7 @@ impl Live {
         }
     }
 
-    /// Begins an iteration, with an item that was asked for at `asked_ns`.
+    /// Begins an iteration with an item that was requested at `asked_ns`.
     #[inline(never)]
     fn begin<P: Place>(
         &mut self,
@@ -84,7 +86,7 @@ impl Live {
     }
 }
 
-/// What kind of tasks iterations are, and the names of what all of them get and tell.
+/// The subtype of iterations, and the names of the fields that all of them have.
 const SUBTYPE: &str = "iteration";
 const USED: &[&str] = &["i", "batch"];
 const METADATA: &[&str] = &["wait_ns", "items"];
@@ -93,26 +95,28 @@ const METADATA: &[&str] = &["wait_ns", "items"];
 struct Recorder {
     kind: Kind,
     measuring: Measuring,
-    /// Its site is what the loop has in common with others of its name and place; none where there are too many.
+    /// The site that this loop shares with loops of the same name and location. Absent if there are
+    /// too many sites.
     origin: Origin,
-    /// What all of its records begin with, but for the numbers in it.
+    /// The items that all its records begin with. The numbers in it are filled in per iteration.
     prefix: Vec<u8>,
     numbers: Numbers,
     shared: EndsWithLoop,
-    /// An iteration that has ended, for the next: memory that comes and goes with each would move that of the program about.
+    /// An ended iteration, kept for reuse. Allocating one per iteration would change the memory
+    /// layout of the program.
     room: Option<Box<Inner>>,
 }
 
-/// Where the beginning of a record has what differs from one iteration to the next.
+/// The positions in the prefix of the numbers that differ between iterations.
 struct Numbers {
     index: Slot,
-    /// The same under another name.
+    /// The index again, under the name `batch`.
     batch: Option<Slot>,
-    /// How long the loop waited for its item.
+    /// The time that the loop waited for its item.
     wait_ns: Option<Slot>,
 }
 
-/// A loop that is dropped before it was exhausted was left.
+/// Ends the loop on drop. A loop that is dropped before it was exhausted was left early.
 struct EndsWithLoop(Arc<Shared>);
 
 impl Drop for EndsWithLoop {
@@ -122,7 +126,7 @@ impl Drop for EndsWithLoop {
 }
 
 impl Recorder {
-    /// None for a loop that is not recorded.
+    /// Returns `None` if the loop is not recorded.
     fn new(kind: Kind, name: &str, base: Context, code: &Location<'_>) -> Option<Self> {
         let telemetry = kind.telemetry().filter(|_| !mode::is_left_out())?;
         let name = &[name, kind.suffix()].concat();
@@ -145,7 +149,8 @@ impl Recorder {
         let waits = kind != Kind::Epochs;
         let wait_ns = waits.then(|| number(ItemKind::Metadata, key(METADATA, 0)));
         if wait_ns.is_some() && base.workflow() != 0 {
-            // A thread that has no queue yet makes it now: that is no part of the wait for the first item.
+            // Create the thread's queue now if it has none, so that this does not count as waiting
+            // for the first item.
             queue(base.workflow());
         }
         let numbers = Numbers { index, batch, wait_ns };
@@ -155,20 +160,22 @@ impl Recorder {
         Some(Self { kind, measuring, origin, prefix, numbers, shared, room: None })
     }
 
-    /// The loop is asked for an item.
+    /// Called when the loop requests an item.
     fn go_round(&mut self) {
         if let Some(ended) = self.shared.0.go_round() {
             self.room = Some(ended);
         }
     }
 
-    /// Of a lightweight loop only the first iteration says where it is.
+    /// Returns the origin of an iteration. In a lightweight loop only the first one records its
+    /// location.
     fn origin(&self, index: u64) -> Origin {
         let is_brief = index > 0 && matches!(self.measuring.choice, TelemetryChoice::None);
         Origin { is_brief, ..self.origin }
     }
 
-    /// Begins an iteration; `name` adds what it goes by. None where there is nothing to know of it.
+    /// Begins an iteration; `name` appends its identifying item. `None` if there is nothing to
+    /// track.
     fn begin<P: Place>(
         &mut self,
         base: Context,
@@ -201,7 +208,8 @@ impl Recorder {
     }
 }
 
-/// The context of the calling thread, where it belongs to the same workflow; none where nothing is recorded.
+/// Returns the calling thread's context if it belongs to the same workflow, otherwise `base`.
+/// `None` if nothing is recorded.
 fn around(base: Context) -> Option<Context> {
     if base.workflow() == 0 {
         return context_of_new_task();
@@ -210,7 +218,7 @@ fn around(base: Context) -> Option<Context> {
     Some(here.unwrap_or(base))
 }
 
-/// Adds a number that is filled in later.
+/// Appends a number that is filled in later.
 fn push_number(items: &mut Vec<u8>, kind: ItemKind, key: Key<'_>) -> Slot {
     let mut slot = None;
     push_item(items, kind, key, |items| {
@@ -233,12 +241,13 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
         Self { items, index: 0, base, live, _place: PhantomData }
     }
 
-    /// The same, not recorded.
+    /// Creates a loop that is not recorded.
     pub(super) fn left_out(items: I, base: Context) -> Self {
         Self { items, index: 0, base, live: None, _place: PhantomData }
     }
 
-    /// Says how the iterations are recorded, instead of what the settings say; a loop that they turn off stays off.
+    /// Sets how the iterations are recorded, overriding the settings. A loop that the settings
+    /// disable stays disabled.
     pub fn mode(mut self, mode: LoopMode) -> Self {
         if let Some(recorder) = self.live.as_mut().and_then(|live| live.recorder.as_mut()) {
             recorder.measuring.choice = mode::telemetry_of(mode);
@@ -246,8 +255,8 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
         self
     }
 
-    /// Shows a progress bar on standard error, where that is a terminal: steps and items per second, and the time left
-    /// where the number of items is known.
+    /// Shows a progress bar on standard error, if that is a terminal: steps and items per second,
+    /// and the remaining time if the number of items is known.
     #[cfg(feature = "progress")]
     pub fn progress(mut self, title: &str) -> Self {
         if let Some(bar) = Bar::show(title, self.items.size_hint()) {
@@ -256,7 +265,8 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
         self
     }
 
-    /// Goes round once; `name` adds what an iteration goes by, beside its number.
+    /// Runs one iteration of the loop; `name` appends what identifies the iteration beside its
+    /// number.
     #[inline]
     pub(super) fn go_round(
         &mut self,
@@ -280,9 +290,10 @@ impl<I: Iterator, P: Place> Iterations<I, P> {
 }
 
 impl<I> Iterations<I> {
-    /// Lets the iterations go elsewhere: to other threads, or across an `.await`. See [`Step::run`] and [`Step::track`].
+    /// Allows the iterations to move to other threads or across an `.await`. See [`Step::run`] and
+    /// [`Step::track`].
     ///
-    /// They belong to the task around this call.
+    /// They become children of the task that makes this call.
     pub fn detached(self) -> Iterations<I, Detached> {
         let Self { items, index, base, live, .. } = self;
         let base = around(base).unwrap_or(base).handed_over();
@@ -291,7 +302,8 @@ impl<I> Iterations<I> {
 }
 
 impl<I> Iterations<I, Detached> {
-    /// Keeps the iterations on the thread that goes round the loop, as if they had never been let go.
+    /// Keeps the iterations on the thread that runs the loop. Reverts
+    /// [`detached`](Iterations::detached).
     pub fn attached(self) -> Iterations<I> {
         let Self { items, index, base, live, .. } = self;
         Iterations { items, index, base, live, _place: PhantomData }

@@ -1,4 +1,4 @@
-//! Machine learning in any framework: epochs, batches, forward passes and layers as tasks.
+//! Records machine learning in any framework: epochs, batches, forward passes and layers as tasks.
 //!
 //! ```
 //! # use runlore::store::MemoryStore;
@@ -26,15 +26,18 @@
 //! # }
 //! ```
 //!
-//! Any iterator will do, sized or not: it is gone round as without these words. Each iteration is a task of its own, closed once
-//! however it is left. `instrumentation.ml` in the [settings](runlore_core::settings) says how much is recorded of it; where they say `~`,
-//! the loop is as if it were bare.
+//! Any iterator works, with or without a known size, and iterates exactly as the bare iterator
+//! would. Each iteration is a task that ends exactly once, however the loop is left.
+//! `instrumentation.ml` in the [settings](runlore_core::settings) controls how much of it is
+//! recorded; with `~` the loop runs as if it were bare.
 //!
-//! A model's forward passes, and the layers in them, are recorded by [`#[telemetry_forward]`](macro@crate::telemetry_forward) or by
-//! [`Forward`]; tensors by facts about them, [`Inspect`]. [`ModelProfile`] is what a model is made of, [`Summary`] a training in a
-//! few lines. The crates `runlore-burn` and `runlore-candle` know those frameworks.
+//! [`#[telemetry_forward]`](macro@crate::telemetry_forward) or [`Forward`] records a model's
+//! forward passes and the layers in them. Tensors are recorded by their facts, see [`Inspect`].
+//! [`ModelProfile`] describes a model's structure, and [`Summary`] a training in a few lines. The
+//! crates `runlore-burn` and `runlore-candle` integrate those frameworks.
 //!
-//! The loops that [`WorkflowRun`] has are here as functions too, for code that has no run at hand.
+//! The loops of [`WorkflowRun`] are also available as functions, for code without access to the
+//! run.
 
 mod bar;
 mod epoch;
@@ -65,7 +68,7 @@ use crate::instrument::WorkflowRun;
 use mode::Kind;
 use runlore_core::context::Context;
 
-/// A loop over epochs, in the workflow around the calling code.
+/// Creates a loop over epochs in the current workflow.
 ///
 /// ```
 /// for epoch in runlore::ml::epochs(0..3) {
@@ -79,8 +82,8 @@ pub fn epochs<I: IntoIterator>(epochs: I) -> Epochs<I::IntoIter> {
     Epochs::new(epochs.into_iter(), Context::NONE, Location::caller())
 }
 
-/// A loop of any kind, in the workflow around the calling code. Its iterations are recorded as any task, unless
-/// [`mode`](Iterations::mode) says otherwise.
+/// Creates a loop of any kind in the current workflow. Its iterations are recorded like any task,
+/// unless [`mode`](Iterations::mode) sets another way.
 ///
 /// ```
 /// for (step, fold) in runlore::ml::iterate("fold", ["a", "b"]) {
@@ -93,14 +96,14 @@ pub fn iterate<I: IntoIterator>(name: &str, items: I) -> Iterations<I::IntoIter>
 }
 
 impl WorkflowRun {
-    /// A loop over epochs; see [`runlore::ml`](crate::ml).
+    /// Creates a loop over epochs. See [`runlore::ml`](crate::ml).
     #[track_caller]
     pub fn epochs<I: IntoIterator>(&self, epochs: I) -> Epochs<I::IntoIter> {
         Epochs::new(epochs.into_iter(), self.context(), Location::caller())
     }
 
-    /// A loop of any kind, such as one over folds; see [`runlore::ml`](crate::ml). Its iterations are recorded as any task, unless
-    /// [`mode`](Iterations::mode) says otherwise.
+    /// Creates a loop of any kind, such as one over folds. See [`runlore::ml`](crate::ml). Its
+    /// iterations are recorded like any task, unless [`mode`](Iterations::mode) sets another way.
     ///
     /// ```
     /// # let store = runlore::store::MemoryStore::new();

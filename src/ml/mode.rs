@@ -1,4 +1,4 @@
-//! How a loop is recorded: what the settings say, and whether this epoch's turn has come.
+//! How loops are recorded: the settings, and the epochs to skip.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use runlore_core::config::settings;
 use runlore_core::settings::{LoopMode, ParentMode};
 use runlore_telemetry::TelemetryChoice;
 
-/// What kind of loop it is.
+/// The kind of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Epochs,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What is measured around an iteration; none where the loop is not recorded.
+    /// Returns what is measured around an iteration. `None` if the loop is not recorded.
     pub(super) fn telemetry(self) -> Option<TelemetryChoice> {
         let instrumentation = &settings().instrumentation;
         let mode = match self {
@@ -28,7 +28,7 @@ impl Kind {
         mode.map(|mode| if is_parent { TelemetryChoice::Default } else { telemetry_of(mode) })
     }
 
-    /// What the names of its tasks end with.
+    /// Returns the suffix of its tasks' names.
     pub(super) fn suffix(self) -> &'static str {
         match self {
             Self::Batches => "_batch_iteration",
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Every how many of its iterations are recorded.
+    /// Returns `n` if every `n`th iteration is recorded.
     pub(super) fn every(self) -> u64 {
         match self {
             Self::Epochs => u64::from(settings().instrumentation.ml.capture_epochs_at_every.max(1)),
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// Whether epochs and passes of whole models are measured, whatever else the settings say.
+/// Returns whether epochs and passes of whole models are measured regardless of the other settings.
 pub(super) fn parents_are_measured() -> bool {
     settings().instrumentation.ml.parent_mode == ParentMode::Telemetry
 }
@@ -58,17 +58,18 @@ pub(super) fn telemetry_of(mode: LoopMode) -> TelemetryChoice {
 }
 
 thread_local! {
-    /// How many epochs around the calling code are left out.
+    /// The number of skipped epochs that enclose the calling code.
     static LEFT_OUT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the calling code is in an epoch that is left out, so that its loops and models are too.
+/// Returns whether the calling code is in a skipped epoch, so that its loops and models are skipped
+/// too.
 #[inline]
 pub(super) fn is_left_out() -> bool {
     LEFT_OUT.get() > 0
 }
 
-/// An epoch that is left out, while this thread works for it.
+/// A guard that marks this thread as working in a skipped epoch.
 #[derive(Debug)]
 pub(super) struct LeftOut(());
 

@@ -1,21 +1,23 @@
-//! How generated code finds out whether a value holds tensors, or is a module that tells about itself, with no bound on its type:
-//! as [`crate::instrument::value_levels`] do. The crate of a framework has the same for its own `Probe`.
+//! Lets generated code find out, without bounds on the type, whether a value contains tensors or is
+//! a module with attributes. It works like [`crate::instrument::value_levels`]. The crate of a
+//! framework declares the same traits for its own `Probe`.
 
 use super::profile::Attributes;
 use runlore_core::record::Inspect;
 pub use runlore_core::record::{Probe, Tensors};
 
-/// Declares the traits by which generated code looks at a `Probe`, best first: `(&&&Probe(value)).runlore_tensor(see)`.
+/// Declares the traits with which generated code inspects a `Probe`, highest rank first:
+/// `(&&&Probe(value)).runlore_tensor(see)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_levels {
     ($probe:ident, $tensors:path, $inspect:path, $attributes:path) => {
-        /// Tensors, and what is put together of them.
+        /// Tensors, and values composed of them.
         #[doc(hidden)]
         pub trait ByTensors {
-            /// Shows the tensors of a forward pass.
+            /// Visits the tensors of a forward pass.
             fn runlore_tensor(&self, see: &mut dyn FnMut(&dyn $inspect));
-            /// Shows the tensors of a value that holds nothing else.
+            /// Visits the tensors of a value that contains nothing else.
             fn runlore_tensors(&self, see: &mut dyn FnMut(&dyn $inspect));
         }
 
@@ -35,27 +37,27 @@ macro_rules! __probe_levels {
         /// A tuple that begins with a tensor, such as an output with a state.
         #[doc(hidden)]
         pub trait ByFirst {
-            /// Shows that one.
+            /// Visits the tensors in the first element.
             fn runlore_tensor(&self, see: &mut dyn FnMut(&dyn $inspect));
         }
 
         $crate::__probe_levels!(@first $probe, $tensors, $inspect, [B] (A, B); [B, C] (A, B, C); [B, C, D] (A, B, C, D));
 
-        /// Anything else.
+        /// All other types.
         #[doc(hidden)]
         pub trait NoTensors {
-            /// Shows nothing.
+            /// Visits nothing.
             fn runlore_tensor(&self, _: &mut dyn FnMut(&dyn $inspect)) {}
-            /// Shows nothing.
+            /// Visits nothing.
             fn runlore_tensors(&self, _: &mut dyn FnMut(&dyn $inspect)) {}
         }
 
         impl<T: ?Sized> NoTensors for $probe<'_, T> {}
 
-        /// A module that tells about itself.
+        /// A module with attributes.
         #[doc(hidden)]
         pub trait ByAttributes {
-            /// Shows it.
+            /// Visits the module.
             fn runlore_module(&self, see: &mut dyn FnMut(&dyn $attributes));
         }
 
@@ -68,10 +70,10 @@ macro_rules! __probe_levels {
             }
         }
 
-        /// Anything else.
+        /// All other types.
         #[doc(hidden)]
         pub trait NoAttributes {
-            /// Shows nothing.
+            /// Visits nothing.
             fn runlore_module(&self, _: &mut dyn FnMut(&dyn $attributes)) {}
         }
 

@@ -1,4 +1,4 @@
-//! What a model is: its modules, its parameters, and an id by which the same model is known again.
+//! Describes a model: its modules, its parameters, and an id that identifies the same model again.
 
 use std::fmt::Write as _;
 
@@ -12,8 +12,8 @@ use runlore_core::context;
 use runlore_core::record::{Id, Status, WorkflowObject, hash_of};
 use runlore_core::{Result, clock};
 
-/// A module that tells what it is made of, such as `in_features`: recorded with the forward passes of a layer whose tensors are
-/// inspected, and in a profile to which [`ModelProfile::attributes`] adds them.
+/// A module with attributes, such as `in_features`. They are recorded with the forward passes of a
+/// layer whose tensors are inspected, and in a profile after [`ModelProfile::attributes`].
 ///
 /// ```
 /// use runlore::ml::Attributes;
@@ -28,11 +28,12 @@ use runlore_core::{Result, clock};
 /// }
 /// ```
 pub trait Attributes {
-    /// Names and values.
+    /// Returns the names and values.
     fn attributes(&self) -> Vec<(&'static str, Value)>;
 }
 
-/// What a model is: made by hand, or by the crate for its framework. [`WorkflowRun::register_model`] records it.
+/// Describes a model. Built by hand, or by the crate for its framework.
+/// [`WorkflowRun::register_model`] records it.
 ///
 /// ```
 /// use runlore::ml::{ModelProfile, Parameter};
@@ -53,7 +54,7 @@ pub struct ModelProfile {
     modules: Vec<Module>,
 }
 
-/// A module, by its path in the model; the model itself has none.
+/// A module with its path in the model. The path of the model itself is empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Module {
     path: String,
@@ -72,12 +73,12 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// A parameter that is trained.
+    /// Creates a trainable parameter.
     pub fn new(shape: &[usize], dtype: impl Into<String>, element_bytes: usize) -> Self {
         Self { shape: shape.to_vec(), dtype: dtype.into(), element_bytes, is_trainable: true }
     }
 
-    /// The same, but it is not trained.
+    /// Marks the parameter as not trainable.
     #[must_use]
     pub fn frozen(mut self) -> Self {
         self.is_trainable = false;
@@ -90,21 +91,21 @@ impl Parameter {
 }
 
 impl ModelProfile {
-    /// A model of this name, such as that of its type.
+    /// Creates a model with this name, for instance the name of its type.
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
         let root = Module { type_name: Some(name.clone()), ..Module::default() };
         Self { name, modules: vec![root], ..Self::default() }
     }
 
-    /// Adds a module by its path, such as `encoder.fc1`; modules above it are added with it.
+    /// Adds a module by its path, such as `encoder.fc1`. Missing parent modules are added too.
     pub fn module(&mut self, path: &str, type_name: &str) {
         let type_name = Some(type_name.to_owned()).filter(|name| !name.is_empty());
         let module = self.module_at(path);
         module.type_name = type_name.or(module.type_name.take());
     }
 
-    /// Adds what a module tells of itself.
+    /// Adds the attributes of a module.
     pub fn attributes(&mut self, path: &str, attributes: &dyn Attributes) {
         let told = attributes.attributes().into_iter();
         let module = self.module_at(path);
@@ -117,17 +118,18 @@ impl ModelProfile {
         self.module_at(module).parameters.push((name.to_owned(), parameter));
     }
 
-    /// Says how the model prints itself, instead of the tree of its modules.
+    /// Sets the model's own printed form, which replaces the tree of its modules.
     pub fn printed(&mut self, text: impl Into<String>) {
         self.repr = Some(text.into());
     }
 
-    /// Says whether the model learns.
+    /// Sets whether the model is in training mode.
     pub fn training(&mut self, is_training: bool) {
         self.is_training = Some(is_training);
     }
 
-    /// Adds a field to the `custom_metadata` of its record. What cannot be JSON is left out.
+    /// Adds a field to the `custom_metadata` of its record. A value that cannot be converted to
+    /// JSON is left out.
     pub fn metadata(&mut self, name: &str, value: impl Serialize) {
         self.metadata.extend(serde_json::to_value(value).map(|value| (name.to_owned(), value)));
     }
@@ -148,34 +150,35 @@ impl ModelProfile {
         self.modules.iter().flat_map(|module| module.parameters.iter().map(|(_, it)| it))
     }
 
-    /// How many numbers its parameters hold.
+    /// Returns the number of elements in all parameters.
     pub fn params(&self) -> u64 {
         self.parameters().map(Parameter::numel).sum()
     }
 
-    /// How many of them are trained.
+    /// Returns the number of elements in the trainable parameters.
     pub fn trainable_params(&self) -> u64 {
         self.parameters().filter(|it| it.is_trainable).map(Parameter::numel).sum()
     }
 
-    /// Bytes of its parameters.
+    /// Returns the size of the parameters in bytes.
     pub fn nbytes(&self) -> u64 {
         self.parameters().map(|it| it.numel() * it.element_bytes as u64).sum()
     }
 
-    /// The largest dimension of any parameter.
+    /// Returns the largest dimension of any parameter.
     pub fn max_width(&self) -> usize {
         self.parameters().flat_map(|it| it.shape.iter().copied()).max().unwrap_or(0)
     }
 
-    /// An id that is the same whenever the modules, their types, and the shapes and types of their parameters are. Which of them are
-    /// trained does not matter: a model is the same one while it learns and when it is used.
+    /// Returns an id that depends on the modules, their types, and the shapes and types of their
+    /// parameters. It does not depend on which parameters are trainable: a model keeps its id in
+    /// training and in use.
     pub fn id(&self) -> String {
         let modules: Vec<Value> = self.modules.iter().map(Module::identity).collect();
         hash_of(&json!({"name": self.name, "modules": modules}))
     }
 
-    /// The profile as it is recorded.
+    /// Returns the profile as it is recorded.
     pub fn to_json(&self) -> Value {
         let modules: Map<String, Value> = self
             .modules
@@ -237,7 +240,8 @@ impl Module {
     }
 }
 
-/// As the model prints itself, else the tree of its modules with the shapes of their parameters.
+/// Shows the model's own printed form, or else the tree of its modules with the shapes of their
+/// parameters.
 impl std::fmt::Display for ModelProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.repr {
@@ -248,7 +252,7 @@ impl std::fmt::Display for ModelProfile {
 }
 
 impl ModelProfile {
-    /// The module of this path and all below it.
+    /// Formats the module at this path and all modules below it.
     fn tree(&self, path: &str, depth: usize) -> String {
         let Some(module) = self.modules.iter().find(|module| module.path == path) else {
             return String::new();
@@ -278,8 +282,9 @@ impl ModelProfile {
 }
 
 impl WorkflowRun {
-    /// Records what a model is, as a workflow of its own below this one, where the settings say `register_workflow`. Its
-    /// `custom_metadata` has `model_id`, which is the same for the same model in every run.
+    /// Records a model as a sub-workflow of this one, if `register_workflow` is on in the settings.
+    /// Its `custom_metadata` contains `model_id`, which is the same for the same model in every
+    /// run.
     ///
     /// ```
     /// # let store = runlore::store::MemoryStore::new();

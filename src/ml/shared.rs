@@ -1,4 +1,5 @@
-//! What a loop and its iterations tell each other: how an iteration ended is known when the loop goes on, or does not.
+//! State shared between a loop and its iterations. How an iteration ended is known only when the
+//! loop continues or ends.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,15 +9,15 @@ use crate::pipeline::event::{Ending, Key};
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Under what iterations tell how many items they work on.
+    /// The key for the number of items that an iteration works on.
     pub(super) items_key: Key<'static>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many times the loop has gone round.
+    /// How many times the loop has requested an item.
     rounds: u64,
-    /// The last iteration, once it was left.
+    /// The last iteration, after it was left.
     last: Option<Box<Inner>>,
     end: Option<LoopEnd>,
 }
@@ -24,9 +25,9 @@ struct State {
 /// How a loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoopEnd {
-    /// There was nothing more to go round for.
+    /// There were no more items.
     Exhausted,
-    /// It was left before that.
+    /// The loop was left before that.
     Left,
 }
 
@@ -48,7 +49,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The loop goes round once more: the last iteration has finished. Gives back its room.
+    /// Called when the loop requests an item, which means that the last iteration has finished.
+    /// Ends it and returns it for reuse.
     pub(super) fn go_round(&self) -> Option<Box<Inner>> {
         let mut state = self.state();
         state.rounds += 1;
@@ -58,7 +60,7 @@ impl Shared {
         last
     }
 
-    /// The loop does not go on. Only the first word counts.
+    /// Called when the loop ends. Only the first call sets how.
     pub(super) fn end(&self, end: LoopEnd) {
         let mut state = self.state();
         let end = *state.end.get_or_insert(end);
@@ -69,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// The iteration of this number was left.
+    /// Called when the iteration with this index was left.
     pub(super) fn leave(&self, index: u64, mut left: Box<Inner>) {
         let mut state = self.state();
         let ending = if left.has_panicked() || state.rounds > index + 1 {

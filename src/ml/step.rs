@@ -1,4 +1,4 @@
-//! One iteration while it runs.
+//! A running iteration.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -29,12 +29,13 @@ pub(super) mod sealed {
     }
 }
 
-/// On the thread that goes round the loop: what it does while an iteration lives belongs to the iteration.
+/// The work runs on the loop's thread: everything that the thread does while an iteration is alive
+/// belongs to that iteration.
 #[derive(Debug)]
 pub struct Attached(PhantomData<*const ()>);
 
-/// Anywhere: an iteration may cross threads and `.await`s. What belongs to it is said by [`Step::run`] and
-/// [`Step::track`].
+/// The work runs anywhere: an iteration may cross threads and `.await`s. [`Step::run`] and
+/// [`Step::track`] mark the work that belongs to it.
 #[derive(Debug)]
 pub struct Detached(());
 
@@ -49,40 +50,41 @@ impl sealed::Place for Detached {
 impl Place for Attached {}
 impl Place for Detached {}
 
-/// An iteration that runs; it ends when it is dropped.
+/// A running iteration. It ends when it is dropped.
 ///
-/// A loop that goes on tells that its last iteration has finished. A loop that is left by `break`, `?` or `return` leaves an
-/// iteration that says `ended_early`. A panic leaves one in error, and so does [`fail`](Self::fail).
+/// If the loop continues, the last iteration has finished. If the loop is left by `break`, `?` or
+/// `return`, the record has `ended_early`. A panic marks the iteration as an error, and so does
+/// [`fail`](Self::fail).
 #[must_use = "the iteration ends when this is dropped"]
 pub struct Step<P: Place = Attached> {
-    /// None where there is nothing to know: a loop that is off must cost next to nothing.
+    /// `None` if there is nothing to track: a disabled loop must cost next to nothing.
     inner: Option<Box<Inner>>,
     index: u64,
     workflow: Number,
     _place: PhantomData<P>,
 }
 
-/// What is known of an iteration.
+/// The state of an iteration.
 #[derive(Debug)]
 pub(super) struct Inner {
     running: Option<Running>,
-    /// The context inside it, or around it where it is not recorded.
+    /// The context inside it, or around it if it is not recorded.
     inside: Context,
     is_left_out: bool,
     _left_out: Option<LeftOut>,
     bar: Option<Arc<Bar>>,
 }
 
-/// An iteration that is recorded.
+/// A recorded iteration.
 #[derive(Debug)]
 struct Running {
     task: Mutex<OpenTask>,
     items: Mutex<Scratch>,
     shared: Arc<Shared>,
-    /// Set when it was left, until it has ended.
+    /// Set from when it was left until it has ended.
     left: Option<LeftTask>,
-    /// How many tensors of asynchronous devices the thread had come upon when the iteration began, or when it last waited
-    /// for the device.
+    /// The thread's count of tensors on asynchronous devices when the iteration began, or when it
+    /// last waited for the device.
     asynchronous: AtomicU64,
 }
 
@@ -91,13 +93,14 @@ impl Inner {
         Box::new(Self { running: None, inside, is_left_out: false, _left_out: None, bar: None })
     }
 
-    /// Of one that is not recorded. An attached one finds the context around it by itself.
+    /// The state of an unrecorded iteration. `None` if it is attached, because it finds its context
+    /// by itself.
     #[inline]
     pub(super) fn unrecorded<P: Place>(around: Context) -> Option<Box<Self>> {
         if P::IS_ATTACHED { None } else { Some(Self::around(around)) }
     }
 
-    /// Of one that is not recorded, nor are loops and models inside it.
+    /// The state of a skipped iteration: it is not recorded, nor are loops and models inside it.
     pub(super) fn left_out<P: Place>(around: Context) -> Box<Self> {
         let mut inner = Self::around(around);
         inner.is_left_out = true;
@@ -105,7 +108,7 @@ impl Inner {
         inner
     }
 
-    /// Of one that is recorded; `items` is room for what is added to it.
+    /// The state of a recorded iteration. `items` is the buffer for its items.
     pub(super) fn recorded(task: OpenTask, items: Scratch, shared: &Arc<Shared>) -> Box<Self> {
         let mut inner = Self::around(task.inside());
         inner.running = Some(Running {
@@ -118,7 +121,7 @@ impl Inner {
         inner
     }
 
-    /// The same, in the room of an iteration of the same loop that has ended.
+    /// Reuses the state of an ended iteration of the same loop.
     pub(super) fn reuse(mut self: Box<Self>, task: OpenTask, items: Scratch) -> Box<Self> {
         self.inside = task.inside();
         if let Some(running) = &mut self.running {
@@ -129,7 +132,7 @@ impl Inner {
         self
     }
 
-    /// The buffer of an iteration that has ended.
+    /// Takes the buffer of an ended iteration.
     pub(super) fn take_items(&mut self) -> Scratch {
         let items = self.running.as_mut().map(|running| unlocked(&mut running.items));
         items.map_or_else(Scratch::take, |items| std::mem::replace(items, Scratch::empty()))
@@ -151,13 +154,13 @@ impl Inner {
         }
     }
 
-    /// Whether a panic left it.
+    /// Returns whether a panic left the iteration.
     pub(super) fn has_panicked(&self) -> bool {
         let left = self.running.as_ref().and_then(|running| running.left);
         left.is_some_and(|left| left.has_panicked())
     }
 
-    /// Ends what was left.
+    /// Ends an iteration that was left.
     pub(super) fn end(&mut self, ending: Ending) {
         if let Some(running) = &mut self.running
             && let Some(left) = running.left.take()
@@ -172,7 +175,7 @@ impl Inner {
 impl Running {
     fn leave(&mut self, is_attached: bool) {
         let items = unlocked(&mut self.items);
-        // Elsewhere it is other threads that come upon tensors.
+        // A detached iteration meets its tensors on other threads.
         if is_attached && asynchronous_so_far() != *self.asynchronous.get_mut() {
             push_outstanding(items);
         }
@@ -180,7 +183,7 @@ impl Running {
     }
 }
 
-/// The context inside an attached iteration of which nothing is known.
+/// The context inside an attached iteration without state.
 fn inside_unrecorded(workflow: Number) -> Context {
     Context::new(None, workflow)
 }
@@ -194,7 +197,7 @@ fn unlocked<T>(mutex: &mut Mutex<T>) -> &mut T {
 }
 
 impl<P: Place> Step<P> {
-    /// One of which something is known, or nothing but its number and the workflow of its loop.
+    /// Creates a step. Without `inner`, only its index and the loop's workflow are known.
     #[inline]
     pub(super) fn new(inner: Option<Box<Inner>>, index: u64, workflow: Number) -> Self {
         Self { inner, index, workflow, _place: PhantomData }
@@ -213,17 +216,18 @@ impl<P: Place> Step<P> {
         self.inner.as_ref().map_or_else(unrecorded, |inner| inner.inside)
     }
 
-    /// Its number in the loop, from 0.
+    /// Returns the iteration's index in the loop, from 0.
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// The id of its record; none where it is not recorded.
+    /// Returns the id of its record. `None` if it is not recorded.
     pub fn id(&self) -> Option<Id> {
         self.running().map(|running| lock(&running.task).id())
     }
 
-    /// The iteration as a context, to hand over: what runs in it belongs to the iteration.
+    /// Returns the iteration's context, to propagate explicitly. Work in it belongs to the
+    /// iteration.
     pub fn context(&self) -> Context {
         match self.running() {
             None if P::IS_ATTACHED => context::current(),
@@ -237,12 +241,12 @@ impl<P: Place> Step<P> {
         }
     }
 
-    /// Adds to what the iteration gets.
+    /// Adds an input.
     pub fn used(&self, name: &str, value: impl Serialize) {
         self.push(ItemKind::Used, name, &value);
     }
 
-    /// Adds to what the iteration gives, such as a loss.
+    /// Adds an output, such as a loss.
     pub fn generated(&self, name: &str, value: impl Serialize) {
         self.push(ItemKind::Generated, name, &value);
     }
@@ -252,8 +256,8 @@ impl<P: Place> Step<P> {
         self.push(ItemKind::Metadata, name, &value);
     }
 
-    /// Says how many items the iteration works on, such as the rows of a batch: `items` in `custom_metadata`, and items
-    /// per second in a progress bar.
+    /// Sets the number of items that the iteration works on, such as the rows of a batch: `items`
+    /// in `custom_metadata`, and items per second in a progress bar.
     pub fn items(&self, count: usize) {
         if let Some(running) = self.running() {
             let key = running.shared.items_key;
@@ -267,15 +271,17 @@ impl<P: Place> Step<P> {
         }
     }
 
-    /// Marks the iteration as failed, with an error and all its sources. See [`Failure`] for what it may be.
+    /// Marks the iteration as failed, with an error and all its sources. See [`Failure`] for the
+    /// accepted types.
     pub fn fail<E: Failure<K>, K>(&self, error: &E) {
         if let Some(running) = self.running() {
             push_failure(&mut lock(&running.items), error);
         }
     }
 
-    /// Waits for the device of a tensor, such as the loss, so that the time of the iteration is all of it. Without it the record of an
-    /// iteration with tensors of an asynchronous device says that work may be outstanding.
+    /// Waits for the device of a tensor, such as the loss, so that the iteration's duration
+    /// includes all of the device's work. Without this call, the record of an iteration with
+    /// tensors on an asynchronous device notes that work may be outstanding.
     pub fn sync(&self, tensor: &impl Inspect) {
         if let Some(running) = self.running() {
             Wait::default().until(|see| see(tensor));
@@ -283,7 +289,7 @@ impl<P: Place> Step<P> {
         }
     }
 
-    /// Ends the iteration, whatever the loop does next.
+    /// Ends the iteration as finished, whatever the loop does next.
     pub fn finish(mut self) {
         if let Some(mut inner) = self.inner.take() {
             if let Some(running) = &mut inner.running {
@@ -335,7 +341,7 @@ impl Step<Detached> {
     }
 }
 
-/// An iteration while a thread works for it.
+/// A guard for a thread that works in a detached iteration.
 struct Going<'a> {
     step: &'a Step<Detached>,
     _left_out: Option<LeftOut>,
@@ -361,7 +367,7 @@ impl Drop for Going<'_> {
 impl<P: Place> Drop for Step<P> {
     #[inline]
     fn drop(&mut self) {
-        // Asked first, so that nothing is written where nothing is known.
+        // Check first, so that nothing is written if there is no state.
         if self.inner.is_some()
             && let Some(inner) = self.inner.take()
         {

@@ -1,4 +1,5 @@
-//! A training run in a few lines: its losses, its epochs and batches, how long it waited for data, its slowest layers.
+//! Summarises a training run in a few lines: losses, epochs, batches, time spent waiting for data,
+//! and slowest layers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -7,14 +8,14 @@ use std::time::Duration;
 use runlore_core::record::TaskObject;
 use runlore_core::text::human_duration;
 
-/// How many layers are shown.
+/// The maximum number of layers to show.
 const MOST_LAYERS: usize = 8;
-/// What an epoch is called.
+/// The activity of an epoch.
 const EPOCH: &str = "epochs_loop_iteration";
-/// How many characters a curve has.
+/// The width of a curve in characters.
 const CURVE: usize = 24;
 
-/// What was recorded of a training, to be printed at its end.
+/// A summary of a training, to be printed at its end.
 ///
 /// ```
 /// use runlore::ml::Summary;
@@ -37,13 +38,13 @@ pub struct Summary {
     layers: Vec<LayerTime>,
 }
 
-/// How long something took, again and again.
+/// Statistics of repeated durations.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Durations {
     count: u32,
     sum: Duration,
     longest: Duration,
-    /// Which was the longest, in words.
+    /// A description of the longest one.
     slowest: String,
 }
 
@@ -70,7 +71,7 @@ impl Durations {
 }
 
 impl Summary {
-    /// Sums up these tasks: those of one run, in any order.
+    /// Summarises these tasks. They must belong to one run, and can be in any order.
     pub fn of<'a>(tasks: impl IntoIterator<Item = &'a TaskObject>) -> Self {
         let mut tasks: Vec<&TaskObject> = tasks.into_iter().collect();
         tasks.sort_by(|one, other| {
@@ -100,7 +101,7 @@ impl Summary {
                         summary.waits.add(wait(task), || batch(task, name, around));
                     }
                 }
-                // A framework whose loops are its own tells losses apart from its batches.
+                // A framework with loops of its own records losses separately from its batches.
                 Some("metrics") => {
                     let of = name.strip_suffix("_metrics").unwrap_or(name).replace('_', " ");
                     summary.note_losses(task, &of);
@@ -121,7 +122,7 @@ impl Summary {
         summary
     }
 
-    /// Each number that has a loss in its name, as a curve.
+    /// Adds each number whose name contains `loss` to a curve.
     fn note_losses(&mut self, task: &TaskObject, of: &str) {
         let given = task.generated.iter().flatten();
         for (name, value) in given.filter(|(name, _)| name.to_lowercase().contains("loss")) {
@@ -135,7 +136,7 @@ impl Summary {
     }
 }
 
-/// An epoch by what the loop went over, which need not be a number.
+/// Describes an epoch by the loop's item, which need not be a number.
 fn epoch(task: &TaskObject) -> String {
     match task.used.as_ref().and_then(|used| used.get("epoch").or(used.get("i"))) {
         Some(serde_json::Value::String(name)) => format!("epoch {name}"),
@@ -144,7 +145,7 @@ fn epoch(task: &TaskObject) -> String {
     }
 }
 
-/// A batch by its number in the loop over it, and the epoch that it was in.
+/// Describes a batch by its index in the loop and its epoch.
 fn batch(task: &TaskObject, split: &str, around: Option<&TaskObject>) -> String {
     let number = task.used.as_ref().and_then(|used| used.get("i"));
     let number = number.map_or_else(String::new, |number| format!(" {number}"));
@@ -161,7 +162,7 @@ fn wait(task: &TaskObject) -> Duration {
     Duration::from_nanos(waited.unwrap_or(0))
 }
 
-/// The values from first to last as bars, each for the mean of as many values as it takes.
+/// Draws the values as bars, first to last. Each bar is the mean of enough values to fit the width.
 fn bars(values: &[f64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();

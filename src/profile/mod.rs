@@ -1,4 +1,5 @@
-//! What a part of a program does to memory: before, after and at its peak, as a task.
+//! Measures the memory of a part of a program, before, after and at its peak, and records it as a
+//! task.
 //!
 //! ```
 //! use runlore::profile::Profiler;
@@ -20,8 +21,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A scope is a [task](crate::task()): inside a workflow it is recorded with all that tasks have, and with its figures of memory as
-//! `generated.memory`. Outside one it only measures. [`profile`] does the same without a profiler to hand around.
+//! A scope is a [task](crate::task()). Inside a workflow it is recorded like any task, with its
+//! memory figures in `generated.memory`. Outside a workflow it only measures. [`profile`] does the
+//! same without a profiler to pass around.
 
 mod scope;
 
@@ -36,10 +38,11 @@ use runlore_core::once::{Guarded, Once};
 use runlore_core::store::write_file;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How many results and snapshots are kept; of more, the oldest go and are counted.
+/// The maximum number of results and of snapshots to keep. Beyond it, the oldest are dropped and
+/// counted.
 const MOST: usize = 10_000;
 
-/// Begins a scope of the process's own profiler.
+/// Begins a scope of the process-wide profiler.
 ///
 /// ```
 /// use runlore::profile::{self, profile};
@@ -54,14 +57,15 @@ pub fn profile(name: &str) -> Scope {
     of_process().scope(name)
 }
 
-/// The profiler that [`profile`] uses.
+/// Returns the profiler that [`profile`] uses.
 pub fn of_process() -> &'static Profiler {
     static PROFILER: Once<Profiler> = Once::new();
     PROFILER.get_or_init(Profiler::new)
 }
 
-/// Collects what scopes measured. Cheap to copy; all copies collect the same. A forked child goes on with what there was, or
-/// anew where another thread was just adding to it.
+/// Collects the results of scopes. Clones are cheap and share one collection. A forked child
+/// continues with the collection as it was, or with an empty one if another thread was changing it
+/// during the fork.
 #[derive(Debug, Clone, Default)]
 pub struct Profiler(Arc<Guarded<Collected>>);
 
@@ -74,7 +78,7 @@ struct Collected {
 }
 
 impl Profiler {
-    /// One that has collected nothing yet.
+    /// Creates an empty profiler.
     pub fn new() -> Self {
         Self::default()
     }
@@ -86,29 +90,29 @@ impl Profiler {
         Scope::begin(self.clone(), name)
     }
 
-    /// Notes how much memory is in use now.
+    /// Takes a snapshot of the memory in use now, and keeps it.
     pub fn snapshot(&self, label: &str) -> Snapshot {
         let snapshot = Snapshot::now(label);
         self.note(&snapshot);
         snapshot
     }
 
-    /// What scopes have measured, in the order in which they ended.
+    /// Returns the results of the scopes, in the order in which they ended.
     pub fn results(&self) -> Vec<ProfileResult> {
         self.0.with_or_new(|collected| collected.results.iter().cloned().collect())
     }
 
-    /// What was noted in between.
+    /// Returns the snapshots.
     pub fn snapshots(&self) -> Vec<Snapshot> {
         self.0.with_or_new(|collected| collected.snapshots.iter().cloned().collect())
     }
 
-    /// What all results add up to, by name.
+    /// Returns sums over all results, by name.
     pub fn summary(&self) -> Summary {
         self.0.with_or_new(|collected| collected.summary.clone())
     }
 
-    /// All of that.
+    /// Returns the summary, the results and the snapshots.
     pub fn report(&self) -> Report {
         self.0.with_or_new(|collected| Report {
             summary: collected.summary.clone(),
@@ -118,7 +122,7 @@ impl Profiler {
         })
     }
 
-    /// Writes the report as JSON. The file is complete or as it was; missing folders are created.
+    /// Writes the report as JSON. The file is replaced atomically, and missing folders are created.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One scope: a task, with memory before and after.
+//! A scope: a task that measures memory before and after.
 
 use serde_json::json;
 
@@ -11,12 +11,12 @@ use runlore_core::clock;
 use runlore_core::resident::{Seen, note_resident};
 use runlore_telemetry::usage;
 
-/// A part of a program that is being measured; made by [`Profiler::scope`].
+/// A part of a program that is being measured. Created by [`Profiler::scope`].
 #[derive(Debug)]
 pub struct Scope {
     profiler: Profiler,
     name: String,
-    /// None once it has ended.
+    /// `None` after it has ended.
     begun: Option<Begun>,
 }
 
@@ -24,7 +24,7 @@ pub struct Scope {
 struct Begun {
     task: TaskGuard,
     before: Snapshot,
-    /// The most resident memory of the process so far, as the kernel has it.
+    /// The process's peak resident memory so far, according to the kernel.
     peak_before: Option<u64>,
     seen: Seen,
     counts: ThreadCounts,
@@ -51,7 +51,7 @@ impl Scope {
         Self { profiler, name: name.to_owned(), begun: Some(begun) }
     }
 
-    /// Notes how much memory is in use now.
+    /// Takes a snapshot of the memory in use now, and adds it to the profiler.
     pub fn snapshot(&mut self, label: &str) -> Snapshot {
         let snapshot = Snapshot::now(label);
         if let Some(rss) = snapshot.rss_bytes {
@@ -61,7 +61,7 @@ impl Scope {
         snapshot
     }
 
-    /// Runs a closure in the scope, and ends it.
+    /// Runs a closure in the scope and ends the scope.
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
         let result = work();
         self.finish();
@@ -77,7 +77,7 @@ impl Scope {
         result
     }
 
-    /// Measures, and tells the profiler and the task.
+    /// Measures, and adds the result to the profiler and the task.
     fn measure(&mut self) -> (Option<TaskGuard>, ProfileResult) {
         let ended_ns = clock::monotonic_ns();
         let name = std::mem::take(&mut self.name);
@@ -86,7 +86,7 @@ impl Scope {
         let peak = peak.end();
         let counts = alloc::thread_counts().since(counts);
         let used = usage::process();
-        // The kernel's mark has moved: it was in here.
+        // The kernel's peak has moved, so the peak was within this scope.
         let exact = used.peak_rss.filter(|now| peak_before.is_some_and(|before| *now > before));
         let seen = seen.most().max(used.rss.unwrap_or(0));
         let result = ProfileResult {
@@ -119,7 +119,7 @@ impl Scope {
     }
 }
 
-/// It ends as its task does: a panic is an error.
+/// Ends the scope like its task: a panic is an error.
 impl Drop for Scope {
     fn drop(&mut self) {
         if self.begun.is_some() {
