@@ -1,4 +1,4 @@
-//! The same for futures.
+//! Emitting metrics from async code.
 
 use std::fmt::{self, Display};
 use std::future::Future;
@@ -14,12 +14,13 @@ use super::record::Emitted;
 use super::telemetry::Telemetry;
 use runlore_core::{Error, Result};
 
-/// Emits without waiting for files: a thread of its own writes them, in order. Made by [`Telemetry::into_async`]; it needs no
-/// runtime in particular.
+/// Emits without waiting for files: a separate thread writes them, in order. Created by
+/// [`Telemetry::into_async`]. It works with any async runtime.
 ///
-/// Up to 10,000 records wait for that thread; of more, the newest are dropped and [counted](Self::dropped). When the last copy goes, it
-/// waits until what was emitted is written, at most 5 s. A copy that never goes, in a static or past `std::process::exit`, does not:
-/// there, wait for what you send last.
+/// Up to 10,000 records wait in the queue. Beyond that, new records are dropped and
+/// [counted](Self::dropped). When the last clone is dropped, it waits at most 5 s until the queued
+/// records are written. A clone that is never dropped does not wait, for instance one in a static
+/// or one that is alive at `std::process::exit`. In that case, await the record that you send last.
 ///
 /// ```
 /// # let path = std::env::temp_dir().join(format!("runlore-doc-async-{}.jsonl", std::process::id()));
@@ -27,7 +28,7 @@ use runlore_core::{Error, Result};
 /// let telemetry = runlore::emit::Telemetry::new().path(&path).into_async();
 /// let answer = telemetry.track("think", async { 42 }).await;
 /// # assert_eq!(answer, 42);
-/// // Records are written in order: when this one is, so are those before it.
+/// // Records are written in order: once this one is written, so are those before it.
 /// telemetry.emit().metric("tokens_per_sec", 45.2).send().await?;
 /// # Ok::<(), runlore::Error>(())
 /// # };
@@ -48,15 +49,15 @@ impl fmt::Debug for AsyncTelemetry {
     }
 }
 
-/// An emission that is written when it is [sent](Self::send), or when it goes out of scope.
+/// A record that is queued when it is [sent](Self::send) or dropped.
 #[derive(Debug)]
 pub struct AsyncEmission {
     emission: Emission,
     to: AsyncTelemetry,
 }
 
-/// A record that is being written: wait for it, or let it go. It is written either way, unless the process ends before a copy of
-/// [`AsyncTelemetry`] waits for it.
+/// A record that is being written. It can be awaited or dropped, and is written in either case,
+/// unless the process ends before a clone of [`AsyncTelemetry`] has waited for it.
 #[derive(Debug)]
 pub struct Sent(Option<Arc<Outcome>>);
 
@@ -74,41 +75,42 @@ impl AsyncTelemetry {
         Self { telemetry, queue: Arc::default() }
     }
 
-    /// How many records were dropped, because too many others waited to be written.
+    /// Returns the number of records that were dropped because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.queue.dropped()
     }
 
-    /// A record: add to it what it is to say.
+    /// Creates a record to add values to.
     pub fn emit(&self) -> AsyncEmission {
         AsyncEmission { emission: self.telemetry.emit(), to: self.clone() }
     }
 
-    /// A record that something begins.
+    /// Creates a record with status `started`.
     pub fn start(&self) -> AsyncEmission {
         self.emit().status("started")
     }
 
-    /// A record that something came to a good end.
+    /// Creates a record with status `completed`.
     pub fn complete(&self) -> AsyncEmission {
         self.emit().status("completed").message("Command completed successfully")
     }
 
-    /// A record that something failed.
+    /// Creates a record with status `failed`.
     pub fn fail(&self, error: impl Display) -> AsyncEmission {
         self.emit().status("failed").message(error.to_string())
     }
 
-    /// Work with a record when it begins and one when it ends; dropped before its end, it has failed.
+    /// Runs a future, and emits one record when it begins and one when it ends. If the future is
+    /// dropped before its end, it counts as failed.
     pub async fn track<T>(&self, message: &str, work: impl Future<Output = T>) -> T {
         self.tracked(message, work, |_| None).await
     }
 
-    /// The same for work that may fail.
+    /// Runs a fallible future like [`track`](Self::track).
     ///
     /// # Errors
     ///
-    /// The work's own.
+    /// Returns the future's own error.
     pub async fn try_track<T, E: Display>(
         &self,
         message: &str,
@@ -144,7 +146,7 @@ impl AsyncTelemetry {
     }
 }
 
-/// Emits the end of tracked work, however it comes.
+/// Emits the end of a tracked future when dropped, however the future ends.
 struct End<'a> {
     to: &'a AsyncTelemetry,
     began: Instant,
@@ -163,12 +165,12 @@ impl Drop for End<'_> {
 }
 
 impl AsyncEmission {
-    /// As [`Emission::metric`].
+    /// See [`Emission::metric`].
     pub fn metric(self, name: &str, value: impl Metric) -> Self {
         self.with(|emission| emission.metric(name, value))
     }
 
-    /// As [`Emission::metrics`].
+    /// See [`Emission::metrics`].
     pub fn metrics<N: AsRef<str>, V: Metric>(
         self,
         metrics: impl IntoIterator<Item = (N, V)>,
@@ -176,17 +178,17 @@ impl AsyncEmission {
         self.with(|emission| emission.metrics(metrics))
     }
 
-    /// As [`Emission::event`].
+    /// See [`Emission::event`].
     pub fn event(self, name: &str) -> Self {
         self.with(|emission| emission.event(name))
     }
 
-    /// As [`Emission::status`].
+    /// See [`Emission::status`].
     pub fn status(self, status: &str) -> Self {
         self.with(|emission| emission.status(status))
     }
 
-    /// As [`Emission::message`].
+    /// See [`Emission::message`].
     pub fn message(self, message: impl Into<String>) -> Self {
         self.with(|emission| emission.message(message))
     }
@@ -198,7 +200,7 @@ impl AsyncEmission {
         self
     }
 
-    /// Hands the record over to be written.
+    /// Queues the record for writing.
     pub fn send(mut self) -> Sent {
         let record = self.emission.take();
         self.to.push(record)

@@ -1,4 +1,4 @@
-//! Where emitted records go.
+//! Backends for emitted records.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use runlore_core::store::{OwnFile, append_to_file};
 use runlore_core::{Error, ErrorKind, Result};
 use runlore_events::events::python;
 
-/// A place for emitted records.
+/// A destination for emitted records.
 pub trait Backend: Send {
     /// Writes a record. A panic counts as an error.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// If the record cannot be written.
     fn write(&mut self, record: &Emitted) -> Result<()>;
 }
 
-/// The backends that have a name.
+/// Opens a backend by its name.
 pub(super) fn named(name: &str, path: Option<&Path>) -> Result<Box<dyn Backend>> {
     let path_or = |default: &str| path.map_or_else(|| PathBuf::from(default), Path::to_owned);
     match name {
@@ -43,7 +43,7 @@ fn append(path: &Path) -> Result<OwnFile> {
     OwnFile::open(path, append_to_file).map_err(|error| cannot_write(path, error))
 }
 
-/// A record a line.
+/// Writes one JSON line per record.
 struct Lines {
     file: OwnFile,
     path: PathBuf,
@@ -53,7 +53,7 @@ impl Lines {
     fn open(path: &Path) -> Result<Self> {
         let mut own = append(path)?;
         let (file, _) = own.check().map_err(|error| cannot_write(path, error))?;
-        // A line that somebody could not write to its end must not take ours with it.
+        // An unfinished line of another writer must not swallow our first line.
         let mut last = [b'\n'];
         let is_torn = file.seek(SeekFrom::End(-1)).is_ok()
             && file.read_exact(&mut last).is_ok()
@@ -71,12 +71,12 @@ impl Backend for Lines {
             Error::new(ErrorKind::Record, "cannot write a record as JSON").with_source(error)
         })?;
         line.push(b'\n');
-        // In one piece, so that processes may share the file.
+        // One write per line, so that several processes can share the file.
         self.file.write_all(&line).map_err(|error| cannot_write(&self.path, error))
     }
 }
 
-/// For people.
+/// Writes text for people.
 struct Text<W>(W);
 
 impl<W: Write + Send> Backend for Text<W> {

@@ -1,4 +1,4 @@
-//! A record on its way.
+//! Records that are being built.
 
 use jiff::Zoned;
 use serde_json::{Map, Value};
@@ -10,14 +10,14 @@ use runlore_core::Result;
 use runlore_core::record::redact::hidden;
 use runlore_core::record::scrub;
 
-/// A record that is written when it goes out of scope; made by [`Telemetry::emit`].
+/// A record that is written when it is dropped. Created by [`Telemetry::emit`].
 #[derive(Debug)]
 pub struct Emission {
     telemetry: Telemetry,
     record: Option<Unsent>,
 }
 
-/// What a record is to say.
+/// The fields of a record that is not written yet.
 #[derive(Debug)]
 pub(super) struct Unsent {
     status: String,
@@ -35,13 +35,14 @@ impl Emission {
         Self { telemetry, record }
     }
 
-    /// An emission that writes nothing.
+    /// Creates an emission that writes nothing.
     pub(super) fn nothing(telemetry: Telemetry) -> Self {
         Self { telemetry, record: None }
     }
 
-    /// A value. One of the same name is replaced; floats that are no number are written as text: `NaN`, `Infinity`. Text under
-    /// the name of a secret, and passwords in URLs, are hidden.
+    /// Adds a metric, replacing one of the same name. Non-finite floats are written as text: `NaN`,
+    /// `Infinity`, `-Infinity`. Text in a metric with a secret's name, and passwords in URLs, are
+    /// redacted.
     pub fn metric(mut self, name: &str, value: impl Metric) -> Self {
         if let Some(record) = &mut self.record {
             record.metrics.insert(name.to_owned(), hidden(name, value.into_value()));
@@ -49,7 +50,7 @@ impl Emission {
         self
     }
 
-    /// Several values.
+    /// Adds several metrics.
     pub fn metrics<N: AsRef<str>, V: Metric>(
         mut self,
         metrics: impl IntoIterator<Item = (N, V)>,
@@ -60,12 +61,12 @@ impl Emission {
         self
     }
 
-    /// A milestone.
+    /// Adds a milestone.
     pub fn event(self, name: &str) -> Self {
         self.metric("event", name)
     }
 
-    /// How it stands [default: `completed`].
+    /// Sets the status [default: `completed`].
     pub fn status(mut self, status: &str) -> Self {
         if let Some(record) = &mut self.record {
             record.status = scrub(status);
@@ -73,7 +74,7 @@ impl Emission {
         self
     }
 
-    /// A sentence; an empty one is none. Secrets in it are hidden.
+    /// Sets the message. An empty one counts as absent. Secrets in it are redacted.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         if let Some(record) = &mut self.record {
             record.message = Some(scrub(&message.into())).filter(|message| !message.is_empty());
@@ -85,7 +86,7 @@ impl Emission {
     ///
     /// # Errors
     ///
-    /// Where it could not be written.
+    /// If the record cannot be written.
     pub fn send(mut self) -> Result<()> {
         match self.take() {
             Some(record) => self.telemetry.write(&record),
@@ -93,7 +94,8 @@ impl Emission {
         }
     }
 
-    /// The record, which is then nobody's to write but the caller's. What it says also becomes part of the task around it.
+    /// Takes the record out, so that the drop does not write it. Adds its metrics to the outputs of
+    /// the current task.
     pub(super) fn take(&mut self) -> Option<Emitted> {
         let Unsent { status, metrics, message } = self.record.take()?;
         for (name, value) in &metrics {
@@ -121,9 +123,9 @@ impl Drop for Emission {
     }
 }
 
-/// What can be the value of a metric.
+/// A type that can be the value of a metric.
 pub trait Metric {
-    /// The value as JSON. Floats that are no number become text.
+    /// Converts the value to JSON. Non-finite floats become text.
     fn into_value(self) -> Value;
 }
 

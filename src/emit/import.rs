@@ -1,4 +1,4 @@
-//! Emitted records into a store, as a workflow of its own.
+//! Imports emitted records into a store, as a separate workflow.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use runlore_core::store;
 use runlore_core::store::{Sink, StoreChoice};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// What was imported.
+/// The result of an import.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Imported {
-    /// The workflow that the records are tasks of.
+    /// The workflow that contains the records as tasks.
     pub workflow_id: String,
-    /// How many there are.
+    /// The number of imported tasks.
     pub tasks: u64,
-    /// The file that they were written to, where each run has one of its own.
+    /// The file they were written to, if the store is a folder.
     pub file: Option<PathBuf>,
-    /// What could not be read.
+    /// The records that could not be read.
     pub problems: Vec<Error>,
 }
 
-/// Imports emitted records into a store. Each becomes a task: its metrics are what it gives, its message and
-/// system are metadata. Ids are made of what the records say, so that importing the same file again replaces what was
-/// imported before.
+/// Imports emitted records into a store. Each becomes a task: its metrics are the outputs, its
+/// message and system are metadata. Ids are derived from the content of the records, so that
+/// importing the same file again replaces the earlier import.
 ///
 /// # Errors
 ///
-/// Where the records cannot be read, there are none, or the store cannot be written.
+/// If the records cannot be read, there are none, or the store cannot be written.
 pub fn import(path: impl AsRef<Path>, to: impl Into<StoreChoice>) -> Result<Imported> {
     let path = path.as_ref();
     let mut problems = Vec::new();
@@ -79,7 +79,8 @@ pub fn import(path: impl AsRef<Path>, to: impl Into<StoreChoice>) -> Result<Impo
     Ok(Imported { workflow_id: id, tasks: records.len() as u64, file, problems })
 }
 
-/// In one step, so that nobody reads a half of it; a file of the same records is replaced.
+/// Writes the file atomically, so that no reader sees half of it. Replaces an earlier import of the
+/// same records.
 fn write_file(folder: &Path, id: &str, records: impl Iterator<Item = Value>) -> Result<PathBuf> {
     let lines: String = records.map(|record| format!("{record}\n")).collect();
     let file = folder.join(format!("emitted_{id}_0.jsonl"));
@@ -90,8 +91,8 @@ fn write_file(folder: &Path, id: &str, records: impl Iterator<Item = Value>) -> 
     Ok(file)
 }
 
-/// The status of each record's task. A start is finished once a later record of its command tells the end; nothing is running
-/// any more, so that one without an end is unknown.
+/// Returns the status of each record's task. A start is finished if a later record of the same
+/// command reports an end. A start without an end is unknown, because nothing is running any more.
 fn statuses(records: &[Emitted]) -> Vec<Status> {
     let mut statuses = vec![Status::Unknown; records.len()];
     let mut started: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -135,7 +136,7 @@ fn task(record: &Emitted, status: Status, at: usize, workflow: Uuid) -> Value {
     task
 }
 
-/// The time of a record, which says no zone: that of this machine.
+/// Returns the time of a record. Timestamps have no time zone; this machine's is assumed.
 fn unix_seconds(record: &Emitted) -> Option<f64> {
     let local: DateTime = record.timestamp.parse().ok()?;
     let time = local.to_zoned(TimeZone::system()).ok()?.timestamp();

@@ -1,4 +1,5 @@
-//! Metrics and milestones written by hand, in the record and the table of cloudmesh-ai-common, whose aggregator reads them.
+//! Emits metrics and milestones by hand, in the record and table format of cloudmesh-ai-common, so
+//! that its aggregator can read them.
 //!
 //! ```
 //! use runlore::emit::{self, Telemetry};
@@ -20,11 +21,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A record is written when the emission goes out of scope, at the latest. Trouble with a backend is told on standard error
-//! once, and never reaches the program; [`Emission::send`] returns it to whoever wants to know. `RUNLORE_EMIT_DISABLED=1`
-//! turns it all off, and so does cloudmesh's own `CLOUDMESH_AI_TELEMETRY_DISABLED`.
+//! A record is written at the latest when its emission is dropped. Problems with a backend are
+//! reported once on standard error and never reach the program; [`Emission::send`] returns them.
+//! `RUNLORE_EMIT_DISABLED=1` disables all emissions, and so does cloudmesh's own
+//! `CLOUDMESH_AI_TELEMETRY_DISABLED`.
 //!
-//! Inside a task, what is emitted is also part of what the task gives. Secrets, by their names or in URLs, are hidden as they are there.
+//! Inside a task, emitted metrics also become outputs of the task. Secrets, by name or in URLs, are
+//! redacted as they are in tasks.
 
 mod asynchronous;
 mod backend;

@@ -1,4 +1,4 @@
-//! Records that wait for the thread that writes them.
+//! The queue of records for the thread that writes them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,31 +16,32 @@ use runlore_core::notice::notice;
 use runlore_core::once::Guarded;
 use runlore_core::{Error, ErrorKind, Result};
 
-/// Records that may wait.
+/// The maximum number of queued records.
 const MOST: usize = 10_000;
-/// How long the last handle waits for what is not written.
+/// How long the last handle waits for queued records to be written.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What all handles share; with the last of them it waits until everything is written.
+/// The queue that all handles share. When the last handle is dropped, it waits until everything is
+/// written.
 #[derive(Default)]
 pub(super) struct Queue {
     writer: Guarded<Option<Writer>>,
     dropped: AtomicU64,
 }
 
-/// A thread that writes, and the way to it.
+/// The thread that writes, and the channels to it.
 struct Writer {
     process: u32,
-    /// None where it could not be started.
+    /// `None` if the thread could not be started.
     thread: Option<ThreadId>,
     records: SyncSender<(Emitted, Arc<Outcome>)>,
     waiting: Arc<AtomicU64>,
-    /// Closed once everything is written.
+    /// Disconnected once everything is written.
     ended: Receiver<Infallible>,
 }
 
 impl Queue {
-    /// Hands a record to the thread, and does not wait for it.
+    /// Queues a record without waiting for it to be written.
     pub(super) fn push(
         &self,
         record: Emitted,
@@ -51,7 +52,8 @@ impl Queue {
             let writer = match writer {
                 Some(writer) if writer.process == std::process::id() => writer,
                 _ => {
-                    // A forked child has not its parent's thread, and must not touch what leads to it.
+                    // A forked child does not have its parent's thread, and must not touch the
+                    // channels to it.
                     std::mem::forget(writer.take());
                     writer.insert(Writer::start(telemetry.clone()))
                 }
@@ -89,7 +91,7 @@ impl Writer {
             }
             drop(ends);
         };
-        // Without a thread nothing is written, and each emission says so.
+        // Without a thread nothing is written, and each emission returns an error.
         let thread = thread::Builder::new().name("runlore-emit".to_owned()).spawn(work).ok();
         let thread = thread.map(|thread| thread.thread().id());
         Self { process: std::process::id(), thread, records, waiting, ended }
@@ -104,7 +106,7 @@ impl Drop for Queue {
         }
         let Writer { thread, records, waiting, ended, .. } = writer;
         drop(records);
-        // A thread that waited for its own end would wait for ever.
+        // The thread itself must not wait for its own end.
         if thread != Some(thread::current().id())
             && ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout)
         {

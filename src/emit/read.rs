@@ -1,4 +1,4 @@
-//! Records that cloudmesh or we have emitted, out of a file or a database.
+//! Reads emitted records, ours or cloudmesh's, from a file or a database.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -9,7 +9,8 @@ use runlore_core::store::jsonl::{LIMIT, Line, Lines};
 use runlore_core::{Error, ErrorKind, Result};
 use runlore_events::events::text;
 
-/// An iterator over emitted records; made by [`read`]. What cannot be read is an error with its place, and the rest goes on.
+/// An iterator over emitted records. Created by [`read`]. A record that cannot be read yields an
+/// error with its location, and the iteration continues.
 #[derive(Debug)]
 pub struct Reader(From);
 
@@ -28,7 +29,7 @@ enum From {
 ///
 /// # Errors
 ///
-/// Where the file cannot be read, or is a database and the feature `sqlite` is missing.
+/// If the file cannot be read, or if it is a database and the feature `sqlite` is off.
 pub fn read(path: impl AsRef<Path>) -> Result<Reader> {
     let path = path.as_ref();
     let failed = |error| {
@@ -87,7 +88,7 @@ impl Iterator for Reader {
     }
 }
 
-/// Cloudmesh writes `NaN`, which becomes null here.
+/// Parses a record. Cloudmesh writes `NaN`, which becomes null here.
 fn parse(text: &[u8]) -> Result<Emitted, String> {
     let (value, _) = text::value(text).map_err(|wrong| wrong.to_string())?;
     serde_json::from_value(value).map_err(|error| format!("no emitted record ({error})"))
@@ -102,7 +103,8 @@ mod table {
 
     use super::{Emitted, Error, ErrorKind, Result, text};
 
-    /// The rows, one query each: a statement cannot be kept beside its connection.
+    /// The rows of the table, read with one query each: a statement cannot be stored beside its
+    /// connection.
     #[derive(Debug)]
     pub(super) struct Rows {
         path: PathBuf,

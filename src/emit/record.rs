@@ -1,16 +1,16 @@
-//! One emitted record.
+//! Emitted records.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What was emitted, key for key as cloudmesh writes it.
+/// An emitted record, with exactly the keys that cloudmesh writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Emitted {
     /// Local time without a zone: `2026-11-15T23:53:42.793393`.
     #[serde(default)]
     pub timestamp: String,
-    /// The program or command.
+    /// The name of the program or command.
     #[serde(default)]
     pub command: String,
     /// `started`, `completed`, `failed`, or any other word.
@@ -22,35 +22,35 @@ pub struct Emitted {
     /// The machine and the user.
     #[serde(default)]
     pub system: System,
-    /// A sentence.
+    /// An optional message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Where a record was emitted.
+/// The machine and the user of a record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct System {
     /// The model of the processor.
     pub cpu: Option<String>,
-    /// Whether there is a graphics processor.
+    /// Whether the machine has a GPU.
     pub gpu_present: Option<bool>,
-    /// The model of the first graphics processor.
+    /// The model of the first GPU.
     pub gpu_model: Option<String>,
-    /// Bytes of memory.
+    /// The size of the memory in bytes.
     pub memory_total: Option<u64>,
-    /// Who runs the program.
+    /// The user that runs the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// What else was said.
+    /// All other fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 impl Emitted {
-    /// Values that can be compared, by name. Cloudmesh itself writes a single metric as its name under `metric` and its value
-    /// under `value`.
+    /// Iterates over the numeric metrics. Cloudmesh itself writes a single metric with its name in
+    /// `metric` and its value in `value`.
     pub fn numbers(&self) -> impl Iterator<Item = (&str, f64)> {
         let named = self.metrics.get("metric").and_then(Value::as_str);
         let value = self.metrics.get("value").and_then(Value::as_f64);

@@ -1,4 +1,4 @@
-//! What emitted records add up to.
+//! Summarises emitted records.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,33 @@ use serde::Serialize;
 
 use super::record::Emitted;
 
-/// Counts and figures over records.
+/// Counts and statistics over records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// How many there are.
+    /// The number of records.
     pub total_records: u64,
-    /// How many of those that ended, well or not, ended well: 0 to 1; none where none has ended.
+    /// The share of completed records among the completed and failed ones, 0 to 1. `None` if there
+    /// are none of either.
     pub success_rate: Option<f64>,
-    /// How many of all records say `completed`, which is what cloudmesh calls the success rate: 0 to 1.
+    /// The share of completed records among all records, 0 to 1. Cloudmesh calls this the success
+    /// rate.
     pub completed_share: Option<f64>,
-    /// How many have each status.
+    /// The number of records per status.
     pub status_distribution: BTreeMap<String, u64>,
-    /// How many are of each command.
+    /// The number of records per command.
     pub command_distribution: BTreeMap<String, u64>,
-    /// The figures of each metric that has numbers.
+    /// Statistics of each numeric metric.
     pub metrics: BTreeMap<String, MetricSummary>,
 }
 
-/// The figures of a metric.
+/// Statistics of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MetricSummary {
-    /// How many values there are.
+    /// The number of values.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub avg: f64,
     /// The smallest.
     pub min: f64,
@@ -39,7 +41,7 @@ pub struct MetricSummary {
 }
 
 impl Summary {
-    /// Adds up records.
+    /// Summarises records.
     pub fn of(records: impl IntoIterator<Item = Emitted>) -> Self {
         let mut summary = Self::default();
         let mut sums: BTreeMap<String, f64> = BTreeMap::new();

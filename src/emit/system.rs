@@ -1,4 +1,4 @@
-//! The machine and the user, looked at once a process.
+//! The machine and the user, determined once per process.
 
 use std::fs;
 use std::path::Path;
@@ -25,8 +25,8 @@ pub(super) fn system() -> &'static System {
     })
 }
 
-/// The models of graphics processors that compute, as the kernel's files tell them: no driver is asked, which may take
-/// seconds. One of which only its maker is known has no model.
+/// Returns the models of the compute GPUs, read from the kernel's files. Drivers are not called,
+/// because that may take seconds. The model is `None` if only the vendor is known.
 fn graphics_processors(root: &Path) -> Vec<Option<String>> {
     let entries = |folder: &str| {
         let mut entries: Vec<_> = fs::read_dir(root.join(folder))

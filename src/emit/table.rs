@@ -1,4 +1,4 @@
-//! Emitted records as rows of cloudmesh's table in an SQLite file.
+//! Writes emitted records as rows of cloudmesh's table in an SQLite file.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use runlore_core::store::create_private;
 use runlore_core::{Error, ErrorKind, Result};
 use runlore_sqlite::inside;
 
-/// How long other processes may keep the file to themselves.
+/// How long to wait while other processes lock the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS telemetry (id INTEGER PRIMARY KEY AUTOINCREMENT, \
@@ -20,7 +20,7 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS telemetry (id INTEGER PRIMARY K
 const INSERT: &str = "INSERT INTO telemetry (timestamp, command, status, metrics, system, message) \
     VALUES (?, ?, ?, ?, ?, ?)";
 
-/// The file. It is open only while a record is written: a connection must not live through a fork.
+/// The database file. It is open only during a write, because a connection must not survive a fork.
 #[derive(Debug)]
 pub(super) struct Table(PathBuf);
 
@@ -35,10 +35,11 @@ impl Table {
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         let (metrics, system) = (json(to_string(&record.metrics)), json(to_string(&record.system)));
         let _inside = inside();
-        // SQLite gives the files beside it the permissions of the file. Why there can be none, it tells itself.
+        // SQLite gives its side files the permissions of this file. Errors are ignored here,
+        // because opening the database reports them.
         _ = create_private(&self.0);
         let connection = Connection::open(&self.0)?;
-        // Who waits must not keep others from forking: waiting is done outside.
+        // Wait outside of SQLite, so that other threads can fork meanwhile.
         connection.busy_timeout(Duration::ZERO)?;
         connection.execute(CREATE, [])?;
         let Emitted { timestamp, command, status, message, .. } = record;

@@ -1,4 +1,4 @@
-//! Where emissions begin.
+//! The entry point for emissions.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ use runlore_core::once::Guarded;
 use runlore_core::record::scrub;
 use runlore_core::{Error, ErrorKind, Result, file_size, host};
 
-/// Emits metrics and milestones. Cheap to copy; all copies write to the same place. A copy that is then given another backend, path
-/// or command leaves the others as they are.
+/// Emits metrics and milestones. Clones are cheap and write to the same backends. Changing a
+/// clone's backend, path or command does not affect the others.
 ///
 /// ```no_run
 /// use runlore::emit::Telemetry;
@@ -32,15 +32,15 @@ struct Inner {
     command: String,
     backend: String,
     path: Option<PathBuf>,
-    /// The backend that has a name, once a record was emitted.
+    /// The backend selected by name, opened with the first record.
     named: Guarded<Option<Named>>,
-    /// The others, which copies with something changed have too.
+    /// The user's own backends, shared with changed clones.
     own: Vec<Arc<Guarded<Box<dyn Backend>>>>,
     has_told: AtomicBool,
 }
 
 struct Named {
-    /// A forked child opens its own.
+    /// The process that opened it. A forked child opens its own.
     process: u32,
     backend: Box<dyn Backend>,
 }
@@ -55,7 +55,7 @@ impl fmt::Debug for Telemetry {
     }
 }
 
-/// The same as [`Telemetry::new`].
+/// Equivalent to [`Telemetry::new`].
 impl Default for Telemetry {
     fn default() -> Self {
         Self::new()
@@ -63,7 +63,7 @@ impl Default for Telemetry {
 }
 
 impl Telemetry {
-    /// For this program, into `telemetry.jsonl`.
+    /// Creates an instance for this program that writes to `telemetry.jsonl`.
     pub fn new() -> Self {
         Self::with("jsonl".to_owned(), None, host::program(), Vec::new())
     }
@@ -78,30 +78,32 @@ impl Telemetry {
         Self(Arc::new(Inner { command, backend, path, named, own, has_told }))
     }
 
-    /// The backend: `jsonl`, `sqlite` (with the feature of that name), or `text`, which is for people and goes to standard
-    /// output unless it has a path. A name that there is none of is told when something is emitted.
+    /// Sets the backend: `jsonl`, `sqlite` (with the feature of that name), or `text`. The latter
+    /// is for people and writes to standard output unless a path is set. An unknown name is
+    /// reported when something is emitted.
     #[must_use]
     pub fn backend(self, name: &str) -> Self {
         let Inner { path, command, own, .. } = &*self.0;
         Self::with(name.to_owned(), path.clone(), command.clone(), own.clone())
     }
 
-    /// The file [default: `telemetry.jsonl`, `telemetry.db`].
+    /// Sets the file [default: `telemetry.jsonl`, `telemetry.db`].
     #[must_use]
     pub fn path(self, path: impl Into<PathBuf>) -> Self {
         let Inner { backend, command, own, .. } = &*self.0;
         Self::with(backend.clone(), Some(path.into()), command.clone(), own.clone())
     }
 
-    /// What the records say they are of [default: the name of the program].
+    /// Sets the command of the records [default: the name of the program].
     #[must_use]
     pub fn command(self, name: &str) -> Self {
         let Inner { backend, path, own, .. } = &*self.0;
         Self::with(backend.clone(), path.clone(), scrub(name), own.clone())
     }
 
-    /// A backend of your own, beside the one that is named. A forked child has a copy of it, unless its parent was just writing to it:
-    /// then the child's records do not reach it, which is told.
+    /// Adds a backend of your own, beside the one selected by name. A forked child has a copy of
+    /// it, unless its parent was writing to it during the fork. In that case, the child's records
+    /// do not reach it, which is reported.
     #[must_use]
     pub fn and(self, backend: impl Backend + 'static) -> Self {
         let Inner { backend: name, path, command, own, .. } = &*self.0;
@@ -110,37 +112,37 @@ impl Telemetry {
         Self::with(name.clone(), path.clone(), command.clone(), own)
     }
 
-    /// A record: add to it what it is to say.
+    /// Creates a record to add values to.
     pub fn emit(&self) -> Emission {
         Emission::new(self.clone())
     }
 
-    /// A record that something begins.
+    /// Creates a record with status `started`.
     pub fn start(&self) -> Emission {
         self.emit().status("started")
     }
 
-    /// A record that something came to a good end.
+    /// Creates a record with status `completed`.
     pub fn complete(&self) -> Emission {
         self.emit().status("completed").message("Command completed successfully")
     }
 
-    /// A record that something failed.
+    /// Creates a record with status `failed`.
     pub fn fail(&self, error: impl fmt::Display) -> Emission {
         self.emit().status("failed").message(error.to_string())
     }
 
-    /// Work with a record when it begins and one when it ends, however that is.
+    /// Tracks work: emits one record when it begins and one when it ends, however it ends.
     pub fn track(&self) -> Track {
         Track::new(self.clone())
     }
 
-    /// The same for futures: records are written on a thread of their own.
+    /// Converts this to an emitter for async code, which writes records on a separate thread.
     pub fn into_async(self) -> AsyncTelemetry {
         AsyncTelemetry::new(self)
     }
 
-    /// Whether nothing is to be emitted.
+    /// Returns whether the environment disables all emissions.
     pub(super) fn is_disabled() -> bool {
         ["RUNLORE_EMIT_DISABLED", "CLOUDMESH_AI_TELEMETRY_DISABLED"].iter().any(|name| {
             std::env::var(name)
@@ -152,7 +154,7 @@ impl Telemetry {
         &self.0.command
     }
 
-    /// Writes to all backends; the first error counts, but hinders none of the others.
+    /// Writes to all backends. Returns the first error, after trying the others too.
     pub(super) fn write(&self, record: &Emitted) -> Result<()> {
         file_size::without_signal(|| self.write_to_all(record))
     }
@@ -181,7 +183,7 @@ impl Telemetry {
         backend.write(record)
     }
 
-    /// Tells what went wrong, once.
+    /// Reports an error, once.
     pub(super) fn tell(&self, result: Result<()>) {
         if let Err(error) = result
             && !self.0.has_told.swap(true, Ordering::Relaxed)

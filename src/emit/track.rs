@@ -1,4 +1,4 @@
-//! Work that says when it begins and how it ended.
+//! Work with one record for its start and one for its end.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,8 +10,8 @@ use super::emission::Metric;
 use super::telemetry::Telemetry;
 use runlore_core::contain::contain;
 
-/// Work to be tracked; made by [`Telemetry::track`]. It has a record `started`, and one `completed` or `failed` with
-/// `duration_sec`.
+/// Work to be tracked. Created by [`Telemetry::track`]. It emits a record `started`, and one
+/// `completed` or `failed` with `duration_sec`.
 #[derive(Debug)]
 pub struct Track {
     telemetry: Telemetry,
@@ -24,30 +24,30 @@ impl Track {
         Self { telemetry, message: String::new(), metrics: Map::new() }
     }
 
-    /// A sentence for the beginning.
+    /// Sets the message of the first record.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// A value for both records.
+    /// Adds a metric to both records.
     #[must_use]
     pub fn metric(mut self, name: &str, value: impl Metric) -> Self {
         self.metrics.insert(name.to_owned(), value.into_value());
         self
     }
 
-    /// Does the work. A panic is a failure, and goes on.
+    /// Runs the work. A panic counts as a failure and continues to unwind.
     pub fn run<T>(self, work: impl FnOnce() -> T) -> T {
         self.tracked(work, |_| None::<String>)
     }
 
-    /// Does work that may fail.
+    /// Runs fallible work.
     ///
     /// # Errors
     ///
-    /// The work's own.
+    /// Returns the work's own error.
     pub fn try_run<T, E: Display>(self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.tracked(work, |result| result.as_ref().err().map(E::to_string))
     }
