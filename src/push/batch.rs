@@ -1,16 +1,16 @@
-//! Events that are sent together.
+//! Batches of events.
 
 use runlore_core::record::Id;
 use runlore_events::events::{Invalid, Target, TelemetryEvent};
 
-/// A request that is being put together.
+/// A request body that is being built.
 #[derive(Debug)]
 pub(super) struct Batch {
     body: Vec<u8>,
     count: usize,
 }
 
-/// One that is ready, and stays the same however often it is sent.
+/// A finished request body, identical on every retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parcel {
     pub(super) key: String,
@@ -32,7 +32,7 @@ impl Batch {
         if self.count > 0 {
             self.body.push(b',');
         }
-        // Nothing in a record can fail to become JSON.
+        // A record can always be converted to JSON.
         _ = serde_json::to_writer(&mut self.body, &record);
         self.count += 1;
         Ok(())

@@ -1,4 +1,4 @@
-//! One request, and what its answer means.
+//! Sends one request and interprets the response.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Pusher;
 use super::batch::Parcel;
 use runlore_core::record::scrub;
 
-/// Nobody waits longer before trying again, whatever an endpoint asks for.
+/// The maximum wait before a retry, whatever the endpoint requests.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 pub(super) struct Client {
@@ -17,13 +17,13 @@ pub(super) struct Client {
     headers: Vec<(String, String)>,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Taken,
-    /// It is no use sending it again.
+    /// Retrying is pointless.
     Refused(String),
-    /// Later it may be taken; perhaps the endpoint says when.
+    /// A retry may succeed. The endpoint may have said when.
     Away {
         why: String,
         after: Option<Duration>,
@@ -35,7 +35,7 @@ impl Client {
         let config = Agent::config_builder()
             .timeout_global(Some(pusher.timeout))
             .http_status_as_error(false)
-            // Events would be sent to a place that nobody named.
+            // A redirect would send events to a host that the user did not configure.
             .max_redirects(0)
             .user_agent(concat!("runlore/", env!("CARGO_PKG_VERSION")))
             .build();
@@ -59,7 +59,7 @@ impl Client {
                 });
                 judge(response.status().as_u16(), after)
             }
-            // A URL or a header that cannot be sent will never be.
+            // A URL or header that cannot be sent now never can.
             Err(error @ (ureq::Error::Http(_) | ureq::Error::BadUri(_))) => {
                 Answer::Refused(scrub(&error.to_string()))
             }
@@ -68,8 +68,8 @@ impl Client {
     }
 }
 
-/// How long to wait before the next try: as long as the endpoint asks for, but no less than it was found to need and no longer than
-/// anybody waits.
+/// Returns the wait before the next retry: what the endpoint requests, at least the current backoff
+/// and at most [`LONGEST_WAIT`].
 pub(super) fn pause(asked: Option<Duration>, wait: Duration) -> Duration {
     asked.unwrap_or(wait).max(wait).min(LONGEST_WAIT)
 }

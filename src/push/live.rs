@@ -1,4 +1,5 @@
-//! Sending while a tracker runs, on threads that nobody waits for: one keeps what is to be sent, the other waits for answers.
+//! Sends events while a tracker runs. One thread keeps the batches, another sends them and waits
+//! for responses; the tracker waits for neither.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,16 +18,16 @@ use runlore_core::{Error, ErrorKind, Result, file_size};
 use runlore_events::events::TelemetryEvent;
 use runlore_events::tracker::Outlet;
 
-/// Events that may wait to be put into a batch.
+/// The maximum number of events that wait to be batched.
 const QUEUE: usize = 10_000;
-/// Events are sent after this time, however few there are.
+/// A batch is sent after this time even if it is not full.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that wait in memory where there is no spool.
+/// The maximum size of batches in memory if they cannot be spooled, in bytes.
 const MEMORY: usize = 8 << 20;
-/// How long it goes on sending once its tracker ends.
+/// How long to continue sending after the tracker has ended.
 const AT_END: Duration = Duration::from_secs(5);
 
-/// The tracker's side.
+/// The tracker's end of the queue.
 #[derive(Debug)]
 pub(super) struct Live {
     queue: Option<SyncSender<Message>>,
@@ -36,19 +37,19 @@ pub(super) struct Live {
     process: u32,
 }
 
-/// What the keeper is told.
+/// A message to the keeper thread.
 #[derive(Debug)]
 enum Message {
     Event(Box<TelemetryEvent>),
-    /// What became of the batch that is on its way.
+    /// The result of the batch in flight.
     Answer(Answer),
-    /// No more events come.
+    /// No more events will come.
     End,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Events that are lost: there was no room for them, or the endpoint refused them.
+    /// The number of lost events: the queue or the spool was full, or the endpoint refused them.
     lost: AtomicU64,
     last_error: Mutex<Option<String>>,
 }
@@ -64,11 +65,11 @@ impl State {
 }
 
 impl Live {
-    /// Begins to send.
+    /// Starts the threads.
     ///
     /// # Errors
     ///
-    /// Where the pusher is none that could, or its spool cannot be written.
+    /// If the pusher's configuration is invalid, or its spool cannot be written.
     pub(super) fn start(pusher: Pusher) -> Result<Self> {
         pusher.check()?;
         let spool = pusher.spool.as_ref().map(|(folder, limit)| {
@@ -108,7 +109,7 @@ impl Live {
 
     fn end(&mut self) {
         match self.queue.take() {
-            // A forked child has not the threads, and would wait for them.
+            // A forked child does not have the threads, and must not wait for them.
             queue if self.process != std::process::id() => std::mem::forget(queue),
             Some(queue) => _ = queue.send(Message::End),
             None => {}
@@ -152,16 +153,16 @@ impl Drop for Live {
     }
 }
 
-/// Puts events into batches, and keeps these until they are sent. It never waits for the endpoint.
+/// Batches events and keeps the batches until they are sent. Never waits for the endpoint.
 struct Keeper {
     pusher: Pusher,
     state: Arc<State>,
-    /// To the thread that sends, one at a time.
+    /// The channel to the sending thread, one batch at a time.
     parcels: SyncSender<Parcel>,
     in_flight: Option<InFlight>,
-    /// Where every batch is, from before it is sent until it is taken.
+    /// Holds every batch from before it is sent until the endpoint has accepted it.
     spool: Option<Spool>,
-    /// What could not be spooled.
+    /// Batches that could not be spooled.
     waiting: VecDeque<Parcel>,
     wait: Duration,
     retry_at: Option<Instant>,
@@ -223,7 +224,7 @@ impl Keeper {
         }
     }
 
-    /// Puts a batch behind the others: into the spool, or into memory where it cannot be spooled.
+    /// Queues a batch: in the spool, or in memory if it cannot be spooled.
     fn keep(&mut self, parcel: Parcel) {
         if self.spooled(&parcel) {
             return;
@@ -245,7 +246,7 @@ impl Keeper {
         spool.has(&parcel.key)
     }
 
-    /// Sends the oldest batch, unless one is on its way or it is too early to try again.
+    /// Sends the oldest batch, unless one is in flight or the backoff has not passed.
     fn send_next(&mut self) {
         if self.in_flight.is_some() || self.retry_at.is_some_and(|at| Instant::now() < at) {
             return;
@@ -277,7 +278,7 @@ impl Keeper {
             }
             return;
         }
-        // A spool that is full may have counted it as lost in the meantime.
+        // A full spool may have dropped this batch meanwhile and counted it as lost.
         let was_kept =
             !is_spooled || self.spool.as_mut().is_some_and(|spool| spool.remove(&parcel.key));
         match answer {
@@ -293,7 +294,8 @@ impl Keeper {
         self.retry_at = None;
     }
 
-    /// Sends what it can while its tracker waits. What is spooled is safe by now; the rest is lost.
+    /// Sends what it can while its tracker waits. Spooled batches are safe at this point; the
+    /// others are spooled if possible, and lost otherwise.
     fn end(mut self, messages: &Receiver<Message>) {
         let until = Instant::now() + AT_END;
         self.retry_at = None;

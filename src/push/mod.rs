@@ -1,4 +1,4 @@
-//! Sending events to a monitoring endpoint: `POST {"events": […]}`, in batches, again and again where need be.
+//! Sends events to a monitoring endpoint with `POST {"events": […]}`, in batches and with retries.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -8,14 +8,15 @@
 //! let pusher = Pusher::new("https://monitoring.example.com/api/metrics")?
 //!     .header("Authorization", "Bearer …")
 //!     .timeout(Duration::from_secs(5))
-//!     .spool("spool", 64 << 20); // what waits while the endpoint is away
+//!     .spool("spool", 64 << 20); // holds batches while the endpoint is unreachable
 //! let tracker = Tracker::builder().push(pusher).start()?;
 //! # Ok::<(), runlore::Error>(())
 //! ```
 //!
-//! A batch counts as delivered once the endpoint answers with a status of 2xx. Where it does not answer, or with 408, 425, 429 or 5xx, the batch is
-//! sent again, later and later; any other status is a refusal, which is counted and told. A batch that is sent again has the same
-//! `Idempotency-Key`: an endpoint whose answer was lost can tell that it has it already.
+//! A batch counts as delivered once the endpoint responds with status 2xx. Without a response, or
+//! with 408, 425, 429 or 5xx, the batch is retried with increasing delays. Any other status is a
+//! refusal, which is counted and reported. A retried batch keeps its `Idempotency-Key`, so that an
+//! endpoint whose response was lost can recognise the duplicate.
 
 mod batch;
 mod client;
@@ -35,7 +36,7 @@ use runlore_core::{Error, ErrorKind, Result};
 use runlore_events::events::{Schema, Target, TelemetryEvent};
 use runlore_events::tracker::{OpenOutlet, Outlet};
 
-/// Where events are sent to, and how.
+/// The endpoint for events, and how to send them.
 #[derive(Clone)]
 pub struct Pusher {
     url: String,
@@ -48,7 +49,7 @@ pub struct Pusher {
     target: Target,
 }
 
-/// Without secrets: of headers only the names.
+/// Shows no secrets: headers appear by name only.
 impl fmt::Debug for Pusher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { url, headers, batch_events, timeout, retries, backoff, spool, target } = self;
@@ -66,28 +67,28 @@ impl fmt::Debug for Pusher {
     }
 }
 
-/// What became of events.
+/// The result of a push.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// Events that the endpoint took.
+    /// The number of events that the endpoint accepted.
     pub sent: u64,
-    /// Events that it refused.
+    /// The number of events that it refused.
     pub refused: u64,
-    /// Events that the schema cannot say.
+    /// The number of events that the schema cannot represent.
     pub invalid: u64,
-    /// Requests that were made.
+    /// The number of requests made.
     pub requests: u64,
-    /// Why the endpoint refused, last.
+    /// The reason of the last refusal.
     pub last_refusal: Option<String>,
 }
 
 impl Pusher {
-    /// Sends to this URL.
+    /// Creates a pusher for this URL.
     ///
     /// # Errors
     ///
-    /// Where it is none that can be sent to.
+    /// If this is not an HTTP or HTTPS URL with a host.
     pub fn new(url: &str) -> Result<Self> {
         let parsed = ureq::http::Uri::try_from(url).ok();
         let is_fine = parsed.is_some_and(|uri| {
@@ -115,58 +116,62 @@ impl Pusher {
         })
     }
 
-    /// A header of every request. One that cannot be is told when sending begins.
+    /// Adds a header to every request. An invalid one is reported when sending begins.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// How many events a request has at the most [default: 500].
+    /// Sets the maximum number of events per request [default: 500].
     #[must_use]
     pub fn batch(mut self, events: usize) -> Self {
         self.batch_events = events.max(1);
         self
     }
 
-    /// How long a request may take, with its answer [default: 10 s].
+    /// Sets the timeout of a request, including its response [default: 10 s].
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How often a batch of [`push`](Self::push) is sent again [default: 5]. A tracker tries as long as it runs.
+    /// Sets how often [`push`](Self::push) retries a batch [default: 5]. A tracker retries as long
+    /// as it runs.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// How long it waits before it sends a batch again: the first time; then twice as long each time, up to 30 s
-    /// [default: 500 ms].
+    /// Sets the delay before the first retry [default: 500 ms]. It doubles with each retry, up to
+    /// 30 s.
     #[must_use]
     pub fn backoff(mut self, first: Duration) -> Self {
         self.backoff = first;
         self
     }
 
-    /// Where the batches of a tracker are until the endpoint has taken them, up to so many bytes; then the oldest are dropped, and
-    /// counted. Whatever ends the process, the next tracker with this spool sends what is left. Without one, 8 MiB wait in memory.
+    /// Sets a folder that holds a tracker's batches until the endpoint has accepted them, up to
+    /// this many bytes. Beyond that, the oldest batches are dropped and counted. However the
+    /// process ends, the next tracker with this spool sends what is left. Without a spool, up to 8
+    /// MiB wait in memory.
     #[must_use]
     pub fn spool(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.spool = Some((folder.into(), bytes));
         self
     }
 
-    /// What events are sent as [default: schema 4].
+    /// Sets the format of the events [default: schema 4].
     #[must_use]
     pub fn target(mut self, target: impl Into<Target>) -> Self {
         self.target = target.into();
         self
     }
 
-    /// Looks for what could never be sent. Values of headers may be secrets and are not shown, nor what may be part of one.
+    /// Checks for headers that can never be sent. Header values may be secrets, so neither they nor
+    /// anything that may be part of one is shown.
     pub(crate) fn check(&self) -> Result<()> {
         for (name, value) in &self.headers {
             let what = if HeaderName::try_from(name).is_err() {
@@ -186,11 +191,12 @@ impl Pusher {
         Ok(())
     }
 
-    /// Sends events, and waits until the endpoint has them all.
+    /// Sends events, and waits until the endpoint has accepted or refused all of them.
     ///
     /// # Errors
     ///
-    /// Where a header cannot be sent, or the endpoint stays away however often it is tried; it says how many events were sent before.
+    /// If a header is invalid, or the endpoint stays unreachable after all retries. The error
+    /// contains the number of events sent before.
     pub fn push(&self, events: impl IntoIterator<Item = TelemetryEvent>) -> Result<Pushed> {
         self.check()?;
         let client = Client::new(self);
@@ -210,7 +216,7 @@ impl Pusher {
         Ok(pushed)
     }
 
-    /// Sends a batch until it is taken or refused.
+    /// Sends a batch until it is accepted or refused.
     fn deliver(&self, client: &Client, batch: Batch, pushed: &mut Pushed) -> Result<()> {
         let count = batch.count() as u64;
         let parcel = batch.finish();

@@ -1,4 +1,4 @@
-//! Batches that wait on disk until an endpoint has taken them.
+//! Stores batches on disk until an endpoint has accepted them.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek, Write};
@@ -9,12 +9,13 @@ use crate::pipeline::frame;
 use crate::pipeline::frame::{Form, Frame, Next};
 use runlore_core::store::{open_plain, open_private, private_folders, replace_private};
 
-/// A folder of batches, oldest first by name. Each is a file with one frame, whose checksum tells whether it is whole.
+/// A folder of batches, oldest first by name. Each file contains one frame, whose checksum shows
+/// whether it is complete.
 #[derive(Debug)]
 pub(super) struct Spool {
     folder: PathBuf,
     limit: u64,
-    /// Held as long as this lives: what two processes sent would be sent twice.
+    /// Locked as long as this is alive: two processes would send the same batches twice.
     _lock: File,
     waiting: Vec<Stored>,
 }
@@ -33,7 +34,7 @@ impl Stored {
 }
 
 impl Spool {
-    /// Takes over a folder, with what an earlier process left there.
+    /// Opens a folder, with the batches that an earlier process left there.
     pub(super) fn open(folder: &Path, limit: u64) -> io::Result<Self> {
         private_folders(folder)?;
         let lock = open_private(&folder.join("spool.lock"))?;
@@ -55,7 +56,8 @@ impl Spool {
         Ok(Self { folder: folder.to_owned(), limit, _lock: lock, waiting })
     }
 
-    /// Puts a batch behind the others. Events that had to go for it are counted as dropped, whether or not it could be written then.
+    /// Appends a batch. Drops the oldest ones to make room, and adds their events to `dropped` even
+    /// if the new batch cannot be written afterwards.
     pub(super) fn put(&mut self, parcel: &Parcel, dropped: &mut u64) -> io::Result<()> {
         let frame = frame::of(&parcel.body, parcel.count as usize);
         let bytes = frame.len() as u64;
@@ -76,13 +78,13 @@ impl Spool {
         self.waiting.iter().any(|one| one.is(key))
     }
 
-    /// Removes a batch; whether it was still there.
+    /// Removes a batch. Returns whether it was still there.
     pub(super) fn remove(&mut self, key: &str) -> bool {
         let at = self.waiting.iter().position(|one| one.is(key));
         at.inspect(|at| self.remove_at(*at)).is_some()
     }
 
-    /// The oldest batch; one that cannot be read, or is not as it was written, is left out and counted as dropped.
+    /// Returns the oldest batch. Unreadable or damaged batches are removed and added to `dropped`.
     pub(super) fn first(&mut self, dropped: &mut u64) -> Option<Parcel> {
         while let Some(first) = self.waiting.first() {
             let key = parse(&first.name).map(|(key, _)| key.to_owned()).unwrap_or_default();
@@ -109,7 +111,7 @@ fn read(path: &Path) -> io::Result<Next> {
     let length = file.metadata()?.len();
     match frame::read(&mut file, &mut length.clone(), Form::Now)? {
         Next::Frame(frame) => Ok(Next::Frame(frame)),
-        // An earlier version may have left it.
+        // An earlier version may have written it.
         _ => {
             file.rewind()?;
             frame::read(&mut file, &mut length.clone(), Form::Before)
@@ -117,7 +119,7 @@ fn read(path: &Path) -> io::Result<Next> {
     }
 }
 
-/// The key and the number of events that a batch's name tells. Keys sort by time.
+/// Parses the key and the number of events from a batch's file name. Keys sort by time.
 fn parse(name: &str) -> Option<(&str, u64)> {
     let (key, count) = name.strip_prefix("batch-")?.strip_suffix(".spool")?.rsplit_once('-')?;
     Some((key, count.parse().ok()?))
@@ -160,7 +162,7 @@ mod tests {
         let mut spool = Spool::open(folder.path(), 200).unwrap();
         let mut dropped = 0;
         spool.put(&parcel(7), &mut dropped).unwrap();
-        // Nothing can be put where a folder with something in it is.
+        // A non-empty folder at this path makes the write fail.
         fs::create_dir_all(folder.path().join("batch.part/full")).unwrap();
         assert!(spool.put(&parcel(1), &mut dropped).is_err());
         assert_eq!((dropped, spool.waiting.len()), (7, 0));
