@@ -1,4 +1,4 @@
-//! How far the writer has come in one ring.
+//! The writer's position in one ring.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -12,36 +12,36 @@ use runlore_core::contain::contain;
 use runlore_core::notice::notice;
 use runlore_core::record::Id;
 
-/// Bytes of a ring that are read in one go.
+/// The number of bytes to read from a ring at a time.
 const PART: u64 = 32 << 10;
 
-/// From so many bytes on an overflow keeps the disk busy for tasks that may be open for hours.
+/// Above this size, an overflow keeps the disk busy for tasks that may be open for hours.
 const LARGE_OVERFLOW: u64 = 16 << 20;
 
-/// Where a ring's events go.
+/// The consumer of a ring's events.
 pub(super) trait Events {
-    /// Takes an event; the task that the event must stay in its ring for, if any.
+    /// Takes an event. Returns the task for whose sake the event must stay in its ring, if any.
     fn take(&mut self, kind: Kind, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id>;
 
-    /// Takes an event that went through the overflow.
+    /// Takes an event that was in the overflow file.
     fn take_overflowed(&mut self, kind: Kind, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id>;
 
-    /// Hears of an event that could not be taken: doing so panicked.
+    /// Called with an event that was not taken because `take` panicked.
     fn give_up(&mut self, kind: Kind, bytes: &[u8]);
 }
 
-/// How far the writer has read a ring, and whose it is.
+/// The writer's position in a ring, and the ring's current thread.
 pub(super) struct Cursor {
     pub(super) ring: &'static Ring,
     pub(super) read: u64,
-    /// Where this look at the ring ends.
+    /// Where this pass over the ring ends.
     until: u64,
-    /// Up to here the ring was made ready to be written to.
+    /// The ring's pages are prepared for writing up to here.
     ready: u64,
     thread: Rc<Thread>,
     owners: u32,
-    /// Where tasks began, or were added to, that may still be open: their events must stay until another place has
-    /// them.
+    /// The positions of STARTs and ADDs of tasks that may still be open. These events must stay in
+    /// the ring until they are kept elsewhere.
     pub(super) beginnings: VecDeque<(u64, Id)>,
 }
 
@@ -58,19 +58,21 @@ impl Cursor {
         }
     }
 
-    /// Whether so much of the ring is taken that room must be made. Not much earlier: what is written at once costs a store less.
+    /// Returns whether the ring is so full that room must be made. The threshold is not lower,
+    /// because larger batches are cheaper for a store.
     pub(super) fn is_filling(&self) -> bool {
         self.ring.is_wanted() || self.ring.waiting() > self.ring.capacity() as u64 / 2
     }
 
-    /// Begins a look at what is there now; what part of the ring that is.
+    /// Begins a pass over the current content. Returns how full the ring is, as a fraction.
     pub(super) fn look(&mut self) -> f64 {
         self.until = self.ring.committed();
         self.prepare();
         (self.until - self.read) as f64 / self.ring.capacity() as f64
     }
 
-    /// Keeps ahead of the thread that writes to the ring, by twice as much as came since the last look, until it has been round it once.
+    /// Prepares pages ahead of the thread that writes to the ring: twice as much as it wrote since
+    /// the last pass, until it has wrapped around once.
     fn prepare(&mut self) {
         let capacity = self.ring.capacity() as u64;
         let ahead = (2 * (self.until - self.read)).min(capacity / 4);
@@ -81,8 +83,8 @@ impl Cursor {
         }
     }
 
-    /// Hands out a part of what this look is at; whether there was anything. What comes of an event is that event's own
-    /// affair: a panic never costs those after it.
+    /// Passes a part of this pass's events on. Returns whether there were any. A panic over one
+    /// event never loses the events after it.
     pub(super) fn read_some(&mut self, events: &mut impl Events) -> bool {
         if self.owners != self.ring.owners() {
             self.owners = self.ring.owners();
@@ -108,15 +110,15 @@ impl Cursor {
     }
 }
 
-/// How far the writer has read an overflow.
+/// The writer's position in an overflow file.
 pub(super) struct OverflowCursor {
     pub(super) overflow: Arc<Overflow>,
     pub(super) read: u64,
-    /// Where this look at it ends.
+    /// Where this pass over it ends.
     until: u64,
-    /// The thread of the last event: most come in rows of the same.
+    /// The thread of the last event. Consecutive events are mostly from the same thread.
     thread: Rc<Thread>,
-    /// As those of a [`Cursor`].
+    /// As in [`Cursor`].
     pub(super) beginnings: VecDeque<(u64, Id)>,
 }
 
@@ -126,18 +128,20 @@ impl OverflowCursor {
         Self { overflow, read, until: read, thread: Rc::default(), beginnings: VecDeque::new() }
     }
 
-    /// Whether the beginnings of open tasks should be kept elsewhere, so that its space can be given back.
+    /// Returns whether the STARTs of open tasks should be kept elsewhere, so that disk space can be
+    /// freed.
     pub(super) fn is_filling(&self) -> bool {
         self.overflow.waiting() > LARGE_OVERFLOW
     }
 
-    /// Begins a look at what is there now. Before the look at the rings: what a thread pushed into its ring before it
-    /// overflowed is then part of the same look, and is read first.
+    /// Begins a pass over the current content. Call this before the pass over the rings: events
+    /// that a thread pushed into its ring before it overflowed are then part of the same pass, and
+    /// are read first.
     pub(super) fn look(&mut self) {
         self.until = self.overflow.written();
     }
 
-    /// Hands out a part of what this look is at; whether there was anything.
+    /// Passes a part of this pass's events on. Returns whether there were any.
     pub(super) fn read_some(&mut self, events: &mut impl Events) -> bool {
         if self.read >= self.until {
             return false;
@@ -169,7 +173,7 @@ mod tests {
     use super::*;
     use crate::pipeline::memory::Memory;
 
-    /// Takes all but every third event.
+    /// Panics on every third event and takes the others.
     #[derive(Default)]
     struct Clumsy {
         taken: Vec<u8>,

@@ -1,24 +1,25 @@
-//! How a run ends, and what its last record says about it.
+//! How a run ends, and the matching fields of its last record.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use runlore_core::record::{ErrorObject, Status, WorkflowObject};
 
-/// Why `exit_code` is missing where only `atexit` is available.
+/// The reason for a missing `exit_code` on systems that only have `atexit`.
 const NO_EXIT_CODE: &str = "this system does not report the exit code to exit handlers";
 
 /// How a run ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
-    /// By `finish()`.
+    /// `finish()` was called.
     Finished,
-    /// By an error, a panic, or because its guard was dropped.
+    /// An error, a panic, or a dropped guard.
     Failed(ErrorObject),
     /// A panic aborts the process.
     Aborted,
-    /// A signal ends the process, or ended what the run is about: its number, and a sentence.
+    /// A signal ends the process, or ended the process that the run describes: its number, and a
+    /// message.
     Signal(i32, String),
     /// The process exits with this code.
     Exit(u8),
@@ -32,12 +33,13 @@ impl Ending {
         !matches!(self, Self::Finished | Self::Exit(0) | Self::UnknownExit)
     }
 
-    /// Whether a run that has ended already failed all the same.
+    /// Returns whether this ending also fails runs that have already ended.
     pub(super) fn fails_ended_runs(&self) -> bool {
         matches!(self, Self::Aborted | Self::Exit(1..))
     }
 
-    /// Sets the status and its reasons in the last record of a run. An error that is there already stays.
+    /// Sets the status and its reasons in the last record of a run. An error that is already there
+    /// stays.
     pub(super) fn write_to(self, workflow: &mut WorkflowObject) {
         workflow.status = Some(match self {
             Self::Finished | Self::Exit(0) => Status::Finished,
@@ -73,7 +75,7 @@ impl Ending {
     }
 }
 
-/// `ended_by` of a run that a signal ended.
+/// Returns `ended_by` for a run that a signal ended.
 pub(super) fn ended_by(signal: i32) -> String {
     format!("signal {signal}")
 }

@@ -1,21 +1,23 @@
-//! What travels from a task to the writer: a START and an END, each a fixed head and a list of items.
+//! The events that a task sends to the writer: a START and an END, each a fixed head and a list of
+//! items.
 //!
-//! Events hold numbers and text, never pointers, so that another process can read them after this one died.
-//! A call site is known by its number in the table of sites, a workflow by its number in this process.
+//! Events contain numbers and text, never pointers, so that another process can read them after
+//! this one has died. They refer to a call site by its number in the table of sites, and to a
+//! workflow by its number in this process.
 
 use runlore_core::record::Id;
 use runlore_core::record::hash::NoHash;
 use runlore_core::usage::Usage;
 
-/// What an event is about.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Fills the end of a ring.
+    /// Padding at the end of a ring.
     Pad = 0,
     Start = 1,
     End = 2,
-    /// More items for a task that is open, see [`Add`].
+    /// More items for an open task, see [`Add`].
     Add = 3,
 }
 
@@ -33,7 +35,7 @@ pub(crate) enum Ending {
     Failed = 1,
     Panicked = 2,
     Cancelled = 3,
-    /// A block's guard was dropped without a word of how it went.
+    /// A guard was dropped without `finish`.
     Dropped = 4,
 }
 
@@ -60,15 +62,16 @@ pub(crate) struct Start {
     pub(crate) wall_ns: u64,
     /// The queue had no room for the items.
     pub(crate) lost_items: bool,
-    /// Its record does not say where in the code it is.
+    /// The record omits the source location.
     pub(crate) is_brief: bool,
 }
 
 impl Start {
     pub(crate) const BYTES: usize = 64;
 
-    /// The head as words, which a ring stores one by one. Bytes put together in memory first would be read back wider than
-    /// they were written, and the processor waits for that.
+    /// Returns the head as words, which a ring stores one by one. If the bytes were assembled in
+    /// memory first, they would be read back in wider units than they were written, which stalls
+    /// the processor.
     #[inline]
     pub(crate) fn to_words(self) -> [u64; Self::BYTES / 8] {
         let (id, parent) = (self.id.to_bits(), self.parent.map_or(0, Id::to_bits));
@@ -115,7 +118,7 @@ pub(crate) struct End {
 impl End {
     pub(crate) const BYTES: usize = 32;
 
-    /// The head as words, see [`Start::to_words`].
+    /// Returns the head as words, see [`Start::to_words`].
     #[inline]
     pub(crate) fn to_words(self) -> [u64; Self::BYTES / 8] {
         let id = self.id.to_bits();
@@ -139,12 +142,12 @@ impl End {
     }
 }
 
-/// The head of an ADD: more items for a task that is open, from any thread.
+/// The head of an ADD: more items for an open task, from any thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Add {
     pub(crate) id: Id,
-    /// Grows with every ADD of the process. ADDs of one task come from several rings; the one with the higher number is
-    /// the later one.
+    /// Increases with every ADD of the process. The ADDs of one task come from several rings; the
+    /// one with the higher number is the later one.
     pub(crate) sequence: u64,
 }
 
@@ -163,12 +166,12 @@ impl Add {
     }
 }
 
-/// The words of a head as the bytes that a ring holds.
+/// Returns the words of a head as the bytes that a ring contains.
 pub(crate) fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// What an item of an event is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ItemKind {
@@ -178,26 +181,26 @@ pub(crate) enum ItemKind {
     Tag = 4,
     Subtype = 5,
     Group = 6,
-    /// The name of a task that has no site.
+    /// The name of a task without a site.
     Activity = 7,
-    /// File, line and column of a task that has no site.
+    /// The file, line and column of a task without a site.
     Code = 8,
     /// The type of an error.
     ErrorType = 9,
     /// An error's message, then those of its sources.
     ErrorMessage = 10,
-    /// Why something is missing: the key is what, the payload the reason.
+    /// Why something is missing. The key is the missing field, the payload the reason.
     Unavailable = 11,
-    /// A frame of the backtrace of a panic, the innermost first.
+    /// A frame of a panic's backtrace. The innermost comes first.
     Backtrace = 12,
-    /// What the machine was doing, as a snapshot.
+    /// The capture at the start, as a snapshot.
     TelemetryAtStart = 13,
     TelemetryAtEnd = 14,
-    /// What the task used, see [`Measured`].
+    /// The task's resource usage, see [`Measured`].
     Measured = 15,
-    /// What a process used that the task ran, as a value.
+    /// The usage of a process that the task ran, as a value.
     ChildUsage = 16,
-    /// How much was given to the task that is not kept, see `shed`.
+    /// How many outputs were dropped, see `shed`.
     Forgotten = 17,
     /// A group that is an id, as most are.
     GroupId = 18,
@@ -206,7 +209,7 @@ pub(crate) enum ItemKind {
 }
 
 impl ItemKind {
-    /// All of them, in the order of their numbers, which begin with 1.
+    /// All kinds, in the order of their numbers, which begin with 1.
     const ALL: [Self; 19] = [
         Self::Used,
         Self::Generated,
@@ -233,37 +236,38 @@ impl ItemKind {
         Self::ALL.get(usize::from(byte).checked_sub(1)?).copied()
     }
 
-    /// More than any of their numbers.
+    /// Greater than any kind's number.
     pub(crate) const COUNT: usize = Self::ALL.len() + 1;
 }
 
-/// What a measured task used, and what measuring it cost.
+/// The resource usage of a measured task, and the cost of measuring it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Measured {
-    /// What it used itself.
+    /// The task's own usage.
     pub(crate) own: Usage,
-    /// What it and its children used.
+    /// The usage of the task and its children.
     pub(crate) inclusive: Usage,
-    /// The most that it had allocated at once on its thread, beyond what was allocated before.
+    /// The most memory that it had allocated at once on its thread, in addition to earlier
+    /// allocations.
     pub(crate) peak_bytes: u64,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) nested_ns: u64,
-    /// Whether the system counts what a thread uses.
+    /// Whether the system reports the usage of a thread.
     pub(crate) is_counted: bool,
-    /// Whether other tasks than those inside and around it ran at the same time.
+    /// Whether tasks other than its ancestors and descendants ran at the same time.
     pub(crate) is_shared: bool,
-    /// Whether that is so of one of its children.
+    /// Whether that is true for one of its children.
     pub(crate) children_are_shared: bool,
-    /// Whether the budget left types out of its captures.
+    /// Whether the budget omitted types from its captures.
     pub(crate) is_thinned: bool,
-    /// How old the older of its captures was; none where both are its own.
+    /// The age of the older capture. `None` if both are its own.
     pub(crate) shared_age_ns: Option<u64>,
 }
 
 impl Measured {
     const NUMBERS: usize = 2 * Self::USED + 4;
-    /// Numbers of a usage.
+    /// The number of fields in a usage.
     const USED: usize = 8;
 
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
@@ -327,7 +331,7 @@ impl Measured {
     }
 }
 
-/// Under what name an item stands: a place in its site's list, or the name itself.
+/// The name of an item: an index into its site's list of names, or the name itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Key<'a> {
     Index(u16),
@@ -336,14 +340,14 @@ pub(crate) enum Key<'a> {
 
 const NAMED: u16 = u16::MAX;
 
-/// What is to be known of a copied value besides its bytes.
+/// Properties of a copied value besides its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Marks {
-    /// A limit stopped the copying.
+    /// A limit truncated the value.
     pub(crate) cut: bool,
-    /// A secret was left out.
+    /// A secret was redacted.
     pub(crate) redacted: bool,
-    /// Why it has no hash, where that is known.
+    /// Why the value has no hash, if known.
     pub(crate) no_hash: Option<NoHash>,
 }
 
@@ -359,7 +363,7 @@ impl Marks {
     }
 }
 
-/// Appends an item whose payload `write` adds.
+/// Appends an item. `write` appends its payload.
 pub(crate) fn push_item(
     items: &mut Vec<u8>,
     kind: ItemKind,
@@ -385,7 +389,7 @@ pub(crate) fn push_item(
     items[head + 2..head + 6].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Appends an item that is plain text.
+/// Appends an item with text as its payload.
 pub(crate) fn push_text(items: &mut Vec<u8>, kind: ItemKind, text: &str) {
     push_item(items, kind, Key::Index(0), |items| {
         items.extend_from_slice(text.as_bytes());
@@ -393,7 +397,7 @@ pub(crate) fn push_text(items: &mut Vec<u8>, kind: ItemKind, text: &str) {
     });
 }
 
-/// Appends an item that is an id.
+/// Appends an item with an id as its payload.
 pub(crate) fn push_id(items: &mut Vec<u8>, kind: ItemKind, id: Id) {
     push_item(items, kind, Key::Index(0), |items| {
         items.extend_from_slice(&id.to_bits().to_le_bytes());
@@ -412,12 +416,12 @@ pub(crate) struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// One that stands under a name.
+    /// Creates an item with a name.
     pub(crate) fn named(kind: ItemKind, name: &'a str, payload: &'a [u8]) -> Self {
         Self { kind, marks: Marks::default(), payload, index: NAMED, name: name.as_bytes() }
     }
 
-    /// Under what it stands. Looked at when it is asked for: most walks are after something else.
+    /// Returns the item's key. It is decoded on demand, because most iterations do not need it.
     pub(crate) fn key(&self) -> Key<'a> {
         match self.index {
             NAMED => Key::Name(std::str::from_utf8(self.name).unwrap_or_default()),
@@ -425,12 +429,12 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The payload of an item that is an id.
+    /// Returns the payload as an id.
     pub(crate) fn id(&self) -> Option<Id> {
         id_at(self.payload, 0)
     }
 
-    /// The payload of an item that is plain text.
+    /// Returns the payload as text.
     pub(crate) fn text(&self) -> &'a str {
         match std::str::from_utf8(self.payload) {
             Ok(text) => text,
@@ -441,7 +445,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Walks the items of an event; ends quietly at bytes that are none.
+/// Iterates over the items of an event. Ends silently at bytes that are not an item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Items<'a>(pub(crate) &'a [u8]);
 

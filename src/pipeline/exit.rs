@@ -1,4 +1,4 @@
-//! The end of the process: whatever is recorded by then must reach its store.
+//! Handles the end of the process: everything recorded so far must reach its store.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,16 +12,17 @@ use super::{recorder, signals};
 use runlore_core::contain::contain;
 use runlore_core::once::Once;
 
-/// How long a normal end of the process may be held up.
+/// How long a normal exit of the process may be delayed.
 const AT_EXIT: Duration = Duration::from_secs(2);
 
-/// What ends the process: 0 while nothing does, a signal, [`PANIC`], [`UNKNOWN_EXIT`], or [`EXIT`] plus the exit code.
+/// The reason for the process's end: 0 for none, a signal, [`PANIC`], [`UNKNOWN_EXIT`], or [`EXIT`]
+/// plus the exit code.
 static REASON: AtomicI32 = AtomicI32::new(0);
 const PANIC: i32 = -1;
 const UNKNOWN_EXIT: i32 = -2;
 const EXIT: i32 = 1 << 16;
 
-/// Sees to it that the end of the process ends all runs, and that a fork makes no mess.
+/// Installs the handlers that end all runs when the process ends, and that handle forks.
 pub(super) fn watch() {
     static WATCHED: Once<()> = Once::new();
     WATCHED.get_or_init(|| {
@@ -35,7 +36,7 @@ pub(super) fn watch() {
 
 #[cfg(unix)]
 mod at_exit {
-    /// Registers the exit handler: glibc tells handlers of `on_exit` the exit code.
+    /// Registers the exit handler. glibc passes the exit code to handlers of `on_exit`.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     pub(super) fn register() {
         use std::ffi::{c_int, c_void};
@@ -70,24 +71,24 @@ fn end_by_exit(reason: i32) {
     _ = contain(|| end(reason, AT_EXIT));
 }
 
-/// Stores everything while there is time. Of several reasons the first counts.
+/// Stores everything within the time limit. The first reason takes precedence.
 fn end(reason: i32, patience: Duration) {
     _ = REASON.compare_exchange(0, reason, Ordering::Relaxed, Ordering::Relaxed);
     recorder::end_process(patience);
 }
 
-/// A panic that ends the process: stores everything while there is time.
+/// Stores everything within the time limit, before a panic ends the process.
 pub(crate) fn end_by_panic() {
     end(PANIC, AT_EXIT);
 }
 
-/// A signal that ends the process: stores everything while there is time.
+/// Stores everything within the time limit, before a signal ends the process.
 #[cfg(unix)]
 pub(super) fn end_by_signal(signal: i32, patience: Duration) {
     end(signal, patience);
 }
 
-/// How the process ends the runs that are open.
+/// Returns how the process ends the open runs.
 pub(super) fn ending() -> Ending {
     match REASON.load(Ordering::Relaxed) {
         PANIC => Ending::Aborted,

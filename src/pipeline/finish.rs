@@ -1,4 +1,4 @@
-//! The end of a run whose process died: what is left of it goes to its store, once.
+//! Ends a run whose process died: writes the missing records to its stores, once.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,23 +23,24 @@ use runlore_core::store::{Batch, Known, RunInfo, Store, StoredTasks};
 
 /// A run that a process left behind.
 pub(super) struct Left<'a> {
-    /// The folder that it was found in.
+    /// The folder in which it was found.
     pub(super) folder: &'a Path,
     pub(super) run: &'a RunEntry,
-    /// The files that its records went to, as its log names them.
+    /// The files that its records went to, according to its log.
     pub(super) files: &'a [PathBuf],
     pub(super) pid: u32,
     /// Whether its last record was stored before the process died.
     pub(super) has_ended: bool,
-    /// How many of its tasks were dropped, as far as the session knows; none where it does not.
+    /// The number of its tasks that were dropped. `None` if the session does not contain the count.
     pub(super) dropped: Option<u64>,
-    /// The signal that killed it, where that is known.
+    /// The signal that killed the process, if known.
     pub(super) signal: Option<i32>,
-    /// How the process was about to end, if it was: not all of the run's records were stored in time.
+    /// How the process was about to end. Set if it was ending but could not store all of the run's
+    /// records in time.
     pub(super) process_end: Option<&'a ProcessEnd>,
 }
 
-/// Brings a run to its end in its stores. What is counted is what the first of them lacked.
+/// Completes a run in its stores. `recovered` counts the records that the first store lacked.
 pub(super) fn finish_run(
     left: &Left<'_>,
     tasks: &[&Task],
@@ -63,7 +64,8 @@ pub(super) fn finish_run(
     Ok(())
 }
 
-/// A store somewhere else is not for us to find by what a dead process left: who knows it replays this for it.
+/// Leaves the records in a spool. A store on another machine must not be opened by what a dead
+/// process left; a process that has the store's URI replays the spool.
 fn leave_for(
     left: &Left<'_>,
     store: &str,
@@ -77,7 +79,7 @@ fn leave_for(
         pid: left.pid,
         store: Some(store.to_owned()),
     };
-    // What that store has is not known here: nothing can be counted.
+    // Counts are unknown, because this process cannot see what that store contains.
     let end = match (left.has_ended, &run.workflow) {
         (false, Some(workflow)) => Some(left.lost_workflow(workflow, None)),
         _ => None,
@@ -93,7 +95,7 @@ fn leave_for(
     Ok(())
 }
 
-/// Where the store is away, the session stays for a later try.
+/// Completes a run in a store. If the store is unreachable, the session stays for a later attempt.
 fn finish_in_store(
     left: &Left<'_>,
     uri: &str,
@@ -127,12 +129,12 @@ fn finish_in_files(
     files.dedup();
     let mut store = JsonlStore::in_folder(left.folder, &left.info());
     if files.is_empty() && is_empty_file(&store.first_path()) {
-        // The process died between making its file and noting it.
+        // The process died between creating its file and logging it.
         files.push(store.first_path());
     }
     let ids = ids(&tasks);
     let mut known = Known { tasks: Some(StoredTasks::default()), ..Known::default() };
-    // A run may have had several files; it goes on in the last.
+    // A run may have several files. The new records go to the last one.
     let mut last = None;
     for file in &files {
         let mended = Mended::open(file, &ids, left.around())?;
@@ -156,14 +158,14 @@ fn finish_in_files(
     }
     recovered.count(&tasks);
     for file in files {
-        // What was open is in the file itself now.
+        // The records of open tasks are in the main file now.
         _ = fs::remove_file(file.with_extension("open.jsonl"));
     }
     Ok(())
 }
 
 impl Left<'_> {
-    /// The task that started the workflow.
+    /// Returns the task that started the workflow.
     fn around(&self) -> Option<&str> {
         self.run.workflow.as_ref()?.parent_task_id.as_deref()
     }
@@ -173,7 +175,8 @@ impl Left<'_> {
         RunInfo::new(run.workflow_id.clone(), run.name.clone(), self.pid, settings())
     }
 
-    /// The records that are missing: the workflow's beginning and end, and these tasks in between.
+    /// Returns the missing records: the workflow's first and last record, and these tasks in
+    /// between.
     fn lines(
         &self,
         tasks: &mut [&Task],
@@ -197,8 +200,9 @@ impl Left<'_> {
         lines
     }
 
-    /// The workflow's last record, if it is missing or counts less than there is. `stored` tasks are in the store, some
-    /// of which as `running`; `tasks` are added to them.
+    /// Returns the workflow's last record if it is missing, or if its totals are too low. `stored`
+    /// counts the tasks in the store, of which `running` are not ended there; `tasks` are about to
+    /// be added.
     fn end(
         &self,
         known: Option<&WorkflowObject>,
@@ -215,7 +219,7 @@ impl Left<'_> {
         (end.totals != known.totals).then_some(end)
     }
 
-    /// What became of the tasks of the run, once these are added.
+    /// Returns the run's totals after these tasks are added.
     fn totals(
         &self,
         stored: StoredTasks,
@@ -254,8 +258,8 @@ impl Left<'_> {
         counts.map(|(name, count)| (name.to_owned(), count.into())).collect()
     }
 
-    /// The last record of a workflow whose process died. Unless the process had begun to end, nobody knows how and when
-    /// it did.
+    /// Creates the last record of a workflow whose process died. Unless the process had begun to
+    /// end, how and when it ended is unknown.
     fn lost_workflow(
         &self,
         workflow: &WorkflowObject,
@@ -293,7 +297,7 @@ fn ids(tasks: &[&Task]) -> HashSet<String> {
     tasks.iter().map(|task| task.start.id.to_string()).collect()
 }
 
-/// Leaves out what is in the store.
+/// Removes the tasks that are already in the store.
 fn retain_unknown(tasks: &mut Vec<&Task>, ended: &HashSet<String>, running: &HashSet<String>) {
     tasks.retain(|task| {
         let id = task.start.id.to_string();
@@ -301,7 +305,8 @@ fn retain_unknown(tasks: &mut Vec<&Task>, ended: &HashSet<String>, running: &Has
     });
 }
 
-/// The file of a run in this folder. By its name only: the folder may have been moved, and nothing outside it is touched.
+/// Returns the path of a run's file in this folder. Only the logged file name is used: the folder
+/// may have been moved, and nothing outside it may be touched.
 fn file_of_run(folder: &Path, logged: &Path) -> Option<PathBuf> {
     let path = folder.join(logged.file_name()?);
     let is_ours = path.extension().is_some_and(|extension| extension == "jsonl")

@@ -1,18 +1,20 @@
-//! Processes that fork: the child has a copy of everything but the threads.
+//! Handles forks: the child has a copy of everything except the threads.
 //!
-//! A forked child records nothing until it starts a workflow of its own. The runs, rings, sessions and the writer that it
-//! inherits are the parent's: it forgets them, and neither frees, writes nor sends anything of them.
+//! A forked child records nothing until it starts a workflow of its own. The runs, rings, sessions
+//! and writer that it inherits belong to the parent. The child forgets them; it neither frees nor
+//! writes nor sends any of them.
 //!
-//! The locks that threads of the parent may hold are taken before the fork and released after it on both sides, so that
-//! none stays locked in the child.
+//! The fork handlers take all locks before the fork and release them afterwards in both processes,
+//! so that no lock stays taken in the child.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks lie between the first process and this one.
+/// The number of forks between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Differs between a process and its forked children: a task or a run that began in one does not end in the other.
+/// Returns a number that differs between a process and its forked children. A task or run that
+/// began in one must not end in the other.
 #[inline]
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
@@ -35,7 +37,7 @@ mod unix {
     use runlore_core::store;
     use runlore_telemetry as telemetry;
 
-    /// Everything that is locked while the process forks.
+    /// All locks that are held while the process forks.
     type Held = (Outer, rings::Held, push::Held, notice::Held);
     type Outer = (Vec<Box<dyn Any>>, context::Held, site::Held, session::Held);
 
@@ -47,9 +49,10 @@ mod unix {
 
     static HELD: Place = Place(UnsafeCell::new(None));
 
-    /// Sees to it that a fork finds no lock closed, and that the child knows that it is one.
+    /// Installs the fork handlers: no lock is taken during a fork, and the child knows that it is a
+    /// child.
     pub(crate) fn watch() {
-        // Twice the handlers would wait for themselves.
+        // Installed twice, the handlers would deadlock.
         static IS_WATCHED: AtomicBool = AtomicBool::new(false);
         if IS_WATCHED.swap(true, Ordering::Relaxed) {
             return;
@@ -59,8 +62,8 @@ mod unix {
     }
 
     extern "C" fn before() {
-        // In the order in which everybody else takes them.
-        // A store may be at work for a moment, and needs none of the others for that.
+        // Take the locks in the order in which all other code takes them. A store may be busy for a
+        // moment, and needs none of the other locks for that.
         let outer = (store::hold_for_fork(), context::hold(), site::hold(), session::hold());
         let held = (outer, rings::hold(), push::hold(), notice::hold());
         // SAFETY: see `Place`.

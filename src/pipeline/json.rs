@@ -1,4 +1,5 @@
-//! Records as JSON text: what many records share is written once, and copied into each.
+//! Writes records as JSON text. Fields that many records share are written once and copied into
+//! each.
 
 use serde::Serialize;
 
@@ -7,7 +8,7 @@ use runlore_core::record::Id;
 
 pub(super) type Done = serde_json::Result<()>;
 
-/// The name of a field, with all that stands between the value before it and its own.
+/// A field's name with the surrounding punctuation: comma, quotes and colon.
 macro_rules! key {
     ($name:literal) => {
         const { $crate::pipeline::json::FieldKey::new(concat!(",\"", $name, "\":")) }
@@ -20,7 +21,7 @@ pub(super) use key;
 pub(super) struct FieldKey(&'static str);
 
 impl FieldKey {
-    /// Refuses names that would need escaping, when it is compiled.
+    /// Rejects, at compile time, names that would need escaping.
     pub(super) const fn new(key: &'static str) -> Self {
         let (bytes, mut at) = (key.as_bytes(), 2);
         while at < bytes.len() - 2 {
@@ -30,7 +31,7 @@ impl FieldKey {
         Self(key)
     }
 
-    /// The name alone.
+    /// Returns the name alone.
     pub(super) fn name(self) -> &'static str {
         &self.0[2..self.0.len() - 2]
     }
@@ -49,14 +50,14 @@ impl<'j> Object<'j> {
     }
 
     /// Adds a field.
-    // The key is to be known where it is copied, see `key`; the same goes for ids.
+    // Inlined, so that the key is a constant where it is copied, see `key`. The same holds for ids.
     #[inline(always)]
     pub(super) fn field<T: Serialize + ?Sized>(&mut self, key: FieldKey, value: &T) -> Done {
         self.key(key);
         serde_json::to_writer(&mut *self.to, value)
     }
 
-    /// Adds a field of text that needs no escaping.
+    /// Adds a text field that needs no escaping.
     #[inline]
     pub(super) fn plain(&mut self, key: FieldKey, text: &str) {
         debug_assert!(is_plain(text), "{text}");
@@ -64,7 +65,7 @@ impl<'j> Object<'j> {
         quoted(self.to, text);
     }
 
-    /// Adds a field of any text, most of which needs no escaping.
+    /// Adds any text field. Most texts need no escaping.
     pub(super) fn text(&mut self, key: FieldKey, text: &str) -> Done {
         match is_plain(text) {
             true => self.plain(key, text),
@@ -82,7 +83,7 @@ impl<'j> Object<'j> {
         self.to.extend_from_slice(&quoted);
     }
 
-    /// Adds a field whose JSON `write` appends, unless that fails.
+    /// Adds a field whose JSON `write` appends. Adds nothing if `write` returns `false`.
     pub(super) fn written(
         &mut self,
         key: FieldKey,
@@ -98,7 +99,7 @@ impl<'j> Object<'j> {
         written
     }
 
-    /// Adds a field that is an object: what follows are its fields, until it is closed.
+    /// Adds a field that is an object. The following fields belong to it until it is closed.
     pub(super) fn open(&mut self, key: FieldKey) {
         self.key(key);
         self.to.push(b'{');
@@ -111,7 +112,7 @@ impl<'j> Object<'j> {
         self.is_empty = false;
     }
 
-    /// Adds a field by any name, whose JSON `write` appends.
+    /// Adds a field with any name, whose JSON `write` appends.
     pub(super) fn named(
         &mut self,
         name: Name<'_>,
@@ -131,7 +132,7 @@ impl<'j> Object<'j> {
         write(self.to)
     }
 
-    /// Adds fields that were written before; see [`fields`].
+    /// Adds fields that were written before, see [`fields`].
     pub(super) fn ready(&mut self, fields: &str) {
         if !fields.is_empty() {
             self.separate();
@@ -139,7 +140,7 @@ impl<'j> Object<'j> {
         }
     }
 
-    /// Adds fields that are the same each time, and kept.
+    /// Adds fields that are the same each time. They are written once and cached.
     #[inline]
     pub(super) fn once(
         &mut self,
@@ -149,7 +150,7 @@ impl<'j> Object<'j> {
         self.ready(kept.get_or_init(|| fields(write)));
     }
 
-    /// How many bytes there are by now, with what was there before the object.
+    /// Returns the length of the buffer, including any bytes before the object.
     pub(super) fn length(&self) -> usize {
         self.to.len()
     }
@@ -158,7 +159,7 @@ impl<'j> Object<'j> {
         self.to.push(b'}');
     }
 
-    // Where the key is known when this is compiled, copying it takes a few instructions.
+    // If the key is known at compile time, copying it takes a few instructions.
     #[inline(always)]
     fn key(&mut self, key: FieldKey) {
         match std::mem::replace(&mut self.is_empty, false) {
@@ -175,10 +176,10 @@ impl<'j> Object<'j> {
     }
 }
 
-/// A name that is known only when the program runs.
+/// A name that is known only at run time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name<'a> {
-    /// One of many records.
+    /// A name that many records share.
     Known(&'a KnownName),
     Told(&'a str),
 }
@@ -193,23 +194,23 @@ impl<'a> Name<'a> {
     }
 }
 
-/// A name that is written once, and copied into many records.
+/// A name that is written once and copied into many records.
 #[derive(Debug)]
 pub(super) struct KnownName {
     text: &'static str,
-    /// With the colon after it.
+    /// The quoted name, with the colon after it.
     json: String,
 }
 
 impl KnownName {
     pub(super) fn new(text: &'static str) -> Self {
-        // A text can always be written.
+        // A string can always be written as JSON.
         let quoted = serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
         Self { text, json: quoted + ":" }
     }
 }
 
-/// Fields as [`Object::ready`] takes them.
+/// Writes fields in the form that [`Object::ready`] takes.
 pub(super) fn fields(write: impl FnOnce(&mut Object<'_>) -> Done) -> String {
     let mut text = Vec::new();
     match write(&mut Object { to: &mut text, is_empty: true }) {
@@ -218,11 +219,12 @@ pub(super) fn fields(write: impl FnOnce(&mut Object<'_>) -> Done) -> String {
     }
 }
 
-/// Whether a text stands in JSON as it is: it has no control character, no quote and no backslash.
+/// Returns whether a text appears in JSON unchanged: it has no control character, quote or
+/// backslash.
 fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     match bytes.last_chunk() {
-        // The last eight may overlap those before.
+        // The last eight bytes may overlap the chunk before them.
         Some(last) => bytes.as_chunks().0.iter().chain([last]).all(are_plain),
         None => match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
             (Some(&[a, b, c, d]), Some(&[e, f, g, h])) => are_plain(&[a, b, c, d, e, f, g, h]),
@@ -231,10 +233,10 @@ fn is_plain(text: &str) -> bool {
     }
 }
 
-/// The same of eight bytes at once.
+/// Checks eight bytes at once.
 fn are_plain(bytes: &[u8; 8]) -> bool {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
-    // Not zero where a byte is less than the limit, which is at most 128.
+    // Non-zero if any byte is less than the limit, which is at most 128.
     let any_less = |word: u64, limit: u64| word.wrapping_sub(EACH * limit) & !word & (EACH << 7);
     let any_equal = |word: u64, byte: u8| any_less(word ^ (EACH * u64::from(byte)), 1);
     let word = u64::from_le_bytes(*bytes);

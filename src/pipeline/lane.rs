@@ -1,7 +1,8 @@
-//! One store of a run: what it was given, and what waits for it, each at its own pace.
+//! The queue for one store of a run. Each store is written at its own pace.
 //!
-//! What a store would not take waits in memory, while the rings keep it too. When they need their room, or the run ends, it goes
-//! to the spool. What waits is written in the order in which it came: the spool first, then memory.
+//! If a store fails, its batches wait in memory, while the rings keep their events too. When the
+//! rings need room, or the run ends, the batches go to the spool. Waiting batches are written in
+//! order: the spool first, then memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,36 +26,38 @@ use runlore_core::settings::WhenFull;
 use runlore_core::store::{Refused, RunInfo, Store};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How long the writer catches up with a store before it looks at the rings again; and how long when the run has ended, for
-/// which somebody waits.
+/// How long the writer works on a store's backlog before it reads the rings again: normally, and
+/// after the run has ended, when a caller waits for it.
 const CATCHING_UP: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
-/// How long a disk is left alone that took nothing.
+/// How long to wait before writing to a spool again that could not be written.
 const SPILL_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Lane {
-    /// The run whose session counts what the store will never have: that of the first store.
+    /// The run whose session counts the records that the store will never get. Only set for the
+    /// first store.
     counted_for: Option<Number>,
     sink: Sink,
     backlog: VecDeque<Arc<Lines>>,
     backlog_bytes: usize,
     spool: Option<Spool>,
-    /// Not before then is the spool tried again that could not be written.
+    /// When to retry a spool that could not be written.
     spill_at: Option<Instant>,
-    /// Not before then is a store tried again that failed.
+    /// When to retry a store that failed.
     retry_at: Option<Instant>,
     backoff: Backoff,
     last_error: Option<Error>,
-    /// Whether the last try failed.
+    /// Whether the last attempt failed.
     is_failing: bool,
-    /// Records that the store will never have, and the tasks among them.
+    /// The number of records that the store will never get, and the tasks among them.
     lost: (u64, Totals),
-    /// Tasks that the store keeps apart.
+    /// Tasks that the store refused and keeps elsewhere.
     refused: Totals,
     bytes_written: u64,
-    /// The last record of the run, until the store has all others: it tells what became of them.
+    /// The last record of the run. It waits until the store has all others, because it contains
+    /// their counts.
     last: Option<Last>,
-    /// The run has ended: what waits is of no use without its end.
+    /// Whether the run has ended. From then on, batches are kept even above the memory limit.
     is_ending: bool,
 }
 
@@ -62,9 +65,9 @@ pub(super) struct Lane {
 #[derive(Debug, Clone)]
 pub(super) struct Last {
     pub(super) workflow: Box<WorkflowObject>,
-    /// The tasks of the run, whatever became of them.
+    /// Counts of all tasks of the run.
     pub(super) totals: Totals,
-    /// What else is told with the totals.
+    /// Further fields for the totals.
     pub(super) more: Map<String, Value>,
 }
 
@@ -81,10 +84,10 @@ impl Last {
     }
 }
 
-/// How a lane stands at the end of its run.
+/// The state of a lane at the end of its run.
 #[derive(Debug)]
 pub(super) struct Closed {
-    /// Records that wait on disk.
+    /// The number of records that wait on disk.
     pub(super) spooled: u64,
     pub(super) result: Result<()>,
 }
@@ -115,7 +118,7 @@ impl Lane {
         }
     }
 
-    /// Hands records to the store, or keeps them until it takes them.
+    /// Writes records to the store, or keeps them until the store accepts them.
     pub(super) fn send(&mut self, lines: &Arc<Lines>) {
         if lines.ends.is_empty() {
             return;
@@ -135,7 +138,7 @@ impl Lane {
         if self.backlog_bytes + lines.bytes.len() > limit {
             self.spill();
         }
-        // What is being written is not lost yet.
+        // A batch that is being written is not lost yet.
         let is_being_written = self.sink.is_pending() && !self.waits();
         let is_too_much = self.backlog_bytes + lines.bytes.len() > limit;
         if is_too_much && !is_being_written && !self.is_ending {
@@ -153,7 +156,7 @@ impl Lane {
         self.count_lost(records, &lines.tasks);
     }
 
-    /// Counts records that the store will never have.
+    /// Counts records that the store will never get.
     fn count_lost(&mut self, records: u64, tasks: &Totals) {
         self.lost.0 += records;
         self.lost.1.add(tasks);
@@ -162,7 +165,8 @@ impl Lane {
         }
     }
 
-    /// Puts what waits in memory on disk, as far as there is room: then nothing else needs to keep it.
+    /// Moves the batches in memory to the spool, as far as there is room. Nothing else needs to
+    /// keep them afterwards.
     pub(super) fn spill(&mut self) {
         if self.spill_at.is_some_and(|at| Instant::now() < at) && !self.is_ending {
             return;
@@ -200,38 +204,38 @@ impl Lane {
         }
     }
 
-    /// Whether anything waits for the store.
+    /// Returns whether anything waits for the store.
     fn waits(&self) -> bool {
         self.holds() || self.spooled() > 0
     }
 
-    /// Whether a batch is being written on another thread.
+    /// Returns whether a batch is being written on another thread.
     pub(super) fn is_pending(&self) -> bool {
         self.sink.is_pending()
     }
 
-    /// Whether a batch is being written by a store that has not failed: it may be slow.
+    /// Returns whether a batch is being written by a store that has not failed but may be slow.
     pub(super) fn is_at_work(&self) -> bool {
         self.sink.is_pending() && !self.is_failing
     }
 
-    /// Records that wait, in memory or on disk.
+    /// Returns the number of records that wait, in memory or on disk.
     pub(super) fn waiting(&self) -> u64 {
         let in_memory: usize = self.backlog.iter().map(|lines| lines.ends.len()).sum();
         in_memory as u64 + self.spooled()
     }
 
-    /// Whether it would be lost what is being written, if nobody waited for it.
+    /// Returns whether the batch being written would be lost if the caller did not wait for it.
     pub(super) fn is_only_chance(&self) -> bool {
         self.sink.is_pending() && self.spool.is_none()
     }
 
-    /// Whether there is something to be written, and no reason to wait.
+    /// Returns whether something can be written now.
     pub(super) fn is_behind(&self) -> bool {
         self.waits() && self.retry_at.is_none() && !self.sink.is_pending()
     }
 
-    /// Whether anything waits in memory only.
+    /// Returns whether anything waits in memory only.
     pub(super) fn holds(&self) -> bool {
         !self.backlog.is_empty()
     }
@@ -240,7 +244,7 @@ impl Lane {
         self.spool.as_ref().map_or(0, Spool::records)
     }
 
-    /// Writes what waits, if it is time; after all else the last record.
+    /// Writes waiting batches if a retry is due. Once all are written, writes the last record.
     pub(super) fn catch_up(&mut self, now: Instant) {
         self.write_waiting(now);
         if !self.waits() {
@@ -279,7 +283,8 @@ impl Lane {
         }
     }
 
-    /// The oldest batch that waits; none where it cannot be read, for now or because it was damaged and is lost.
+    /// Returns the oldest waiting batch. `None` if it cannot be read now, or was damaged and is
+    /// lost.
     fn first(&mut self) -> Option<Arc<Lines>> {
         let spool = self.spool.as_mut().filter(|spool| !spool.is_empty());
         let Some(spool) = spool else { return self.backlog.front().cloned() };
@@ -304,7 +309,7 @@ impl Lane {
         }
     }
 
-    /// What became of the oldest batch that waits.
+    /// Handles the outcome of the oldest waiting batch.
     fn settle(&mut self, outcome: Outcome, first: Option<Arc<Lines>>) {
         match outcome {
             Outcome::Failed(error) => self.failed(error),
@@ -348,28 +353,28 @@ impl Lane {
         self.is_failing = true;
         notice(&format!("{error}; records are kept, and it is tried again"));
         if self.is_ending {
-            // There is little time left.
+            // There is little time left, so use the shortest delay.
             self.backoff.reset();
         }
         self.retry_at = Some(Instant::now() + self.backoff.next());
         self.last_error = Some(error);
     }
 
-    /// Shows tasks that have been open for a while.
+    /// Writes tasks that have been open for a while.
     pub(super) fn show_open(&mut self, lines: &Arc<Lines>) {
         if let Err(error) = self.sink.write_open(lines) {
             self.failed(error);
         }
     }
 
-    /// The run ends: what waits is tried at once, whenever it would have been due.
+    /// Called when the run ends. Retries waiting batches at once.
     pub(super) fn begin_end(&mut self) {
         self.is_ending = true;
         self.retry_at = None;
         self.catch_up(Instant::now());
     }
 
-    /// What of the run's tasks the store has, or will have.
+    /// Returns the counts of the run's tasks that the store has or will get.
     pub(super) fn totals(&self, of_run: &Totals) -> Totals {
         let mut totals = *of_run;
         totals.lose(&self.lost.1);
@@ -383,18 +388,19 @@ impl Lane {
         self.bytes_written
     }
 
-    /// Gives it the last record of the run.
+    /// Sets the last record of the run.
     pub(super) fn end_with(&mut self, last: Last) {
         self.last = Some(last);
         self.catch_up(Instant::now());
     }
 
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     pub(super) fn is_done(&self) -> bool {
         !self.waits() && self.last.is_none()
     }
 
-    /// Closes the store. What it would not take by now goes to disk, and where that fails too, it is lost.
+    /// Closes the store. Batches that it has not accepted go to disk. If that fails too, they are
+    /// lost.
     pub(super) fn close(&mut self) -> Closed {
         self.spill();
         self.send_last();
@@ -410,7 +416,8 @@ impl Lane {
         let mut left = 0;
         for lines in self.backlog.drain(..) {
             left += lines.ends.len() as u64;
-            // The last record may be written again when the process fails: it says what was lost.
+            // The last record contains the number of lost tasks. It may be written again if the
+            // process fails.
             self.lost.1.add(&lines.tasks);
         }
         self.backlog_bytes = 0;
@@ -430,7 +437,7 @@ impl Lane {
 }
 
 impl Drop for Lane {
-    /// What is on disk is the next run's.
+    /// Records on disk belong to the next run.
     fn drop(&mut self) {
         let spooled = self.spooled();
         stats::WAITING.fetch_sub(spooled, Ordering::Relaxed);

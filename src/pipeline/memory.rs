@@ -1,4 +1,4 @@
-//! Zeroed, page-aligned memory: the process's own, or a file that outlives it.
+//! Zeroed, page-aligned memory: private to the process, or a mapped file that outlives it.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -6,11 +6,12 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// How much of a file is written ahead of its use: a queue as it is by default, and not all of one that was made larger on purpose.
+/// How much of a file is written before its use: all of a ring of the default size, but only a part
+/// of one that was deliberately made larger.
 #[cfg(all(unix, not(target_vendor = "apple")))]
 const WRITTEN: usize = 1 << 20;
 
-/// As much as is written at once: more makes it no faster.
+/// The size of one write. Larger writes are not faster.
 #[cfg(unix)]
 const ZEROS: usize = 64 << 10;
 
@@ -30,8 +31,9 @@ impl Memory {
         self.start.as_ptr()
     }
 
-    /// Has pages made ready to be written to, as far as the system does that: whoever first writes to one that is not waits while it is
-    /// made, which in a file takes fifty times as long as to write down a task.
+    /// Prepares pages for writing, if the system supports that. Otherwise the first write to a page
+    /// waits until the page is created, which for a file takes fifty times as long as recording a
+    /// task.
     pub(crate) fn prepare(&self, bytes: Range<usize>) {
         #[cfg(target_os = "linux")]
         {
@@ -53,16 +55,17 @@ impl Memory {
 
 #[cfg(unix)]
 impl Memory {
-    /// `length` zeroed bytes, or nothing where the system refuses.
+    /// Returns `length` zeroed bytes. `None` if the system refuses.
     pub(crate) fn new(length: usize) -> Option<Self> {
         Self::map(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).ok()
     }
 
-    /// The first `length` bytes of an empty file: what is written there survives the process.
+    /// Maps the first `length` bytes of an empty file. Data written there survives the process.
     pub(crate) fn of_file(file: &File, length: usize) -> io::Result<Self> {
         use std::os::fd::AsRawFd as _;
-        // Room is taken now: a page that the disk has no room for would otherwise end the program when it is
-        // first written to. Apple has no call that takes room for sure; zeros that were written have it.
+        // Reserve the disk space now: otherwise the first write to a page on a full disk would kill
+        // the program. Apple has no call that reserves space reliably, so all of the file is
+        // written with zeros.
         #[cfg(not(target_vendor = "apple"))]
         let written = {
             let size = libc::off_t::try_from(length).map_err(io::Error::other)?;
@@ -91,8 +94,8 @@ impl Memory {
     }
 }
 
-/// Has the system make the pages of a file many at a time. To write to them afterwards takes a tenth of the time that it takes where
-/// each is made, and looked for on the disk, on its own.
+/// Makes the system create the pages of a file in large batches. Later writes then take a tenth of
+/// the time that they take if each page is created, and looked up on disk, individually.
 #[cfg(unix)]
 fn write_zeros(file: &File, length: usize) -> io::Result<()> {
     use std::os::unix::fs::FileExt as _;
@@ -115,7 +118,7 @@ impl Drop for Memory {
 impl Memory {
     const PAGE: usize = 4096;
 
-    /// `length` zeroed bytes, or nothing where the system refuses.
+    /// Returns `length` zeroed bytes. `None` if the system refuses.
     pub(crate) fn new(length: usize) -> Option<Self> {
         let layout = std::alloc::Layout::from_size_align(length, Self::PAGE).ok()?;
         // SAFETY: the layout's size is not zero.
@@ -123,7 +126,7 @@ impl Memory {
         Some(Self { start, length })
     }
 
-    /// Not on this system.
+    /// Not supported on this system.
     pub(crate) fn of_file(_: &File, _: usize) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -146,7 +149,7 @@ mod tests {
     const PAGES: usize = 64;
     const LENGTH: usize = PAGES * 4096;
 
-    /// How many times the thread had to wait for a page so far.
+    /// Returns the number of page faults of the thread so far.
     fn faults() -> i64 {
         // SAFETY: zeros are a valid usage, which is filled in.
         unsafe {
@@ -168,7 +171,7 @@ mod tests {
     #[test]
     fn the_pages_of_a_file_are_there_before_they_are_used() {
         let file = tempfile::tempfile().unwrap();
-        // Not a whole number of what is written at once.
+        // Not a multiple of the write size.
         let length = 2 * ZEROS + 4096;
         let memory = Memory::of_file(&file, length).unwrap();
         let mut pages = vec![0_u8; length / 4096];
@@ -190,7 +193,7 @@ mod tests {
         let known =
             unsafe { libc::madvise(memory.start().cast(), LENGTH, libc::MADV_POPULATE_WRITE) };
         if known != 0 {
-            // The system cannot, and does not: everything works as before.
+            // The system does not support this; recording works without it.
             return;
         }
         let file = tempfile::tempfile().unwrap();

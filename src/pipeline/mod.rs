@@ -1,9 +1,9 @@
-//! From a task to a store: rings on the callers' side, one writer thread, batches.
+//! The path from a task to a store: rings on the callers' side, one writer thread, batches.
 //!
-//! A task pushes a START and an END into its thread's own ring and goes on. The writer thread looks at the
-//! rings by itself, pairs the two, turns them into records and hands those to the stores of their
-//! workflows. Nothing on the caller's side locks, formats, or wakes another thread, unless a ring is more than half
-//! full.
+//! A task pushes a START and an END into its thread's ring and continues. The writer thread polls
+//! the rings, pairs the two events, turns them into records and passes the records to the stores of
+//! their workflows. The caller's side takes no lock, formats nothing and wakes no thread, unless a
+//! ring is more than half full.
 
 mod cursor;
 mod ending;

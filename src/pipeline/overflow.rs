@@ -1,12 +1,14 @@
-//! A session's overflow: a file that takes the events for which a thread's ring has no room.
+//! A session's overflow: a file for the events that do not fit into a thread's ring.
 //!
-//! A thread whose ring is full, or that cannot have one, appends its events here and goes on at once. It returns to its
-//! ring when the writer has read them, so that the events of one thread stay in order. The file is not mapped: it needs
-//! no address space, and a write to it survives the process as a write to a ring does. It also keeps how many tasks of
-//! each run were dropped, so that recovery knows the number.
+//! A thread whose ring is full, or that cannot get one, appends its events here and continues at
+//! once. It returns to its ring when the writer has read them, so that the events of one thread
+//! stay in order. The file is not mapped: it needs no address space, and a write to it survives the
+//! process as a write to a ring does. The file also contains the number of dropped tasks per run,
+//! so that recovery can report it.
 //!
-//! The file begins with a head of one block, which is written when the session is made: a full disk can refuse neither
-//! the position nor the counts in it. Frames follow, see [`Frame`].
+//! The file begins with a header of one block, which is written when the session is created. A full
+//! disk can therefore prevent updates of neither the position nor the counts in it. Frames follow,
+//! see [`Frame`].
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -23,59 +25,63 @@ use runlore_core::file_size;
 use runlore_core::record::Id;
 use runlore_core::store::{OwnFile, create_private};
 
-/// Bytes before the first frame.
+/// The offset of the first frame.
 const DATA: u64 = 4096;
-/// Says that these bytes are an overflow, and in which form.
+/// Identifies the file as an overflow, and its format.
 const MAGIC: u64 = u64::from_le_bytes(*b"RUNLOREO");
-/// Where the head says at which byte of the file the first frame begins that is still needed.
+/// The offset of the header field with the position in the file of the first frame that is still
+/// needed.
 const START: u64 = 8;
-/// Where the head's table of dropped tasks begins: a run's number and a count, 8 bytes each.
+/// The offset of the table of dropped tasks in the header: a run's number and a count, 8 bytes
+/// each.
 const COUNTS: u64 = 16;
 const MOST_COUNTS: usize = (DATA - COUNTS) as usize / 16;
 
-/// Disk space is given back when this much of it can be.
+/// The minimum amount of disk space to free at once.
 const GIVE_BACK: u64 = 1 << 20;
 
-/// Bytes that the overflows of this process hold.
+/// The total size of this process's overflows in bytes.
 static HELD: AtomicU64 = AtomicU64::new(0);
 
-/// Where events go that found no room in a ring.
+/// The file for events that found no room in a ring.
 #[derive(Debug)]
 pub(super) struct Overflow {
     pub(super) home: Home,
-    /// How many bytes were appended, how many the writer has read, and how many nobody needs any more. All only grow.
+    /// The number of bytes that were appended, that the writer has read, and that are no longer
+    /// needed. All only grow.
     written: AtomicU64,
     read: AtomicU64,
     released: AtomicU64,
-    /// Its session has gone.
+    /// Whether its session is gone.
     abandoned: AtomicBool,
     file: Mutex<OverflowFile>,
 }
 
 #[derive(Debug)]
 struct OverflowFile {
-    /// None for runs without a folder, until the first event is appended.
+    /// `None` for runs without a folder, until the first event is appended.
     file: Option<OwnFile>,
-    /// The position of the byte that lies at [`DATA`] in the file.
+    /// The stream position of the byte at [`DATA`] in the file.
     base: u64,
-    /// Up to here the disk space was given back.
+    /// The stream position up to which the disk space was freed.
     given_back: u64,
-    /// The runs in the head's table, in its order; 0 for a place that is free.
+    /// The runs in the header's table, in order. The number of a free entry is 0.
     counts: Vec<(Number, u64)>,
 }
 
-/// Why an event could not be appended.
+/// The error of an event that could not be appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refused;
 
 impl Overflow {
-    /// The overflow of a session, in its folder.
+    /// Creates the overflow of a session, in its folder.
     pub(super) fn create(home: Home, path: &Path) -> io::Result<Self> {
         let file = prepared(create_private(path)?)?;
         Ok(Self::new(home, Some(OwnFile::new(file, path)?)))
     }
 
-    /// The overflow of runs that have no session: a temporary file without a name, made when it is needed.
+    /// Creates the overflow of runs without a session: an unnamed temporary file, created on first
+    /// use.
     pub(super) fn without_folder(home: Home) -> Self {
         Self::new(home, None)
     }
@@ -112,28 +118,28 @@ impl Overflow {
             HELD.fetch_sub(length, Ordering::Relaxed);
             return Err(Refused);
         }
-        // The writer sees the event only now, and everything that its thread did before.
+        // Only now does the writer see the event, and everything that its thread did before.
         self.written.store(written + length, Ordering::Release);
         Ok(written + length)
     }
 
-    /// By the writer: how many bytes were appended so far.
+    /// For the writer: returns how many bytes were appended so far.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
-    /// How many of them the writer has read.
+    /// Returns how many bytes the writer has read.
     pub(super) fn read(&self) -> u64 {
         self.read.load(Ordering::Acquire)
     }
 
-    /// How many bytes wait to be released.
+    /// Returns how many bytes are not released yet.
     pub(super) fn waiting(&self) -> u64 {
         self.written() - self.released.load(Ordering::Relaxed)
     }
 
-    /// By the writer: hands the events between two positions to `each`, with the position of each, but not many more than
-    /// `some` bytes of them. Returns the position after them.
+    /// For the writer: passes the events between two positions to `each`, with their positions.
+    /// Stops soon after `some` bytes. Returns the position after the last event.
     pub(super) fn read_some(
         &self,
         from: u64,
@@ -174,12 +180,13 @@ impl Overflow {
         Ok(bytes)
     }
 
-    /// By the writer: what lies between these positions cannot be read, and nobody waits for it.
+    /// For the writer: skips the events up to a position, because they cannot be read.
     pub(super) fn skip_to(&self, until: u64) {
         self.read.store(until, Ordering::Release);
     }
 
-    /// By the writer: the events before this position are stored, or kept elsewhere.
+    /// For the writer: releases the events before this position, because they are stored or kept
+    /// elsewhere.
     pub(super) fn release(&self, done: u64) {
         if done <= self.released.load(Ordering::Relaxed) {
             return;
@@ -193,17 +200,17 @@ impl Overflow {
         }
     }
 
-    /// Counts tasks of a run that are not recorded, where recovery finds the number.
+    /// Counts dropped tasks of a run in the header, where recovery can read the number.
     pub(super) fn count_dropped(&self, run: Number, count: u64) {
         file_size::without_signal(|| self.file().count_dropped(run, count));
     }
 
-    /// Nothing of a run is left to be recovered.
+    /// Forgets a run that has nothing left to be recovered.
     pub(super) fn forget_run(&self, run: Number) {
         self.file().forget_run(run);
     }
 
-    /// Its session has gone: nothing is appended any more.
+    /// Marks the session as gone. Nothing may be appended any more.
     pub(super) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -221,7 +228,7 @@ impl Drop for Overflow {
 }
 
 impl OverflowFile {
-    /// The file, if it is still ours.
+    /// Returns the file, if it is still open and ours.
     fn open(&mut self) -> io::Result<&File> {
         let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
         Ok(file.check()?.0)
@@ -229,26 +236,28 @@ impl OverflowFile {
 
     fn append(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
         if self.open().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            // A session's own file may be gone, too: what comes now at least outlives a full ring.
+            // A session's own file may be gone, too. A temporary file at least takes what a full
+            // ring cannot.
             self.file = Some(OwnFile::nameless(prepared(nameless_file()?)?)?);
             self.base = position;
         }
         let at = DATA + (position - self.base);
         let file = self.open()?;
         positioned::write(file, at, bytes).inspect_err(|_| {
-            // Recovery must not take the rest of a frame for one.
+            // Cut off an incomplete frame, so that recovery does not read it.
             _ = file.set_len(at);
         })
     }
 
-    /// Returns the disk space of what lies before a position.
+    /// Frees the disk space before a position.
     fn give_back(&mut self, done: u64, written: u64) {
         let (base, given_back) = (self.base, self.given_back);
         let at = |position: u64| DATA + position.saturating_sub(base);
         self.given_back = done;
         let Ok(file) = self.open() else { return };
         let given_back = if done == written {
-            // Empty: it begins anew, so that a limit on the size of files is not reached by what is long gone.
+            // The overflow is empty. Start again at its beginning, so that old data does not count
+            // towards a limit on the file size.
             let emptied = file
                 .set_len(DATA)
                 .and_then(|()| positioned::write(file, START, &DATA.to_le_bytes()));
@@ -261,7 +270,7 @@ impl OverflowFile {
             positioned::write(file, START, &to.to_le_bytes())
                 .and_then(|()| punch_hole(file, from, to - from))
         };
-        // Where the system refuses, the space is taken until the overflow is empty.
+        // If the system refuses, the space stays allocated until the overflow is empty.
         _ = given_back;
     }
 
@@ -299,7 +308,7 @@ impl OverflowFile {
     }
 }
 
-/// Writes the head.
+/// Writes the header.
 fn prepared(file: File) -> io::Result<File> {
     let mut head = [0; DATA as usize];
     head[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -308,11 +317,11 @@ fn prepared(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file that goes with the process.
+/// Creates a file that disappears with the process.
 fn nameless_file() -> io::Result<File> {
     let path = std::env::temp_dir().join(format!("runlore-overflow-{}", Id::new()));
     let file = create_private(&path)?;
-    // Elsewhere than on Unix an open file may keep its name.
+    // On other systems than Unix, an open file may keep its name.
     _ = fs::remove_file(&path);
     Ok(file)
 }
@@ -335,8 +344,8 @@ fn punch_hole(_: &File, _: u64, _: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// One event in an overflow: its length (4 bytes), kind, the length of its thread's name, the thread's number (8), the
-/// name, and the event as a ring holds it.
+/// One event in an overflow: its length (4 bytes), its kind, the length of its thread's name, the
+/// thread's number (8 bytes), the name, and the event as in a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
     pub(super) kind: Kind,
@@ -362,14 +371,16 @@ impl<'a> Frame<'a> {
         bytes
     }
 
-    /// The length of the frame that begins with these bytes.
+    /// Returns the length of the frame that begins with these bytes. `None` if they are not a
+    /// frame.
     fn length(head: &[u8]) -> Option<u64> {
         let name = usize::from(*head.get(5)?);
         let length = u32_at(head, 0);
         (length as usize >= Self::HEAD + name).then_some(u64::from(length))
     }
 
-    /// The frame at the beginning of these bytes, and what follows it. None where it is not whole.
+    /// Parses the frame at the start of these bytes. Returns it and the rest. `None` if it is
+    /// incomplete.
     fn read(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let length = usize::try_from(Self::length(bytes.get(..Self::HEAD)?)?).ok()?;
         let (whole, rest) = bytes.split_at_checked(length)?;
@@ -380,19 +391,19 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// An overflow that its process left behind. Nothing in it is to be trusted.
+/// The overflow of a dead process. Its content is not trusted.
 #[derive(Debug)]
 pub(super) struct DeadOverflow {
     file: File,
     /// Where its frames begin, and where the file ends.
     start: u64,
     end: u64,
-    /// How many tasks of each run were dropped.
+    /// The number of dropped tasks per run.
     dropped: HashMap<Number, u64>,
 }
 
 impl DeadOverflow {
-    /// Reads the head; none where the file is not an overflow.
+    /// Reads the header. `None` if the file is not an overflow.
     pub(super) fn new(mut file: File) -> io::Result<Option<Self>> {
         let mut head = Vec::new();
         Read::by_ref(&mut file).take(DATA).read_to_end(&mut head)?;
@@ -408,13 +419,13 @@ impl DeadOverflow {
         Ok(Some(Self { start, end: file.metadata()?.len(), dropped: counts.collect(), file }))
     }
 
-    /// How many tasks of a run were dropped.
+    /// Returns the number of dropped tasks of a run.
     pub(super) fn dropped_of(&self, run: Number) -> u64 {
         self.dropped.get(&run).copied().unwrap_or(0)
     }
 
-    /// Hands out the events that the process's own writer was not done with, in order; returns how many bytes are damaged.
-    /// The last event may be half an event: its task had not returned.
+    /// Passes on, in order, the events that the process's own writer had not finished with. Returns
+    /// the number of damaged bytes. The last event may be incomplete: its task had not returned.
     pub(super) fn read(&self, mut each: impl FnMut(&Frame<'_>)) -> io::Result<u64> {
         let mut file = io::BufReader::with_capacity(1 << 20, &self.file);
         file.seek(SeekFrom::Start(self.start))?;
@@ -441,18 +452,18 @@ impl DeadOverflow {
     }
 }
 
-/// In a forked child: what the parent's overflows hold is not the child's.
+/// In a forked child, resets the size: the overflows belong to the parent.
 #[cfg(unix)]
 pub(super) fn forget_held() {
     HELD.store(0, Ordering::Relaxed);
 }
 
-/// Where a session keeps its overflow.
+/// Returns the path of a session's overflow.
 pub(super) fn path_in(folder: &Path) -> PathBuf {
     folder.join("overflow")
 }
 
-/// Reading and writing at a place in a file. The caller holds the lock of the overflow.
+/// Reads and writes at an offset in a file. The caller must hold the overflow's lock.
 #[cfg(unix)]
 mod positioned {
     use std::fs::File;
@@ -551,7 +562,7 @@ mod tests {
         };
         assert_eq!(found(), [b"second".to_vec(), b"third".to_vec()]);
         assert_eq!(dead().dropped, [(3, 3)].into());
-        // Killed while it wrote the last event.
+        // Simulate a process that was killed while it wrote the last event.
         let length = fs::metadata(&path).unwrap().len();
         File::options().write(true).open(&path).unwrap().set_len(length - 1).unwrap();
         assert_eq!(found(), [b"second".to_vec()]);

@@ -1,8 +1,10 @@
-//! What recording costs the process, and how captures stay within `telemetry_capture.max_overhead_percent`.
+//! Measures the cost of recording, and keeps captures within
+//! `telemetry_capture.max_overhead_percent`.
 //!
-//! Callers count what captures cost them and time a sample of their other steps. The writer adds its own processor time.
-//! Every few milliseconds it compares the sum with the budget, which is a share of the larger of the process's
-//! processor time and the time elapsed, and plans how much each call site may capture from then on.
+//! Callers add up the cost of their captures and time a sample of their other steps. The writer
+//! adds its own CPU time. Every few milliseconds it compares the sum with the budget and plans how
+//! much each call site may capture from then on. The budget is a share of the process's CPU time or
+//! of the elapsed time, whichever is larger.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -12,64 +14,68 @@ use super::site;
 use runlore_core::clock;
 use runlore_core::once::Once;
 
-/// So many calls of a site always get captures of their own, so that small programs see everything.
+/// The first calls of a site always take their own captures, so that small programs see everything.
 const FIRST_CALLS: u64 = 100;
-/// How much time of the process the rates of calls are measured over.
+/// The window over which call rates are measured, in time of the process.
 const WINDOW_NS: f64 = 1e9;
-/// The writer plans at most this often.
+/// The minimum time between two plans of the writer.
 const PERIOD_NS: u64 = 10_000_000;
-/// One step of callers in this many is timed. Odd, because beginnings and ends of tasks alternate.
+/// One of this many caller steps is timed. Odd, because starts and ends of tasks alternate.
 const SAMPLED: u64 = 31;
-/// A step that took longer was interrupted by the system.
+/// The maximum time that counts for a step. Longer ones were interrupted by the system.
 const LONGEST_STEP_NS: u64 = 100_000;
 
-/// Nanoseconds that recording has cost this process so far, captures included.
+/// The cost of recording in this process so far in nanoseconds, including captures.
 static SPENT: AtomicU64 = AtomicU64::new(0);
-/// The prices of the captures that the budget paid for so far, and how far that may go before the next plan.
+/// The total price of the captures that the budget has paid for so far, and its limit until the
+/// next plan.
 static PAID: AtomicU64 = AtomicU64::new(0);
 static PAYABLE: AtomicU64 = AtomicU64::new(0);
 
-/// How many levels of captures there are at most: none, shared, and own captures of one type to all of them.
+/// The maximum number of capture levels: none, shared, and own captures of one type up to all
+/// types.
 pub(crate) const MOST_LEVELS: usize = 10;
 
 static BUDGET: Once<Budget> = Once::new();
 
-/// The bound, and what captures cost.
+/// The limit, and the prices of captures.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// The share of the process's time that recording may cost.
+    /// The share of the process's time that recording may use.
     pub(crate) share: f64,
-    /// What the captures of one task cost at each level, the writer's work included. The first level is no capture.
+    /// The price of one task's captures at each level, including the writer's work. The first level
+    /// is no capture.
     pub(crate) prices: Vec<u64>,
 }
 
-/// Sets the bound of this process. Without one, nothing is held back.
+/// Sets the budget of this process. Without one, captures are not limited.
 pub(crate) fn set_budget(budget: impl FnOnce() -> Budget) {
     BUDGET.get_or_init(budget);
 }
 
-/// What was spent before the writer started: what the start itself costs counts against the budget.
+/// The cost before the writer started. The cost of the start itself counts against the budget.
 static SPENT_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// The writer is about to start.
+/// Called before the writer starts.
 pub(super) fn begin() {
     SPENT_BEFORE.store(SPENT.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Adds to what recording has cost.
+/// Adds to the cost of recording.
 pub(crate) fn spend(ns: u64) {
     SPENT.fetch_add(ns, Ordering::Relaxed);
 }
 
-/// Adds how long a capture took on the calling thread.
+/// Adds the duration of a capture on the calling thread.
 pub(crate) fn spend_on_capture(ns: u64) {
-    // One that took much longer than usual was interrupted by the system.
+    // A capture that took much longer than usual was interrupted by the system.
     let most = budget().and_then(|budget| budget.prices.last()).map_or(u64::MAX, |both| both * 2);
     spend(ns.min(most));
     _ = CAPTURED.try_with(|captured| captured.set(captured.get() + ns));
 }
 
-/// Adds the processor time that the calling thread, one of the recorder's own, has used since the last call.
+/// Adds the CPU time that the calling thread, which belongs to the recorder, has used since the
+/// last call.
 pub(super) fn count_this_thread() {
     thread_local! {
         static COUNTED: Cell<u64> = const { Cell::new(0) };
@@ -80,26 +86,26 @@ pub(super) fn count_this_thread() {
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
-    /// What captures have cost this thread.
+    /// The cost of captures on this thread.
     static CAPTURED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A step of recording on the caller's thread. One in some is timed, for all of them.
+/// A step of recording on the caller's thread. A sample of the steps is timed and extrapolated.
 #[derive(Debug)]
 pub(crate) struct CallerStep {
-    /// 0 unless it is timed.
+    /// 0 if the step is not timed.
     since_ns: u64,
     captured_ns: u64,
 }
 
 impl CallerStep {
-    /// A step that begins now.
+    /// Begins a step now.
     #[inline]
     pub(crate) fn begin() -> Self {
         Self::sampled(clock::monotonic_ns)
     }
 
-    /// A step that began with a reading of the clock.
+    /// Begins a step at an earlier clock reading.
     #[inline]
     pub(crate) fn since(ns: u64) -> Self {
         Self::sampled(|| ns)
@@ -132,12 +138,12 @@ impl Drop for CallerStep {
     }
 }
 
-/// What recording has cost at a moment, and what the process has used.
+/// The cost of recording and the usage of the process at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
     spent_ns: u64,
     cpu_ns: u64,
-    /// How long the program was kept from running by others.
+    /// How long other processes kept the program from running.
     delayed_ns: u64,
     at_ns: u64,
 }
@@ -152,13 +158,14 @@ impl Reading {
         }
     }
 
-    /// What recording has cost since an earlier reading.
+    /// Returns the cost of recording since an earlier reading.
     pub(super) fn cost_since(&self, before: &Self) -> u64 {
         self.spent_ns.saturating_sub(before.spent_ns)
     }
 
-    /// What that is compared with: the larger of processor time and time elapsed. Time in which other processes kept
-    /// the program from running is not the program's: on a busy machine the budget would be many times what it is felt as.
+    /// Returns the time to compare the cost with: the larger of CPU time and elapsed time. Time in
+    /// which other processes kept the program from running is excluded, because on a busy machine
+    /// it would inflate the budget.
     pub(super) fn time_since(&self, before: &Self) -> u64 {
         let cpu = self.cpu_ns.saturating_sub(before.cpu_ns);
         let delayed = self.delayed_ns.saturating_sub(before.delayed_ns);
@@ -166,27 +173,27 @@ impl Reading {
     }
 }
 
-/// What the budget knows of one call site.
+/// The budget's state for one call site.
 #[derive(Debug)]
 pub(crate) struct CallSite {
     calls: AtomicU64,
-    /// The level that the writer planned; none before the first plan.
+    /// The level that the writer planned. 0 before the first plan.
     level: AtomicU8,
 }
 
-/// Sites of tasks that have no [`Site`](super::Site), by where they are.
+/// Call sites of tasks without a [`Site`](super::Site), by their location.
 static PLACES: [Place; 256] =
     [const { Place { key: AtomicU64::new(0), site: CallSite::new() } }; 256];
 
 #[derive(Debug)]
 struct Place {
-    /// A hash of the place in the code; 0 while it is free.
+    /// A hash of the source location, 0 if this entry is free.
     key: AtomicU64,
     site: CallSite,
 }
 
 impl Place {
-    /// Takes a free place for a key. Returns whether the place is of that key.
+    /// Claims the entry if it is free. Returns whether it belongs to this key.
     fn is_of(&self, key: u64) -> bool {
         let taken = self.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
         taken.is_ok() || taken == Err(key)
@@ -198,7 +205,7 @@ impl CallSite {
         Self { calls: AtomicU64::new(0), level: AtomicU8::new(0) }
     }
 
-    /// The site of a task by hand.
+    /// Returns the call site of a manually recorded task.
     pub(crate) fn of_place(code: &Location<'_>) -> &'static Self {
         let text = code.file().as_ptr() as u64;
         let mixed = (text ^ u64::from(code.line()) << 32 ^ u64::from(code.column()))
@@ -209,11 +216,11 @@ impl CallSite {
     fn of_key(places: &[Place], key: u64) -> &Self {
         let first = (key >> 32) as usize;
         let mut tried = (first..first + places.len()).map(|at| &places[at % places.len()]);
-        // Where there is no place left, sites share one, and so its plan.
+        // If the table is full, the remaining sites share one entry and its plan.
         &tried.find(|place| place.is_of(key)).unwrap_or(&places[0]).site
     }
 
-    /// Counts a call; the level of its captures.
+    /// Counts a call and returns the level of its captures.
     pub(crate) fn next_level(&self, budget: &Budget) -> usize {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         let paid = PAID.load(Ordering::Relaxed);
@@ -227,13 +234,13 @@ impl CallSite {
     }
 }
 
-/// The budget of this process; none where the settings set no bound.
+/// Returns the budget of this process. `None` if the settings have no limit.
 #[inline]
 pub(crate) fn budget() -> Option<&'static Budget> {
     BUDGET.get()
 }
 
-/// The level of a call after so many others of its site.
+/// Returns the level of a call, given the number of earlier calls of its site.
 fn level_of_call(calls: u64, planned: usize, can_pay: bool, top: usize) -> usize {
     match (calls < FIRST_CALLS, can_pay) {
         (true, _) => top,
@@ -242,10 +249,11 @@ fn level_of_call(calls: u64, planned: usize, can_pay: bool, top: usize) -> usize
     }
 }
 
-/// Plans the level of each site from its calls in a window, given what each level costs a call and what all may cost.
+/// Plans the level of each site from its calls in a window, the price of each level per call, and
+/// the total budget.
 ///
-/// Sites that are called less often come first: each gets the best level that its part of the budget pays for, and what
-/// it leaves goes to the others.
+/// Rarely called sites come first. Each gets the highest level that its share of the budget can pay
+/// for, and the rest of its share goes to the others.
 fn plan(calls: &[f64], prices: &[u64], mut budget_ns: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..calls.len()).collect();
     order.sort_by(|one, other| calls[*one].total_cmp(&calls[*other]));
@@ -260,24 +268,26 @@ fn plan(calls: &[f64], prices: &[u64], mut budget_ns: f64) -> Vec<usize> {
     levels
 }
 
-/// What captures may cost in a window, beside what recording costs otherwise; `left_ns` is what is left of the budget since
-/// the start.
+/// Returns how much captures may cost in a window, given the other costs of recording. `left_ns` is
+/// the remaining budget since the start.
 ///
-/// Half of a debt is paid back in each window. Savings are not spent: a busy phase must stay within the bound, too.
+/// Half of a debt is paid back in each window. Savings are not spent: a busy phase must stay within
+/// the limit, too.
 fn may_cost(share: f64, window_ns: f64, others_ns: f64, left_ns: f64) -> f64 {
     share * window_ns - others_ns.max(0.0) + left_ns.min(0.0) / 2.0
 }
 
-/// The writer's side: it plans from time to time.
+/// The writer's part: makes a new plan from time to time.
 #[derive(Debug)]
 pub(super) struct Planner {
     began: Reading,
     last: Reading,
     last_paid: u64,
-    /// Recent time of the process, and what recording cost in it beside captures that the budget paid for.
+    /// Recent time of the process, and the recent cost of recording except for captures paid by the
+    /// budget.
     window_ns: f64,
     others_ns: f64,
-    /// Calls of each site: at the last plan, and recent ones.
+    /// For each site, its calls at the last plan and its recent calls.
     sites: Vec<(u64, f64)>,
 }
 
@@ -295,7 +305,7 @@ impl Planner {
         }
     }
 
-    /// Counts the writer's own time, and plans if it is time to.
+    /// Adds the writer's own time, and makes a new plan if one is due.
     pub(super) fn tick(&mut self) {
         if clock::monotonic_ns().saturating_sub(self.last.at_ns) < PERIOD_NS {
             return;
@@ -320,7 +330,7 @@ impl Planner {
         self.window_ns = self.window_ns * kept + passed;
         self.others_ns = self.others_ns * kept + others;
         (self.last, self.last_paid) = (now, paid);
-        // Sites are only ever added, in front of the places.
+        // Sites are only ever added, before the entries of `PLACES`.
         let new = sites.len() - self.sites.len();
         let known = self.sites.len().saturating_sub(PLACES.len());
         self.sites.splice(known..known, std::iter::repeat_n((0, 0.0), new));
@@ -357,7 +367,7 @@ mod tests {
         assert_eq!(site(9), std::ptr::from_ref(&places[0].site));
     }
 
-    /// None, shared, own captures of the cheapest type, and of all.
+    /// The prices of no capture, a shared one, own captures of the cheapest type, and of all types.
     const PRICES: [u64; 4] = [0, 15_000, 30_000, 60_000];
 
     #[test]
@@ -372,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_site_gets_the_best_that_the_budget_pays_for() {
-        // Of a second 5 % are 50 ms.
+        // 5 % of a second.
         let budget = 5e7;
         for (calls, level) in [(0.0, 3), (800.0, 3), (1_000.0, 2), (3_000.0, 1), (100_000.0, 0)] {
             assert_eq!(plan(&[calls], &PRICES, budget), [level], "{calls} calls");

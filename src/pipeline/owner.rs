@@ -1,31 +1,33 @@
-//! Which process a session belongs to, and whether it may be alive although its lock can be had.
+//! Identifies a session's owner process, and checks whether it may be alive although its lock is
+//! free.
 //!
-//! A process loses its record lock when anything in it closes a descriptor of the file, and on some shared file systems
-//! the lock holds on one machine only. Then the system is asked for the process itself.
+//! A process loses its record lock when any code in it closes a descriptor of the file, and on some
+//! shared file systems the lock is only valid on one machine. In these cases the system's process
+//! table decides.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A process, told from any other that has its number at another time or in another place.
+/// A process, distinguished from others that have the same number at another time or elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {
     pub(super) pid: u32,
     #[serde(default)]
     pub(super) hostname: String,
-    /// When it started, in clock ticks since the system did.
+    /// Its start time, in clock ticks since the system started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     started: Option<u64>,
-    /// The system it ran on, from one start of that to the next.
+    /// The id of the system's boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     boot: Option<String>,
-    /// Where its number counts.
+    /// The namespace of its process number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pid_namespace: Option<String>,
 }
 
 impl Owner {
-    /// The calling process.
+    /// Returns the calling process.
     pub(super) fn this_process() -> Self {
         Self {
             pid: std::process::id(),
@@ -36,17 +38,17 @@ impl Owner {
         }
     }
 
-    /// Whether this is the calling process, or was before it called `exec`.
+    /// Returns whether this is the calling process, possibly before it called `exec`.
     pub(super) fn is_this_process(&self) -> bool {
         let this = Self::this_process();
         self.pid == this.pid && self.started.is_some() && self.with_name_of(&this) == this
     }
 
-    /// Whether the process is known to be alive and to have this file open. It has lost its lock of the file then; a
-    /// process that called `exec` has not got the file any more.
+    /// Returns whether the process is known to be alive and to have this file open. In that case it
+    /// has lost its lock on the file. A process that called `exec` no longer has the file open.
     pub(super) fn has_open(&self, file: &Path) -> bool {
         let this = Self::this_process();
-        // Elsewhere the number is another process's.
+        // In another boot or namespace, the number belongs to another process.
         let is_in_sight = self.boot.is_some()
             && self.boot == this.boot
             && self.pid_namespace.is_some()
@@ -57,7 +59,7 @@ impl Owner {
             && system::has_open(self.pid, file)
     }
 
-    /// Whether the process ran on another machine, or on this one before it started anew.
+    /// Returns whether the process ran on another machine.
     pub(super) fn ran_elsewhere(&self) -> bool {
         let this = Self::this_process();
         let is_another_boot = match (&self.boot, &this.boot) {
@@ -67,7 +69,7 @@ impl Owner {
         is_another_boot && !self.hostname.is_empty() && self.hostname != this.hostname
     }
 
-    /// The same process under the name that its machine has by now.
+    /// Returns the same process with its machine's current name.
     fn with_name_of(&self, other: &Self) -> Self {
         Self { hostname: other.hostname.clone(), ..self.clone() }
     }
@@ -79,16 +81,17 @@ mod system {
     use std::os::unix::fs::MetadataExt as _;
     use std::path::Path;
 
-    /// When a process started, by its number or as `self`; none for one that has ended, waited for or not.
+    /// Returns when a process started, given its number or `self`. `None` if it has ended, whether
+    /// or not its parent has waited for it.
     pub(super) fn started(process: &str) -> Option<u64> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The program's name is in brackets, and may hold anything.
+        // The program's name is in parentheses, and may contain anything.
         let (_, after_name) = stat.rsplit_once(") ")?;
         let mut fields = after_name.split(' ');
         let state = fields.next()?;
         let threads: u64 = fields.nth(16)?.parse().ok()?;
         let started = fields.nth(1)?.parse().ok()?;
-        // Its first thread may end before the others.
+        // The first thread may end before the others.
         let has_ended = matches!(state, "Z" | "X") && threads <= 1;
         (!has_ended).then_some(started)
     }
@@ -102,7 +105,7 @@ mod system {
         Some(fs::read_link("/proc/self/ns/pid").ok()?.to_string_lossy().into_owned())
     }
 
-    /// Whether a process has a file open; `true` where that is nobody's business.
+    /// Returns whether a process has a file open. `true` if the system does not permit this check.
     pub(super) fn has_open(pid: u32, file: &Path) -> bool {
         let Ok(wanted) = fs::metadata(file) else { return false };
         let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return true };

@@ -1,4 +1,4 @@
-//! Events become tasks: a START waits for its END, and what was added to it in between, from whichever ring that comes.
+//! Pairs events into tasks. A START waits for its END and for the ADDs in between, from any ring.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -22,10 +22,10 @@ use runlore_core::context::Number;
 use runlore_core::notice::notice;
 use runlore_core::record::{Id, WorkflowObject};
 
-/// How many tasks that are done with are kept for their room, and how much of it each has at most.
+/// The maximum number of finished tasks whose memory is reused, and the maximum size of each.
 const MOST_SPARE: (usize, usize) = (512, 16 << 10);
 
-/// Ids are random already.
+/// Ids are already random, so no hashing is needed.
 #[derive(Default)]
 pub(super) struct IdHasher(u64);
 
@@ -46,46 +46,47 @@ pub(super) type ById<T> = HashMap<Id, T, BuildHasherDefault<IdHasher>>;
 pub(super) struct OpenTask {
     pub(super) task: Box<Task>,
     pub(super) shown: bool,
-    /// Whether the session keeps its beginning, so that its ring need not.
+    /// Whether the session file has a copy of its START, so that the ring need not keep it.
     pub(super) kept: bool,
     /// Whether its END was read and is held back.
     pub(super) ending: bool,
 }
 
-/// An END that cannot be applied yet: its START, or an ADD that came before it, lies in a ring that was read before that
-/// event came.
+/// An END that cannot be applied yet. Its START, or an earlier ADD, is in a ring that this pass had
+/// already read when the event arrived.
 struct EarlyEnd {
-    /// The number of the look that found it.
+    /// The number of the pass that found it.
     look: u64,
     bytes: Vec<u8>,
 }
 
-/// ADDs for a task whose START has not been seen: it lies in a ring that was read before it came. Or the task has ended.
+/// ADDs for a task whose START has not been seen. The START is in a ring that this pass had already
+/// read when it arrived, or the task has ended.
 struct EarlyAdds {
-    /// The number of the look that found the first of them.
+    /// The number of the pass that found the first of them.
     look: u64,
     /// Their sequence numbers and items.
     adds: Vec<(u64, Vec<u8>)>,
 }
 
-/// The tasks that are open, and the runs that they go to when they end.
+/// The open tasks, and the runs that they are written to when they end.
 pub(super) struct Pairing {
     commands: Receiver<Command>,
-    /// Commands that are answered after the next look at the rings.
+    /// Commands to be answered after the next pass over the rings.
     asked: Vec<Command>,
-    /// By number. They are few.
+    /// By number. There are only a few.
     pub(super) runs: BTreeMap<Number, Run>,
     pub(super) open: ById<OpenTask>,
     early_ends: Vec<EarlyEnd>,
     early_adds: ById<EarlyAdds>,
-    /// How many ADDs were read, and how many there are.
+    /// The number of ADDs that were read, and a function that returns how many were pushed.
     adds: u64,
     adds_made: fn() -> u64,
-    /// How many looks at the rings there were.
+    /// The number of passes over the rings.
     looks: u64,
-    /// The site that was asked for last: most tasks come in rows of the same.
+    /// The last site that was looked up. Consecutive tasks are mostly from the same site.
     site: (u32, Option<&'static Site>),
-    /// Tasks that are done with, whose room is used again.
+    /// Finished tasks, whose memory is reused.
     #[allow(clippy::vec_box, reason = "they come and go in their boxes")]
     spare: Vec<Box<Task>>,
 }
@@ -95,7 +96,7 @@ impl Events for Pairing {
         match kind {
             Kind::Start => self.start(bytes, thread),
             Kind::Add => self.add(bytes),
-            // What another thread added to it may not have been read yet.
+            // An ADD from another thread may not have been read yet.
             Kind::End if self.has_read_all_adds() && self.end(bytes) => None,
             Kind::End => {
                 let id = self.await_end(bytes);
@@ -147,7 +148,7 @@ impl Pairing {
         }
     }
 
-    /// Takes commands in; runs that start are known from here on.
+    /// Receives commands. Runs that start are known from here on.
     pub(super) fn receive(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
             match command {
@@ -157,18 +158,19 @@ impl Pairing {
         }
     }
 
-    /// The commands that came so far.
+    /// Returns the commands received so far.
     pub(super) fn take_asked(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.asked)
     }
 
-    /// A look at all rings begins.
+    /// Called when a pass over all rings begins.
     pub(super) fn begin_look(&mut self) {
         self.looks += 1;
     }
 
-    /// A look at all rings has ended: it has read all that was there when the last one ended. What it did not find belongs
-    /// to no run, or to a task that has ended.
+    /// Called when a pass over all rings has ended. It has read everything that was there when the
+    /// previous pass ended. Events that are still waiting since then belong to no run, or to a task
+    /// that has ended.
     pub(super) fn end_look(&mut self) {
         let look = self.looks;
         for early in self.early_ends.extract_if(.., |early| early.look != look).collect::<Vec<_>>()
@@ -180,7 +182,8 @@ impl Pairing {
         }
     }
 
-    /// Takes what found no room in the rings, and tries again what came too early; whether anything is new.
+    /// Takes events that found no room in the rings, and retries events that came too early.
+    /// Returns whether anything is new.
     pub(super) fn settle(&mut self, overflow: Vec<(Kind, Vec<u8>)>) -> bool {
         let is_new = !overflow.is_empty();
         for (kind, bytes) in overflow {
@@ -202,11 +205,11 @@ impl Pairing {
         is_new
     }
 
-    /// Lets the runs know of tasks that callers could not get into their rings.
+    /// Adds the tasks that callers could not push into their rings to the counts of their runs.
     fn count_dropped(&mut self) {
         let dropped = push::take_dropped();
         if !dropped.is_empty() {
-            // Their run may have been opened since this look began.
+            // The run may have been opened since this pass began.
             self.receive();
         }
         for (number, count) in dropped {
@@ -216,17 +219,17 @@ impl Pairing {
         }
     }
 
-    /// Whether nothing that was added to a task is still to be read.
+    /// Returns whether all ADDs that were pushed have been read.
     fn has_read_all_adds(&self) -> bool {
         self.adds == (self.adds_made)()
     }
 
-    /// Whether an event waits for another that may come any moment.
+    /// Returns whether an event waits for another one that may arrive at any moment.
     pub(super) fn holds_any(&self) -> bool {
         !self.early_ends.is_empty() || !self.early_adds.is_empty()
     }
 
-    /// Whether an END that is held back is in nobody's hands but ours: its task is not known.
+    /// Returns whether an END of an unknown task is held back. No ring keeps such an END.
     pub(super) fn holds_strangers(&self) -> bool {
         self.early_ends.iter().any(|early| {
             id_at(&early.bytes, 0)
@@ -234,7 +237,8 @@ impl Pairing {
         })
     }
 
-    /// Whether the events of a task must stay where they are: nobody else has all of it.
+    /// Returns whether the events of a task must stay in their rings, because there is no complete
+    /// copy.
     pub(super) fn needs_events_of(&self, id: Id) -> bool {
         match self.open.get(&id) {
             Some(open) => !open.kept || open.ending,
@@ -242,7 +246,7 @@ impl Pairing {
         }
     }
 
-    /// Writes the batches that are due, or all that there are.
+    /// Writes the batches that are due, or all of them if `due` is `None`.
     pub(super) fn write(&mut self, due: Option<Instant>) {
         for run in self.runs.values_mut() {
             match due {
@@ -252,14 +256,15 @@ impl Pairing {
         }
     }
 
-    /// Stores a record that belongs to a run, such as that of a model.
+    /// Stores an additional record of a run, such as that of a model.
     pub(super) fn note(&mut self, number: Number, record: &WorkflowObject) {
         if let Some(run) = self.runs.get_mut(&number) {
             run.note(record);
         }
     }
 
-    /// Ends a run with what is open in it. One that is gone has ended before, and dropping the answer says so.
+    /// Ends a run, together with its open tasks. If the run has already ended, the answer channel
+    /// is dropped.
     pub(super) fn end_run(
         &mut self,
         number: Number,
@@ -276,7 +281,7 @@ impl Pairing {
         self.early_ends.push(EarlyEnd { look: self.looks, bytes });
     }
 
-    /// Tries an END that was held back; one that panics is done with.
+    /// Retries an END that was held back. If that panics, the END is given up.
     fn try_to_end(&mut self, early: &EarlyEnd, work: impl FnOnce(&mut Self) -> bool) -> bool {
         contain(|| work(self)).unwrap_or_else(|| {
             self.give_up(Kind::End, &early.bytes);
@@ -287,7 +292,7 @@ impl Pairing {
     fn start(&mut self, bytes: &[u8], thread: &Rc<Thread>) -> Option<Id> {
         let (start, items) = Start::from_bytes(bytes)?;
         if !self.runs.contains_key(&start.workflow) {
-            // Its run may have been opened since this look began.
+            // The run may have been opened since this pass began.
             self.receive();
         }
         if !self.runs.contains_key(&start.workflow) {
@@ -315,15 +320,15 @@ impl Pairing {
         Some(start.id)
     }
 
-    /// Adds to a task that is open, or holds the ADD back until the task's START comes. The ADD stays in its ring while
-    /// the task needs it.
+    /// Adds to an open task, or holds the ADD back until the task's START arrives. The ADD stays in
+    /// its ring while the task needs it.
     fn add(&mut self, bytes: &[u8]) -> Option<Id> {
         self.adds += 1;
         let (Add { id, sequence }, items) = Add::from_bytes(bytes)?;
         match self.open.get_mut(&id) {
             Some(open) => {
                 open.task.add(sequence, items);
-                // What was shown or kept of it is not all any more.
+                // The copies that were shown or kept are no longer complete.
                 open.shown = false;
                 open.kept = false;
             }
@@ -336,21 +341,21 @@ impl Pairing {
         Some(id)
     }
 
-    /// The task of a START or END went through the overflow.
+    /// Marks the task of a START or END as having gone through the overflow.
     fn mark_overflowed(&mut self, bytes: &[u8]) {
         if let Some(open) = id_at(bytes, 0).and_then(|id| self.open.get_mut(&id)) {
             open.task.overflowed = true;
         }
     }
 
-    /// An END is held back. While its task is known, the END's ring keeps it.
+    /// Marks a task whose END is held back. As long as the task is known, the END's ring keeps it.
     fn await_end(&mut self, bytes: &[u8]) -> Option<Id> {
         let id = id_at(bytes, 0)?;
         self.open.get_mut(&id)?.ending = true;
         Some(id)
     }
 
-    /// Ends a task; `false` when its START has not been seen.
+    /// Ends a task. Returns `false` if its START has not been seen.
     fn end(&mut self, bytes: &[u8]) -> bool {
         let Some((end, items)) = End::from_bytes(bytes) else { return true };
         let Some(OpenTask { mut task, .. }) = self.open.remove(&end.id) else { return false };
@@ -368,19 +373,21 @@ impl Pairing {
         true
     }
 
-    /// What a task changed in the process is no part of what its parent did itself.
+    /// Adds a task's process-wide usage to its parent's `by_children`, so that it is excluded from
+    /// the parent's own usage.
     fn tell_parent(&mut self, task: &Task) {
         let Some(parent) = task.start.parent.and_then(|parent| self.open.get_mut(&parent)) else {
             return;
         };
         let used = match task.measured() {
             Some(measured) if measured.shared_age_ns.is_none() => task.process_use(),
-            // What a task does without captures of its own is its parent's own, but for what was measured inside it.
+            // The usage of a task without own captures counts as its parent's own, except for
+            // measured tasks inside it.
             _ => task.by_children,
         };
         match (&mut parent.task.by_children, used) {
             (Some(sum), Some(used)) => sum.add(used),
-            // What it did cannot be told from what its parent did.
+            // The task's usage cannot be separated from its parent's.
             (by_children, None) => *by_children = None,
             (None, Some(_)) => {}
         }
@@ -410,11 +417,11 @@ mod tests {
     const SIZE: usize = 1 << 16;
 
     thread_local! {
-        /// How many ADDs the test has pushed.
+        /// The number of ADDs that the test has pushed.
         static ADDS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// A writer's pairing over rings that the test fills.
+    /// A writer's pairing with rings that the test fills.
     struct Bench {
         pairing: Pairing,
         cursors: Vec<Cursor>,
@@ -453,7 +460,7 @@ mod tests {
             Self { pairing, cursors: (0..rings).map(ring).collect(), store }
         }
 
-        /// Reads what each of these rings holds now, in this order: one look of the writer.
+        /// Reads the current content of these rings, in this order, as one pass of the writer.
         fn look(&mut self, rings: &[usize]) {
             for ring in rings {
                 self.cursors[*ring].look();
@@ -500,7 +507,7 @@ mod tests {
             self.push(ring, Kind::End, &bytes_of(&end.to_words()));
         }
 
-        /// What the only task gave.
+        /// Returns the output of the only task.
         fn given(&mut self) -> Option<u64> {
             self.pairing.write(None);
             let tasks = self.store.tasks();
@@ -555,7 +562,7 @@ mod tests {
     }
 
     proptest! {
-        /// However three rings are read, the last of the values counts.
+        /// In whatever order three rings are read, the last value wins.
         #[test]
         fn the_latest_addition_wins_in_every_order_of_rings(
             order in Just(vec![0_usize, 1, 2]).prop_shuffle(),

@@ -1,13 +1,14 @@
-//! A lock on a file that lives exactly as long as the process that took it.
+//! A file lock that lives exactly as long as the process that took it.
 //!
-//! A record lock and not `flock`: a forked child does not share it, so it tells whether the owner itself is alive. It is
-//! given up when the process closes *any* descriptor of the file, so nobody may open its own lock a second time.
+//! This is a record lock and not `flock`, because a forked child does not share it: the lock shows
+//! whether the owner itself is alive. The system releases it when the process closes *any*
+//! descriptor of the file, so a process must not open its own lock file a second time.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
 
-/// Takes the lock; `false` when another process has it.
+/// Takes the lock. Returns `false` if another process has it.
 #[cfg(unix)]
 pub fn try_lock(file: &File) -> io::Result<bool> {
     use std::os::fd::AsRawFd as _;
@@ -26,7 +27,7 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Takes the lock; `false` when another process has it.
+/// Takes the lock. Returns `false` if another process has it.
 #[cfg(not(unix))]
 pub fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
