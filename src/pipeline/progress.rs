@@ -1,15 +1,16 @@
-//! A line on the terminal while the end of a run waits for a slow store.
+//! A progress line on the terminal while the end of a run waits for a slow store.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// How long nothing is shown: most stores have everything by then.
+/// The delay before the line appears. Most stores have everything by then.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// How often the line changes.
+/// How often the line is updated.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// The line, which is there from the first second on. Nothing is shown where standard error is no terminal.
+/// The line, which appears after the first second. Nothing is shown if standard error is not a
+/// terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
     next: Option<Instant>,
@@ -22,7 +23,7 @@ impl Progress {
         Self { next, is_shown: false }
     }
 
-    /// Shows how many records wait, if it is time to.
+    /// Shows the number of waiting records, if an update is due.
     pub(super) fn show(&mut self, now: Instant, waiting: u64) {
         if self.next.is_some_and(|next| now >= next) {
             self.next = Some(now + EVERY);
@@ -35,7 +36,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Leaves the terminal as it was.
+    /// Clears the line.
     fn drop(&mut self) {
         if self.is_shown {
             _ = std::io::stderr().write_all(b"\r\x1b[K");

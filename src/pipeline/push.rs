@@ -1,4 +1,4 @@
-//! The caller's side: events go into the thread's ring, and what to do when it is full.
+//! The caller's side: pushes events into the thread's ring, and handles a full ring.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,55 +16,56 @@ use runlore_core::notice::notice;
 use runlore_core::record::Id;
 use runlore_core::settings::WhenFull;
 
-/// How long a task waits for a writer that makes progress, but none for it.
+/// The maximum time that a task waits for a writer that makes progress but frees no room for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Tasks that were not recorded, by workflow; the writer takes them.
+/// The number of tasks that were not recorded, by workflow. The writer takes them.
 static DROPPED: Mutex<Vec<(Number, u64)>> = Mutex::new(Vec::new());
 static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
 
-/// Events that neither a ring nor an overflow file took: ENDs, of which there are never more than open tasks, and as much
-/// of what was added to tasks as [`MOST_ADDED`] allows.
+/// Events that fit neither into a ring nor into an overflow file: ENDs, of which there are never
+/// more than open tasks, and ADDs up to [`MOST_ADDED`] bytes.
 static STRANDED: Mutex<Stranded> = Mutex::new(Stranded { events: Vec::new(), added: 0 });
 static ANY_STRANDED: AtomicBool = AtomicBool::new(false);
 
-/// Bytes that are added to tasks and wait outside of files.
+/// The maximum size of ADDs that wait outside of files, in bytes.
 const MOST_ADDED: usize = 1 << 20;
 
-/// What waits in memory that is lost with the process.
+/// Events that wait in memory and are lost with the process.
 pub(super) struct Stranded {
     events: Vec<(Kind, Vec<u8>)>,
     added: usize,
 }
 
-/// The calling thread's queue for a workflow, made if need be; none where it can have none.
+/// Returns the calling thread's queue for a workflow, and creates it if necessary. The queue is
+/// empty if the thread cannot have a ring.
 #[inline]
 pub(crate) fn queue(workflow: Number) -> Queue {
     Queue(rings::own(workflow))
 }
 
-/// A thread's queue, taken before the clock of a task starts.
+/// A thread's queue, fetched before a task's clock starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue(Option<&'static Ring>);
 
-/// What a task may do to its thread.
+/// How pushing a task's event may affect its thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manners {
-    /// Its END comes from the same thread: room is kept for it.
+    /// The END comes from the same thread, so its ring reserves room for it.
     pub(crate) reserve: bool,
-    /// It may wait for room where the overflow is full, too. An asynchronous task may not: it would hold up every other
-    /// task of its worker.
+    /// The task may wait for room if the overflow is full, too. An asynchronous task may not,
+    /// because it would block all other tasks of its worker thread.
     pub(crate) may_wait: bool,
 }
 
-/// Where a START went.
+/// The result of pushing a START.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Started {
-    /// Nowhere: the task is counted as dropped.
+    /// The task is not recorded, and is counted as dropped.
     Nowhere,
-    /// It is recorded.
+    /// The task is recorded.
     Recorded,
-    /// It is recorded, and its ring keeps room for its END.
+    /// The task is recorded, and its ring has reserved room for its END.
     Reserved,
 }
 
@@ -89,7 +90,7 @@ fn try_start(ring: &Ring, start: Start, items: &[u8], reserve: bool) -> bool {
     pushed
 }
 
-/// A START that did not go into the ring at once.
+/// Pushes a START that did not fit into the ring at once.
 #[cold]
 #[inline(never)]
 fn push_start_late(ring: &Ring, mut start: Start, items: &[u8], manners: Manners) -> Started {
@@ -110,7 +111,7 @@ fn push_start_late(ring: &Ring, mut start: Start, items: &[u8], manners: Manners
     started
 }
 
-/// As much of an event's items as a ring takes; none where it takes nothing of them.
+/// Returns as many of an event's items as fit into a ring. `None` if none do.
 fn fitting<'i>(ring: &Ring, items: &'i [u8]) -> Option<Cow<'i, [u8]>> {
     let room = room_for_items(ring);
     if items.len() <= room {
@@ -119,7 +120,7 @@ fn fitting<'i>(ring: &Ring, items: &'i [u8]) -> Option<Cow<'i, [u8]>> {
     shed::to_fit(items, room).map(Cow::Owned)
 }
 
-/// Appends an event to the overflow, if the settings say so.
+/// Appends an event to the overflow, if the settings allow it.
 fn spill(ring: &Ring, kind: Kind, head: &[u64], items: &[u8]) -> bool {
     let spilled = settings().recorder.when_full == WhenFull::Spill
         && ring.push_to_overflow(kind, &bytes_of(head), items).is_ok();
@@ -130,7 +131,7 @@ fn spill(ring: &Ring, kind: Kind, head: &[u64], items: &[u8]) -> bool {
     spilled
 }
 
-/// Appends an event of a thread that has no ring to the overflow, if the settings say so.
+/// Appends an event of a thread without a ring to the overflow, if the settings allow it.
 #[cold]
 fn spill_without_ring(workflow: Number, kind: Kind, head: &[u64], items: &[u8]) -> bool {
     if settings().recorder.when_full != WhenFull::Spill || !recorder::is_running() {
@@ -151,7 +152,7 @@ fn spill_without_ring(workflow: Number, kind: Kind, head: &[u64], items: &[u8]) 
     spilled.is_ok()
 }
 
-/// Pushes an END. One whose START reserved room always fits, if need be without its items.
+/// Pushes an END. If its START reserved room, it always fits, if necessary without its items.
 #[inline]
 pub(crate) fn push_end(workflow: Number, end: End, items: &[u8], manners: Manners) {
     let Some(ring) = rings::own(workflow) else {
@@ -172,7 +173,7 @@ fn try_end(ring: &Ring, end: End, items: &[u8]) -> bool {
     ring.push(Kind::End, end.to_words(), items, ring.reserved()).is_ok()
 }
 
-/// An END that did not go into the ring at once.
+/// Pushes an END that did not fit into the ring at once.
 #[cold]
 #[inline(never)]
 fn push_end_late(ring: &Ring, end: End, items: &[u8], manners: Manners) {
@@ -198,9 +199,10 @@ fn push_end_without_ring(workflow: Number, end: End, items: &[u8]) {
     }
 }
 
-/// Adds items to a task of a workflow that is open.
+/// Pushes an ADD: items for an open task of a workflow.
 pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8], may_wait: bool) {
-    // Counted before it is there: the writer, when it sees the task's END, knows that there is something to read first.
+    // Count the ADD before pushing it: when the writer sees the task's END, it then knows that
+    // there is an ADD to read first.
     let sequence = ADDS.fetch_add(1, Ordering::Relaxed) + 1;
     let head = Add { id: task, sequence }.to_words();
     let pushed = match rings::own(workflow) {
@@ -222,26 +224,28 @@ pub(crate) fn push_add(workflow: Number, task: Id, items: &[u8], may_wait: bool)
     }
 }
 
-/// How many times something was added to a task: the sequence number of the last ADD.
+/// The number of ADDs so far, which is also the sequence number of the last one.
 static ADDS: AtomicU64 = AtomicU64::new(0);
-/// How many of these found no room anywhere.
+/// The number of ADDs that found no room anywhere.
 static LOST_ADDS: AtomicU64 = AtomicU64::new(0);
 
-/// In a forked child: nothing was added yet.
+/// In a forked child, resets the counts.
 #[cfg(unix)]
 pub(super) fn forget_adds() {
     ADDS.store(0, Ordering::Relaxed);
     LOST_ADDS.store(0, Ordering::Relaxed);
 }
 
-/// By the writer: how many ADDs there are to be read so far.
+/// For the writer: returns the number of ADDs to be read so far.
 pub(super) fn adds() -> u64 {
-    // In this order: one that is lost in between is expected for a moment, instead of another one being forgotten.
+    // Load the lost ADDs first. If one is lost in between, the writer waits for it for a moment. In
+    // the other order, the writer could miss an ADD.
     let lost = LOST_ADDS.load(Ordering::Acquire);
     ADDS.load(Ordering::Relaxed) - lost
 }
 
-/// Several events must fit a ring, or one could wait for ever.
+/// Returns the maximum size of an event's items. A ring must hold several events, or one could wait
+/// forever.
 fn room_for_items(ring: &Ring) -> usize {
     ring.capacity() / 4 - 128
 }
@@ -271,7 +275,7 @@ pub(crate) fn count_dropped(workflow: Number) {
     stats::add(&stats::DROPPED, 1);
 }
 
-/// A task begins that no queue takes.
+/// Handles a task that no queue accepts.
 #[cold]
 fn drop_task(workflow: Number) -> Started {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -285,14 +289,14 @@ fn drop_task(workflow: Number) -> Started {
     Started::Nowhere
 }
 
-/// Counts tasks that are lost where recovery finds the number.
+/// Counts lost tasks where recovery can read the number.
 pub(super) fn count_for_recovery(workflow: Number, count: u64) {
     if let Some(overflow) = rings::overflow_of(workflow) {
         overflow.count_dropped(workflow, count);
     }
 }
 
-/// The tasks dropped since the last call.
+/// Returns the tasks dropped since the last call.
 pub(super) fn take_dropped() -> Vec<(Number, u64)> {
     if !ANY_DROPPED.swap(false, Ordering::Acquire) {
         return Vec::new();
@@ -309,7 +313,7 @@ fn strand(end: End, items: &[u8]) {
     ANY_STRANDED.store(true, Ordering::Release);
 }
 
-/// `false` where too much waits already.
+/// Keeps an ADD in memory. Returns `false` if too many wait already.
 #[cold]
 fn strand_add(head: &[u8], items: &[u8]) -> bool {
     let mut stranded = lock_stranded();
@@ -322,7 +326,7 @@ fn strand_add(head: &[u8], items: &[u8]) -> bool {
     true
 }
 
-/// The events since the last call that neither a ring nor an overflow took.
+/// Returns the events since the last call that neither a ring nor an overflow accepted.
 pub(super) fn take_stranded() -> Vec<(Kind, Vec<u8>)> {
     if !ANY_STRANDED.swap(false, Ordering::Acquire) {
         return Vec::new();
@@ -336,7 +340,7 @@ fn lock_stranded() -> MutexGuard<'static, Stranded> {
     STRANDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What callers leave for the writer outside the rings, locked while the process forks.
+/// The locks of the lists outside the rings, held while the process forks.
 #[cfg(unix)]
 pub(super) type Held = (MutexGuard<'static, Vec<(Number, u64)>>, MutexGuard<'static, Stranded>);
 
@@ -352,12 +356,13 @@ fn wake_if_filling(ring: &Ring) {
     }
 }
 
-/// Tries until there is room, as long as the writer makes progress.
+/// Retries until there is room, as long as the writer makes progress.
 #[cold]
 fn wait_for_room(ring: &Ring, items: usize, may_wait: bool, attempt: impl FnMut() -> bool) -> bool {
     let stalled = ring.stalled();
     let recorder = &settings().recorder;
-    // What does not fit into half of the ring, because so many tasks are open in each other, would wait for ever.
+    // Items that do not fit into half of the ring beside the reservations of many nested tasks
+    // would wait forever.
     let never_fits = ring.reserved() + items > ring.capacity() / 2;
     let waits = match recorder.when_full {
         WhenFull::Spill => may_wait,
@@ -368,7 +373,8 @@ fn wait_for_room(ring: &Ring, items: usize, may_wait: bool, attempt: impl FnMut(
         return false;
     }
     if stalled.get() {
-        // The last wait was in vain, and still there is no room: the program must not wait again and again.
+        // The last wait was in vain, and there is still no room. The program must not wait again
+        // and again.
         return false;
     }
     stats::add(&stats::WAITS, 1);
@@ -379,7 +385,7 @@ fn wait_for_room(ring: &Ring, items: usize, may_wait: bool, attempt: impl FnMut(
     has_room
 }
 
-/// Tries until there is room, or nothing has moved on for so long.
+/// Retries until there is room, or there was no progress for `max_wait`.
 fn has_room_in_time(max_wait: Duration, mut attempt: impl FnMut() -> bool) -> bool {
     let began = clock::monotonic_ns();
     let (mut progress, mut since) = (recorder::progress(), began);

@@ -1,4 +1,4 @@
-//! The writer thread as others see it: it is started, woken, asked, and waited for.
+//! The interface to the writer thread: start it, wake it, send commands, wait for answers.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -22,13 +22,13 @@ use runlore_core::{clock, file_size};
 /// How long a caller waits for the writer's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long the end of the process waits for a replay in the middle of a write.
+/// How long the end of the process waits for a replay that is in the middle of a write.
 const STANDING: Duration = Duration::from_millis(500);
 
-/// What the writer is told.
+/// A command to the writer.
 pub(super) enum Command {
     Open(RunSpec),
-    /// A record of another workflow, for the store of this run.
+    /// Stores the record of another workflow with this run.
     Note(Number, Box<WorkflowObject>),
     Close(Number, RunEnd, SyncSender<Result<Totals>>),
 }
@@ -38,23 +38,23 @@ struct Handle {
     thread: thread::Thread,
 }
 
-/// The writer; leaked, and null where there is none.
+/// The writer. The handle is leaked; null if there is no writer.
 static WRITER: AtomicPtr<Handle> = AtomicPtr::new(std::ptr::null_mut());
 static WOKEN: AtomicBool = AtomicBool::new(false);
 
-/// The writer of this process.
+/// Returns the writer of this process.
 #[allow(unsafe_code)]
 fn writer() -> Option<&'static Handle> {
     // SAFETY: the pointer is null or a leaked handle.
     unsafe { WRITER.load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether anybody takes events out of the rings.
+/// Returns whether a writer reads the rings.
 pub(super) fn is_running() -> bool {
     writer().is_some()
 }
 
-/// In a forked child: the writer's thread is the parent's.
+/// In a forked child, forgets the writer: its thread exists only in the parent.
 #[cfg(unix)]
 pub(super) fn forget() {
     WRITER.store(std::ptr::null_mut(), Ordering::Release);
@@ -62,7 +62,8 @@ pub(super) fn forget() {
     STORING_SINCE.store(0, Ordering::Relaxed);
 }
 
-/// Grows with everything the writer does: a task that waits for it sees whether that makes sense.
+/// Increases with everything the writer does, so that a waiting task can see whether waiting makes
+/// sense.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn progress() -> u64 {
@@ -73,13 +74,13 @@ pub(super) fn made_progress() {
     PROGRESS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// When a store on the writer's thread was handed what it is writing; 0 while there is none.
+/// When the current write of a store on the writer's thread began. 0 if there is none.
 static STORING_SINCE: AtomicU64 = AtomicU64::new(0);
 
-/// A write that takes longer is no matter of a busy machine or disk.
+/// A write that takes longer cannot be explained by a busy machine or disk.
 pub(super) const SLOW: Duration = Duration::from_secs(1);
 
-/// Writes on the writer's thread: tasks that find no room know what they wait for.
+/// Runs a write on the writer's thread, and marks it so that tasks waiting for room can see it.
 pub(super) fn storing<T>(write: impl FnOnce() -> T) -> T {
     STORING_SINCE.store(clock::monotonic_ns().max(1), Ordering::Relaxed);
     let written = write();
@@ -87,13 +88,13 @@ pub(super) fn storing<T>(write: impl FnOnce() -> T) -> T {
     written
 }
 
-/// Whether a store is writing on the writer's thread, and not for too long.
+/// Returns whether a store is writing on the writer's thread, for less than [`SLOW`].
 pub(super) fn is_storing(now: u64) -> bool {
     let since = STORING_SINCE.load(Ordering::Relaxed);
     since > 0 && now.saturating_sub(since) < SLOW.as_nanos() as u64
 }
 
-/// Wakes the writer before its time; a second call before it woke does nothing.
+/// Wakes the writer early. A second call before it woke up does nothing.
 #[cold]
 pub(super) fn wake() {
     if !WOKEN.swap(true, Ordering::Relaxed)
@@ -103,12 +104,13 @@ pub(super) fn wake() {
     }
 }
 
-/// By the writer: it is awake, and will see what comes before the next call.
+/// For the writer: clears the wake-up flag. The writer sees everything pushed before the next
+/// wake-up.
 pub(super) fn note_waking() {
     WOKEN.store(false, Ordering::Relaxed);
 }
 
-/// Starts to record for a run.
+/// Starts recording for a run.
 pub(crate) fn open_run(spec: RunSpec) -> Result<()> {
     clock::anchor();
     start()?;
@@ -121,17 +123,17 @@ pub(crate) fn note_workflow(number: Number, record: Box<WorkflowObject>) -> Resu
     send(Command::Note(number, record))
 }
 
-/// Ends a run, once all that its tasks did so far is stored.
+/// Ends a run, once everything that its tasks recorded so far is stored.
 pub(crate) fn close_run(number: Number, end: RunEnd) -> Result<Totals> {
-    // The writer answers in time, unless a store holds it up.
+    // The writer answers in time, unless a store blocks it.
     let patience = ANSWER.saturating_add(settings().recorder.finish_wait_ms);
     ask(patience, |answer| Command::Close(number, end, answer))?
 }
 
-/// Waits until every task that has ended by now was handed to its store.
+/// Waits until every task that has ended so far was passed to its store.
 ///
-/// A run that ends does this by itself; call it before something that the recorder cannot see coming, such as
-/// `exec`.
+/// A run does this by itself when it ends. Call it before something that the recorder cannot
+/// detect, such as `exec`.
 pub fn flush() -> Result<()> {
     if !is_running() || signal::FLUSH.ask(ANSWER) {
         return Ok(());
@@ -139,8 +141,9 @@ pub fn flush() -> Result<()> {
     Err(Error::new(ErrorKind::Pipeline, no_answer(ANSWER)))
 }
 
-/// At the end of the process: stores everything and ends all runs, within a bounded time. Other threads go on recording
-/// until the process is gone: what they do meanwhile stays in the session, to be recovered.
+/// At the end of the process, stores everything and ends all runs, within a time limit. Other
+/// threads continue recording until the process is gone. What they record meanwhile stays in the
+/// session, to be recovered.
 pub(super) fn end_process(patience: Duration) {
     let at = clock::seconds(clock::wall_ns(clock::monotonic_ns()));
     session::note_process_end(ProcessEnd { ending: exit::ending(), at });
@@ -179,14 +182,15 @@ fn send(command: Command) -> Result<()> {
     Ok(())
 }
 
-/// Starts the writer, if there is none.
+/// Starts the writer, unless it is running.
 fn start() -> Result<()> {
     static STARTING: Lock = Lock::new();
     let _one_at_a_time = STARTING.lock();
     if is_running() {
         return Ok(());
     }
-    // Before there is a writer: a child that is forked in between must know that it has none.
+    // Install the handlers before the writer starts: a child forked in between must know that it
+    // has no writer.
     exit::watch();
     signals::watch_where_asked();
     overhead::begin();

@@ -1,4 +1,5 @@
-//! Finishing the work of processes that died: what is left in their rings goes to their files, once.
+//! Recovers the records of processes that died: writes what is left in their rings to their stores,
+//! once.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -35,15 +36,16 @@ inventory::submit! {
     })
 }
 
-/// What [`recover`] found.
+/// The result of [`recover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// Processes that died while they recorded.
+    /// The number of processes that died while they recorded.
     pub processes: u64,
-    /// Tasks that had ended, and were not in the store, or are not known to be.
+    /// The number of ended tasks that were not in the store, or are not known to be.
     pub tasks: u64,
-    /// Tasks that were open when the process died; they are in the store as RUNNING, or wait for it.
+    /// The number of tasks that were open when the process died. They are in the store as RUNNING,
+    /// or wait for it.
     pub open: u64,
 }
 
@@ -61,12 +63,14 @@ impl Recovered {
     }
 }
 
-/// Finishes the work of processes that died while they recorded into this folder: tasks that had ended, and those that
-/// were open, go to the stores of their workflows, each once; for a store on another machine they wait in a spool, as if that
-/// had been away. Processes that are alive are left alone. One that may be, because it lost its lock or ran on another machine, is
-/// left alone with a word on standard error.
+/// Recovers the records of processes that died while they recorded into this folder.
 ///
-/// The library's readers and every run that starts do this by themselves, and without that word.
+/// Ended and open tasks go to the stores of their workflows, each exactly once. For a store on
+/// another machine they wait in a spool, as if the store had been unreachable. Processes that are
+/// alive are left alone. A process that may be alive, because it lost its lock or ran on another
+/// machine, is left alone with a notice on standard error.
+///
+/// The library's readers and every run that starts do this automatically, without that notice.
 ///
 /// ```
 /// # let folder = std::env::temp_dir();
@@ -79,7 +83,8 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovered> {
     recover_with(folder.as_ref(), None, notice::notice)
 }
 
-/// As [`recover`], after waiting for a child process that a signal killed: its runs say which in `ended_by`.
+/// Like [`recover`], for a child process that a signal killed and that the caller has waited for.
+/// Its runs record the signal in `ended_by`.
 ///
 /// ```no_run
 /// use std::os::unix::process::ExitStatusExt as _;
@@ -94,25 +99,26 @@ pub fn recover_killed(folder: impl AsRef<Path>, pid: u32, signal: i32) -> Result
     recover_with(folder.as_ref(), Some(Killed { pid, signal }), |_| ())
 }
 
-/// A process that a signal killed, known by its parent.
+/// A process that a signal killed, according to its parent.
 #[derive(Debug, Clone, Copy)]
 struct Killed {
     pid: u32,
     signal: i32,
 }
 
-/// As [`recover`], where nobody asked for it: what is left alone is not worth a word.
+/// Like [`recover`], for callers that recover automatically: sessions that are left alone are not
+/// reported.
 pub(crate) fn recover_quietly(folder: &Path) -> Result<Recovered> {
     recover_with(folder, None, |_| ())
 }
 
-/// Recovers, and hands on why something was left alone.
+/// Recovers a folder, and passes the reasons for sessions left alone to `left_alone`.
 fn recover_with(
     folder: &Path,
     killed: Option<Killed>,
     left_alone: impl FnMut(&str),
 ) -> Result<Recovered> {
-    // Record locks hold between processes only.
+    // Record locks only work between processes.
     static ONE_AT_A_TIME: Lock = Lock::new();
     refuse_special(folder)?;
     let all = folder.join(FOLDER);
@@ -142,12 +148,12 @@ fn recover_all(
     for entry in sessions.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // A link could lead out of the folder.
+        // A symbolic link could point out of the folder.
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || session::is_own(&name) {
             continue;
         }
         if name.starts_with(DONE) {
-            // Whoever was done with it died before it was gone.
+            // The process that was removing it died before it was gone.
             _ = fs::remove_dir_all(entry.path());
             continue;
         }
@@ -156,7 +162,7 @@ fn recover_all(
             Ok(Some(why)) => {
                 left_alone(&format!("{} is left alone: {why}", entry.path().display()));
             }
-            // Another process was faster, or it is being made, unless its maker died over it.
+            // Another process recovered it first, or it is being created, unless its creator died.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if was_never_made(&entry.path()) {
                     _ = session::discard(&entry.path());
@@ -165,7 +171,7 @@ fn recover_all(
             Err(error) => failed = Some((entry.path(), error)),
         }
     }
-    // Only when it is empty.
+    // This removes the folder only if it is empty.
     _ = fs::remove_dir(folder.join(FOLDER));
     match failed {
         None => Ok(recovered),
@@ -177,7 +183,7 @@ fn recover_all(
     }
 }
 
-/// Recovers a session, or says why it must not be.
+/// Recovers a session, or returns why it must be left alone.
 fn recover_session(
     folder: &Path,
     session: &Path,
@@ -186,12 +192,14 @@ fn recover_session(
 ) -> io::Result<Option<String>> {
     let lock = session.join(LOCK);
     if has_other_names(&lock)? {
-        // It may be a lock that this process holds, which opening it would give up.
+        // It may be a link to a lock that this process holds; opening and closing it would release
+        // that lock.
         return Err(io::Error::other("its lock is a lock of something else too"));
     }
     let owner = owner_of(session)?;
     if owner.is_this_process() && owner.has_open(&lock) {
-        // Another copy of this library, in this process: opening its lock would give it up.
+        // It belongs to another copy of this library in this process; opening its lock would
+        // release it.
         return Ok(Some("it belongs to this process".to_owned()));
     }
     let locked = open_plain(&lock, true)?;
@@ -204,7 +212,7 @@ fn recover_session(
     let log = Log::read(&session.join(LOG))?;
     match log.format {
         Some(FORMAT) => {}
-        // It died before it had written a word.
+        // The process died before it had written anything.
         None if log.is_empty => return session::discard(session).map(|()| None),
         None => return Err(io::Error::other("the first line of its log is damaged")),
         Some(_) => return Err(io::Error::other("it was written by another version of Runlore")),
@@ -221,7 +229,7 @@ fn recover_session(
         let has_ended = log.ended.contains(&run.number);
         let dropped = overflow.as_ref().map(|overflow| overflow.dropped_of(run.number));
         if own.is_empty() && has_ended && dropped.is_none_or(|dropped| dropped == 0) {
-            // Its file may have been deleted since; it is not ours to make again.
+            // Its file may have been deleted since, and must not be created again.
             continue;
         }
         let files = log.files.get(&run.number).map_or(&[][..], Vec::as_slice);
@@ -232,7 +240,8 @@ fn recover_session(
         finish_run(&left, &own, recovered)?;
     }
     let strangers: usize = by_run.values().map(Vec::len).sum();
-    // Of a run that the log does not name everything is stored; but here its name may have been lost.
+    // For a run that the log does not mention, everything is stored. But here the entry may have
+    // been lost.
     if strangers > 0 && log.is_damaged {
         return Err(io::Error::other(format!(
             "its log is damaged, and {strangers} tasks belong to no workflow that it names"
@@ -241,14 +250,14 @@ fn recover_session(
     session::discard(session).map(|()| None)
 }
 
-/// Why the owner of a session whose lock can be had may be alive all the same.
+/// Returns why the owner of a session may be alive although its lock is free. `None` if it is dead.
 fn may_be_alive(owner: &Owner, folder: &Path, lock: &Path) -> Option<String> {
     let Owner { pid, hostname, .. } = owner;
-    // This process has it open by now to recover it.
+    // This process has the lock open by now, in order to recover it.
     if !owner.is_this_process() && owner.has_open(lock) {
         return Some(format!("process {pid} is alive, although something in it gave up its lock"));
     }
-    // On a disk of this machine, it was this machine, perhaps under another name.
+    // On a local disk, the owner ran on this machine, perhaps under another host name.
     (owner.ran_elsewhere() && !file_system::is_local(folder)).then(|| {
         format!(
             "process {pid} of the machine {hostname} may be alive, and locks cannot tell on this file system; \
@@ -257,7 +266,7 @@ fn may_be_alive(owner: &Owner, folder: &Path, lock: &Path) -> Option<String> {
     })
 }
 
-/// Whose session it is, as far as its log says.
+/// Returns the owner of a session, as far as its log names it.
 fn owner_of(session: &Path) -> io::Result<Owner> {
     let log = open_plain(&session.join(LOG), false)?;
     let mut lines = FileLines::new(io::BufReader::new(log), LIMIT);
@@ -271,7 +280,7 @@ fn owner_of(session: &Path) -> io::Result<Owner> {
     })
 }
 
-/// Whether a process died while it made the session: there is no log, and has been none for a while.
+/// Returns whether a process died while it created the session: there has been no log for a while.
 fn was_never_made(session: &Path) -> bool {
     const A_WHILE: Duration = Duration::from_secs(60);
     let age = || fs::symlink_metadata(session).ok()?.modified().ok()?.elapsed().ok();
@@ -288,10 +297,10 @@ fn has_other_names(_: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// What the log of a session says.
+/// The content of a session's log.
 #[derive(Default)]
 struct Log {
-    /// None where the log does not begin with it.
+    /// `None` if the log does not begin with it.
     format: Option<u32>,
     owner: Owner,
     runs: HashMap<Number, RunEntry>,
@@ -300,7 +309,7 @@ struct Log {
     process_end: Option<ProcessEnd>,
     sites: HashMap<u32, &'static Site>,
     is_empty: bool,
-    /// Whether it has a whole line that says nothing.
+    /// Whether a complete line could not be parsed.
     is_damaged: bool,
 }
 
@@ -311,7 +320,7 @@ impl Log {
         while let Some((_, line)) = lines.next_line()? {
             let (text, is_whole) = match line {
                 Line::Text(text) => (text, true),
-                // The last line may be half a line.
+                // The last line may be incomplete.
                 Line::Unended(text) => (text, false),
                 Line::TooLong => (&[][..], true),
             };
@@ -332,7 +341,7 @@ impl Log {
     }
 }
 
-/// The rings of a session.
+/// Returns the rings of a session.
 fn left_rings(session: &Path) -> io::Result<Vec<DeadRing>> {
     let mut rings = Vec::new();
     for entry in fs::read_dir(session)? {
@@ -343,7 +352,7 @@ fn left_rings(session: &Path) -> io::Result<Vec<DeadRing>> {
         let file = open_plain(&entry.path(), false)?;
         let mut bytes = Vec::new();
         file.take(DeadRing::MAX_FILE + 1).read_to_end(&mut bytes)?;
-        // One that was made and never used is all zeros.
+        // A ring that was created but never used is all zeros.
         let is_used = bytes.iter().any(|byte| *byte != 0);
         match DeadRing::new(bytes) {
             Some(ring) => rings.push(ring),
@@ -361,7 +370,7 @@ fn tell_of_damage(path: &Path) {
     ));
 }
 
-/// The tasks that the process's own writer was not done with.
+/// Returns the tasks that the process's own writer had not finished with.
 fn left_tasks(
     session: &Path,
     log: &Log,
@@ -381,7 +390,8 @@ fn left_tasks(
         Err(error) => return Err(error),
     }
     let rings = left_rings(session)?;
-    // The beginnings of all queues first: a task may have ended on another thread than it began on.
+    // Read the STARTs of all queues first: a task may have ended on another thread than it began
+    // on.
     let mut damaged = false;
     for ring in &rings {
         let thread = Rc::new(ring.owner());
@@ -407,7 +417,7 @@ fn left_tasks(
     Ok(tasks)
 }
 
-/// Takes a START.
+/// Handles a START.
 fn begin(
     tasks: &mut HashMap<Id, Task>,
     kind: Kind,
@@ -424,7 +434,7 @@ fn begin(
     }
 }
 
-/// Takes an ADD or an END, whichever is wanted.
+/// Handles an ADD or an END, whichever is wanted.
 fn go_on(tasks: &mut HashMap<Id, Task>, kind: Kind, bytes: &[u8], wanted: Kind) {
     match kind {
         Kind::Add if wanted == Kind::Add => {
@@ -445,7 +455,7 @@ fn go_on(tasks: &mut HashMap<Id, Task>, kind: Kind, bytes: &[u8], wanted: Kind) 
     }
 }
 
-/// The overflow of a session; none where it has none.
+/// Returns the overflow of a session. `None` if there is none.
 fn left_overflow(session: &Path) -> io::Result<Option<DeadOverflow>> {
     let path = overflow::path_in(session);
     let overflow = match open_plain(&path, false) {

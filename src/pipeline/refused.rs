@@ -1,4 +1,4 @@
-//! Records that a store refuses: counted each, told once.
+//! Counts the records that a store refuses, and prints a notice for the first one.
 
 use std::sync::Once;
 

@@ -1,4 +1,4 @@
-//! What a task used, as its record says it.
+//! Writes the resource usage of a task in its record.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -8,15 +8,16 @@ use super::task::Task;
 use runlore_telemetry::usage::ProcessUsage;
 use runlore_telemetry::{Energy, EnergyUsed, Named};
 
-/// `resources`: each figure with what the task used itself, and what it and its children used.
+/// The field `resources`: each figure with the task's own usage and the usage including its
+/// children.
 pub(super) struct Resources {
     pub(super) measured: Option<Measured>,
     pub(super) process: Option<ProcessUse>,
-    /// What the children changed in the process; none where not all of them are known.
+    /// The children's process-wide usage. `None` if not all of it is known.
     pub(super) by_children: Option<ProcessUse>,
-    /// What the machine's meters counted.
+    /// What the machine's energy meters counted.
     pub(super) energy: Option<EnergyUsed>,
-    /// What a process used that the task ran.
+    /// The usage of a process that the task ran.
     pub(super) child: Option<Value>,
 }
 
@@ -83,7 +84,8 @@ impl Serialize for Resources {
 }
 
 impl Resources {
-    /// What a process that the task ran has of a figure of this process, which takes it over when it waits for that one.
+    /// Returns a child process's part of a figure. The figures of this process include those of
+    /// child processes that it has waited for.
     fn by_child(&self, name: &str) -> Option<i64> {
         match &self.child {
             Some(child) if name != "rss_bytes" => child.get(name)?.as_i64(),
@@ -92,13 +94,13 @@ impl Resources {
     }
 }
 
-/// What changed in the process while a task ran.
+/// Changes in the process-wide figures while a task ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ProcessUse {
     pub(super) read_bytes: Option<i64>,
     pub(super) write_bytes: Option<i64>,
     pub(super) rss_bytes: Option<i64>,
-    /// Energy of the whole machine, in whole microjoules so that sums are exact.
+    /// The energy of the whole machine, in whole microjoules so that sums are exact.
     pub(super) microjoules: Option<i64>,
 }
 
@@ -125,7 +127,7 @@ impl ProcessUse {
     }
 }
 
-/// The first and the last reading of the meters in a run, as its tasks carry them, and when they were.
+/// The first and the last energy readings in a run, taken from its tasks, with their times.
 #[derive(Debug, Default)]
 pub(super) struct Readings {
     first: Option<(u64, Energy)>,
@@ -148,7 +150,7 @@ impl Readings {
         }
     }
 
-    /// What was used between them, or why that is not known, as a field of the run's totals.
+    /// Returns the energy used between them, or why it is unknown, as a field of the run's totals.
     pub(super) fn joules(&self) -> Option<(String, Value)> {
         Some(match self.last.as_ref()?.1.since(&self.first.as_ref()?.1) {
             Ok(used) => {
@@ -167,7 +169,7 @@ struct Threads {
     inclusive: u64,
 }
 
-/// A peak has no part that is the task's own.
+/// A peak cannot be divided into own and child usage.
 #[derive(serde::Serialize)]
 struct Peak {
     inclusive: u64,
@@ -178,12 +180,12 @@ struct Process {
     #[serde(rename = "self", skip_serializing_if = "Option::is_none")]
     own: Option<i64>,
     inclusive: i64,
-    /// Whether other tasks ran at the same time: then not all of it is this task's.
+    /// Whether other tasks ran at the same time, in which case not all of it belongs to this task.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     overlap: bool,
 }
 
-/// Energy is the whole machine's, as figures of the process are all its threads'.
+/// Energy is that of the whole machine, just as process-wide figures are those of all threads.
 #[derive(serde::Serialize)]
 struct Joules {
     #[serde(rename = "self", skip_serializing_if = "Option::is_none")]
@@ -191,6 +193,6 @@ struct Joules {
     inclusive: f64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     overlap: bool,
-    /// Which meters that is, and what each counted.
+    /// The meters, and what each counted.
     meters: Named<f64>,
 }

@@ -1,14 +1,14 @@
-//! When to try again what failed: later each time, and never at the same moment as everybody else.
+//! The delay before a retry: longer each time, with jitter.
 
 use std::time::Duration;
 
 use runlore_core::record::Id;
 
-/// The first wait and the longest.
+/// The first delay and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How long to wait before each further try: twice as long as before, and up to a quarter longer by chance, so that many
-/// processes do not come back to a server all at once.
+/// Returns the delays before retries. Each is twice as long as the previous one, plus up to a
+/// quarter of random jitter, so that many processes do not return to a server at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Backoff {
     last: Option<Duration>,
@@ -22,7 +22,7 @@ impl Backoff {
         wait.mul_f64(1.0 + chance / 4.0)
     }
 
-    /// It worked, or it is worth a try at once.
+    /// Resets the delay, after a success or before an immediate retry.
     pub(super) fn reset(&mut self) {
         self.last = None;
     }

@@ -1,8 +1,8 @@
 //! A thread's own queue: one producer, one consumer, events of any length, no locks.
 //!
-//! The ring is a block of memory with a head that says who owns it and how far each side has come. Positions
-//! only grow; a position modulo the capacity is a place. An event never wraps: where it does not fit before the
-//! end, a pad fills the rest.
+//! The ring is a block of memory with a header that contains its owner and the position of each
+//! side. Positions only grow; a position modulo the capacity is an offset in the ring. An event
+//! never wraps around: if it does not fit before the end, padding fills the rest.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -16,68 +16,70 @@ use super::overflow::{Frame, Overflow, Refused};
 use super::session::Home;
 use super::thread::Thread;
 
-/// Every event begins with its length, its kind, and how many bytes at its end only align the next one.
+/// The size of an event's header: its length, its kind, and the number of padding bytes at its end.
 const HEAD: usize = 8;
 
 /// Events begin at multiples of this.
 const ALIGN: usize = 8;
 
-/// Bytes before the first event.
+/// The offset of the first event.
 const DATA: usize = 4096;
 
-/// The room that an END without items takes: what a START keeps free for its own.
+/// The size of an END without items, which a START reserves.
 pub(crate) const END_ROOM: usize = HEAD + super::event::End::BYTES;
 
 const FREE: u32 = 0;
 const OWNED: u32 = 1;
 const CLOSED: u32 = 2;
 
-/// The first bytes of a ring: all that a stranger needs to read it after the process died. Each side's position has
-/// a cache line of its own.
+/// The header of a ring: everything that another process needs to read it after this one died. Each
+/// side's position has its own cache line.
 #[repr(C)]
 struct Shared {
     magic: AtomicU64,
     capacity: AtomicU64,
     state: AtomicU32,
-    /// How many threads have owned the ring so far.
+    /// The number of threads that have owned the ring so far.
     owners: AtomicU32,
-    /// The owner: its number, and its name in UTF-8, ended by a zero.
+    /// The owner: its number, and its name in UTF-8, terminated by a zero.
     thread_id: AtomicU64,
     thread_name: [AtomicU64; 8],
     _line: [u8; 32],
-    /// Up to here the consumer is done; written by the consumer.
+    /// The consumer is done up to here. Written by the consumer.
     released: AtomicU64,
     _line2: [u8; 120],
-    /// Up to here events are whole; written by the producer.
+    /// Events are complete up to here. Written by the producer.
     committed: AtomicU64,
     _line3: [u8; 120],
 }
 
-/// Says that these bytes are a ring, and in which form.
+/// Identifies the bytes as a ring, and their format.
 const MAGIC: u64 = u64::from_le_bytes(*b"RUNLORE1");
 
-/// What only the owning thread touches.
+/// State that only the owning thread accesses.
 struct Producer {
     committed: Cell<u64>,
-    /// The consumer's position as last seen, so that most pushes do not read its cache line.
+    /// The consumer's last known position, so that most pushes do not read its cache line.
     released: Cell<u64>,
-    /// Open tasks whose END has room kept for it.
+    /// The number of open tasks with room reserved for their END.
     reserved: Cell<usize>,
-    /// Set when waiting for room was in vain, until there is room again: do not wait a second time.
+    /// Set if waiting for room was in vain, until there is room again. The thread does not wait a
+    /// second time.
     stalled: Cell<bool>,
-    /// The position in the overflow after this thread's last event there; 0 once the writer has read that event.
+    /// The position in the overflow after this thread's last event there. 0 once the writer has
+    /// read that event.
     overflowed: Cell<u64>,
-    /// Another ring of the same thread.
+    /// The next ring of the same thread.
     next_own: Cell<Option<&'static Ring>>,
 }
 
-/// The thread that owns a ring: its number, and its name ended by a zero.
+/// The thread that owns a ring: its number, and its name terminated by a zero.
 struct Introduction {
     id: u64,
     name: [u8; 64],
 }
 
-/// There is no room for an event.
+/// The error of a push if there is no room for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -85,13 +87,14 @@ pub(crate) struct Ring {
     memory: Memory,
     capacity: usize,
     producer: Producer,
-    /// The session that it belongs to, where its thread's events go when it is full, and whether the session has gone.
+    /// The ring's session, the overflow for its thread's events when the ring is full, and whether
+    /// the session is gone.
     pub(super) home: Home,
     overflow: Arc<Overflow>,
     abandoned: AtomicBool,
-    /// Its thread waits for room.
+    /// Whether its thread waits for room.
     wanted: AtomicBool,
-    /// Rings are numbered as they are made, from 1 on.
+    /// The ring's number, in the order of creation, from 1.
     pub(super) number: u64,
 }
 
@@ -108,12 +111,12 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// The memory that a ring of `capacity` bytes takes.
+    /// Returns the size of the memory for a ring of `capacity` bytes.
     pub(crate) fn memory_for(capacity: usize) -> usize {
         DATA + capacity
     }
 
-    /// A ring of `capacity` bytes (a power of two), owned by the calling thread.
+    /// Creates a ring of `capacity` bytes (a power of two), owned by the calling thread.
     pub(super) fn new(
         memory: Memory,
         capacity: usize,
@@ -145,7 +148,7 @@ impl Ring {
         ring
     }
 
-    /// Has a part of the ring made ready to be written to.
+    /// Prepares the pages of a part of the ring for writing.
     pub(crate) fn prepare(&self, places: Range<usize>) {
         self.memory.prepare(DATA + places.start..DATA + places.end);
     }
@@ -160,7 +163,7 @@ impl Ring {
         self.capacity
     }
 
-    /// Takes a ring that nobody owns any more; its new owner is the calling thread.
+    /// Claims a free ring for the calling thread. Returns `false` if it is not free.
     pub(crate) fn claim(&self) -> bool {
         let state = &self.shared().state;
         let claimed =
@@ -173,7 +176,7 @@ impl Ring {
         claimed
     }
 
-    /// Says whose ring it is from here on; by the owning thread, before its first event.
+    /// Sets the ring's owner. The owning thread must call this before its first event.
     pub(crate) fn introduce(&self, thread_id: u64, name: Option<&str>) {
         let shared = self.shared();
         let mut text = [0; 64];
@@ -184,16 +187,18 @@ impl Ring {
             word.store(u64_at(bytes, 0), Ordering::Relaxed);
         }
         shared.thread_id.store(thread_id, Ordering::Relaxed);
-        // Whoever sees the owner's first event sees its name too: `committed` is stored after it.
+        // A consumer that sees the owner's first event also sees its name, because `committed` is
+        // stored later.
         shared.owners.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// By the consumer: how many owners the ring has had; changes only while it has no events.
+    /// For the consumer: returns how many owners the ring has had. Only changes while the ring is
+    /// empty.
     pub(crate) fn owners(&self) -> u32 {
         self.shared().owners.load(Ordering::Relaxed)
     }
 
-    /// By the consumer: the thread that owns the ring.
+    /// For the consumer: returns the thread that owns the ring.
     pub(crate) fn owner(&self) -> Thread {
         let Introduction { id, name } = self.introduction();
         Thread::new(id, &name)
@@ -208,22 +213,22 @@ impl Ring {
         Introduction { id: shared.thread_id.load(Ordering::Relaxed), name }
     }
 
-    /// By the consumer: how far the producer has come.
+    /// For the consumer: returns the producer's position.
     pub(crate) fn committed(&self) -> u64 {
         self.shared().committed.load(Ordering::Acquire)
     }
 
-    /// The owning thread ends: the ring is free once it is drained.
+    /// Closes the ring when the owning thread ends. It is free once it is drained.
     pub(crate) fn close(&self) {
         self.shared().state.store(CLOSED, Ordering::Release);
     }
 
-    /// By the consumer: whether the owning thread has ended.
+    /// For the consumer: returns whether the owning thread has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.shared().state.load(Ordering::Acquire) == CLOSED
     }
 
-    /// By the consumer: frees a closed ring that it has drained.
+    /// For the consumer: frees a closed ring that it has drained.
     pub(crate) fn free_if_done(&self, read: u64) {
         let shared = self.shared();
         let done = shared.state.load(Ordering::Acquire) == CLOSED
@@ -234,7 +239,8 @@ impl Ring {
         }
     }
 
-    /// Appends an event; by the owning thread only. `keep` bytes stay free besides what open tasks reserved.
+    /// Appends an event. Only for the owning thread. `keep` bytes stay free after it, including
+    /// reservations.
     #[inline]
     pub(crate) fn push(
         &self,
@@ -249,7 +255,7 @@ impl Ring {
         self.push_past_overflow(kind, head, items, keep)
     }
 
-    /// As `push`, though the writer has not read all of the thread's events in the overflow.
+    /// Like `push`, even if the writer has not read all of the thread's events in the overflow.
     #[inline]
     pub(crate) fn push_past_overflow(
         &self,
@@ -288,7 +294,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether the writer has read what this thread put into the overflow.
+    /// Returns whether the writer has read this thread's events in the overflow.
     #[cold]
     fn has_caught_up(&self) -> bool {
         let has_caught_up = self.overflow.read() >= self.producer.overflowed.get();
@@ -298,7 +304,7 @@ impl Ring {
         has_caught_up
     }
 
-    /// Appends an event to the session's overflow; by the owning thread only.
+    /// Appends an event to the session's overflow. Only for the owning thread.
     #[cold]
     pub(super) fn push_to_overflow(
         &self,
@@ -342,7 +348,7 @@ impl Ring {
         unsafe { self.memory.start().add(DATA) }
     }
 
-    /// Keeps room for the END of a task that begins; by the owning thread.
+    /// Reserves room for the END of a task that begins. Only for the owning thread.
     pub(crate) fn reserve(&self) {
         self.producer.reserved.set(self.producer.reserved.get() + 1);
     }
@@ -351,7 +357,7 @@ impl Ring {
         self.producer.reserved.set(self.producer.reserved.get().saturating_sub(1));
     }
 
-    /// The bytes reserved for ENDs, and for the pad that one of them may need.
+    /// Returns the bytes reserved for ENDs, and for the padding that one of them may need.
     pub(crate) fn reserved(&self) -> usize {
         match self.producer.reserved.get() {
             0 => 0,
@@ -363,7 +369,7 @@ impl Ring {
         self.producer.reserved.get() > 0
     }
 
-    /// By the owning thread: another of its rings.
+    /// For the owning thread: returns its next ring.
     pub(crate) fn next_own(&self) -> Option<&'static Self> {
         self.producer.next_own.get()
     }
@@ -372,7 +378,8 @@ impl Ring {
         self.producer.next_own.set(next);
     }
 
-    /// Its session has gone: the thread that has it gives it back, and nobody claims it again.
+    /// Marks the session as gone: the owning thread returns the ring, and no thread claims it
+    /// again.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -381,7 +388,7 @@ impl Ring {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Says whether the owning thread waits for room.
+    /// Sets whether the owning thread waits for room.
     pub(crate) fn want_room(&self, wanted: bool) {
         self.wanted.store(wanted, Ordering::Relaxed);
     }
@@ -394,7 +401,8 @@ impl Ring {
         &self.producer.stalled
     }
 
-    /// Whether more than half of the ring waits for the consumer; by the owning thread.
+    /// Returns whether more than half of the ring waits for the consumer. Only for the owning
+    /// thread.
     #[inline]
     pub(crate) fn is_past_half(&self) -> bool {
         let half = self.capacity as u64 / 2;
@@ -407,8 +415,9 @@ impl Ring {
         committed - released > half
     }
 
-    /// By the consumer: hands the events between `read` and `until` (a position that `committed` gave) to `each`, with the
-    /// position of each, but not many more than `some` bytes of them; returns the position after them.
+    /// For the consumer: passes the events between `read` and `until` (a position returned by
+    /// `committed`) to `each`, with their positions. Stops soon after `some` bytes. Returns the
+    /// position after the last event.
     pub(crate) fn read(
         &self,
         read: u64,
@@ -422,19 +431,19 @@ impl Ring {
         walk(bytes, self.capacity, read, until, some, each, |_| ())
     }
 
-    /// By the consumer: how many bytes are taken.
+    /// For the consumer: returns how many bytes are in use.
     pub(crate) fn waiting(&self) -> u64 {
         self.committed() - self.shared().released.load(Ordering::Relaxed)
     }
 
-    /// By the consumer: the events before `read` are done with, and their room is free.
+    /// For the consumer: frees the room of the events before `read`.
     pub(crate) fn release(&self, read: u64) {
         self.shared().released.store(read, Ordering::Release);
     }
 }
 
-/// Walks events from `read` to `until`, or past `some` bytes; `bytes` gives a part of the data, and `damaged` hears how many
-/// bytes make no sense.
+/// Iterates over the events from `read` to `until`, or past `some` bytes. `bytes` returns a part of
+/// the data. `damaged` is called with the number of bytes that cannot be parsed.
 fn walk<'a>(
     bytes: impl Fn(usize, usize) -> &'a [u8],
     capacity: usize,
@@ -455,7 +464,7 @@ fn walk<'a>(
             && length as u64 <= until - read
             && length.is_multiple_of(ALIGN);
         if !is_event {
-            // Only a damaged ring has such an event: nothing after it can be found.
+            // Only a damaged ring contains such an event. No event after it can be found.
             damaged(until - read);
             return until;
         }
@@ -468,17 +477,17 @@ fn walk<'a>(
     read
 }
 
-/// A ring that its process left behind, read from its file. Nothing in it is to be trusted.
+/// The ring of a dead process, read from its file. Its content is not trusted.
 #[derive(Debug)]
 pub(crate) struct DeadRing {
     bytes: Vec<u8>,
 }
 
 impl DeadRing {
-    /// No ring has a larger file: the settings allow no more.
+    /// The maximum size of a ring's file. The settings allow no more.
     pub(crate) const MAX_FILE: u64 = DATA as u64 + (64 << 20);
 
-    /// The bytes of a file, if they are a ring.
+    /// Wraps the bytes of a file. `None` if they are not a ring.
     pub(crate) fn new(bytes: Vec<u8>) -> Option<Self> {
         let capacity = u64_at(&bytes, std::mem::offset_of!(Shared, capacity)) as usize;
         let is_ring = u64_at(&bytes, std::mem::offset_of!(Shared, magic)) == MAGIC
@@ -494,7 +503,8 @@ impl DeadRing {
         Thread::new(id, &self.bytes[name..name + 64])
     }
 
-    /// Hands out the events that the process's own writer was not done with; returns how many bytes are damaged.
+    /// Passes on the events that the process's own writer had not finished with. Returns the number
+    /// of damaged bytes.
     pub(crate) fn read(&self, each: impl FnMut(u64, Kind, &[u8])) -> u64 {
         let data = &self.bytes[DATA..];
         let released = u64_at(&self.bytes, std::mem::offset_of!(Shared, released));

@@ -1,4 +1,5 @@
-//! All rings of the process, and the calling thread's own: one for each session that it works for.
+//! All rings of the process, and the calling thread's own: one for each session that it records
+//! into.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,23 +14,23 @@ use runlore_core::clock;
 use runlore_core::config::settings;
 use runlore_core::context::Number;
 
-/// When half the budget is spent, new rings are smaller, so that thousands of threads still get one.
+/// The size of new rings once half the budget is spent, so that thousands of threads still get one.
 const SMALL_RING: usize = 16 << 10;
 
-/// What part of a ring is made ready for its first events: one of so many.
+/// One part in this many of a new ring is prepared for its first events.
 const FIRST_PART: usize = 32;
 
-/// Every ring there is, the oldest first, and every overflow. Held for a moment only, by threads that want a ring and by
-/// the writer.
+/// All rings, oldest first, and all overflows. Locked only for a moment, by threads that need a
+/// ring and by the writer.
 static RINGS: Mutex<Rings> = Mutex::new(Rings { rings: Vec::new(), overflows: Vec::new() });
-/// How many rings were ever made, so that the writer sees new ones without the lock.
+/// The number of rings ever created, so that the writer notices new ones without the lock.
 static MADE: AtomicU64 = AtomicU64::new(0);
 static SPENT: AtomicUsize = AtomicUsize::new(0);
 
-/// How many overflows were ever registered.
+/// The number of overflows ever registered.
 static OVERFLOWS_MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Until then no thread tries again to get a ring: the system refused one.
+/// The time before which no thread requests a ring again, because the system refused one.
 static NO_RING_BEFORE: AtomicU64 = AtomicU64::new(0);
 const TRY_AGAIN_NS: u64 = 100_000_000;
 
@@ -39,16 +40,16 @@ pub(super) struct Rings {
 }
 
 thread_local! {
-    /// The run that the thread recorded for last, and the ring in the session of that run.
+    /// The run that the thread recorded for last, and its ring in that run's session.
     static LAST: Cell<(Number, Option<&'static Ring>)> = const { Cell::new((0, None)) };
-    /// The first of the thread's rings; each names the next.
+    /// The first of the thread's rings; each links to the next.
     static OWN: Cell<Option<&'static Ring>> = const { Cell::new(None) };
-    /// Set for a thread whose tasks are never recorded: the recorder's own.
+    /// Set for the recorder's own threads, whose tasks are never recorded.
     static SILENT: Cell<bool> = const { Cell::new(false) };
-    /// Set for a thread whose destructors run already.
+    /// Set for a thread whose destructors are already running.
     static LATE: Cell<bool> = const { Cell::new(false) };
-    /// Gives the rings back when the thread ends. Apart from `OWN`, because a thread-local with a destructor is
-    /// dearer to reach.
+    /// Returns the rings when the thread ends. Separate from `OWN`, because access to a
+    /// thread-local with a destructor is slower.
     static CLOSER: Closer = const { Closer };
 }
 
@@ -60,24 +61,25 @@ impl Drop for Closer {
     }
 }
 
-/// The calling thread's ring for a run; none where the budget is spent or the thread is the recorder's own.
+/// Returns the calling thread's ring for a run. `None` if the budget is spent or the thread is the
+/// recorder's own.
 #[inline]
 pub(crate) fn own(run: Number) -> Option<&'static Ring> {
     let (last, ring) = LAST.get();
     if last == run && ring.is_some() { ring } else { acquire(run) }
 }
 
-/// Keeps the calling thread from recording tasks of its own.
+/// Prevents the calling thread from recording tasks.
 pub(crate) fn silence_thread() {
     SILENT.set(true);
 }
 
-/// Whether the calling thread is one whose tasks are never recorded.
+/// Returns whether the calling thread's tasks are never recorded.
 pub(crate) fn is_silent() -> bool {
     SILENT.get()
 }
 
-/// Every ring, locked while the process forks.
+/// The lock of all rings, held while the process forks.
 #[cfg(unix)]
 pub(super) type Held = MutexGuard<'static, Rings>;
 
@@ -86,14 +88,14 @@ pub(super) fn hold() -> Held {
     rings()
 }
 
-/// In a forked child: forgets the rings, which are the parent's.
+/// In a forked child, forgets the rings: they belong to the parent.
 #[cfg(unix)]
 pub(crate) fn forget_all() {
     LAST.set((0, None));
     OWN.set(None);
     let mut all = rings();
     all.rings.clear();
-    // Their files are the parent's, too.
+    // Their files belong to the parent, too.
     std::mem::forget(std::mem::take(&mut all.overflows));
     overflow::forget_held();
     SPENT.store(0, Ordering::Relaxed);
@@ -103,7 +105,7 @@ fn rings() -> MutexGuard<'static, Rings> {
     RINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For another run than the thread recorded for last.
+/// Returns the ring for another run than the thread recorded for last.
 #[cold]
 fn acquire(run: Number) -> Option<&'static Ring> {
     if SILENT.get() {
@@ -114,7 +116,7 @@ fn acquire(run: Number) -> Option<&'static Ring> {
     Some(ring)
 }
 
-/// The calling thread's ring in a session.
+/// Returns the calling thread's ring in a session.
 fn ring_in(home: Home) -> Option<&'static Ring> {
     own_rings().find(|ring| ring.home == home).or_else(|| new_ring_in(home))
 }
@@ -123,30 +125,30 @@ fn new_ring_in(home: Home) -> Option<&'static Ring> {
     if !recorder::is_running() || clock::monotonic_ns() < NO_RING_BEFORE.load(Ordering::Relaxed) {
         return None;
     }
-    // What is open in a ring must end there.
+    // Tasks that are open in a ring must end there.
     give_back(|ring| ring.is_abandoned() && !ring.has_reservations());
     let wanted = |ring: &&Ring| ring.home == home && !ring.is_abandoned();
     let free = rings().rings.iter().copied().find(|ring| wanted(ring) && ring.claim());
     let ring = match free.map_or_else(|| allocate(home), |ring| Ok(Some(ring))) {
         Ok(ring) => ring?,
-        // The run has ended. Should anything of it still come, the writer counts it.
+        // The run has ended. If events of it still arrive, the writer counts them.
         Err(Gone) => return ring_in(NO_HOME),
     };
     ring.set_next_own(OWN.replace(Some(ring)));
-    // While the thread's destructors run, the closer may be gone already.
+    // The closer may already be gone while the thread's destructors run.
     LATE.set(CLOSER.try_with(|_| ()).is_err());
     ring.introduce(runlore_core::thread::current_id(), std::thread::current().name());
     Some(ring)
 }
 
-/// A session that is no more.
+/// The error for a session that no longer exists.
 struct Gone;
 
 fn own_rings() -> impl Iterator<Item = &'static Ring> {
     std::iter::successors(OWN.get(), |ring| ring.next_own())
 }
 
-/// Gives rings of the calling thread back.
+/// Returns rings of the calling thread.
 fn give_back(is_due: impl Fn(&Ring) -> bool) {
     LAST.set((0, None));
     let mut next = OWN.take();
@@ -160,7 +162,8 @@ fn give_back(is_due: impl Fn(&Ring) -> bool) {
     }
 }
 
-/// Gives the rings back at the end of the outermost task of a thread whose destructors run already.
+/// Returns the rings at the end of the outermost task of a thread whose destructors are already
+/// running.
 #[inline]
 pub(crate) fn close_if_late() {
     if LATE.get() {
@@ -189,19 +192,20 @@ fn allocate(home: Home) -> Result<Option<&'static Ring>, Gone> {
         Some(ring)
     });
     match made {
-        // Where nobody else waits for it.
+        // Prepare the pages after the lock is released.
         Some(Some(ring)) => ring.prepare(0..ring.capacity() / FIRST_PART),
         _ => _ = SPENT.fetch_sub(size, Ordering::Relaxed),
     }
     if let Some(None) = made {
-        // A thread without a ring uses the overflow; to ask the system for each task would cost more than the task.
+        // A thread without a ring uses the overflow. Asking the system again for each task would
+        // cost more than the task.
         NO_RING_BEFORE.store(clock::monotonic_ns() + TRY_AGAIN_NS, Ordering::Relaxed);
     }
     made.ok_or(Gone)
 }
 
 impl Rings {
-    /// The overflow of a session; none where the session has gone.
+    /// Returns the overflow of a session. `None` if the session is gone.
     fn overflow_of(&mut self, home: Home) -> Option<Arc<Overflow>> {
         let known = self.overflows.iter().find(|overflow| overflow.home == home).cloned();
         if known.is_some() || home != NO_HOME {
@@ -218,18 +222,18 @@ impl Rings {
     }
 }
 
-/// Makes the overflow of a new session known to the writer.
+/// Registers the overflow of a new session with the writer.
 pub(super) fn add_overflow(overflow: Arc<Overflow>) {
     rings().add(overflow);
 }
 
-/// The overflow for the events of a run.
+/// Returns the overflow for the events of a run.
 pub(super) fn overflow_of(run: Number) -> Option<Arc<Overflow>> {
     let home = session::home_of(run);
     rings().overflow_of(home)
 }
 
-/// By the writer: all overflows, if there are others than when `made` was told.
+/// For the writer: returns all overflows, if there are new ones since `made`.
 pub(super) fn overflows_after(made: &mut u64) -> Option<Vec<Arc<Overflow>>> {
     if OVERFLOWS_MADE.load(Ordering::Acquire) == *made {
         return None;
@@ -239,15 +243,16 @@ pub(super) fn overflows_after(made: &mut u64) -> Option<Vec<Arc<Overflow>>> {
     Some(all.overflows.clone())
 }
 
-/// The rings of a session that has gone: their threads give them back when they next look for another.
+/// Abandons the rings of a session that is gone. Their threads return them when they next need
+/// another ring.
 pub(super) fn abandon(home: Home) {
     let mut all = rings();
     all.rings.iter().filter(|ring| ring.home == home).for_each(|ring| ring.abandon());
     all.overflows.extract_if(.., |overflow| overflow.home == home).for_each(|gone| gone.abandon());
 }
 
-/// By the writer, which must not touch the ring again if so: whether it was one that nobody will claim any more, and is
-/// gone now.
+/// For the writer: frees an abandoned ring that no thread owns. Returns whether it did, in which
+/// case the writer must not touch the ring again.
 #[allow(unsafe_code)]
 pub(super) fn remove_if_abandoned(ring: &'static Ring) -> bool {
     if !ring.is_abandoned() {
@@ -255,7 +260,7 @@ pub(super) fn remove_if_abandoned(ring: &'static Ring) -> bool {
     }
     let rings = &mut rings().rings;
     let Some(at) = rings.iter().position(|known| std::ptr::eq(*known, ring)) else { return false };
-    // It is free only when its thread has given it back.
+    // It is free only after its thread has returned it.
     if !ring.claim() {
         return false;
     }
@@ -266,7 +271,7 @@ pub(super) fn remove_if_abandoned(ring: &'static Ring) -> bool {
     true
 }
 
-/// By the writer: the rings made after the one of this number.
+/// For the writer: returns the rings created after the one with this number.
 pub(super) fn made_after(number: u64) -> Vec<&'static Ring> {
     if MADE.load(Ordering::Acquire) == number {
         return Vec::new();
@@ -274,9 +279,9 @@ pub(super) fn made_after(number: u64) -> Vec<&'static Ring> {
     rings().rings.iter().copied().filter(|ring| ring.number > number).collect()
 }
 
-/// At the end of the process: whether nothing waits in any ring or overflow, as far as can be seen.
+/// At the end of the process, returns whether all rings and overflows appear to be empty.
 pub(super) fn are_drained() -> bool {
-    // Another thread may hold the lock for ever.
+    // Another thread may hold the lock forever.
     RINGS.try_lock().is_ok_and(|all| {
         all.rings.iter().all(|ring| ring.waiting() == 0)
             && all.overflows.iter().all(|overflow| overflow.waiting() == 0)

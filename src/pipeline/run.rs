@@ -1,4 +1,4 @@
-//! The writer's side of one workflow: its batch, and a lane to each of its stores.
+//! The writer's side of one workflow: its current batch, and a lane for each of its stores.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,36 +28,36 @@ use runlore_core::notice::{self, notice};
 use runlore_core::record::{Id, Status, WorkflowObject};
 use runlore_core::store::{Batch, RunInfo, Store};
 
-/// Bytes of a batch up to which its room is kept for the next.
+/// The maximum capacity of a batch buffer that is reused, in bytes.
 const MAX_KEPT: usize = 4 << 20;
-/// How long the end of a run tries to get its last records stored: less than anybody waits for it.
+/// How long the end of a run tries to store its last records. Shorter than any caller waits for it.
 const LAST_TRY: Duration = Duration::from_millis(800);
-/// How long it waits for the answer of a store that is at work, which has not failed.
+/// How long it waits for a store that is writing and has not failed.
 const STALLED: Duration = Duration::from_secs(10);
 
-/// Longer than any setting that is meant.
+/// Longer than any sensible setting.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 pub(crate) type KnownLater = Box<dyn FnOnce(&mut WorkflowObject) + Send>;
 
-/// What the writer is told of a run that starts.
+/// Describes a run that starts, for the writer.
 pub(crate) struct RunSpec {
     pub(crate) number: Number,
-    /// One or more.
+    /// At least one.
     pub(crate) stores: Vec<Box<dyn Store>>,
-    /// The id of the workflow and of its campaign, and its name.
+    /// The workflow's name, its id, and the id of its campaign.
     pub(crate) name: String,
     pub(crate) workflow_id: String,
     pub(crate) campaign_id: String,
     pub(crate) hostname: String,
-    /// The record of the workflow as it starts; none when another process has it.
+    /// The workflow's first record. `None` if another process writes it.
     pub(crate) workflow: Option<Box<WorkflowObject>>,
-    /// Adds to its last record what could not be known when it started; must not wait for anything.
+    /// Adds facts to the last record that were unknown at the start. Must not block.
     pub(crate) known_later: Option<KnownLater>,
-    /// The two clocks when it started.
+    /// The two clocks at the start.
     pub(crate) monotonic_ns: u64,
     pub(crate) wall_ns: u64,
-    /// What recording had cost before it started.
+    /// The cost of recording before the start.
     pub(crate) cost_before: Reading,
 }
 
@@ -73,37 +73,37 @@ pub(super) struct Run {
     name: String,
     lanes: Vec<Lane>,
     common: Common,
-    /// Its record: as it started, and once it has ended as it was stored last. None where another process started the
-    /// workflow and this one has nothing to add.
+    /// Its record: the first one, and after the end the one that was stored last. `None` if another
+    /// process started the workflow and this one has nothing to add.
     workflow: Option<Box<WorkflowObject>>,
-    /// What this process can add: that it failed, or lost tasks.
+    /// The record with what this process can add: that it failed, or lost tasks.
     joined: Option<Box<WorkflowObject>>,
     known_later: Option<KnownLater>,
-    /// The task that started the workflow: those that it called are the workflow's roots.
+    /// The task that started the workflow. Its child tasks are the workflow's roots.
     around: Option<Id>,
-    /// The two clocks, monotonic and wall, when it started.
+    /// The monotonic and the wall clock at the start.
     started: (u64, u64),
     cost_before: Reading,
-    /// The same in percent of the process's time, once the run has ended.
+    /// The cost of recording in percent of the process's time. Set when the run has ended.
     overhead_percent: f64,
-    /// The records of tasks that have ended, until the stores get them.
+    /// The records of ended tasks that were not passed to the stores yet.
     batch: Lines,
     batch_since: Option<Instant>,
     totals: Totals,
     readings: Readings,
-    /// The workflow has ended; the run is kept for tasks that outlive it.
+    /// Whether the workflow has ended. The run is kept for tasks that outlive it.
     pub(super) ended: bool,
-    /// When it ended, by the monotonic clock.
+    /// The monotonic time of the end.
     pub(super) ended_ns: u64,
     closing: Option<Closing>,
 }
 
-/// The end of a run that waits for its store.
+/// The state of a run that has ended and waits for its stores.
 struct Closing {
     until: Instant,
-    /// As long as the stores get on, there is time until then.
+    /// The deadline as long as the stores make progress.
     at_latest: Instant,
-    /// How far they were when that was last looked at, and since when.
+    /// The number of bytes written at the last check, and when that number last changed.
     written: u64,
     moved: Instant,
     progress: Progress,
@@ -115,14 +115,15 @@ struct Closing {
 pub(super) struct Lines {
     pub(super) bytes: Vec<u8>,
     pub(super) ends: Vec<usize>,
-    /// For each record the part of the bytes that a store's columns are never found in; none where that is not known.
+    /// For each record, the range of bytes that contains none of a store's columns. Empty if that
+    /// is unknown.
     inner: Vec<Range<usize>>,
-    /// The tasks among them.
+    /// Counts of the tasks among the records.
     pub(super) tasks: Totals,
 }
 
 impl Lines {
-    /// Empties it, and keeps its room.
+    /// Clears the content and keeps the capacity.
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -141,7 +142,8 @@ impl Lines {
         self.push(|bytes| TaskView { task, common }.write(bytes));
     }
 
-    /// Nothing in a record can fail to be JSON; should it, the others must not suffer.
+    /// Appends a record. Converting it to JSON cannot fail; if it did, the other records must not
+    /// be affected.
     #[inline]
     fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<Range<usize>>) {
         let start = self.bytes.len();
@@ -160,14 +162,14 @@ impl Lines {
         notice(&format!("a record could not be written as JSON: {problem}"));
     }
 
-    /// Lines that were written before.
+    /// Creates lines from text that was written before.
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
         let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
         let ends = ends.map(|(at, _)| at + 1).collect();
         Self { bytes, ends, ..Self::default() }
     }
 
-    /// Those of the lines that are wanted.
+    /// Returns only the wanted lines.
     pub(super) fn only(self, is_wanted: &[bool]) -> Self {
         if is_wanted.iter().all(|wanted| *wanted) {
             return self;
@@ -188,7 +190,7 @@ impl Lines {
     }
 }
 
-/// In percent, to a thousandth.
+/// Returns a percentage, rounded to a thousandth.
 fn rounded_percent(part: u64, of: u64) -> f64 {
     (part as f64 / of.max(1) as f64 * 100_000.0).round() / 1000.0
 }
@@ -203,7 +205,7 @@ impl Run {
             Identity::of_process(),
         );
         let joined = spec.workflow.is_none().then(|| {
-            // Without `started_at`: the process that started the workflow speaks for it.
+            // Without `started_at`, because the process that started the workflow sets it.
             Box::new(WorkflowObject {
                 workflow_id: spec.workflow_id.clone(),
                 campaign_id: Some(spec.campaign_id.clone()),
@@ -254,7 +256,7 @@ impl Run {
         self.send(lines);
     }
 
-    /// Adds a task that has ended.
+    /// Adds an ended task.
     pub(super) fn add(&mut self, task: &Task) {
         let status = task.status();
         self.totals.count(status);
@@ -278,7 +280,7 @@ impl Run {
         self.totals.dropped += count;
     }
 
-    /// Writes what is due.
+    /// Writes the batches that are due.
     pub(super) fn tick(&mut self, now: Instant) {
         let recorder = &settings().recorder;
         let old = self.batch_since.is_some_and(|since| now - since >= recorder.flush_ms);
@@ -295,7 +297,7 @@ impl Run {
             return;
         }
         let lines = std::mem::take(&mut self.batch);
-        // Its room is for the next one: fresh memory costs more than what is written into it.
+        // Reuse the buffer: allocating new memory costs more than filling it.
         if let Some(mut lines) = self.send(lines)
             && lines.bytes.capacity() <= MAX_KEPT
         {
@@ -304,13 +306,13 @@ impl Run {
         }
     }
 
-    /// Shows tasks that have been open for a while.
+    /// Writes tasks that have been open for a while.
     pub(super) fn show_open<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) {
         let mut lines = Lines::default();
         for task in tasks {
             lines.push_task(task, &self.common);
         }
-        // A run that has ended says in its own records what is open.
+        // A run that has ended contains its open tasks in its own records.
         if lines.ends.is_empty() || self.ended {
             return;
         }
@@ -318,7 +320,7 @@ impl Run {
         self.lanes.iter_mut().for_each(|lane| lane.show_open(&lines));
     }
 
-    /// Ends the run: the last tasks, those still open, and the workflow's final record.
+    /// Ends the run: writes the last tasks, the open ones, and the workflow's last record.
     pub(super) fn end(
         &mut self,
         open: &[&Task],
@@ -355,12 +357,13 @@ impl Run {
         self.store_last(end.ending, answer);
     }
 
-    /// The process failed after the run had ended: writes its last record again, as failed.
+    /// Writes the last record again as failed, because the process failed after the run had ended.
     pub(super) fn fail_after_end(&mut self, ending: Ending) {
         self.store_last(ending, None);
     }
 
-    /// Whether it writes the workflow's record: where another process started the workflow, that one does.
+    /// Returns whether this process writes the workflow's record. If another process started the
+    /// workflow, that one does.
     pub(super) fn has_record(&self) -> bool {
         self.workflow.is_some()
     }
@@ -385,11 +388,11 @@ impl Run {
         self.close(answer);
     }
 
-    /// Closes the stores when they have everything, and then answers.
+    /// Closes the stores when they have everything, and then sends the answer.
     fn close(&mut self, answer: Option<SyncSender<Result<Totals>>>) {
         let answer = answer.or_else(|| self.closing.take()?.answer);
         let now = Instant::now();
-        // Nobody waits as long at the end of a process as where the end of a run was asked for.
+        // The end of a process waits less long than a caller that ends a run.
         let longest = match &answer {
             Some(_) => settings().recorder.finish_wait_ms,
             None => LAST_TRY,
@@ -400,8 +403,8 @@ impl Run {
         self.try_to_close();
     }
 
-    /// Adds what recording has cost since the run started to its totals, and says so where the budget held telemetry
-    /// back; the cost in percent of the process's time.
+    /// Adds the cost of recording since the start to the run's totals, and prints a notice if the
+    /// budget limited captures. Returns the cost in percent of the process's time.
     fn count_overhead(&mut self) -> f64 {
         overhead::count_this_thread();
         let now = Reading::now();
@@ -417,7 +420,7 @@ impl Run {
         rounded_percent(overhead_cpu_ns, now.time_since(&self.cost_before))
     }
 
-    /// Whether the end of the run is still to be stored.
+    /// Returns whether the end of the run is not stored yet.
     pub(super) fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
@@ -468,39 +471,39 @@ impl Run {
         }
         notice::report_repeated();
         if let Some(answer) = answer {
-            // Whoever asked may have lost patience.
+            // The caller may have given up waiting.
             _ = answer.send(result.map(|()| totals.unwrap_or_default()));
         }
     }
 
-    /// Hands records to every store. Gives back what is done with.
+    /// Passes records to every store. Returns the lines if no store needs them any more.
     fn send(&mut self, lines: Lines) -> Option<Lines> {
         let lines = Arc::new(lines);
         self.lanes.iter_mut().for_each(|lane| lane.send(&lines));
         Arc::into_inner(lines)
     }
 
-    /// Puts on disk what waits in memory: the rings need their room.
+    /// Moves batches in memory to disk, because the rings need room.
     pub(super) fn spill(&mut self) {
         self.lanes.iter_mut().for_each(Lane::spill);
     }
 
-    /// Whether a store is busy with a batch on a thread of its own.
+    /// Returns whether a store is writing a batch on its own thread.
     pub(super) fn is_pending(&self) -> bool {
         self.lanes.iter().any(Lane::is_pending)
     }
 
-    /// Whether a store takes records, and more of them wait.
+    /// Returns whether a store is ready and more records wait for it.
     pub(super) fn is_behind(&self) -> bool {
         self.lanes.iter().any(Lane::is_behind)
     }
 
-    /// Whether records wait for a store in memory only.
+    /// Returns whether records wait for a store in memory only.
     pub(super) fn has_backlog(&self) -> bool {
         self.lanes.iter().any(Lane::holds)
     }
 
-    /// Whether anything was added that was handed to no store yet.
+    /// Returns whether there are records that were not passed to any store yet.
     pub(super) fn has_batch(&self) -> bool {
         !self.batch.ends.is_empty()
     }

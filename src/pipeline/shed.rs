@@ -1,6 +1,6 @@
-//! What a task leaves behind when it holds too much: for its queue, or for the writer's memory.
+//! Shrinks tasks that are too large for their queue, or for the writer's memory.
 //!
-//! Nothing goes without a word: what is missing is named in the record's `unavailable`.
+//! Nothing is dropped silently: the record names the missing values in `unavailable`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,16 +9,18 @@ use super::event::{Item, ItemKind, Items, Key, Marks, push_item, u64_at};
 use runlore_core::record::{Absent, Encoder, Limits, Secrecy, ValueView, hash};
 use runlore_telemetry::Snapshot;
 
-/// Why something is missing that did not fit a queue.
+/// The reason for a value that did not fit into a queue.
 const TOO_LARGE: &str = "the record was too large for its queue";
 
-/// Bytes of a value that is replaced by its hash and a reason; a smaller one is not worth it.
+/// The approximate size of a value's replacement, which is its hash and a reason. Smaller values
+/// are not replaced.
 const REPLACED: usize = 48;
 
-/// Messages of errors that a task keeps when it holds too much: the first ones tell what went wrong.
+/// The maximum number of error messages of a task that is too large. The first ones show what went
+/// wrong.
 const MOST_MESSAGES: usize = 64;
 
-/// An item that may have been made smaller.
+/// An item that may have been shrunk.
 struct Part<'a> {
     item: Item<'a>,
     payload: Cow<'a, [u8]>,
@@ -44,7 +46,7 @@ impl Part<'_> {
         matches!(self.item.kind, ItemKind::Used | ItemKind::Generated | ItemKind::Metadata)
     }
 
-    /// Leaves of a value its hash, and why the rest is missing.
+    /// Replaces a value by its hash and the reason why the rest is missing.
     fn shed_value(&mut self) {
         let value = ValueView::new(&self.payload);
         let Marks { cut, redacted, no_hash } = self.marks;
@@ -72,13 +74,14 @@ fn written<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> Vec<u8> {
     items
 }
 
-/// A reason for what is missing.
+/// Creates an item with the reason for a missing part.
 fn absence(what: &'static str) -> Part<'static> {
     Part::from(Item::named(ItemKind::Unavailable, what, TOO_LARGE.as_bytes()))
 }
 
-/// As much of an event's items as there is room for: telemetry goes first, its largest parts before the others, then the
-/// values, the largest first, then the frames of a backtrace. None where even the rest does not fit.
+/// Shrinks an event's items until they fit into `room` bytes. Parts of the telemetry are removed
+/// first, largest first, then values, largest first, then the frames of a backtrace. `None` if the
+/// rest does not fit either.
 #[cold]
 pub(super) fn to_fit(items: &[u8], room: usize) -> Option<Vec<u8>> {
     let mut parts: Vec<Part<'_>> = Items(items).map(Part::from).collect();
@@ -116,8 +119,9 @@ pub(super) fn to_fit(items: &[u8], room: usize) -> Option<Vec<u8>> {
     (!excess(&parts)).then(|| written(parts))
 }
 
-/// Forgets what is told again further on, and the oldest of what a task gave while all is longer than `room`; what else the
-/// task holds stays. Whoever looks at the record wants the last results rather than the first.
+/// Removes outputs that are overwritten later, and then the oldest outputs while all items are
+/// larger than `room`. Other items stay. Readers of the record need the last results rather than
+/// the first.
 #[cold]
 pub(crate) fn forget_old(items: &mut Vec<u8>, room: usize) {
     let mut forgotten = Forgotten::default();
@@ -157,7 +161,7 @@ pub(crate) fn forget_old(items: &mut Vec<u8>, room: usize) {
     *items = kept;
 }
 
-/// How much a task was given that its record does not hold.
+/// The number of outputs and messages that a record lost because the task had too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Forgotten {
     pub(super) outputs: u64,

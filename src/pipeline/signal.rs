@@ -1,14 +1,15 @@
-//! Requests to the writer that need neither a lock nor a thread-local: they are made while the process ends.
+//! Requests to the writer that use neither locks nor thread-locals, so that they work while the
+//! process ends.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::recorder;
 
-/// After so long whoever waits for an answer wakes the writer again: a store on a thread of its own may be done.
+/// How often a waiting caller wakes the writer again: a store on its own thread may be done.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// A request that anyone may make, and the writer's answer.
+/// A request that any thread can make, and the writer's answer.
 pub(super) struct Signal {
     asked: AtomicU64,
     answered: AtomicU64,
@@ -16,9 +17,9 @@ pub(super) struct Signal {
     answers: AtomicU32,
 }
 
-/// Write what there is.
+/// Requests a flush.
 pub(super) static FLUSH: Signal = Signal::new();
-/// Write what there is and end all runs.
+/// Requests a flush and the end of all runs.
 pub(super) static END_ALL: Signal = Signal::new();
 
 /// A request that the writer has seen.
@@ -33,13 +34,13 @@ impl Signal {
         Self { asked: AtomicU64::new(0), answered: AtomicU64::new(0), answers: AtomicU32::new(0) }
     }
 
-    /// Asks, and waits for the answer; `false` when it did not come in time.
+    /// Makes a request and waits for the answer. Returns `false` on timeout.
     pub(super) fn ask(&self, patience: Duration) -> bool {
         let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let until = Instant::now() + patience;
         loop {
             recorder::wake();
-            // Before the answer: one that comes in between is not waited for.
+            // Load this before checking for the answer, so that an answer in between ends the wait.
             let answers = self.answers.load(Ordering::Acquire);
             if self.answered.load(Ordering::Acquire) >= number {
                 return true;
@@ -52,13 +53,13 @@ impl Signal {
         }
     }
 
-    /// By the writer: what was asked so far.
+    /// For the writer: takes the requests made so far.
     pub(super) fn take(&'static self) -> Taken {
         let number = self.asked.load(Ordering::Acquire);
         Taken { signal: self, number, asked: number > self.answered.load(Ordering::Relaxed) }
     }
 
-    /// In a forked child: what was asked was the parent's affair.
+    /// In a forked child, resets the requests: they belong to the parent.
     #[cfg(unix)]
     pub(super) fn reset(&self) {
         self.asked.store(0, Ordering::Relaxed);
@@ -84,7 +85,7 @@ impl Taken {
     }
 }
 
-/// Waiting for a number to change, without anything that a process may have taken down already when it ends.
+/// Waits for a number to change, using only what still works while the process ends.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(super) mod change {
@@ -92,7 +93,7 @@ pub(super) mod change {
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
 
-    /// Waits as long as the number is this one; may come back earlier for no reason.
+    /// Waits while the number equals `seen`. May return early.
     pub(in crate::pipeline) fn wait(number: &AtomicU32, seen: u32, at_most: Duration) {
         let timeout = libc::timespec {
             tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
@@ -103,7 +104,7 @@ pub(super) mod change {
         unsafe { libc::syscall(libc::SYS_futex, number.as_ptr(), how, seen, &raw const timeout) };
     }
 
-    /// Lets go on whoever waits for it.
+    /// Wakes all waiting threads.
     pub(in crate::pipeline) fn tell(number: &AtomicU32) {
         let how = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         let nothing = ptr::null::<libc::timespec>();
@@ -117,10 +118,10 @@ pub(super) mod change {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::{Duration, Instant};
 
-    /// Between two looks at the number: first, and at the most.
+    /// The first and the longest pause between two checks of the number.
     const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
 
-    /// Waits as long as the number is this one.
+    /// Waits while the number equals `seen`.
     pub(in crate::pipeline) fn wait(number: &AtomicU32, seen: u32, at_most: Duration) {
         let until = Instant::now() + at_most;
         let mut pause = PAUSE.0;

@@ -1,14 +1,15 @@
-//! Signals that would end the process: the records are stored first.
+//! Handles signals that would end the process: the records are stored first.
 //!
-//! Only where nobody else has a handler. The handler notes the signal and wakes a thread, which stores what there is,
-//! restores the default and sends the signal again, so that the process ends as it would have. No descriptor is
-//! involved: the program may close any.
+//! A signal is only handled if the program has no handler for it. Our handler notes the signal and
+//! wakes a thread. The thread stores everything, restores the default handler and sends the signal
+//! again, so that the process ends as it would have without us. This uses no descriptor, because
+//! the program may close any.
 #![allow(unsafe_code)]
 
 #[cfg(unix)]
 use runlore_core::config;
 
-/// The name of a signal.
+/// Returns the name of a signal.
 pub(super) fn name(signal: i32) -> String {
     match signal {
         2 => "SIGINT".to_owned(),
@@ -17,8 +18,8 @@ pub(super) fn name(signal: i32) -> String {
     }
 }
 
-/// Takes over signals that would end the process, unless the settings forbid it. Called when the writer starts, which
-/// in a forked child is anew.
+/// Installs handlers for signals that would end the process, unless the settings forbid it. Called
+/// when the writer starts, which in a forked child happens again.
 pub(super) fn watch_where_asked() {
     #[cfg(unix)]
     if config::settings().instrumentation.signals {
@@ -35,18 +36,18 @@ mod unix {
     use crate::pipeline::signal::change;
     use crate::pipeline::{exit, recorder, rings};
 
-    /// How long the end of the process may be held up.
+    /// How long the end of the process may be delayed.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// How long the thread waits before it looks again. A signal wakes it at once.
+    /// How often the thread checks for signals. A signal wakes it at once.
     const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-    /// The signals that have come, a bit each.
+    /// The pending signals, one bit each.
     static PENDING: AtomicU32 = AtomicU32::new(0);
     /// The process that the thread belongs to: a forked child has the handler but not the thread.
     static OWNER: AtomicI32 = AtomicI32::new(0);
 
-    /// Takes over SIGINT and SIGTERM where they would end the process.
+    /// Installs handlers for SIGINT and SIGTERM if these would end the process.
     pub(in crate::pipeline) fn watch() {
         let ours: Vec<i32> = [libc::SIGINT, libc::SIGTERM]
             .into_iter()
@@ -88,7 +89,7 @@ mod unix {
         }
     }
 
-    /// The place of the thread's last error, which a handler must leave as it was.
+    /// Returns the address of the thread's `errno`, which a handler must preserve.
     ///
     /// # Safety
     /// None of its own; the pointer is good for the calling thread.

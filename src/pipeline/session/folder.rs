@@ -32,29 +32,29 @@ pub(in crate::pipeline) const FOLDER: &str = unrecovered::SESSIONS;
 pub(in crate::pipeline) const LOG: &str = "log.jsonl";
 pub(in crate::pipeline) const LOCK: &str = unrecovered::LOCK;
 pub(in crate::pipeline) const OPEN: &str = "open";
-/// What a session's name begins with once nothing in it is needed any more.
+/// The prefix of a session's name once nothing in it is needed any more.
 pub(in crate::pipeline) const DONE: &str = "done-";
 
-/// Runs that the log may speak of for nothing.
+/// The maximum number of completed runs in the log.
 const MOST_PAST_RUNS: usize = 1000;
 
 pub(in crate::pipeline) struct Session {
     pub(super) home: Home,
     pub(super) id: Id,
-    /// The folder of the store, and the session's own in it.
+    /// The folder of the store, and the session's own folder in it.
     pub(super) store: PathBuf,
     pub(super) folder: PathBuf,
-    /// The runs that may still have something to be recorded.
+    /// The runs that may still have something to record.
     pub(super) runs: HashSet<Number>,
-    /// How many others its log speaks of.
+    /// The number of completed runs in its log.
     past_runs: usize,
     log: OwnFile,
-    /// What the log would not take yet.
+    /// Entries that could not be written to the log yet.
     unlogged: Vec<u8>,
     pub(super) open: Option<OwnFile>,
     rings: u32,
     pub(super) overflow: Arc<Overflow>,
-    /// What a file needs before it can be a ring.
+    /// What must be done to a file before it can be a ring.
     treatment: Treatment,
     /// Held as long as the process lives.
     lock: OwnFile,
@@ -68,7 +68,7 @@ impl Session {
         let all = store.join(FOLDER);
         let id = Id::new();
         let folder = all.join(id.to_string());
-        // Another process that ends may take the folder of all sessions away, while there is none in it.
+        // Another process that ends may remove the folder of all sessions while it is empty.
         let mut made = Err(io::ErrorKind::NotFound.into());
         for _ in 0..100 {
             private_folder(&all)?;
@@ -79,7 +79,8 @@ impl Session {
         }
         made?;
         let mut lock = own_file(&folder.join(LOCK))?;
-        // Whoever looks for dead processes may have it for a moment, until it sees that there is no log yet.
+        // A process that looks for dead sessions may hold the lock for a moment, until it sees that
+        // there is no log yet.
         let mut tries = 0;
         while !lock::try_lock(lock.check()?.0)? {
             if tries == 100 {
@@ -110,8 +111,9 @@ impl Session {
         Ok(session)
     }
 
-    /// All that is known of a run is stored. Its part of the log goes when most of the log is of such runs: what the rings
-    /// still hold of it, recovery passes over.
+    /// Removes a run that is completely stored. Once most runs in the log are completed, their
+    /// entries are removed from it. Recovery ignores events of such runs that are still in the
+    /// rings.
     pub(super) fn leave(&mut self, run: Number) {
         self.runs.remove(&run);
         self.overflow.forget_run(run);
@@ -121,7 +123,7 @@ impl Session {
             if self.shorten_log(&new).is_err() {
                 _ = fs::remove_file(new);
             }
-            // Where it failed, the next try is as far away.
+            // If it failed, retry after the same number of runs.
             self.past_runs = 0;
         }
     }
@@ -146,11 +148,12 @@ impl Session {
         Ok(())
     }
 
-    /// Removes what is on disk. The lock is given up last, or another process would think that this one died.
+    /// Removes the session from disk. The lock is released last, or another process would assume
+    /// that this one died.
     pub(super) fn remove(self) {
         _ = discard(&self.folder);
         if let Some(all) = self.folder.parent() {
-            // Only when it is empty.
+            // This removes the folder only if it is empty.
             _ = fs::remove_dir(all);
         }
     }
@@ -183,7 +186,7 @@ impl Session {
             if file.write_all(&bytes).is_err()
                 && let Ok(length) = length
             {
-                // What follows half a task could not be found.
+                // Cut off an incomplete task: tasks after it could not be found.
                 _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
             }
         }
@@ -222,7 +225,8 @@ impl Session {
             // The program closed the lock's descriptor too, which released the lock.
             _ = lock::try_lock(lock);
         }
-        // What is not in the log cannot be recovered after a crash: where the disk is full, the next entry tries again.
+        // Entries that are not in the log cannot be recovered after a crash. If the disk is full,
+        // the next entry retries.
         while !self.unlogged.is_empty() {
             match log.write(&self.unlogged) {
                 Ok(0) => break,
@@ -244,8 +248,8 @@ pub(super) fn spilled<'t>(tasks: impl Iterator<Item = &'t Task>) -> Vec<u8> {
     bytes
 }
 
-/// Removes a session that nothing is left to be done for. Under another name first, which is one step: a part of
-/// a session would look like one that cannot be recovered.
+/// Removes a session that is not needed any more. It is renamed first, which is atomic: a partly
+/// deleted session would look like one that cannot be recovered.
 pub(in crate::pipeline) fn discard(folder: &Path) -> io::Result<()> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let done = folder.with_file_name(format!("{DONE}{name}"));

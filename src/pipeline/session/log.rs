@@ -1,4 +1,4 @@
-//! What the log of a session says, a line each.
+//! The entries of a session's log, one per line.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use runlore_core::identity::Identity;
 use runlore_core::record::WorkflowObject;
 use runlore_core::store::{Store, is_recovered};
 
-/// The form of the files; a reader leaves others alone.
+/// The version of the file format. Readers leave other versions alone.
 pub(in crate::pipeline) const FORMAT: u32 = 3;
 
 /// A line of the log.
@@ -45,7 +45,7 @@ pub(in crate::pipeline) enum Entry {
     ProcessEnd(ProcessEnd),
 }
 
-/// How the process is about to end, which ends the runs that are open.
+/// How the process is about to end. This also ends the open runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::pipeline) struct ProcessEnd {
     pub(in crate::pipeline) ending: Ending,
@@ -53,7 +53,7 @@ pub(in crate::pipeline) struct ProcessEnd {
     pub(in crate::pipeline) at: f64,
 }
 
-/// What a line of the log is about.
+/// The subject of a line of the log.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum About {
@@ -66,7 +66,7 @@ pub(super) enum About {
 }
 
 impl About {
-    /// Whether it is about one of these runs, or about all.
+    /// Returns whether it concerns one of these runs, or all runs.
     pub(super) fn is_of(&self, runs: &HashSet<Number>) -> bool {
         match self {
             Self::Run { number: run } | Self::File { run } | Self::Ended { run } => {
@@ -77,7 +77,7 @@ impl About {
     }
 }
 
-/// A run, as far as another process needs it.
+/// A run, with everything that another process needs to recover it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::pipeline) struct RunEntry {
     pub(in crate::pipeline) number: Number,
@@ -89,7 +89,7 @@ pub(in crate::pipeline) struct RunEntry {
     pub(in crate::pipeline) identity: Identity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::pipeline) workflow: Option<Box<WorkflowObject>>,
-    /// Its stores; none: files of JSON lines in this folder.
+    /// Its stores. If empty, JSON lines files in this folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::pipeline) stores: Vec<StoreOfRun>,
 }
@@ -98,18 +98,18 @@ pub(in crate::pipeline) struct RunEntry {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::pipeline) enum StoreOfRun {
-    /// Files of JSON lines in this folder.
+    /// JSON lines files in this folder.
     Files,
     /// A store in this folder, by its URI.
     Here(String),
-    /// One somewhere else, as spools name it.
+    /// A store elsewhere, by its label in spools.
     Elsewhere(String),
 }
 
 impl StoreOfRun {
     pub(super) fn of(store: &dyn Store, folder: &Path) -> Option<Self> {
         let uri = store.uri()?;
-        // The queue of a store on another machine is here, and its records are not.
+        // The queue of a store on another machine is in this folder, but its records are not.
         let is_here = store.folder() == Some(folder) && !store.is_remote();
         Some(match is_here {
             true if is_recovered(&uri) => Self::Here(uri),

@@ -1,9 +1,16 @@
-//! What a process leaves on disk while it records, so that another can finish its work if it dies.
+//! The files that a process keeps on disk while it records, so that another process can finish its
+//! work if it dies.
 //!
-//! A folder `.rings/<id>/` beside the records holds the rings (`ring-N`, mapped into memory), a log of the runs and
-//! call sites that the events in them speak of (`log.jsonl`), what the rings had no room for (`overflow`), the STARTs of
-//! tasks that have been open for longer than their ring could wait (`open`), and a lock that lives as long as the process (`lock`). It goes when the process
-//! ends well. A process has one for each folder that it records into, and a thread one ring in each that it works for.
+//! A session is a folder `.rings/<id>/` beside the records. It contains:
+//!
+//! * the rings (`ring-N`, mapped into memory);
+//! * a log of the runs and call sites that the events refer to (`log.jsonl`);
+//! * the events for which the rings had no room (`overflow`);
+//! * the STARTs of tasks that were open for longer than their ring could wait (`open`);
+//! * a lock that lives as long as the process (`lock`).
+//!
+//! The folder is removed when the process ends normally. A process has one session for each folder
+//! that it records into, and a thread has one ring in each session that it records into.
 
 mod folder;
 mod log;
@@ -29,19 +36,21 @@ use runlore_core::notice::notice;
 use runlore_core::settings::Durability;
 use runlore_core::store::Store;
 
-/// A session by its number in this process. A number is never used again.
+/// A session's number in this process. Numbers are never reused.
 pub(super) type Home = u32;
 
-/// Where the runs are at home that have no session: their queues end with the process.
+/// The home of runs without a session: their queues end with the process.
 pub(super) const NO_HOME: Home = 0;
 
-/// Sessions without a run that are kept for the next: to make one costs more than a short run.
+/// The maximum number of sessions without a run to keep for later runs: creating one costs more
+/// than a short run.
 const MOST_IDLE: usize = 4;
 
-/// Sessions in all: each has files open, of which a process may not have many.
+/// The maximum number of sessions: each has open files, which are limited per process.
 const MOST: usize = 64;
 
-/// The sessions of this process. Of those without a run, the first has been so for longest.
+/// The sessions of this process. Idle ones are ordered by how long they have been idle, longest
+/// first.
 static SESSIONS: Mutex<Vec<Session>> = Mutex::new(Vec::new());
 
 fn sessions() -> MutexGuard<'static, Vec<Session>> {
@@ -52,8 +61,8 @@ fn of_run(sessions: &mut [Session], run: Number) -> Option<&mut Session> {
     sessions.iter_mut().find(|session| session.runs.contains(&run))
 }
 
-/// The homes of the runs that were asked for last: a run's number above, its home below. A thread that works for several
-/// runs in turn looks them up here, without a lock.
+/// A cache of the homes of recent runs: a run's number in the upper half, its home in the lower
+/// half. A thread that records for several runs in turn looks them up here without a lock.
 static HOMES: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 
 fn place_of(run: Number) -> &'static AtomicU64 {
@@ -64,7 +73,7 @@ fn remember(run: Number, home: Home) {
     place_of(run).store(u64::from(run) << 32 | u64::from(home), Ordering::Relaxed);
 }
 
-/// The session that the events of a run go to.
+/// Returns the session for the events of a run.
 pub(super) fn home_of(run: Number) -> Home {
     let entry = place_of(run).load(Ordering::Relaxed);
     if (entry >> 32) as Number == run {
@@ -75,13 +84,13 @@ pub(super) fn home_of(run: Number) -> Home {
     home
 }
 
-/// Sees to it that what is recorded for a run outlives the process, if its store has a folder.
+/// Assigns a run to a session, if its store has a folder, so that its events outlive the process.
 pub(super) fn admit(run: &RunSpec) {
     let mut home = NO_HOME;
     if let Some((first, store)) = keeper(&run.stores)
         && settings().recorder.durability != Durability::Memory
     {
-        // The sites first: whoever registers one locks in this order, too.
+        // Lock the sites first: code that registers a site locks in the same order.
         site::with_registered(|sites| {
             home = file_size::without_signal(|| admit_with(run, (first, store), sites));
         });
@@ -89,7 +98,7 @@ pub(super) fn admit(run: &RunSpec) {
     remember(run.number, home);
 }
 
-/// The store that says where the queue is kept, and its folder.
+/// Returns the index and the folder of the first store that has a folder. The queue is kept there.
 fn keeper(stores: &[Box<dyn Store>]) -> Option<(usize, &Path)> {
     stores.iter().enumerate().find_map(|(at, store)| Some((at, store.folder()?)))
 }
@@ -124,13 +133,13 @@ fn admit_with(run: &RunSpec, (first, store): (usize, &Path), sites: &[&'static S
     session.home
 }
 
-/// The session in the folder of a store, made if need be.
+/// Returns the session in the folder of a store, and creates it if necessary.
 fn session_for<'s>(
     sessions: &'s mut Vec<Session>,
     store: &Path,
     sites: &[&'static Site],
 ) -> io::Result<&'s mut Session> {
-    // The process may go to another folder.
+    // The process may change its working directory.
     let store = std::path::absolute(store)?;
     let is_it = |session: &Session| session.store == store && session.folder.exists();
     let known = sessions.iter().position(is_it);
@@ -140,7 +149,7 @@ fn session_for<'s>(
             return Err(io::Error::other(format!("there are queues in {MOST} folders already")));
         }
         let mut session = Session::create(store)?;
-        // Sites known by now must be in its log.
+        // The sites that are already known must be in its log.
         for (index, site) in sites.iter().enumerate() {
             session.log_site(index as u32 + 1, site);
         }
@@ -150,14 +159,14 @@ fn session_for<'s>(
     Ok(&mut sessions[at])
 }
 
-/// Notes that a run is stored to its end: only tasks that outlive it are left to be recovered.
+/// Logs that a run is stored completely: only tasks that outlive it are left to be recovered.
 pub(super) fn note_end(run: Number) {
     if let Some(session) = of_run(&mut sessions(), run) {
         session.write(&Entry::Ended { run });
     }
 }
 
-/// Notes how the process is about to end: it may not live until all of its runs are stored.
+/// Logs how the process is about to end: it may not live until all of its runs are stored.
 pub(super) fn note_process_end(end: ProcessEnd) {
     let Some(mut sessions) = sessions_at_end() else { return };
     let entry = Entry::ProcessEnd(end);
@@ -167,7 +176,8 @@ pub(super) fn note_process_end(end: ProcessEnd) {
     });
 }
 
-/// Nothing of a run is left to be recorded. A session that has been without a run for longest may go.
+/// Forgets a run that has nothing left to be recorded. May remove the session that has been idle
+/// for longest.
 pub(super) fn forget_run(run: Number) {
     let mut sessions = sessions();
     let Some(at) = sessions.iter().position(|session| session.runs.contains(&run)) else { return };
@@ -184,12 +194,12 @@ pub(super) fn forget_run(run: Number) {
     let Some(first) = sessions.iter().position(|session| is_idle(&session)) else { return };
     let session = sessions.remove(first);
     rings::abandon(session.home);
-    // Nobody needs to wait until its files are gone.
+    // Release the lock first: deleting the files need not block other threads.
     drop(sessions);
     session.remove();
 }
 
-/// Notes the file that a run's records go to.
+/// Logs the file that a run's records go to.
 pub(super) fn note_file(run: Number, path: &Path) {
     if let Some(session) = of_run(&mut sessions(), run) {
         if !session.folder.exists() {
@@ -202,7 +212,7 @@ pub(super) fn note_file(run: Number, path: &Path) {
     }
 }
 
-/// Notes a site before its first event.
+/// Logs a site before its first event.
 pub(super) fn note_site(number: u32, site: &'static Site) {
     let mut sessions = sessions();
     if !sessions.is_empty() {
@@ -212,8 +222,9 @@ pub(super) fn note_site(number: u32, site: &'static Site) {
     }
 }
 
-/// Makes a ring at home in a session, in memory that outlives the process if that can be had; none where the session has
-/// gone. It has not before the ring is made.
+/// Calls `make` with memory for a ring of a session, in a file that outlives the process if
+/// possible. `None` if the session is gone. The session is locked, so it cannot go before the ring
+/// is created.
 pub(super) fn with_ring_memory<R>(
     home: Home,
     length: usize,
@@ -228,14 +239,14 @@ pub(super) fn with_ring_memory<R>(
     Some(make(memory))
 }
 
-/// Keeps the beginnings of tasks whose ring needs its room; how many bytes they have.
+/// Stores the STARTs of tasks whose ring needs room. Returns their size in bytes.
 pub(super) fn keep_open<'t>(home: Home, tasks: impl Iterator<Item = &'t Task>) -> usize {
     let mut sessions = sessions();
     let session = sessions.iter_mut().find(|session| session.home == home);
     session.map_or(0, |session| session.keep_open(tasks))
 }
 
-/// Keeps the beginnings of these tasks and of no others; how many bytes they have.
+/// Stores the STARTs of these tasks and removes all others. Returns their size in bytes.
 pub(super) fn keep_only(tasks: &[&Task]) -> usize {
     let mut length = 0;
     for session in sessions().iter_mut().filter(|session| session.open.is_some()) {
@@ -247,13 +258,13 @@ pub(super) fn keep_only(tasks: &[&Task]) -> usize {
     length
 }
 
-/// Forgets the beginnings that were kept: none of their tasks is open any more.
+/// Removes the stored STARTs, because none of their tasks is open any more.
 pub(super) fn forget_open() {
     sessions().iter_mut().for_each(Session::forget_open);
 }
 
-/// The sessions while the process ends. The ending thread may be inside the lock itself, after a panic: it waits for a
-/// moment only.
+/// Locks the sessions while the process ends. Waits only for a moment: after a panic, the ending
+/// thread may hold the lock itself.
 fn sessions_at_end() -> Option<MutexGuard<'static, Vec<Session>>> {
     for _ in 0..100 {
         if let Ok(sessions) = SESSIONS.try_lock() {
@@ -264,18 +275,18 @@ fn sessions_at_end() -> Option<MutexGuard<'static, Vec<Session>>> {
     None
 }
 
-/// The process ends well, and nothing is left to be recovered.
+/// Removes all sessions at a normal end of the process, when nothing is left to be recovered.
 pub(super) fn remove_all() {
     let Some(mut sessions) = sessions_at_end() else { return };
     sessions.drain(..).for_each(Session::remove);
 }
 
-/// Whether a session of this id is this process's own.
+/// Returns whether the session with this id belongs to this process.
 pub(super) fn is_own(id: &str) -> bool {
     sessions().iter().any(|session| session.id.to_string() == id)
 }
 
-/// The sessions, locked while the process forks.
+/// The lock of the sessions, held while the process forks.
 #[cfg(unix)]
 pub(super) type Held = MutexGuard<'static, Vec<Session>>;
 
@@ -284,7 +295,8 @@ pub(super) fn hold() -> Held {
     sessions()
 }
 
-/// In a forked child: the sessions are the parent's. Their files stay open, so that their locks are not touched.
+/// In a forked child, forgets the sessions: they belong to the parent. Their files stay open,
+/// because closing them would touch the locks.
 #[cfg(unix)]
 pub(super) fn disown() {
     std::mem::forget(std::mem::take(&mut *sessions()));
