@@ -192,7 +192,8 @@ fn allocate(home: Home) -> Result<Option<&'static Ring>, Gone> {
         Some(ring)
     });
     match made {
-        // Prepare the pages after the lock is released.
+        // Prepare the pages here, after the locks are released, so that no other thread waits for
+        // it.
         Some(Some(ring)) => ring.prepare(0..ring.capacity() / FIRST_PART),
         _ => _ = SPENT.fetch_sub(size, Ordering::Relaxed),
     }

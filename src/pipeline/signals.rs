@@ -75,7 +75,8 @@ mod unix {
     }
 
     extern "C" fn on_signal(signal: libc::c_int) {
-        // SAFETY: only functions that a signal handler may call: atomics, getpid, a wake-up by the kernel, signal, raise.
+        // SAFETY: only functions that a signal handler may call: atomics, getpid, a wake-up by the
+        // kernel, signal, raise.
         unsafe {
             let error = *errno();
             if libc::getpid() == OWNER.load(Ordering::Relaxed) {

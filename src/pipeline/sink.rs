@@ -1,4 +1,5 @@
-//! A store as a run calls it: on the writer's own thread, or on a thread of its own where that would hold the writer up.
+//! Calls a store, on the writer's thread, or on a separate thread if the store would block the
+//! writer.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -19,23 +20,23 @@ use runlore_core::{Error, ErrorKind, Result};
 /// How long the end of a run waits for a store on another thread to close.
 const CLOSING: Duration = Duration::from_millis(200);
 
-/// What became of a batch.
+/// The outcome of writing a batch.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// All but these records.
+    /// Stored, except for these records.
     Stored(Vec<Refused>),
-    /// It is being written. Nothing else is before that has ended.
+    /// The batch is being written. No other batch is written before that has ended.
     Pending,
     Failed(Error),
 }
 
 /// A store, and the thread that calls it.
 pub(super) enum Sink {
-    /// The writer's.
+    /// Called on the writer's thread.
     Inline(Number, Box<dyn Store>),
-    /// Its own.
+    /// Called on its own thread.
     Apart(Apart),
-    /// There was none to be had.
+    /// Placeholder while the store moves to its own thread.
     Gone,
 }
 
@@ -51,7 +52,8 @@ impl Sink {
         Apart::start(run, store).map_or_else(|store| Self::Inline(run, store), Self::Apart)
     }
 
-    /// Begins to write a batch. One that took so long that tasks may have waited in vain is the last on this thread.
+    /// Writes a batch or begins to. If a write on the writer's thread takes so long that tasks may
+    /// have waited in vain, the store moves to its own thread afterwards.
     pub(super) fn write(&mut self, lines: &Arc<Lines>) -> Outcome {
         let Self::Inline(run, store) = self else {
             return match self {
@@ -70,12 +72,12 @@ impl Sink {
         outcome
     }
 
-    /// Whether a batch is being written.
+    /// Returns whether a batch is being written.
     pub(super) fn is_pending(&self) -> bool {
         matches!(self, Self::Apart(apart) if apart.is_pending)
     }
 
-    /// What became of the batch that was being written.
+    /// Returns the outcome of the batch that was being written.
     pub(super) fn poll(&mut self) -> Outcome {
         match self {
             Self::Apart(apart) => apart.poll(),
@@ -83,7 +85,7 @@ impl Sink {
         }
     }
 
-    /// Shows tasks that are open. A store that is behind has other worries.
+    /// Writes open tasks. Skipped while the store is busy with a batch.
     pub(super) fn write_open(&mut self, lines: &Arc<Lines>) -> Result<()> {
         match self {
             Self::Inline(_, store) => {
@@ -112,7 +114,7 @@ enum Job {
     Close,
 }
 
-/// A store on a thread of its own, which ends with this.
+/// A store on its own thread. The thread ends when this is dropped.
 pub(super) struct Apart {
     jobs: Sender<Job>,
     answers: Receiver<Result<Vec<Refused>>>,
@@ -120,11 +122,11 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// The store again where there is no thread for it.
+    /// Starts the thread. Returns the store if that fails.
     fn start(run: Number, store: Box<dyn Store>) -> std::result::Result<Self, Box<dyn Store>> {
         let (jobs, to_do) = channel();
         let (answer, answers) = channel();
-        // By a channel: where there is no thread, the store must not go with it.
+        // Pass the store through a channel, so that it is not lost if the thread cannot be started.
         let (hand_over, handed) = channel::<Box<dyn Store>>();
         let spawned = thread::Builder::new().name("runlore-store".to_owned()).spawn(move || {
             rings::silence_thread();
@@ -200,7 +202,7 @@ fn serve(
     }
 }
 
-/// Writes a batch; which of its records the store would not have.
+/// Writes a batch. Returns the records that the store refused.
 fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<Vec<Refused>> {
     let mut file = None;
     guarded(|| {
@@ -208,12 +210,12 @@ fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<Vec<Refuse
         Ok(())
     })?;
     if let Some(file) = file {
-        // Before the first record is in it: whoever recovers this run must know of it.
+        // Log the file before the first record is in it: recovery of this run must know it.
         session::note_file(run, &file);
     }
     guarded(|| store.write(&lines.batch()))?;
     let mut refused = Vec::new();
-    // They are written, whatever else it says.
+    // The batch is written, whatever this call returns.
     _ = guarded(|| {
         refused = take_refused(store);
         Ok(())
@@ -221,7 +223,7 @@ fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<Vec<Refuse
     if settings().recorder.durability == Durability::System {
         match guarded(|| store.sync()) {
             Ok(()) => stats::add(&stats::SYNCED, lines.ends.len() as u64),
-            // They are written: to write them again would double them.
+            // The records are written already. Writing them again would duplicate them.
             Err(error) => {
                 stats::add(&stats::STORE_ERRORS, 1);
                 notice(&format!("{error}; if the machine goes down, records may be lost"));
@@ -231,7 +233,7 @@ fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<Vec<Refuse
     Ok(refused)
 }
 
-/// A store that panics has failed; its thread goes on.
+/// Calls a store. A panic counts as a failure, and the thread continues.
 fn guarded(call: impl FnOnce() -> Result<()>) -> Result<()> {
     contain(call).unwrap_or_else(|| Err(Error::new(ErrorKind::Store, "the store panicked")))
 }

@@ -1,4 +1,5 @@
-//! Call sites: what is known of an annotated function at compile time, and of a loop when it begins.
+//! Call sites: compile-time facts about annotated functions, and facts about loops known when they
+//! begin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
@@ -17,14 +18,14 @@ use runlore_core::once::Once;
 use runlore_telemetry::TelemetryChoice;
 use runlore_telemetry::machine::AnnotatedCrate;
 
-/// What the macro knows of an annotated function.
+/// Compile-time facts about an annotated function, from the macro.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "written by the macro, read by nobody else")]
 pub struct SiteSpec {
     pub name: &'static str,
-    /// The path of a function inside the annotated one, as the compiler spells it.
+    /// Returns the path of a function inside the annotated one, as the compiler formats it.
     pub function: fn() -> &'static str,
-    /// Empty where only the place in the code is known.
+    /// Empty if only the source location is known.
     pub crate_name: &'static str,
     pub crate_version: &'static str,
     pub commit: Option<&'static str>,
@@ -44,7 +45,7 @@ pub struct SiteSpec {
     pub is_async: bool,
 }
 
-/// An annotated function, and the number it goes by in events.
+/// An annotated function, and its number in events.
 #[derive(Debug)]
 pub struct Site {
     pub(crate) spec: SiteSpec,
@@ -52,33 +53,34 @@ pub struct Site {
     number: AtomicU32,
     /// How much its tasks capture.
     pub(crate) captures: CallSite,
-    /// Its path, where that says more than its module and its name.
+    /// Its path, if that contains more than its module and its name.
     function: Once<Option<String>>,
-    /// How records say its name, of what kind it is, and where.
+    /// Cached JSON of its name, its subtype and tags, and its location.
     pub(super) name: Once<String>,
     pub(super) classes: Once<String>,
     pub(super) code: Once<String>,
-    /// The names of what it gets, gives and tells.
+    /// The names of its inputs, outputs and metadata.
     names: Once<[Vec<KnownName>; 3]>,
 }
 
-/// A place in the code where tasks come from again and again that are not of an annotated function: the iterations of a loop.
+/// A source location that creates tasks repeatedly without being an annotated function: the
+/// iterations of a loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodePlace<'a> {
     pub(crate) name: &'a str,
     pub(crate) subtype: &'static str,
     pub(crate) code: &'a Location<'a>,
-    /// The same for all of a subtype, as is the next.
+    /// The same for all locations of a subtype, like `metadata`.
     pub(crate) used: &'static [&'static str],
     pub(crate) metadata: &'static [&'static str],
 }
 
-/// Where a task comes from, as its beginning tells it.
+/// The origin of a task, as recorded in its START.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    /// The number of its site; 0 where it has none.
+    /// The number of its site, 0 if it has none.
     pub(crate) site: u32,
-    /// Its record does not say where in the code that is.
+    /// The record omits the source location.
     pub(crate) is_brief: bool,
 }
 
@@ -89,15 +91,16 @@ impl Origin {
     }
 }
 
-/// How many places have a site, and the longest name of one: neither is ever freed.
+/// The maximum number of loop locations with a site, and the maximum length of their names. Neither
+/// is ever freed.
 const MOST_PLACES: usize = 1024;
 const LONGEST_NAME: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Sites {
-    /// Those that have had a task, by number from 1 on.
+    /// The sites that have had a task. The number of the first one is 1.
     registered: Vec<&'static Site>,
-    /// Those of places, by line and column.
+    /// The sites of loop locations, by line and column.
     places: BTreeMap<(u32, u32), Vec<&'static Site>>,
 }
 
@@ -112,7 +115,7 @@ impl Sites {
 }
 
 impl CodePlace<'_> {
-    /// Line and column.
+    /// Returns the line and column.
     fn key(&self) -> (u32, u32) {
         (self.code.line(), self.code.column())
     }
@@ -125,7 +128,7 @@ impl SiteSpec {
 }
 
 impl Site {
-    /// The site of an annotated function.
+    /// Creates the site of an annotated function.
     pub const fn new(spec: SiteSpec) -> Self {
         Self {
             spec,
@@ -139,7 +142,7 @@ impl Site {
         }
     }
 
-    /// The name of what its tasks tell under a number, as an item of this kind.
+    /// Returns the name of an item of this kind, given its index.
     #[inline]
     pub(super) fn name_of(&'static self, kind: ItemKind, index: u16) -> Option<&'static KnownName> {
         let [used, generated, metadata] = self.names.get_or_init(|| {
@@ -155,14 +158,14 @@ impl Site {
         names.get(usize::from(index))
     }
 
-    /// The site of a place in the code; none where there are too many.
+    /// Returns the site of a source location. `None` if there are too many.
     pub(crate) fn of_place(place: &CodePlace<'_>) -> Option<&'static Self> {
         let known = SITES.read().unwrap_or_else(PoisonError::into_inner).of_place(place);
         if known.is_some() || place.name.len() > LONGEST_NAME {
             return known;
         }
         let mut sites = SITES.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have come first.
+        // Another thread may have been faster.
         let known = sites.of_place(place);
         let count = sites.places.values().map(Vec::len).sum::<usize>();
         if known.is_some() || count >= MOST_PLACES {
@@ -184,19 +187,19 @@ impl Site {
         Some(site)
     }
 
-    /// The path of the function, where its module and its name do not say it all: of a method, or of one that goes by another
-    /// name.
+    /// Returns the path of the function, if it is not just its module and its name: for a method,
+    /// or for a function that is recorded under another name.
     pub(super) fn function(&'static self) -> Option<&'static str> {
         let path = self.function.get_or_init(|| {
             let inside = (self.spec.function)();
-            // What an async body is in has no name of its own.
+            // The block of an async body has no name of its own.
             let path = inside.strip_suffix("::__function")?.replace("::{{closure}}", "");
             (path != format!("{}::{}", self.spec.module, self.spec.name)).then_some(path)
         });
         path.as_deref()
     }
 
-    /// The site's number; never 0.
+    /// Returns the site's number, which is never 0. Registers the site on first use.
     #[inline]
     pub(crate) fn number(&'static self) -> u32 {
         match self.number.load(Ordering::Relaxed) {
@@ -208,7 +211,7 @@ impl Site {
     #[cold]
     fn register(&'static self) -> u32 {
         let mut sites = SITES.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have come first.
+        // Another thread may have been faster.
         let number = self.number.load(Ordering::Relaxed);
         if number != 0 {
             return number;
@@ -220,14 +223,14 @@ impl Site {
         number
     }
 
-    /// The site of a number that an event holds; 0 is none.
+    /// Returns the site with this number. `None` for 0.
     pub(crate) fn of(number: u32) -> Option<&'static Self> {
         let sites = SITES.read().unwrap_or_else(PoisonError::into_inner);
         sites.registered.get((number as usize).checked_sub(1)?).copied()
     }
 }
 
-/// The table, locked while the process forks.
+/// The lock of the table, held while the process forks.
 #[cfg(unix)]
 pub(super) type Held = RwLockWriteGuard<'static, Sites>;
 
@@ -236,7 +239,8 @@ pub(super) fn hold() -> Held {
     SITES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Shows the sites that have had a task, by number from 1 on. None is added meanwhile.
+/// Calls `see` with the sites that have had a task, by number from 1. The table is locked
+/// meanwhile.
 pub(super) fn with_registered<R>(see: impl FnOnce(&[&'static Site]) -> R) -> R {
     see(&SITES.read().unwrap_or_else(PoisonError::into_inner).registered)
 }
@@ -245,7 +249,7 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// What another process needs of a site to write its records.
+/// What another process needs to know about a site to write its records.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SiteRecord {
     name: String,
@@ -288,7 +292,8 @@ impl SiteRecord {
         }
     }
 
-    /// The site again. It is never freed: a process has few places of its own and recovers few others, and each has few sites.
+    /// Creates the site again. It is never freed: a process recovers few sessions, and each has few
+    /// sites.
     pub(super) fn into_site(mut self) -> &'static Site {
         let function = self.function.take();
         let site: &'static Site = Box::leak(Box::new(Site::new(self.into_spec())));
@@ -296,7 +301,7 @@ impl SiteRecord {
         site
     }
 
-    /// What it says, for as long as the process lives.
+    /// Converts it to a spec that lives as long as the process.
     fn into_spec(self) -> SiteSpec {
         fn text(text: String) -> &'static str {
             text.leak()
@@ -328,12 +333,12 @@ impl SiteRecord {
     }
 }
 
-/// A site as the catalogue of annotated functions holds it.
+/// A site in the catalogue of annotated functions.
 #[derive(Debug)]
 pub struct SiteEntry(pub(crate) &'static Site);
 
 impl SiteEntry {
-    /// An entry for the catalogue.
+    /// Creates an entry for the catalogue.
     pub const fn new(site: &'static Site) -> Self {
         Self(site)
     }
@@ -356,14 +361,14 @@ pub struct Annotated {
     /// Its parameters.
     #[serde(rename = "arguments")]
     pub parameters: &'static [&'static str],
-    /// The names of what it gives.
+    /// The names of its outputs.
     pub outputs: &'static [&'static str],
     /// Its tags.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub tags: &'static [&'static str],
 }
 
-/// The crates of the program that have annotated functions.
+/// Returns the crates of the program that have annotated functions.
 pub(crate) fn annotated_crates() -> Vec<AnnotatedCrate> {
     let crates: BTreeSet<AnnotatedCrate> = inventory::iter::<SiteEntry>()
         .map(|SiteEntry(Site { spec, .. })| AnnotatedCrate {
@@ -375,10 +380,11 @@ pub(crate) fn annotated_crates() -> Vec<AnnotatedCrate> {
     crates.into_iter().collect()
 }
 
-/// Every annotated function of the program, by name: the plan, beside what really ran.
+/// Returns every annotated function of the program, sorted by name: the plan, as opposed to what
+/// really ran.
 ///
-/// A crate that is linked but never used in the code is left out by the linker: name it with
-/// `extern crate the_crate as _;`.
+/// The linker drops a crate that is linked but never used in the code. Name it with `extern crate
+/// the_crate as _;`.
 ///
 /// ```
 /// use runlore::telemetry_task;

@@ -1,4 +1,4 @@
-//! Counters: what was recorded, and what was not.
+//! Counters of recorded and lost records.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use runlore_core::record::Status;
 
-/// What the recorder has done in this process so far, over all workflows.
+/// Counters of the recorder in this process so far, over all workflows.
 ///
 /// ```
 /// let stats = runlore::stats();
@@ -15,23 +15,23 @@ use runlore_core::record::Status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Records that a store has taken.
+    /// Records that a store has accepted.
     pub written: u64,
-    /// Records that are on disk for sure; only with `durability: system`.
+    /// Records that are synced to disk; only with `durability: system`.
     pub synced: u64,
-    /// Bytes of those records as JSON.
+    /// The size of the accepted records as JSON, in bytes.
     pub bytes: u64,
-    /// Batches that a store has taken.
+    /// Batches that a store has accepted.
     pub batches: u64,
-    /// Records that no store will ever have.
+    /// Records that no store will ever get.
     pub dropped: u64,
-    /// Records that a store would not have among the others, and keeps apart.
+    /// Records that a store refused and keeps elsewhere.
     pub refused: u64,
-    /// Records that wait because their store failed or is slow; they are tried again.
+    /// Records that wait because their store failed or is slow. They are retried.
     pub waiting: u64,
-    /// Those of them that wait on disk.
+    /// The part of `waiting` that is on disk.
     pub spooled: u64,
-    /// Events of tasks that their full queue passed on to the session's overflow file.
+    /// Events that went to the session's overflow file because their queue was full.
     pub overflowed: u64,
     /// How often a task had to wait for room in its queue.
     pub waits: u64,
@@ -39,52 +39,54 @@ pub struct Stats {
     pub store_errors: u64,
 }
 
-/// What became of the tasks of one workflow: stored in its final record as `totals`.
+/// Counts of the tasks of one workflow. Stored in its last record as `totals`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// All tasks that were written.
+    /// Tasks that were written.
     pub tasks: u64,
-    /// Tasks that ended well.
+    /// Tasks that finished successfully.
     pub finished: u64,
     /// Tasks that ended in an error, a panic or a cancellation.
     pub errors: u64,
     /// Tasks that were still open at the end.
     pub running: u64,
-    /// Tasks among the `errors` that no other task of the workflow called.
+    /// The part of `errors` that no other task of the workflow called.
     #[serde(default)]
     pub failed_roots: u64,
-    /// Tasks of which no record was kept.
+    /// Tasks that were not recorded.
     pub dropped: u64,
-    /// Tasks that the store would not have among the others, and keeps apart: those that were written, were dropped and were refused are all
-    /// that there were.
+    /// Tasks that the store refused and keeps elsewhere. All tasks of the workflow are `tasks`,
+    /// `dropped` and `refused` together.
     #[serde(default)]
     pub refused: u64,
-    /// Tasks that went through the overflow file because their queue was full: recorded as all others are.
+    /// Tasks that went through the overflow file because their queue was full. They are recorded
+    /// like all others.
     #[serde(default)]
     pub overflowed: u64,
-    /// Records that wait on disk for their store; the next run writes them, or `runlore replay`.
+    /// Records that wait on disk for their store. The next run writes them, or `runlore replay`.
     #[serde(default)]
     pub spooled: u64,
-    /// Bytes of JSON.
+    /// The size of the written JSON in bytes.
     pub bytes_written: u64,
-    /// Nanoseconds that reading telemetry took, on all threads together.
+    /// The time that captures took, summed over all threads, in nanoseconds.
     #[serde(default)]
     pub capture_ns: u64,
-    /// Processor time that recording cost while the workflow ran, in nanoseconds: captures, records and the writer's
-    /// work, for all workflows of the process.
+    /// The CPU time that recording used while the workflow ran, in nanoseconds: captures, records
+    /// and the writer's work, for all workflows of the process.
     #[serde(default)]
     pub overhead_cpu_ns: u64,
-    /// Tasks whose telemetry `telemetry_capture.max_overhead_percent` thinned, shared or left out.
+    /// Tasks whose captures were reduced, shared or omitted because of
+    /// `telemetry_capture.max_overhead_percent`.
     #[serde(default)]
     pub held_back: u64,
-    /// How long the recorder took to start, in nanoseconds of the run's duration.
+    /// How long the recorder took to start, in nanoseconds. It is part of the run's duration.
     #[serde(default)]
     pub start_up_ns: u64,
 }
 
 impl Totals {
-    /// Adds the tasks of others.
+    /// Adds the counts of other tasks.
     pub(super) fn add(&mut self, others: &Self) {
         self.tasks += others.tasks;
         self.finished += others.finished;
@@ -92,13 +94,13 @@ impl Totals {
         self.running += others.running;
     }
 
-    /// These tasks were counted, and will never be stored.
+    /// Moves tasks that were counted but will never be stored to `dropped`.
     pub(super) fn lose(&mut self, lost: &Self) {
         self.take_out(lost);
         self.dropped += lost.tasks;
     }
 
-    /// These tasks were counted, and the store keeps them apart.
+    /// Moves tasks that were counted but refused by the store to `refused`.
     pub(super) fn refuse(&mut self, refused: &Self) {
         self.take_out(refused);
         self.refused += refused.tasks;
@@ -138,7 +140,7 @@ pub(super) fn add(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
-/// What the recorder has done in this process so far.
+/// Returns the counters of the recorder in this process so far.
 pub fn stats() -> Stats {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     Stats {

@@ -1,4 +1,4 @@
-//! A task as the writer has it: a START, perhaps what was added to it, perhaps an END.
+//! A task in the writer: a START, possibly ADDs, possibly an END.
 
 use std::cell::OnceCell;
 use std::io::Read;
@@ -12,33 +12,33 @@ use super::thread::Thread;
 use runlore_core::record::Status;
 use runlore_telemetry::{Energy, EnergyUsed, Snapshot};
 
-/// Bytes that a task may hold while it is open. When it has more, the oldest of what it gave goes.
+/// The maximum size of an open task's items, in bytes. Beyond that, its oldest outputs are dropped.
 const MOST_ITEMS: usize = 256 << 10;
 
-/// A task, open while `end` is missing.
+/// A task. It is open while `end` is `None`.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) start: Start,
     pub(super) end: Option<End>,
-    /// The items of START, of what was added, and of END, one after the other.
+    /// The items of the START, of the ADDs, and of the END, in this order.
     items: Vec<u8>,
-    /// Where in `items` each ADD begins, by its sequence number in ascending order.
+    /// The offset in `items` of each ADD, by ascending sequence number.
     added: Vec<(u64, usize)>,
-    /// Of which kinds they are: a task has few, and is asked for all.
+    /// The kinds of its items. A task has few of the kinds, but is checked for all of them.
     kinds: Kinds,
     pub(super) thread: Rc<Thread>,
-    /// None for a task without the macro.
+    /// `None` for a task without the macro.
     pub(super) site: Option<&'static Site>,
-    /// Whether its ring had no room for its START or END.
+    /// Whether its START or END did not fit into its ring.
     pub(super) overflowed: bool,
-    /// What changed in the process while it ran, once that was asked for.
+    /// Changes of the process-wide figures while it ran, computed on first use.
     process: OnceCell<Option<ProcessUse>>,
-    /// What its children changed in the process; none where not all of them are known.
+    /// The children's process-wide usage. `None` if not all of it is known.
     pub(super) by_children: Option<ProcessUse>,
 }
 
 impl Task {
-    /// A task that has begun with these items, and of whose children nothing is known.
+    /// Creates a task that has begun with these items. The usage of its children is unknown.
     pub(super) fn begun(
         start: Start,
         items: Vec<u8>,
@@ -59,8 +59,9 @@ impl Task {
         }
     }
 
-    /// Inserts the items of an ADD before those of later ADDs: of two values under one name the last one counts. An ADD
-    /// that the task has already changes nothing. Where the task then holds too much, its oldest values go.
+    /// Inserts the items of an ADD before those of later ADDs: of two values with one name, the
+    /// last one counts. An ADD that the task already has changes nothing. If the task becomes too
+    /// large, its oldest outputs are dropped.
     pub(super) fn add(&mut self, sequence: u64, items: &[u8]) {
         let at = self.added.partition_point(|(other, _)| *other < sequence);
         let offset = match self.added.get(at) {
@@ -75,25 +76,26 @@ impl Task {
         if self.items.len() > MOST_ITEMS {
             shed::forget_old(&mut self.items, MOST_ITEMS / 2);
             self.kinds = Kinds::of(&self.items);
-            // Where each of them lies now is not known, only that all are there: an earlier one goes before them.
+            // The offsets of the ADDs are no longer known, only that all are there. An earlier ADD
+            // that arrives now goes before them.
             let last = self.added.last().map(|(sequence, _)| (*sequence, 0));
             self.added = last.into_iter().collect();
         }
     }
 
-    /// It has ended.
+    /// Ends the task.
     pub(super) fn end(&mut self, end: End, items: &[u8]) {
         self.end = Some(end);
         self.items.extend_from_slice(items);
         self.kinds.add(Kinds::of(items));
     }
 
-    /// How many bytes of room its items have.
+    /// Returns the capacity of its item buffer in bytes.
     pub(super) fn held(&self) -> usize {
         self.items.capacity()
     }
 
-    /// Makes it another one that has begun, in the same room.
+    /// Reuses this object for another task that has begun.
     pub(super) fn begin_again(
         &mut self,
         start: Start,
@@ -114,7 +116,7 @@ impl Task {
         self.by_children = None;
     }
 
-    /// Appends all that another process needs of a task that is open.
+    /// Appends everything that another process needs to recover an open task.
     pub(super) fn spill(&self, to: &mut Vec<u8>) {
         let name = self.thread.name.as_deref().unwrap_or_default().as_bytes();
         let added = 4 + 16 * self.added.len();
@@ -132,8 +134,8 @@ impl Task {
         to.extend_from_slice(&self.items);
     }
 
-    /// Reads the next task that `spill` wrote, of at most `left` bytes; none where there is no whole one. `site` finds a
-    /// call site by its number.
+    /// Reads the next task that `spill` wrote, of at most `left` bytes. `None` if there is no
+    /// complete one. `site` returns a call site by its number.
     pub(super) fn unspill(
         from: &mut impl Read,
         left: &mut u64,
@@ -142,7 +144,7 @@ impl Task {
         let mut length = [0; 8];
         from.read_exact(&mut length).ok()?;
         let length = u64::from_le_bytes(length);
-        // Only what the file really has is made room for.
+        // Never allocate more than the file contains.
         *left = left.checked_sub(length)?;
         let mut own = vec![0; usize::try_from(length.checked_sub(8)?).ok()?];
         from.read_exact(&mut own).ok()?;
@@ -181,22 +183,23 @@ impl Task {
         self.all(kind).next().map(|item| item.text())
     }
 
-    /// What it used; none for a task that was not measured, or is still open.
+    /// Returns its resource usage. `None` if it was not measured or is still open.
     pub(super) fn measured(&self) -> Option<Measured> {
         self.all(ItemKind::Measured).next().and_then(|item| Measured::read(item.payload))
     }
 
-    /// What changed in the process and the machine while it ran.
+    /// Returns the changes of the process-wide and machine-wide figures while it ran.
     pub(super) fn process_use(&self) -> Option<ProcessUse> {
         *self.process.get_or_init(|| self.process_use_now())
     }
 
-    /// Whether its captures are not its own. They do not tell what changed while it ran.
+    /// Returns whether its captures are shared. Shared captures do not show what changed while it
+    /// ran.
     pub(super) fn has_shared_captures(&self) -> bool {
         self.measured().is_some_and(|measured| measured.shared_age_ns.is_some())
     }
 
-    /// Whether its captures hold counters of the process.
+    /// Returns whether its captures contain process counters.
     pub(super) fn counts_process(&self) -> bool {
         let first = self.all(ItemKind::TelemetryAtStart).next();
         first.is_some_and(|item| Snapshot(item.payload).process_usage().is_some())
@@ -219,12 +222,13 @@ impl Task {
         Some(used)
     }
 
-    /// What the meters said when it began or ended.
+    /// Returns the reading of the energy meters at its start or end.
     pub(super) fn energy_at(&self, kind: ItemKind) -> Option<Energy> {
         Snapshot(self.all(kind).next()?.payload).energy()
     }
 
-    /// The energy that was used while it ran; why that is not known, and none where nobody asked.
+    /// Returns the energy used while it ran, or why it is unknown. `None` if energy is not
+    /// measured.
     pub(super) fn energy_use(&self) -> Option<Result<EnergyUsed, String>> {
         let before = self.energy_at(ItemKind::TelemetryAtStart);
         let after = self.energy_at(ItemKind::TelemetryAtEnd);
@@ -247,7 +251,7 @@ impl Task {
     }
 }
 
-/// Kinds of items, a bit each.
+/// A set of item kinds, one bit each.
 #[derive(Debug, Clone, Copy)]
 struct Kinds(u32);
 

@@ -1,4 +1,4 @@
-//! The threads that tasks run on, as records name them.
+//! The threads that tasks run on.
 
 use std::sync::OnceLock;
 
@@ -9,12 +9,12 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 pub(crate) struct Thread {
     pub(crate) id: u64,
     pub(crate) name: Option<String>,
-    /// The thread as records say it.
+    /// Cached JSON of the thread for records.
     pub(super) json: OnceLock<String>,
 }
 
 impl Thread {
-    /// A thread whose name is text ended by a zero; cut text may end inside a character.
+    /// Creates a thread. The name ends at the first zero byte, and may be cut inside a character.
     pub(crate) fn new(id: u64, name: &[u8]) -> Self {
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         let name = String::from_utf8_lossy(&name[..end]);

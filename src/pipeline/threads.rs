@@ -1,7 +1,7 @@
-//! Which threads the process has.
+//! Checks which threads the process has.
 
-/// Whether no thread but the calling one and Runlore's own is there: nobody else can record anything. `false` where the
-/// system does not say.
+/// Returns whether there are no threads except the calling one and Runlore's own, so that no other
+/// thread can record anything. `false` if the system does not provide this.
 pub(super) fn is_alone() -> bool {
     #[cfg(target_os = "linux")]
     {

@@ -1,4 +1,4 @@
-//! A paired START and END as a record in JSON, written field by field.
+//! Writes a paired START and END as a JSON record, field by field.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -18,19 +18,19 @@ use runlore_core::record::{Notes, Status, ValueView, hash};
 use runlore_core::usage;
 use runlore_telemetry::Snapshot;
 
-/// Bytes of items beyond which the outputs of a task are not looked for one by one.
+/// The item size beyond which outputs are found with a hash map instead of a linear search.
 const MANY_ITEMS: usize = 4 << 10;
 
-/// Why a task without captures has no `resources`.
+/// The reason for missing `resources` of a task without captures.
 const NO_BUDGET: &str = "held back by telemetry_capture.max_overhead_percent";
 
-/// Why a task with a shared capture does not say what the process did meanwhile.
+/// The reason for missing process figures of a task with shared captures.
 const SHARED: &str = "the captures are shared with other tasks";
 
-/// As many values as most tasks have.
+/// Enough for the values of most tasks.
 const FEW_VALUES: usize = 8;
 
-/// What the tasks of one run have in common, as fields of their records.
+/// The fields that the records of one run share.
 #[derive(Debug)]
 pub(super) struct Common {
     workflow: String,
@@ -38,15 +38,16 @@ pub(super) struct Common {
     places: Places,
 }
 
-/// Where tasks by hand are, and how records say it, the last one first: few places make many records.
+/// A cache of the locations of manually recorded tasks with their JSON, last used first: few
+/// locations make many records.
 #[derive(Debug, Default)]
 struct Places(RefCell<VecDeque<(Vec<u8>, String)>>);
 
 impl Places {
-    /// How many are kept.
+    /// The maximum number of entries.
     const MOST: usize = 64;
 
-    /// Adds a place to a record.
+    /// Adds a location to a record.
     fn add(&self, record: &mut Object<'_>, place: &[u8]) {
         let mut known = self.0.borrow_mut();
         match known.iter().position(|(bytes, _)| *bytes == place) {
@@ -94,15 +95,16 @@ impl Common {
     }
 }
 
-/// A task on its way into a store.
+/// A task that is to be written to a store.
 pub(super) struct TaskView<'a> {
     pub(super) task: &'a Task,
     pub(super) common: &'a Common,
 }
 
 impl TaskView<'_> {
-    /// Appends the record as JSON. Returns where in the buffer the fields from the captures to the code location are: no
-    /// store has columns for them, and the record without them is an object too.
+    /// Appends the record as JSON. Returns the range of the fields from the captures to the code
+    /// location. No store has columns for these fields, and the record without them is still an
+    /// object.
     pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<Range<usize>> {
         let (task, common) = (self.task, self.common);
         let notes = Notes::default();
@@ -204,7 +206,7 @@ impl TaskView<'_> {
             thread.json.get_or_init(|| json::fields(|it| it.field(key!("thread"), &**thread))),
         );
         match task.site {
-            // Sites of other builds may be of loops that do not say it.
+            // Recovered sites of other builds may belong to loops without a location.
             Some(site) if task.start.is_brief || site.spec.file.is_empty() => {}
             Some(site) => {
                 record.once(&site.code, |record| record.field(key!("code"), &Code(site)));
@@ -250,7 +252,7 @@ impl TaskView<'_> {
     }
 }
 
-/// Adds of what kind a task is.
+/// Adds the subtype and tags of a task.
 fn classes(record: &mut Object<'_>, task: &Task) -> Done {
     let spec = task.site.map(|site| &site.spec);
     if let Some(name) = task.text(ItemKind::Subtype).or(spec.and_then(|spec| spec.subtype)) {
@@ -268,7 +270,7 @@ fn too_many(forgotten: u64) -> Option<String> {
     (forgotten > 0).then(|| format!("{forgotten} more were told than a record holds"))
 }
 
-/// How a task was measured, and what that cost.
+/// How a task was measured, and the cost of measuring.
 #[derive(serde::Serialize)]
 struct Capture {
     mode: &'static str,
@@ -287,7 +289,7 @@ impl Capture {
     }
 }
 
-/// A value under its name.
+/// A value with its name.
 struct Entry<'a> {
     /// `Used`, `Generated` or `Metadata`.
     kind: ItemKind,
@@ -296,13 +298,14 @@ struct Entry<'a> {
     marks: Marks,
 }
 
-/// What a task got and gave, in one list: most have a few values, and room for each kind of them would cost more than to look over all.
+/// The inputs, outputs and metadata of a task, in one list. Most tasks have few values, and a list
+/// per kind would cost more than searching this one.
 struct Values<'a>(Vec<Entry<'a>>);
 
 impl<'a> Values<'a> {
     fn of(task: &'a Task) -> Self {
         let mut values = Vec::with_capacity(FEW_VALUES);
-        // Where each output is, in a task that may have thousands of them.
+        // The position of each output, for tasks that may have thousands of them.
         let mut outputs = (task.items().0.len() > MANY_ITEMS).then(HashMap::new);
         for item in task.items() {
             let kind = item.kind;
@@ -321,7 +324,7 @@ impl<'a> Values<'a> {
             if kind == ItemKind::Generated && entry.value.is_unit() {
                 continue;
             }
-            // A name given twice is told once, with its last value.
+            // A name that is given twice is written once, with its last value.
             let is_same =
                 |known: &Entry<'_>| known.kind == kind && known.name.text() == name.text();
             let next = values.len();
@@ -342,7 +345,7 @@ impl<'a> Values<'a> {
         Self(values)
     }
 
-    /// Adds those of one kind to a record, if there are any.
+    /// Adds the values of one kind to a record, if there are any.
     fn write(&self, record: &mut Object<'_>, key: FieldKey, kind: ItemKind, notes: &Notes) -> Done {
         let mut is_open = false;
         for Entry { name, value, marks, .. } in self.0.iter().filter(|entry| entry.kind == kind) {
@@ -361,7 +364,7 @@ impl<'a> Values<'a> {
 }
 
 impl Entry<'_> {
-    /// The fields of a map that came out in its place.
+    /// Replaces an output that is a map by its fields.
     fn spread(self) -> Vec<Self> {
         if self.kind != ItemKind::Generated || !self.value.is_map() {
             return vec![self];
@@ -379,7 +382,7 @@ struct Hashes<'a> {
 }
 
 impl<'a> Hashes<'a> {
-    /// Why a value has none goes to `notes`.
+    /// Hashes the values. If a value has no hash, the reason goes to `notes`.
     fn of(values: &Values<'a>, notes: &Notes) -> Self {
         let mut hashes = Self::default();
         let mut form = hash::Form::default();
@@ -422,7 +425,7 @@ impl Serialize for Hashes<'_> {
     }
 }
 
-/// Pairs as an object.
+/// Serialises pairs as an object.
 struct Pairs<'a, K, V>(&'a [(K, V)]);
 
 impl<K: Serialize, V: Serialize> Serialize for Pairs<'_, K, V> {
@@ -480,7 +483,7 @@ impl Serialize for Failure<'_> {
     }
 }
 
-/// Where an annotated function or a loop is.
+/// The location of an annotated function or a loop.
 struct Code(&'static Site);
 
 impl Serialize for Code {
@@ -505,7 +508,7 @@ impl Serialize for Code {
     }
 }
 
-/// Where a task by hand is, or a loop where there are too many: line, column and file.
+/// The location of a manually recorded task, or of a loop without a site: line, column and file.
 struct Place<'a>(&'a [u8]);
 
 impl Serialize for Place<'_> {
@@ -534,7 +537,8 @@ mod tests {
     use runlore_core::usage::Usage;
     use runlore_telemetry::{TelemetryCapture, TelemetryType, Types};
 
-    /// The record of a task with two captures of the process, which are this old or its own.
+    /// Returns the record of a task with two process captures. They are shared with this age, or
+    /// its own.
     fn recorded(shared_age_ns: Option<u64>) -> Value {
         let types = Types::from([TelemetryType::ProcessInfo]);
         let capture = TelemetryCapture::new(types);

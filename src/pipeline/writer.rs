@@ -1,5 +1,6 @@
-//! The writer thread: it drains the rings, and gives their room back when what was in them is safe. `pairing` makes tasks of the
-//! events; how others reach the thread is in `recorder`.
+//! The writer thread. It drains the rings and releases their room when the events are safe.
+//! `pairing` turns the events into tasks; other threads communicate with the writer through
+//! `recorder`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,11 +22,11 @@ use runlore_core::context::Number;
 use runlore_core::record::Id;
 use runlore_telemetry as telemetry;
 
-/// The writer's shortest and longest sleep between two looks.
+/// The writer's shortest and longest sleep between two passes.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(100));
-/// How full a ring should be when it is looked at.
+/// The desired fill level of the fullest ring at a pass.
 const FILL: f64 = 1.0 / 8.0;
-/// Beginnings that may be kept for nothing, and their bytes.
+/// The maximum number of stored STARTs of ended tasks, and their maximum size in bytes.
 const MAX_KEPT: (usize, usize) = (4096, 16 << 20);
 /// A task open for this long is shown as running.
 const SHOW_AFTER: u64 = 1_000_000_000;
@@ -34,15 +35,15 @@ pub(super) struct Writer {
     pairing: Pairing,
     cursors: Vec<Cursor>,
     overflows: Vec<OverflowCursor>,
-    /// How many overflows there were when they were last asked for.
+    /// The number of overflows when the list was last fetched.
     known_overflows: u64,
     /// The number of the newest ring that has a cursor.
     known_rings: u64,
-    /// How full the fullest ring had become since the last turn.
+    /// The fill level of the fullest ring in this turn.
     filled: f64,
-    /// The run that ended last: an exit code other than 0 makes it a failure.
+    /// The run that ended last. A non-zero exit code marks it as failed.
     last: Option<(Number, Run)>,
-    /// The process ends: nothing needs to stay in the rings.
+    /// Whether the process is ending. From then on, nothing needs to stay in the rings.
     ending: bool,
     kept: KeptBeginnings,
     next_look_at_open: Instant,
@@ -73,10 +74,11 @@ impl Writer {
         let mut sleep = SLEEP.0;
         loop {
             recorder::note_waking();
-            // Nothing of ours panics; should it, the process must not end for it.
+            // None of our code should panic. If it does, the process must not end because of it.
             _ = contain(|| self.turn());
             if signal::END_ALL.was_answered() {
-                // The process is ending: a write that the end cuts in two would tear a line.
+                // The process is ending. A write that the exit interrupts would leave an incomplete
+                // line.
                 loop {
                     thread::park();
                 }
@@ -86,8 +88,9 @@ impl Writer {
         }
     }
 
-    /// How long to sleep before the next look: until the fastest ring may be filled as far as it should be. A look costs
-    /// more than a record, so that to look too often would be most of the work.
+    /// Returns how long to sleep before the next pass: until the fastest ring may have reached the
+    /// desired fill level. A pass costs more than a record, so passes that are too frequent would
+    /// be most of the work.
     fn next_sleep(&self, last: Duration) -> Duration {
         if self.pairing.holds_any() || self.pairing.runs.values().any(Run::is_behind) {
             return SLEEP.0;
@@ -96,17 +99,17 @@ impl Writer {
         last.mul_f64(change).clamp(SLEEP.0, SLEEP.1)
     }
 
-    /// Looks at everything and does what was asked for.
+    /// Makes one pass and handles the requests.
     fn turn(&mut self) {
         self.pairing.receive();
-        // What was asked before the look at the rings is answered after it.
+        // Requests made before the pass are answered after it.
         let flush = signal::FLUSH.take();
         let end_all = signal::END_ALL.take();
         let asked = self.pairing.take_asked();
         self.filled = 0.0;
         self.look();
         if !asked.is_empty() || flush.is_asked() || end_all.is_asked() {
-            // The first look may have left an END to wait for what belongs before it.
+            // The first pass may have held back an END that waits for earlier events.
             self.look();
         }
         for command in asked {
@@ -127,15 +130,15 @@ impl Writer {
         }
         let now = Instant::now();
         self.write_due(now);
-        // A store that is at it is waited for; one that fails is not.
+        // Wait for a store that is writing, but not for one that fails.
         if !self.pairing.runs.values().any(Run::is_pending) {
             flush.answer();
         }
-        // At the end of the process, the last tries of all runs are waited for.
+        // At the end of the process, wait for the last attempts of all runs.
         if !self.pairing.runs.values().any(Run::is_closing) {
             end_all.answer();
         }
-        // While the process ends, other threads may still have something to say of a run that has ended.
+        // While the process ends, other threads may still record for a run that has ended.
         if !self.ending {
             for number in self.runs_that(|run| run.ended) {
                 self.forget_if_done(number);
@@ -157,9 +160,9 @@ impl Writer {
         runs.map(|(number, _)| *number).collect()
     }
 
-    /// Reads what is in the rings now.
+    /// Makes a pass: reads the current content of the rings and overflows.
     fn look(&mut self) {
-        // Only what is there now: under a steady load there would be no end.
+        // Read only what is there now. Under a steady load, reading would never end otherwise.
         self.find_new_overflows();
         self.overflows.iter_mut().for_each(OverflowCursor::look);
         self.find_new_rings();
@@ -173,14 +176,15 @@ impl Writer {
         self.pairing.end_look();
     }
 
-    /// Reads a part of every ring, so that no producer waits for the others' events; whether there was anything.
+    /// Reads a part of every ring, so that no producer waits for the others. Returns whether there
+    /// was anything.
     fn drain_some(&mut self) -> bool {
         let stranded = push::take_stranded();
         let mut worked = false;
         for cursor in &mut self.cursors {
             worked |= cursor.read_some(&mut self.pairing);
         }
-        // What a thread overflowed comes after what is in its ring.
+        // A thread's events in the overflow come after those in its ring.
         if !worked {
             for overflow in &mut self.overflows {
                 worked |= overflow.read_some(&mut self.pairing);
@@ -192,7 +196,7 @@ impl Writer {
         self.pairing.settle(stranded) || worked
     }
 
-    /// Writes batches that are due, and gives room back to the rings.
+    /// Writes the batches that are due, and releases room in the rings.
     fn write_due(&mut self, now: Instant) {
         let filling = self.cursors.iter().any(Cursor::is_filling)
             || self.overflows.iter().any(OverflowCursor::is_filling);
@@ -201,7 +205,8 @@ impl Writer {
         }
         self.pairing.write(Some(now));
         if filling {
-            // What a store would not take stays in the rings as long as they have room, and goes to disk after that.
+            // Records that a store did not accept stay in the rings while there is room, and go to
+            // disk afterwards.
             self.pairing.runs.values_mut().for_each(Run::spill);
         }
         let busy = self.runs_that(|run| run.has_batch() || (run.has_backlog() && !filling));
@@ -211,15 +216,16 @@ impl Writer {
         }
     }
 
-    /// Gives the room of events back that are done with: their records are stored, or their tasks' beginnings are kept
-    /// elsewhere. A process that is killed leaves the others in its rings, for whoever recovers them; and those of sessions that
-    /// are busy, with records that no store has yet.
+    /// Releases the room of events that are not needed any more: their records are stored, or the
+    /// STARTs of their tasks are stored elsewhere. Other events stay in the rings, so that they can
+    /// be recovered if the process is killed. So do all events of `busy` sessions, which have
+    /// records that no store has yet.
     fn release(&mut self, busy: &[Home]) {
         for cursor in &mut self.cursors {
             if busy.contains(&cursor.ring.home) {
                 continue;
             }
-            // A ring whose thread has ended is wanted by others.
+            // Other threads need a ring whose thread has ended.
             if cursor.is_filling() || cursor.ring.is_closed() || self.ending {
                 self.kept.keep(cursor.ring.home, &cursor.beginnings, &mut self.pairing.open);
             }
@@ -275,7 +281,7 @@ impl Writer {
         }
     }
 
-    /// Forgets an ended run when no task of it is open any more.
+    /// Forgets an ended run when none of its tasks is open any more.
     fn forget_if_done(&mut self, number: Number) {
         let Pairing { runs, open, .. } = &mut self.pairing;
         let is_done = |run: &Run| run.ended && !run.is_closing() && !run.has_backlog();
@@ -293,10 +299,10 @@ impl Writer {
         }
     }
 
-    /// Shows the tasks that have been open for a while as running.
+    /// Writes the tasks that have been open for a while as RUNNING.
     fn show_open(&mut self, now: Instant) {
         let Pairing { runs, open, .. } = &mut self.pairing;
-        // Looking at every open task must not become the writer's main work.
+        // Checking every open task must not become the writer's main work.
         let pause = 250 + open.len() as u64 / 40;
         self.next_look_at_open = now + Duration::from_millis(pause);
         let clock = clock::monotonic_ns();
@@ -315,7 +321,7 @@ impl Writer {
     }
 }
 
-/// The position of the first event that must stay where it is; none where none must.
+/// Returns the position of the first event that must stay. `None` if there is none.
 fn done_with(beginnings: &mut VecDeque<(u64, Id)>, pairing: &Pairing) -> Option<u64> {
     while beginnings.front().is_some_and(|(_, id)| !pairing.needs_events_of(*id)) {
         beginnings.pop_front();
@@ -323,11 +329,11 @@ fn done_with(beginnings: &mut VecDeque<(u64, Id)>, pairing: &Pairing) -> Option<
     beginnings.front().map(|(at, _)| *at)
 }
 
-/// The beginnings of open tasks that sessions keep, so that queues need not.
+/// The STARTs of open tasks that sessions store, so that queues need not keep them.
 struct KeptBeginnings {
-    /// How many there are, those of ended tasks among them.
+    /// Their number, including those of ended tasks.
     count: usize,
-    /// Their bytes, and how many of them are too many.
+    /// Their size in bytes, and the size at which to clean up.
     bytes: usize,
     most_bytes: usize,
 }
@@ -339,7 +345,7 @@ impl Default for KeptBeginnings {
 }
 
 impl KeptBeginnings {
-    /// Keeps what has begun here and is still open.
+    /// Stores the STARTs of the tasks that began here and are still open.
     fn keep(&mut self, home: Home, beginnings: &VecDeque<(u64, Id)>, open: &mut ById<OpenTask>) {
         let mut due = Vec::new();
         for (_, id) in beginnings {
@@ -355,7 +361,7 @@ impl KeptBeginnings {
         }
     }
 
-    /// Forgets what belongs to tasks that have ended, once that is most of it.
+    /// Removes the STARTs of ended tasks, once these are most of them.
     fn clean_up(&mut self, open: &ById<OpenTask>) {
         if self.count > 0 && open.is_empty() {
             session::forget_open();

@@ -1,4 +1,4 @@
-//! A store elsewhere is about to be asked: what waits for it here is written first.
+//! Before a store elsewhere is queried, writes the records that wait for it here.
 
 use super::{folder_of, replay};
 use crate::pipeline::recover;
@@ -15,12 +15,12 @@ inventory::submit! {
     })
 }
 
-/// Writes to a store what earlier processes left for it.
+/// Writes the records that earlier processes left for a store.
 fn replay_left_for(uri: &str) -> Result<()> {
     let info = RunInfo::new(String::new(), String::new(), std::process::id(), settings());
     let store = StoreChoice::from(uri).open(&info)?;
     if let Some(folder) = store.folder() {
-        // What a process left that was killed goes to the spool.
+        // Recovery moves the records of killed processes to the spool.
         recover::recover_quietly(folder)?;
     }
     match folder_of(&*store, &settings().recorder) {

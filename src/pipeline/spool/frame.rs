@@ -1,7 +1,8 @@
-//! A batch on disk: its length, the number of its records, checksums of them and of these numbers, and the records.
+//! A batch on disk: its length, the number of its records, a checksum of the records, a checksum of
+//! these numbers, and the records.
 //!
-//! Because the length is vouched for, a frame that a dying process did not finish is told from one that was damaged later, and
-//! what follows the damage is found again.
+//! Because the length has its own checksum, an unfinished frame of a dying process can be
+//! distinguished from one that was damaged later, and frames after the damage can be found again.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -9,24 +10,24 @@ use twox_hash::XxHash3_128;
 
 use crate::pipeline::event::u32_at;
 
-/// What a file of a spool begins with: the form of it.
+/// The first bytes of a spool file, which identify its format.
 pub(super) const MAGIC: &[u8; 8] = b"RUNSPOL2";
 pub(super) const MAGIC_BEFORE: &[u8; 8] = b"RUNSPOL1";
 
-/// Bytes before the records.
+/// The size of the header before the records.
 pub(super) const HEAD: usize = NUMBERS + 8;
-/// Those of them that the last eight vouch for.
+/// The size of the part that the last eight bytes of the header check.
 const NUMBERS: usize = 4 + 4 + 16;
 
-/// How frames are written.
+/// The format of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Now,
-    /// Nothing vouches for the numbers.
+    /// The earlier format, without a checksum of the numbers.
     Before,
 }
 
-/// What a frame says of itself.
+/// The header of a frame.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     length: u64,
@@ -34,24 +35,24 @@ struct Head {
     checksum: [u8; 16],
 }
 
-/// A frame that is whole.
+/// A complete frame.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) records: u32,
 }
 
-/// What comes next in a file.
+/// The next part of a file.
 #[derive(Debug)]
 pub(crate) enum Next {
     Frame(Frame),
-    /// Bytes that are not those that were written; frames may follow them.
+    /// Damaged bytes. Frames may follow them.
     Damaged,
     /// Nothing, or the beginning of a frame that was never finished.
     End,
 }
 
-/// Bytes as a frame.
+/// Encodes bytes as a frame.
 pub(crate) fn of(bytes: &[u8], records: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(HEAD + bytes.len());
     frame.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -67,13 +68,13 @@ fn checksum(bytes: &[u8], records: u32) -> [u8; 16] {
     XxHash3_128::oneshot_with_seed(u64::from(records), bytes).to_le_bytes()
 }
 
-/// What vouches for the numbers of a frame.
+/// Returns the checksum of a frame's numbers.
 fn seal(numbers: &[u8]) -> [u8; 8] {
     (XxHash3_128::oneshot(numbers) as u64).to_le_bytes()
 }
 
 impl Head {
-    /// None where the bytes are not those of a head.
+    /// Parses a header. `None` if the bytes are not one.
     fn of(bytes: &[u8], form: Form) -> Option<Self> {
         let (numbers, rest) = bytes.split_at_checked(NUMBERS)?;
         if form == Form::Now && rest.get(..8)? != seal(numbers) {
@@ -86,7 +87,8 @@ impl Head {
     }
 }
 
-/// Reads the next frame of a file of which `left` bytes are left. Only what the file really has is made room for.
+/// Reads the next frame of a file with `left` remaining bytes. Never allocates more than the file
+/// contains.
 pub(crate) fn read(from: &mut (impl Read + Seek), left: &mut u64, form: Form) -> io::Result<Next> {
     let size = match form {
         Form::Now => HEAD,
@@ -109,7 +111,8 @@ pub(crate) fn read(from: &mut (impl Read + Seek), left: &mut u64, form: Form) ->
     };
     let Some(rest) = rest.checked_sub(head.length) else {
         *left = 0;
-        // Whether it was never finished or says a wrong length, nobody knows: then whoever wants to know may look.
+        // In the earlier format, an unfinished frame cannot be distinguished from a wrong length.
+        // Report it as damage, so that the file is kept.
         let is_unfinished = form == Form::Now;
         return Ok(if is_unfinished { Next::End } else { Next::Damaged });
     };
@@ -124,7 +127,7 @@ pub(crate) fn read(from: &mut (impl Read + Seek), left: &mut u64, form: Form) ->
     Ok(Next::Frame(Frame { bytes, records: head.records }))
 }
 
-/// Fills all of it; `false` where the file ends before.
+/// Fills the buffer. Returns `false` if the file ends before.
 fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(bytes) {
         Ok(()) => Ok(true),
@@ -133,7 +136,7 @@ fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// Goes on to where a frame begins, or to the end.
+/// Skips to the next frame, or to the end.
 pub(super) fn find(from: &mut (impl Read + Seek), left: &mut u64) -> io::Result<()> {
     const STEP: usize = 64 << 10;
     let mut bytes = Vec::new();
@@ -144,7 +147,7 @@ pub(super) fn find(from: &mut (impl Read + Seek), left: &mut u64) -> io::Result<
             break;
         }
         let found = bytes.windows(HEAD).position(|bytes| Head::of(bytes, Form::Now).is_some());
-        // A head may begin at the end of these bytes.
+        // A header may begin near the end of these bytes.
         let passed = found.unwrap_or(bytes.len() - HEAD + 1);
         from.seek(SeekFrom::Current(passed as i64 - bytes.len() as i64))?;
         *left -= passed as u64;
@@ -162,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes out of bytes: the records of each frame, or none for damage.
+    /// Reads all frames: the number of records of each, or `None` for damage.
     fn all(bytes: &[u8], form: Form) -> Vec<Option<u32>> {
         let (mut from, mut left) = (Cursor::new(bytes), bytes.len() as u64);
         let next = || match read(&mut from, &mut left, form).unwrap() {

@@ -1,29 +1,30 @@
-//! How a spool names the store that it is for, and whether two names are of one store.
+//! The label by which a spool names its store, and the comparison of labels.
 
 use std::path::{Path, PathBuf};
 
 use runlore_core::record::redact;
 
-/// The name of a store as spools have it: they are files like others, and no place for a password.
+/// Returns the label of a store: its URI without secrets. Spools are ordinary files, and must not
+/// contain a password.
 pub(in crate::pipeline) fn label(uri: &str) -> String {
     redact::scrub(uri)
 }
 
-/// Whether two names are of one store, however each was written.
+/// Returns whether two labels mean the same store, however each was written.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     one == other
         || database(one).is_some_and(|one| database(other) == Some(one))
         || path(one).is_some_and(|one| path(other) == Some(one))
 }
 
-/// The hosts and the database of a MongoDB server: who asks, and how, makes it no other.
+/// Returns the hosts and the database of a MongoDB URI. The user and the options do not matter.
 fn database(label: &str) -> Option<&str> {
     let rest = ["mongodb://", "mongodb+srv://"].iter().find_map(|it| label.strip_prefix(it))?;
     let place = rest.split('?').next().unwrap_or(rest);
     Some(place.rsplit_once('@').map_or(place, |(_, place)| place).trim_end_matches('/'))
 }
 
-/// Whether it is an SQLite file, and where the file or folder really is.
+/// Returns whether the label names an SQLite file, and the resolved path of the file or folder.
 fn path(label: &str) -> Option<(bool, PathBuf)> {
     match label.strip_prefix("sqlite://") {
         Some(path) => Some((true, resolved(Path::new(path)))),
@@ -32,7 +33,7 @@ fn path(label: &str) -> Option<(bool, PathBuf)> {
     }
 }
 
-/// A path without links in it, as far as it exists.
+/// Resolves the symbolic links in a path, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let real = |above: &Path| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?));
     path.ancestors().find_map(real).unwrap_or_else(|| path.to_owned())

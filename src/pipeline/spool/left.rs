@@ -1,4 +1,4 @@
-//! Spools that other processes left behind. Nothing in them is trusted but frames whose checksum is right.
+//! Spools that other processes left behind. Only frames with a correct checksum are trusted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -23,17 +23,18 @@ pub(super) fn part_path(folder: &Path, id: &str, number: u64) -> PathBuf {
     folder.join(format!("{id}.{number}.{PART}"))
 }
 
-/// Why a file is kept although all that could be stored of it is. Nobody reads it again by itself.
+/// Why a file is kept although everything possible in it is stored. No run reads it again
+/// automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// It is not as it was written.
+    /// The file is damaged.
     Damaged,
-    /// Its store would not have some of its records, and keeps them nowhere.
+    /// The store refused some of its records and keeps them nowhere.
     Refused,
 }
 
 impl Kept {
-    /// Takes a file out of its spool, and says so.
+    /// Renames a file, so that it no longer belongs to its spool, and prints a notice.
     pub(super) fn put_aside(self, path: &Path) -> io::Result<()> {
         let kept = path.with_extension(match self {
             Self::Damaged => "damaged",
@@ -53,50 +54,51 @@ impl Kept {
     }
 }
 
-/// What is in a folder of spools, but for what belongs to a process that is alive.
+/// The spools in a folder, except those of live processes.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) left: Vec<Left>,
     pub(super) unreadable: Vec<Unreadable>,
 }
 
-/// A spool that cannot be looked into.
+/// A spool that cannot be read.
 #[derive(Debug)]
 pub(super) struct Unreadable {
     pub(super) bytes: u64,
     pub(super) why: io::Error,
 }
 
-/// A spool whose process has ended, and which nobody else replays.
+/// A spool whose process has ended, locked so that no other process replays it.
 #[derive(Debug)]
 pub(crate) struct Left {
     folder: PathBuf,
     id: String,
     pub(super) head: Head,
-    /// Whether the head is what can be told without it, because it is damaged.
+    /// Whether the header is damaged, and `head` was reconstructed from the records.
     pub(super) is_head_lost: bool,
     files: VecDeque<PathBuf>,
-    /// The file that is read.
+    /// The file that is being read.
     current: Option<Part>,
     kept: Option<Kept>,
-    /// Why a file stays where it is.
+    /// Why a file stays in place.
     problem: Option<io::Error>,
-    /// Held until all is replayed.
+    /// Held until everything is replayed.
     _lock: File,
 }
 
-/// One file of a spool, behind its head.
+/// A file of a spool, positioned after its header.
 #[derive(Debug)]
 struct Part {
     file: File,
     left: u64,
     form: Form,
-    /// None where it is damaged.
+    /// `None` if it is damaged.
     head: Option<Head>,
 }
 
 impl Left {
-    /// All spools in a folder, or in the folder of spools inside it, that can be had and are for the store that is wanted.
+    /// Returns all spools in a folder, or in the spool folder inside it, that can be locked and are
+    /// for a wanted store.
     pub(super) fn all_in(
         folder: &Path,
         is_wanted: impl Fn(Option<&str>) -> bool,
@@ -108,7 +110,7 @@ impl Left {
             match Self::open(&folder, id, files.clone(), &is_wanted) {
                 Ok(left) => found.left.extend(left),
                 Err(why) => {
-                    // Whoever is faster has it.
+                    // Files that are gone were replayed by another process.
                     files.retain(|file| file.exists());
                     let bytes = bytes_of(&files);
                     if !files.is_empty() {
@@ -120,7 +122,7 @@ impl Left {
         Ok(found)
     }
 
-    /// Whether there is any spool in a folder, of whomever.
+    /// Returns whether a folder contains any spool.
     pub(super) fn any_in(folder: &Path) -> io::Result<bool> {
         Ok(!names_in(folder)?.is_empty())
     }
@@ -131,7 +133,8 @@ impl Left {
         mut files: VecDeque<PathBuf>,
         is_wanted: impl Fn(Option<&str>) -> bool,
     ) -> io::Result<Option<Self>> {
-        // Before it is locked: whoever wants another store's must not keep others from this one.
+        // Check this before locking: a process that replays to another store must not block this
+        // spool.
         let head = head_of(&files)?;
         if head.as_ref().is_some_and(|(head, _)| !is_wanted(head.store.as_deref())) {
             return Ok(None);
@@ -147,10 +150,10 @@ impl Left {
         if lock.try_lock().is_err() {
             return Ok(None);
         }
-        // Another may have finished it before the lock was ours.
+        // Another process may have finished it before we got the lock.
         files.retain(|file| file.exists());
         let Some((head, is_head_lost)) = head.filter(|_| !files.is_empty()) else {
-            // Its process died before there was anything in it.
+            // The process died before it had written anything.
             for file in &files {
                 fs::remove_file(file)?;
             }
@@ -171,12 +174,13 @@ impl Left {
         }))
     }
 
-    /// The bytes of what is left.
+    /// Returns the size of the remaining files.
     pub(super) fn bytes(&self) -> u64 {
         bytes_of(&self.files)
     }
 
-    /// The next batch. What came before it is stored: its file may be deleted. What cannot be read is passed by, and stays.
+    /// Returns the next batch. The previous ones are stored, so their files can be deleted.
+    /// Unreadable files are skipped and stay.
     pub(super) fn next(&mut self) -> Option<Frame> {
         while !self.files.is_empty() {
             let finished = match self.next_of_file() {
@@ -214,7 +218,7 @@ impl Left {
                 Next::Frame(frame) => return Ok(Some(frame)),
                 Next::Damaged => self.kept = Some(Kept::Damaged),
                 Next::End => {
-                    // Only over its last file can a process have died.
+                    // A process can only have died while writing its last file.
                     if before > 0 && !is_last {
                         self.kept = Some(Kept::Damaged);
                     }
@@ -224,12 +228,12 @@ impl Left {
         }
     }
 
-    /// The file that is read must not go: not all in it is stored.
+    /// Keeps the current file, because not everything in it is stored.
     pub(super) fn keep_file(&mut self) {
         self.kept.get_or_insert(Kept::Refused);
     }
 
-    /// A file has been read to its end.
+    /// Removes a file that has been read to its end, or puts it aside.
     fn finish_file(&self) -> io::Result<()> {
         match (self.files.front(), self.kept) {
             (Some(path), Some(kept)) => kept.put_aside(path),
@@ -238,23 +242,23 @@ impl Left {
         }
     }
 
-    /// All is replayed.
+    /// Removes the spool after everything is replayed.
     ///
     /// # Errors
     ///
-    /// Where not all of it could be: that stays.
+    /// If not everything could be replayed. The rest stays.
     pub(super) fn finish(self) -> io::Result<()> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
         _ = fs::remove_file(lock_path(&self.folder, &self.id));
-        // Only when it is empty.
+        // This removes the folder only if it is empty.
         _ = fs::remove_dir(&self.folder);
         Ok(())
     }
 }
 
-/// Opens a file of a spool; none where its process died before there was anything in it.
+/// Opens a file of a spool. `None` if its process died before it had written anything.
 fn open_part(path: &Path) -> io::Result<Option<Part>> {
     let mut file = open_plain(path, false)?;
     let mut left = file.metadata()?.len();
@@ -291,7 +295,8 @@ fn open_part(path: &Path) -> io::Result<Option<Part>> {
     Ok(Some(Part { file, left, form, head }))
 }
 
-/// Whose records a spool holds, and whether that is what can be told without its head; none where there is nothing in it.
+/// Returns the header of a spool, and whether it was reconstructed from the records. `None` if the
+/// spool is empty.
 fn head_of(files: &VecDeque<PathBuf>) -> io::Result<Option<(Head, bool)>> {
     let (mut without, mut problem) = (None, None);
     for file in files {
@@ -309,7 +314,7 @@ fn head_of(files: &VecDeque<PathBuf>) -> io::Result<Option<(Head, bool)>> {
     }
 }
 
-/// What the records of a file say of whose they are.
+/// Reconstructs a header from the records of a file.
 fn head_without(mut part: Part) -> io::Result<Head> {
     let workflow = |line: &[u8]| {
         let record: Value = serde_json::from_slice(line).ok()?;
@@ -334,7 +339,7 @@ fn bytes_of(files: &VecDeque<PathBuf>) -> u64 {
     files.iter().map(length).sum()
 }
 
-/// The files of each spool in a folder, in their order.
+/// Returns the files of each spool in a folder, in order.
 fn names_in(folder: &Path) -> io::Result<BTreeMap<String, VecDeque<PathBuf>>> {
     let mut numbered: BTreeMap<(String, u64), PathBuf> = BTreeMap::new();
     let entries = match fs::read_dir(folder) {

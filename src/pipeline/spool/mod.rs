@@ -1,9 +1,10 @@
-//! Records that a store would not take, on disk until it does.
+//! Keeps records that a store did not accept on disk until it does.
 //!
-//! A spool belongs to one store of one run. It is a few files in a folder `.spool`: `<id>.lock`, which its process holds,
-//! and `<id>.<number>.spool`, each a head and then frames. A frame is a batch of whole records with a checksum. What is
-//! stored is deleted file by file; what is left when the process ends is replayed by others ([`left`]), never by trusting
-//! anything but whole frames. A file that was damaged is kept, as `<id>.<number>.damaged`.
+//! A spool belongs to one store of one run. It consists of files in a folder `.spool`: `<id>.lock`,
+//! which its process locks, and `<id>.<number>.spool`, each a header followed by frames. A frame is
+//! a batch of complete records with a checksum. A file is deleted once all of it is stored. Other
+//! processes replay what is left when the process ends ([`left`]), and trust only complete frames.
+//! A damaged file is kept as `<id>.<number>.damaged`.
 
 #[cfg(feature = "mongodb")]
 mod before_asking;
@@ -35,22 +36,23 @@ use runlore_core::store::{OwnFile, RunInfo, Store, create_private, private_folde
 /// The folder of all spools, inside the folder of a store.
 pub(super) const FOLDER: &str = ".spool";
 
-/// A file that has grown to this size is followed by another.
+/// The size at which a new file is begun.
 const FILE_BYTES: u64 = 8 << 20;
 
-/// Whose records a spool holds.
+/// The header of a spool: whose records it contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) workflow_id: String,
     pub(super) name: String,
     pub(super) pid: u32,
-    /// The store that they are for, without secrets; none where it has no name.
+    /// The store that they are for, without secrets. `None` if it has no URI.
     pub(super) store: Option<String>,
 }
 
-/// Where the spools of a store are; none where it has no folder and the settings name none.
+/// Returns the folder for the spools of a store. `None` if the store has no folder and the settings
+/// name none.
 pub(super) fn folder_of(store: &dyn Store, settings: &RecorderSettings) -> Option<PathBuf> {
-    // The process may go to another folder.
+    // The process may change its working directory.
     std::path::absolute(folder_in(store.folder(), settings)?).ok()
 }
 
@@ -61,10 +63,10 @@ fn folder_in(store: Option<&Path>, settings: &RecorderSettings) -> Option<PathBu
     }
 }
 
-/// There is no more room for records in a spool.
+/// Why a spool did not accept records.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// It has grown to its limit.
+    /// It has reached its size limit.
     Full,
     Io(io::Error),
 }
@@ -75,12 +77,12 @@ pub(super) struct Spool {
     folder: PathBuf,
     head: Head,
     id: Id,
-    /// Held as long as there is anything in it.
+    /// Held as long as the spool is not empty.
     lock: Option<OwnFile>,
     files: VecDeque<Part>,
-    /// How many files there were so far.
+    /// The number of files created so far.
     made: u64,
-    /// The bytes of all files, and how many there may be.
+    /// The total size of all files, and its limit.
     bytes: u64,
     limit: u64,
     syncs: bool,
@@ -93,15 +95,17 @@ struct Part {
     path: PathBuf,
     file: OwnFile,
     length: u64,
-    /// Up to here everything is stored.
+    /// Everything is stored up to here.
     stored: u64,
-    /// The bytes and the records of each batch behind that: what the file says of them may be damaged.
+    /// The size and the number of records of each later batch. They are kept in memory, because the
+    /// numbers in the file may be damaged.
     waiting: VecDeque<(u64, u64)>,
     is_damaged: bool,
 }
 
 impl Spool {
-    /// The spool of a run for a store; nothing is made before there is something to keep.
+    /// Creates the spool of a run for a store. Creates no file before there is something to keep.
+    /// `None` if there is no folder for it.
     pub(super) fn new(store: &dyn Store, run: &RunInfo) -> Option<Self> {
         let recorder = &run.settings.recorder;
         Some(Self {
@@ -123,7 +127,7 @@ impl Spool {
         })
     }
 
-    /// Leaves records of a store whose queue was in this folder for whoever replays them.
+    /// Leaves records in a spool for another process to replay.
     pub(super) fn leave(
         folder: &Path,
         head: Head,
@@ -143,7 +147,7 @@ impl Spool {
         &self.folder
     }
 
-    /// How many records wait in it.
+    /// Returns the number of records that wait in it.
     pub(super) fn records(&self) -> u64 {
         self.records
     }
@@ -152,7 +156,7 @@ impl Spool {
         self.files.is_empty()
     }
 
-    /// Appends a batch, all of it or nothing.
+    /// Appends a batch, completely or not at all.
     pub(super) fn append(&mut self, lines: &Lines) -> Result<(), Refused> {
         let records = lines.ends.len() as u64;
         let frame = frame::of(&lines.bytes, lines.ends.len());
@@ -183,7 +187,7 @@ impl Spool {
                 part.length += frame.len() as u64;
                 part.waiting.push_back((frame.len() as u64, records));
             }
-            // Half a frame would hide those after it.
+            // An incomplete frame would hide the frames after it.
             Err(_) => {
                 let whole = part.length;
                 let back = part.file.check().and_then(|(file, _)| {
@@ -202,7 +206,8 @@ impl Spool {
         if self.lock.is_none() {
             let path = left::lock_path(&self.folder, &self.id.to_string());
             let lock = self.lock.insert(OwnFile::new(create_private(&path)?, &path)?);
-            // Where the file system has no locks, nobody else will take it for one of the past either.
+            // If the file system has no locks, other processes cannot lock it either, and leave it
+            // alone.
             _ = lock.check()?.0.try_lock();
         }
         self.made += 1;
@@ -220,7 +225,8 @@ impl Spool {
         Ok(Part { path, file, length, stored: length, waiting, is_damaged })
     }
 
-    /// Takes the lock again if the program closed its descriptor: others would replay what this process still holds.
+    /// Takes the lock again if the program closed its descriptor: otherwise other processes would
+    /// replay this spool.
     fn keep_lock(&mut self) -> io::Result<()> {
         if let Some(lock) = &mut self.lock
             && let (file, true) = lock.check()?
@@ -230,7 +236,7 @@ impl Spool {
         Ok(())
     }
 
-    /// The oldest batch that is not stored.
+    /// Returns the oldest batch that is not stored.
     pub(super) fn first(&mut self) -> io::Result<Option<Lines>> {
         let Some(part) = self.files.front_mut() else { return Ok(None) };
         let Some((mut left, records)) = part.waiting.front().copied() else { return Ok(None) };
@@ -248,7 +254,7 @@ impl Spool {
         }
     }
 
-    /// The oldest batch is stored, or nobody can have it any more.
+    /// Removes the oldest batch, because it is stored or cannot be read.
     pub(super) fn forget_first(&mut self) {
         let Some(part) = self.files.front_mut() else { return };
         if let Some((length, records)) = part.waiting.pop_front() {
@@ -258,7 +264,7 @@ impl Spool {
         self.remove_stored();
     }
 
-    /// Removes the files of which nothing waits any more.
+    /// Removes the files that contain no waiting batch.
     fn remove_stored(&mut self) {
         while let Some(part) = self.files.pop_front_if(|part| part.waiting.is_empty()) {
             self.bytes = self.bytes.saturating_sub(part.length);
@@ -271,7 +277,7 @@ impl Spool {
             self.records = 0;
             self.lock = None;
             _ = fs::remove_file(left::lock_path(&self.folder, &self.id.to_string()));
-            // Only when it is empty.
+            // This removes the folder only if it is empty.
             _ = fs::remove_dir(&self.folder);
         }
     }

@@ -1,4 +1,4 @@
-//! Writing what was left in spools to its store, each record once.
+//! Writes the records left in spools to their stores, each exactly once.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,27 +20,28 @@ use runlore_core::settings::Durability;
 use runlore_core::store::{Refused, RunInfo, Store, StoreChoice, take_refused};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// How far a [`replay`] has come.
+/// The progress of a [`replay`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Replayed {
-    /// Records that were written.
+    /// The number of records written.
     pub records: u64,
-    /// Records that the store had already.
+    /// The number of records that the store already had.
     pub known: u64,
-    /// Records that the store would not have among the others: it keeps them apart, or the file that they waited in is kept.
+    /// The number of records that the store refused. It keeps them elsewhere, or their spool file
+    /// is kept.
     pub refused: u64,
-    /// Bytes that were read so far.
+    /// The number of bytes read so far.
     pub bytes: u64,
-    /// Bytes that there are in all.
+    /// The total number of bytes to read.
     pub all_bytes: u64,
 }
 
-/// Writes the records that wait for a store in a folder of spools to that store, each once, and deletes what is stored.
-/// `progress` hears after every batch how far it is. Spools of processes that are alive are left to them, and those for other
-/// stores to these: [`spooled`] tells what waits.
+/// Writes the records that wait for a store in a folder of spools to that store, each exactly once,
+/// and deletes them afterwards. Calls `progress` after every batch. Spools of live processes and
+/// spools for other stores are left alone; [`spooled`] lists them.
 ///
-/// The next run with the same store does this by itself.
+/// The next run with the same store does this automatically.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join("no-such-folder");
@@ -51,7 +52,8 @@ pub struct Replayed {
 ///
 /// # Errors
 ///
-/// Where the store does not take them, or some of them cannot be read. What was not stored stays.
+/// If the store does not accept them, or some of them cannot be read. Records that were not stored
+/// stay.
 pub fn replay(
     spool: impl AsRef<Path>,
     to: &str,
@@ -61,9 +63,10 @@ pub fn replay(
     replay_those(spool.as_ref(), own.as_deref(), to, progress)
 }
 
-/// The same for records that were meant for another store, such as one that is gone: they go to this one instead, and the other
-/// never gets them. `from` is its name as [`spooled`] tells it, or as it was given; empty for records whose store has no name, or
-/// lost it because their spool was damaged.
+/// Like [`replay`], for records that were meant for another store, such as one that is gone. They
+/// go to this store instead, and the other never gets them. `from` is the other store's label as
+/// returned by [`spooled`], or its URI. It is empty for records whose store has no URI, or whose
+/// spool lost it by damage.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join("no-such-folder");
@@ -75,20 +78,20 @@ pub fn replay(
 ///
 /// # Errors
 ///
-/// As of [`replay`].
+/// See [`replay`].
 pub fn replay_from(
     spool: impl AsRef<Path>,
     from: &str,
     to: &str,
     progress: impl FnMut(&Replayed),
 ) -> Result<Replayed> {
-    // A store that this program could not open has a name all the same.
+    // A store that this program cannot open still has a label.
     let given = label_of(from).unwrap_or_else(|_| Some(label(from)));
     let from = given.filter(|_| !from.is_empty());
     replay_those(spool.as_ref(), from.as_deref(), to, progress)
 }
 
-/// The name of a store as its spools have it.
+/// Returns the label of a store in its spools.
 fn label_of(to: &str) -> Result<Option<String>> {
     let info = RunInfo::new(String::new(), String::new(), std::process::id(), settings());
     Ok(StoreChoice::from(to).open(&info)?.uri().map(|uri| label(&uri)))
@@ -101,7 +104,7 @@ fn is_for(store: Option<&str>, wanted: Option<&str>) -> bool {
     }
 }
 
-/// Replays what is labelled so. What is wrong with one spool keeps none of the others back.
+/// Replays the spools with this label. A problem with one spool does not affect the others.
 fn replay_those(
     spool: &Path,
     labelled: Option<&str>,
@@ -133,10 +136,10 @@ fn found(spool: &Path, is_wanted: impl Fn(Option<&str>) -> bool) -> Result<Found
     })
 }
 
-/// While it is locked, records are being written that the end of the process must not cut in two.
+/// Locked while records are being written, which the end of the process must not interrupt.
 static WRITING: Lock = Lock::new();
 
-/// At the end of the process: sees to it that no replay is in the middle of a write, now or later.
+/// At the end of the process, makes sure that no replay is in the middle of a write, now or later.
 pub(in crate::pipeline) fn stand_still(patience: Duration) {
     let until = Instant::now() + patience;
     while Instant::now() < until {
@@ -147,7 +150,8 @@ pub(in crate::pipeline) fn stand_still(patience: Duration) {
     }
 }
 
-/// An error of the kind [`Record`](ErrorKind::Record) is about this spool, and any other about the store.
+/// Replays one spool. An error of the kind [`Record`](ErrorKind::Record) concerns this spool, any
+/// other the store.
 fn replay_one(
     mut left: Left,
     to: &str,
@@ -158,7 +162,8 @@ fn replay_one(
     let info = RunInfo::new(head.workflow_id, head.name, head.pid, settings());
     let mut store = StoreChoice::from(to).open(&info)?;
     if let Some(folder) = store.folder() {
-        // What the process left in its queues may be in the spool too: that comes first, and is then known.
+        // The process's queues may contain the same records as the spool. Recover them first, so
+        // that the store already has them.
         recover::recover_quietly(folder)?;
     }
     while let Some(frame) = left.next() {
@@ -182,7 +187,8 @@ fn replay_one(
     })
 }
 
-/// Writes what the store does not have; how many records that are, and which of them it refused.
+/// Writes the records that the store does not have. Returns their number, and those that the store
+/// refused.
 fn write_missing(store: &mut dyn Store, lines: Lines) -> Result<(u64, Vec<Refused>)> {
     let is_missing = store.missing(&lines.batch())?;
     let lines = lines.only(&is_missing);
@@ -198,7 +204,8 @@ fn write_missing(store: &mut dyn Store, lines: Lines) -> Result<(u64, Vec<Refuse
     Ok((lines.ends.len() as u64, refused))
 }
 
-/// Replays what earlier runs left for these stores, on a thread of its own, until all is stored or the process ends.
+/// Replays the records that earlier runs left for these stores. Runs on a separate thread until
+/// everything is stored or the process ends.
 pub(crate) fn replay_left(stores: &[Box<dyn Store>]) {
     let folders = stores.iter().filter_map(|store| folder_of(&**store, &settings().recorder));
     let folders: BTreeSet<PathBuf> = folders.collect();
@@ -216,7 +223,7 @@ fn replay_in_background(folder: PathBuf, mut uris: Vec<String>) {
         file_size::never_signal_thread();
         let mut backoff = Backoff::default();
         loop {
-            // All of them in each round: one that is away keeps no other back.
+            // Try all stores in each round, so that an unreachable one does not block the others.
             uris.retain(|uri| match contain(|| replay(&folder, uri, |_| ())) {
                 Some(Ok(_)) => false,
                 None => {
@@ -247,17 +254,18 @@ fn replay_in_background(folder: PathBuf, mut uris: Vec<String>) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spooled {
-    /// The workflow that they are of; empty where that cannot be told.
+    /// The workflow of the records. Empty if it is unknown.
     pub workflow_id: String,
-    /// The store that they are for, without secrets; none where it has no name, or that cannot be told.
+    /// The store that they are for, without secrets. `None` if it has no URI or is unknown.
     pub store: Option<String>,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Why no run will write them by itself, and what to do, where something is wrong with the spool.
+    /// If something is wrong with the spool: why no run will write the records automatically, and
+    /// what to do.
     pub problem: Option<String>,
 }
 
-/// What waits in a folder of spools, but for what a process that is alive takes care of.
+/// Returns the records that wait in a folder of spools, except those of live processes.
 ///
 /// ```
 /// assert_eq!(runlore::spooled("no-such-folder")?, []);
@@ -266,7 +274,7 @@ pub struct Spooled {
 ///
 /// # Errors
 ///
-/// Where the folder cannot be looked into.
+/// If the folder cannot be read.
 pub fn spooled(folder: impl AsRef<Path>) -> Result<Vec<Spooled>> {
     let folder = folder.as_ref();
     let Found { left, unreadable } = found(folder, |_| true)?;

@@ -1,4 +1,4 @@
-//! What goes into a spool comes out of it, in order and whole, whatever was done to its files.
+//! Batches come out of a spool in order and complete, whatever was done to its files.
 
 use super::left::Left;
 use super::*;
@@ -34,7 +34,7 @@ struct Three {
     path: PathBuf,
     id: String,
     whole: Vec<u8>,
-    /// Where the first batch begins, and how long each is.
+    /// Where the first batch begins, and the length of each.
     head: usize,
     frame: usize,
 }
@@ -59,7 +59,7 @@ impl Three {
         self.path.with_extension("damaged")
     }
 
-    /// What comes out of it where the file is this.
+    /// Replaces the file's content with these bytes, and returns what can be found.
     fn left_as(&self, bytes: &[u8]) -> left::Found {
         _ = fs::remove_dir_all(self.folder());
         fs::create_dir(self.folder()).unwrap();
@@ -143,7 +143,7 @@ fn whichever_bit_is_flipped_the_other_batches_come_out_and_the_file_is_kept() {
             None => assert_eq!(is_head_lost, bit / 8 >= frame::MAGIC.len(), "bit {bit}"),
         }
         assert_eq!(batches, expected, "bit {bit}");
-        // The first bytes tell nothing but the version.
+        // The first bytes contain nothing but the version.
         let is_kept = bit / 8 >= frame::MAGIC.len();
         assert_eq!(three.damaged().exists(), is_kept, "bit {bit}: what was not understood is kept");
     }
