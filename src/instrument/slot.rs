@@ -26,7 +26,7 @@ pub struct TaskSlot {
 }
 
 impl TaskSlot {
-    /// An empty slot.
+    /// Creates an empty slot.
     #[inline(always)]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
@@ -49,7 +49,7 @@ impl TaskSlot {
         }
     }
 
-    /// Whether the task has begun.
+    /// Returns whether the task has begun.
     #[inline(always)]
     pub fn is_armed(&self) -> bool {
         self.armed

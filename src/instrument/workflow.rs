@@ -123,10 +123,10 @@ impl WorkflowBuilder {
     ///
     /// # Errors
     ///
-    /// If the program must be changed: the store does not exist. An unwritable folder, a full disk
-    /// or an unreachable server causes a notice on standard error and is retried. If the system
-    /// refuses to create the recorder's thread, a notice is printed and the program runs
-    /// unrecorded.
+    /// If the program must be fixed, because it names a store that does not exist. An unwritable
+    /// folder, a full disk or an unreachable server causes a notice on standard error and is
+    /// retried. If the system refuses to create the recorder's thread, a notice is printed and the
+    /// program runs unrecorded.
     pub fn start(self) -> Result<WorkflowRun> {
         let mut run = self.open(None)?;
         let context = run.context().loosely();

@@ -52,9 +52,9 @@ impl Place for Detached {}
 
 /// A running iteration. It ends when it is dropped.
 ///
-/// If the loop continues, the last iteration has finished. If the loop is left by `break`, `?` or
-/// `return`, the record has `ended_early`. A panic marks the iteration as an error, and so does
-/// [`fail`](Self::fail).
+/// When the loop requests its next item, the iteration counts as finished. If the loop is left by
+/// `break`, `?` or `return`, the record has `ended_early`. A panic marks the iteration as an error,
+/// and so does [`fail`](Self::fail).
 #[must_use = "the iteration ends when this is dropped"]
 pub struct Step<P: Place = Attached> {
     /// `None` if there is nothing to track: a disabled loop must cost next to nothing.

@@ -28,7 +28,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// Whether the run failed.
+    /// Returns whether the run failed.
     pub(super) fn is_failure(&self) -> bool {
         !matches!(self, Self::Finished | Self::Exit(0) | Self::UnknownExit)
     }

@@ -43,8 +43,8 @@ mod unix {
 
     struct Place(UnsafeCell<Option<Held>>);
 
-    // SAFETY: touched only between the handlers of one fork, by the thread that forks: the first lock in `Held`
-    // keeps others out.
+    // SAFETY: accessed only between the handlers of one fork, by the thread that forks. The first
+    // lock in `Held` keeps other threads out.
     unsafe impl Sync for Place {}
 
     static HELD: Place = Place(UnsafeCell::new(None));

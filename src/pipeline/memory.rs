@@ -21,7 +21,7 @@ pub(crate) struct Memory {
     length: usize,
 }
 
-// SAFETY: the block belongs to nobody but its owner, which decides who touches it.
+// SAFETY: only its owner has the block, and decides who accesses it.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -37,12 +37,13 @@ impl Memory {
     pub(crate) fn prepare(&self, bytes: Range<usize>) {
         #[cfg(target_os = "linux")]
         {
-            // SAFETY: to ask for the size of a page has no preconditions.
+            // SAFETY: `sysconf` has no preconditions.
             let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
             let page = usize::try_from(page).map_or(4096, |page| page.max(1));
             let start = bytes.start.min(self.length) / page * page;
             let length = bytes.end.min(self.length).saturating_sub(start);
-            // SAFETY: the pages lie inside the block, and making them ready changes nothing in them.
+            // SAFETY: the pages are inside the block, and preparing them does not change their
+            // content.
             unsafe {
                 let first = self.start.as_ptr().add(start);
                 libc::madvise(first.cast(), length, libc::MADV_POPULATE_WRITE);
@@ -84,7 +85,7 @@ impl Memory {
 
     fn map(length: usize, flags: libc::c_int, file: libc::c_int) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping at a place of the system's choice touches no memory that exists.
+        // SAFETY: a new mapping at an address that the system chooses touches no existing memory.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -109,7 +110,7 @@ fn write_zeros(file: &File, length: usize) -> io::Result<()> {
 #[cfg(unix)]
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: exactly this block was mapped, and nobody but its owner refers to it.
+        // SAFETY: exactly this block was mapped, and only its owner refers to it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -151,7 +152,7 @@ mod tests {
 
     /// Returns the number of page faults of the thread so far.
     fn faults() -> i64 {
-        // SAFETY: zeros are a valid usage, which is filled in.
+        // SAFETY: all zeros is a valid `rusage`, and the call fills it in.
         unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
@@ -162,7 +163,7 @@ mod tests {
     fn write_to_each_page(memory: &Memory) -> i64 {
         let before = faults();
         for page in 1..PAGES {
-            // SAFETY: the block has so many pages, and nobody else has it.
+            // SAFETY: the block has this many pages, and no other code uses it.
             unsafe { memory.start().add(page * 4096).write(1) };
         }
         faults() - before
@@ -175,11 +176,11 @@ mod tests {
         let length = 2 * ZEROS + 4096;
         let memory = Memory::of_file(&file, length).unwrap();
         let mut pages = vec![0_u8; length / 4096];
-        // SAFETY: there is a byte for each page of the block, or more where pages are larger.
+        // SAFETY: there is one byte for each page of the block, or more if pages are larger.
         let told =
             unsafe { libc::mincore(memory.start().cast(), length, pages.as_mut_ptr().cast()) };
         assert_eq!(told, 0);
-        // SAFETY: to ask for the size of a page has no preconditions.
+        // SAFETY: `sysconf` has no preconditions.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         pages.truncate(length.div_ceil(page));
         assert!(pages.iter().all(|page| page & 1 == 1), "{pages:?}");
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_pages_that_were_made_ready() {
         let memory = Memory::new(LENGTH).unwrap();
-        // SAFETY: these pages are the block's own.
+        // SAFETY: these pages belong to the block.
         let known =
             unsafe { libc::madvise(memory.start().cast(), LENGTH, libc::MADV_POPULATE_WRITE) };
         if known != 0 {
@@ -198,7 +199,7 @@ mod tests {
         }
         let file = tempfile::tempfile().unwrap();
         for memory in [Memory::new(LENGTH).unwrap(), Memory::of_file(&file, LENGTH).unwrap()] {
-            // SAFETY: the block is longer than that.
+            // SAFETY: the block is longer than this offset.
             unsafe { memory.start().add(5000).write(7) };
             memory.prepare(4097..usize::MAX);
             let waited = write_to_each_page(&memory);

@@ -6,8 +6,8 @@
 //! process as a write to a ring does. The file also contains the number of dropped tasks per run,
 //! so that recovery can report it.
 //!
-//! The file begins with a header of one block, which is written when the session is created. A full
-//! disk can therefore prevent updates of neither the position nor the counts in it. Frames follow,
+//! The file begins with a header of one block, which is written when the session is created.
+//! Updating the position and the counts in it therefore works even on a full disk. Frames follow,
 //! see [`Frame`].
 
 use std::collections::HashMap;

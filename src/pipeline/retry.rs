@@ -7,7 +7,7 @@ use runlore_core::record::Id;
 /// The first delay and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Returns the delays before retries. Each is twice as long as the previous one, plus up to a
+/// Computes the delays before retries. Each is twice as long as the previous one, plus up to a
 /// quarter of random jitter, so that many processes do not return to a server at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Backoff {

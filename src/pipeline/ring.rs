@@ -98,8 +98,9 @@ pub(crate) struct Ring {
     pub(super) number: u64,
 }
 
-// SAFETY: `producer` is touched only by the thread that owns the ring (`claim` hands it over with Acquire and
-// Release), the data between `released` and `committed` only by the consumer, the rest only by the producer.
+// SAFETY: only the thread that owns the ring accesses `producer` (`claim` hands it over with
+// Acquire and Release). Only the consumer accesses the data between `released` and `committed`, and
+// only the producer the rest.
 unsafe impl Sync for Ring {}
 // SAFETY: as above; the memory belongs to no thread.
 unsafe impl Send for Ring {}
@@ -425,7 +426,8 @@ impl Ring {
         some: u64,
         each: impl FnMut(u64, Kind, &[u8]),
     ) -> u64 {
-        // SAFETY: the producer committed the bytes up to `committed` and does not touch them until they are released.
+        // SAFETY: the producer committed the bytes up to `committed` and does not touch them until
+        // they are released.
         let bytes =
             |place, length| unsafe { std::slice::from_raw_parts(self.data().add(place), length) };
         walk(bytes, self.capacity, read, until, some, each, |_| ())

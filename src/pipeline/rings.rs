@@ -267,7 +267,8 @@ pub(super) fn remove_if_abandoned(ring: &'static Ring) -> bool {
     }
     rings.remove(at);
     SPENT.fetch_sub(ring.capacity(), Ordering::Relaxed);
-    // SAFETY: the ring was leaked when it was made. No thread has it, none finds it any more, and the writer is here.
+    // SAFETY: the ring was leaked when it was created. No thread owns it or can find it any more,
+    // and the writer is here.
     drop(unsafe { Box::from_raw(std::ptr::from_ref(ring).cast_mut()) });
     true
 }

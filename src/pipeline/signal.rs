@@ -100,7 +100,8 @@ pub(super) mod change {
             tv_nsec: at_most.subsec_nanos().into(),
         };
         let how = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the kernel reads the number and the time, both of which live until it comes back.
+        // SAFETY: the kernel reads the number and the time, both of which live until the call
+        // returns.
         unsafe { libc::syscall(libc::SYS_futex, number.as_ptr(), how, seen, &raw const timeout) };
     }
 
@@ -108,7 +109,7 @@ pub(super) mod change {
     pub(in crate::pipeline) fn tell(number: &AtomicU32) {
         let how = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         let nothing = ptr::null::<libc::timespec>();
-        // SAFETY: the kernel only looks for who waits at this address.
+        // SAFETY: the kernel only uses the address to find waiting threads.
         unsafe { libc::syscall(libc::SYS_futex, number.as_ptr(), how, i32::MAX, nothing) };
     }
 }

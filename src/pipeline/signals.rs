@@ -93,9 +93,9 @@ mod unix {
     /// Returns the address of the thread's `errno`, which a handler must preserve.
     ///
     /// # Safety
-    /// None of its own; the pointer is good for the calling thread.
+    /// It has no preconditions. The pointer is valid for the calling thread.
     unsafe fn errno() -> *mut libc::c_int {
-        // SAFETY: each of these returns a place that lives as long as the thread.
+        // SAFETY: each of these returns an address that is valid as long as the thread lives.
         unsafe {
             #[cfg(any(target_os = "linux", target_os = "emscripten", target_os = "hurd"))]
             return libc::__errno_location();
@@ -119,16 +119,16 @@ mod unix {
                 }
                 exit::end_by_signal(signal, PATIENCE);
                 set(signal, libc::SIG_DFL);
-                // SAFETY: a signal to ourselves.
+                // SAFETY: this sends a signal to our own process.
                 unsafe { libc::kill(libc::getpid(), signal) };
             }
         }
     }
 
     fn disposition(signal: i32) -> Option<libc::sighandler_t> {
-        // SAFETY: a zeroed sigaction is a valid place for an answer.
+        // SAFETY: a zeroed `sigaction` is a valid output buffer.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: asks only.
+        // SAFETY: this only queries the current action.
         let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) } != 0;
         (!failed).then_some(action.sa_sigaction)
     }
@@ -142,11 +142,11 @@ mod unix {
     }
 
     fn set(signal: i32, handler: libc::sighandler_t) {
-        // SAFETY: zeroed is a valid sigaction: no mask.
+        // SAFETY: a zeroed `sigaction` is valid, and has an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handler;
         action.sa_flags = libc::SA_RESTART;
-        // SAFETY: the handler is SIG_DFL or a function that keeps a handler's rules.
+        // SAFETY: the handler is SIG_DFL, or a function that follows the rules for signal handlers.
         unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     }
 }

@@ -191,7 +191,7 @@ mod tests {
             }
         });
         has_begun.recv().unwrap();
-        // SAFETY: the child calls what is tested and ends.
+        // SAFETY: the child only calls the code under test, and then exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: plain system calls; the alarm ends a child that hangs.
@@ -205,7 +205,7 @@ mod tests {
         go_on.send(()).unwrap();
         user.join().unwrap();
         let mut status = 0;
-        // SAFETY: `status` is a valid place, and the child is ours.
+        // SAFETY: `status` is valid for the write, and the child is ours.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert!(libc::WIFEXITED(status), "the child hung");
         assert_eq!(libc::WEXITSTATUS(status), 3);

@@ -12,7 +12,7 @@ use std::io;
 #[cfg(unix)]
 pub fn try_lock(file: &File) -> io::Result<bool> {
     use std::os::fd::AsRawFd as _;
-    // SAFETY: a zeroed flock is a valid one: the whole file from its start.
+    // SAFETY: a zeroed `flock` is valid, and means the whole file from its start.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
