@@ -182,6 +182,9 @@ fn two_tasks_that_share_an_id_are_both_kept() {
         add(&uri, &all);
         assert_eq!(tasks(&uri), all);
     }
+    // In another order: a copy that is found first must not be taken for the task that has the id.
+    add(&uri, &[task("b", "w"), task("a", "w")]);
+    assert_eq!(tasks(&uri), all);
     let records = Provenance::open(&uri).unwrap();
     assert_eq!(records.tasks().filter(field("task_id").eq("1.5")).count().unwrap(), 3);
 }

@@ -283,7 +283,7 @@ impl Putting<'_> {
             }
             let json = serde_json::to_value(&joined).map_err(not_json)?;
             if json == there.json {
-                return Ok(known);
+                return Ok(known.filter(|_| copy == 1));
             }
             if let Some(now) = self.replace(there, json, (copy > 1).then_some(&*unique))? {
                 return Ok((copy == 1).then_some(now));

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::held::Shape;
+use super::process::page_size;
 use super::{Host, Scratch};
 use crate::meminfo::{Meminfo, swapped_pages};
 use crate::parts::{Memory, Swap, VirtualMemory, percent};
@@ -82,9 +83,8 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
                 used,
                 free,
                 percent: percent(used, total),
-                // Assumes pages of 4 KiB, as psutil does, whatever the actual page size.
-                sin: pages.map(|(pages_in, _)| pages_in.saturating_mul(4096)),
-                sout: pages.map(|(_, pages_out)| pages_out.saturating_mul(4096)),
+                sin: pages.map(|(pages_in, _)| pages_in.saturating_mul(page_size())),
+                sout: pages.map(|(_, pages_out)| pages_out.saturating_mul(page_size())),
             })
         }
         None => {
