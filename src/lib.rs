@@ -77,8 +77,8 @@
 //!   `mongodb`, `events`, `push` and `report` include it.
 //! * `sqlite`: stores records in an SQLite file, in the module `store::sqlite`. SQLite is compiled
 //!   in.
-//! * `mongodb`: stores records in MongoDB, in the module `store::mongodb`. `mongodb-srv` adds DNS
-//!   seed lists.
+//! * `mongodb`, `mongodb-srv`: stores records in MongoDB, in the module `store::mongodb`. The
+//!   latter adds DNS seed lists.
 //! * `gpu`, or `nvidia` and `amd`: adds GPUs to [`telemetry`]. The vendors' libraries are loaded
 //!   when the program runs.
 //! * `events`: `runlore::events` reads and writes files of telemetry events in Stormlog's format,
