@@ -30,6 +30,6 @@
 //! ```
 
 pub use runlore_query::provenance::{
-    Answer, AnswerStream, Answers, Ask, AsyncAsk, AsyncProvenance, Copied, Lineage, Point,
-    Provenance, Subject, TimeSeries, ValueLineage,
+    Answer, AnswerStream, Answers, Ask, AsyncProvenance, Copied, Lineage, Point, Provenance,
+    Subject, TimeSeries, ValueLineage,
 };

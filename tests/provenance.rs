@@ -326,35 +326,21 @@ async fn questions_need_not_block() {
     for (name, store) in every_store(folder.path()) {
         println!("{name}");
         let records: AsyncProvenance = store.into_async();
-        assert_eq!(records.task("t3").await.unwrap().unwrap().name(), "fit");
-        assert_eq!(records.tasks().count().await.unwrap(), 5);
-        assert_eq!(records.ancestors("t2").await.unwrap().len(), 1);
-        assert_eq!(records.tree("w1").await.unwrap().walk().count(), 6);
-        let mut stream = records.tasks().sort("task_id").stream().unwrap();
+        let task = records.ask(|records| records.task("t3")).await.unwrap();
+        assert_eq!(task.unwrap().name(), "fit");
+        let count =
+            records.ask(|records| records.tasks().filter(field("status").eq("ERROR")).count());
+        assert_eq!(count.await.unwrap(), 1);
+        let tree = records.ask(|records| records.tree("w1")).await.unwrap();
+        assert_eq!(tree.walk().count(), 6);
+        let mut stream = records.tasks(Find::new().sort("task_id")).unwrap();
         let mut ids = Vec::new();
         while let Some(task) = stream.next().await {
             ids.push(task.unwrap().task_id);
         }
         assert_eq!(ids, ["t1", "t2", "t3", "t4", "t9"]);
-        assert_eq!(records.workflow("w2").await.unwrap().unwrap().name.as_deref(), Some("child"));
-        assert_eq!(records.workflows().first().await.unwrap().unwrap().workflow_id, "w1");
-        assert_eq!(records.runs().await.unwrap().len(), 3);
-        assert_eq!(records.list_runs().await.unwrap().len(), 3);
-        assert_eq!(records.children("t1").await.unwrap().len(), 2);
-        assert_eq!(records.tree_of("w1", &["used"]).await.unwrap().walk().count(), 6);
-        let of_run = || field("workflow_id").eq("w1");
-        assert_eq!(records.summary(of_run()).await.unwrap().all().tasks, 3);
-        let by_status = records.summary_by("status", of_run()).await.unwrap();
-        assert_eq!(by_status.groups().len(), 2);
-        let measured = records.measured("w1").await.unwrap();
-        let same = Comparison::new(&measured, &measured);
-        assert_eq!(same.change(None, Figure::Tasks).unwrap().percent(), Some(0.0));
-        let series = records.timeseries(of_run(), &["duration_ns"]).await.unwrap();
-        assert_eq!(series.points.len(), 3);
-        let lineage = records.lineage_of(json!([3.5, 4.0, 2.5])).await.unwrap();
-        assert_eq!(lineage.values[0].used_by.len(), 2);
-        let slim = records.tasks().only(["task_id"]).to_vec().await.unwrap();
-        assert!(slim.iter().all(|task| task.telemetry_at_end.is_none()));
+        let mut workflows = records.workflows(Find::new()).unwrap();
+        assert_eq!(workflows.next().await.unwrap().unwrap().workflow_id, "w1");
         let find = Find::new().filter(field("status").eq("ERROR")).fields(["task_id"]);
         let mut found = records.find(Collection::Tasks, find).unwrap();
         assert_eq!(found.next().await.unwrap().unwrap(), json!({"task_id": "t3"}));
@@ -363,10 +349,11 @@ async fn questions_need_not_block() {
         let mut made = records.aggregate(Collection::Tasks, count).unwrap();
         assert_eq!(made.next().await.unwrap().unwrap(), json!({"n": 5}));
         let copy = folder.path().join(format!("{name}-asynchronous"));
-        assert_eq!(records.copy_to(&*copy, |_| {}).await.unwrap().records(), 8);
+        let copied = records.ask(move |records| records.copy_to(&*copy, |_| {})).await.unwrap();
+        assert_eq!(copied.records(), 8);
         assert_eq!(records.problems(), Vec::<String>::new());
         // Dropped half way, it must not keep its thread.
-        let mut stream = records.tasks().stream().unwrap();
+        let mut stream = records.tasks(Find::new()).unwrap();
         stream.next().await.unwrap().unwrap();
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 pub use ask::{Answer, Answers, Ask};
-pub use asynchronous::{AnswerStream, AsyncAsk, AsyncProvenance};
+pub use asynchronous::{AnswerStream, AsyncProvenance};
 pub use copy::Copied;
 pub use lineage::{Lineage, Subject, ValueLineage};
 pub use series::{Point, TimeSeries};
