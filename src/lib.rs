@@ -148,3 +148,5 @@ use runlore_sqlite as _;
 
 #[doc(hidden)]
 pub mod __private;
+#[doc(hidden)]
+pub use runlore_core::__tensors;
