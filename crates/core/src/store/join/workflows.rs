@@ -42,11 +42,21 @@ pub fn join_process(processes: &mut Vec<WorkflowObject>, mut workflow: WorkflowO
         // The process that recovered the run did not know how it had ended.
         return at;
     }
-    if !known.is_finished() || workflow.is_finished() {
+    if certainty(known) <= certainty(&workflow) {
         std::mem::swap(known, &mut workflow);
     }
     known.fill_from(workflow);
     at
+}
+
+/// Ranks what a record says about the end of a workflow. Recovery writes UNKNOWN for a dead process.
+/// A RUNNING record of that process may come later, because it waited in a spool.
+fn certainty(workflow: &WorkflowObject) -> u8 {
+    match workflow.status {
+        _ if workflow.is_finished() => 2,
+        Some(Status::Unknown) => 1,
+        _ => 0,
+    }
 }
 
 /// Returns whether two records can be from the same process. A record without a process id or host
@@ -114,6 +124,37 @@ fn add(totals: &mut Map<String, Value>, more: Map<String, Value>) {
             (None, value) => {
                 totals.insert(name, value);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(status: Status) -> WorkflowObject {
+        WorkflowObject {
+            workflow_id: "w".to_owned(),
+            status: Some(status),
+            ..WorkflowObject::default()
+        }
+    }
+
+    #[test]
+    fn the_surest_record_of_a_process_wins_in_any_order() {
+        use Status::{Finished, Running, Unknown};
+        for (statuses, expected) in [
+            ([Running, Unknown], Unknown),
+            ([Unknown, Running], Unknown),
+            ([Running, Finished], Finished),
+            ([Finished, Running], Finished),
+            ([Unknown, Finished], Finished),
+            ([Finished, Unknown], Finished),
+        ] {
+            let mut workflows = Workflows::default();
+            statuses.into_iter().map(record).for_each(|record| workflows.add(record));
+            let joined = workflows.joined();
+            assert_eq!(joined[0].status, Some(expected), "{statuses:?}");
         }
     }
 }
