@@ -5,8 +5,11 @@
 //! not identify the file, the descriptor is checked. A descriptor that no longer refers to our file
 //! is left alone, because it belongs to the program now, and the file is opened again.
 //!
-//! The check is `fstat`. Its result holds for a moment ([`HOLDS_NS`]), so that two captures in a
-//! row need only one check, and until any of our files is opened again.
+//! The full check is `fstat`. There is a cheaper one: our files are opened with flags that are
+//! useless for anybody else, and querying the flags costs less. A descriptor with these flags is
+//! one of ours. It is this file's if none of our files was opened since `fstat` last confirmed it.
+//! A result is reused for a moment ([`HOLDS_NS`]), so that two captures in a row need only one
+//! check.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -33,12 +36,16 @@ const MAX_BYTES: usize = 64 << 20;
 /// does not fit into the page, and no line is as long as the remaining 512 bytes.
 const LAST_OF_LINES: usize = 4096 - 512;
 
+/// The flags that mark our files. `O_SYNC` and `O_NONBLOCK` have no effect on reading these files.
+/// (`O_APPEND` would work too, but security modules treat it as a separate permission.)
+const MARK: i32 = libc::O_SYNC | libc::O_NONBLOCK;
+
 /// Longer than a line with a few numbers.
 const SHORT_LINE: usize = 128;
 
 /// How long the result of a check is reused. If the program meanwhile closed the descriptor and
 /// opened a file of the same form, only a few captures are wrong.
-pub(crate) const HOLDS_NS: u64 = 10_000_000;
+const HOLDS_NS: u64 = 10_000_000;
 
 /// Number of files that were opened here so far.
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -53,8 +60,8 @@ pub(crate) struct Held {
     inode: AtomicU64,
     /// The value of [`OPENED`] when `fstat` last confirmed the descriptor.
     checked: AtomicU64,
-    /// When that was.
-    checked_ns: AtomicU64,
+    /// When the flags were last queried.
+    asked_ns: AtomicU64,
     opening: Mutex<()>,
     /// Whether the file needs several reads, between which no other thread may read.
     is_long: AtomicBool,
@@ -88,7 +95,7 @@ impl Held {
             device: AtomicU64::new(0),
             inode: AtomicU64::new(0),
             checked: AtomicU64::new(0),
-            checked_ns: AtomicU64::new(0),
+            asked_ns: AtomicU64::new(0),
             opening: Mutex::new(()),
             is_long: AtomicBool::new(false),
             reading: Mutex::new(()),
@@ -195,18 +202,14 @@ impl Held {
 
     #[inline]
     fn is_ours_for(&self, descriptor: i32, holds_ns: u64) -> bool {
-        let now = clock::monotonic_ns();
-        let age_ns = now.saturating_sub(self.checked_ns.load(Ordering::Relaxed));
-        if age_ns < holds_ns && self.is_confirmed() {
-            return true;
-        }
-        let opened = OPENED.load(Ordering::Acquire);
-        let is_still = self.is_still(descriptor);
-        if is_still {
-            self.checked.store(opened, Ordering::Relaxed);
-            self.checked_ns.store(now, Ordering::Relaxed);
-        }
-        is_still
+        self.is_ours_if(descriptor, |descriptor| {
+            let now = clock::monotonic_ns();
+            if now.saturating_sub(self.asked_ns.load(Ordering::Relaxed)) < holds_ns {
+                return true;
+            }
+            self.asked_ns.store(now, Ordering::Relaxed);
+            is_marked(descriptor)
+        })
     }
 
     /// Like [`Held::is_ours`], but without a system call as long as none of our files had to be
@@ -216,13 +219,20 @@ impl Held {
     /// any of our files notices, or closes one by mistake. The number of that one then goes to a
     /// file of another form.
     pub(crate) fn seems_ours(&self, descriptor: i32) -> bool {
-        self.is_confirmed() || self.is_ours_for(descriptor, 0)
+        self.is_ours_if(descriptor, |_| true)
     }
 
-    /// Whether none of our files was opened since `fstat` confirmed the descriptor.
     #[inline]
-    fn is_confirmed(&self) -> bool {
-        self.checked.load(Ordering::Relaxed) == OPENED.load(Ordering::Acquire)
+    fn is_ours_if(&self, descriptor: i32, is_one_of_ours: impl FnOnce(i32) -> bool) -> bool {
+        let opened = OPENED.load(Ordering::Acquire);
+        if self.checked.load(Ordering::Relaxed) == opened && is_one_of_ours(descriptor) {
+            return true;
+        }
+        let is_still = self.is_still(descriptor);
+        if is_still {
+            self.checked.store(opened, Ordering::Relaxed);
+        }
+        is_still
     }
 
     /// Returns the result of `fstat`, after opening the file again if the descriptor is no longer
@@ -377,7 +387,7 @@ fn read_at(descriptor: i32, buffer: &mut [u8], at: usize) -> io::Result<usize> {
 fn open(path: &Path, flags: i32) -> io::Result<i32> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
     // SAFETY: the path is NUL-terminated.
-    let descriptor = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
+    let descriptor = unsafe { libc::open(path.as_ptr(), flags | MARK | libc::O_CLOEXEC) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -396,6 +406,13 @@ fn open(path: &Path, flags: i32) -> io::Result<i32> {
 fn close(descriptor: i32) {
     // SAFETY: only called for descriptors that were opened here.
     unsafe { libc::close(descriptor) };
+}
+
+#[inline]
+fn is_marked(descriptor: i32) -> bool {
+    // SAFETY: a plain call that only queries; a closed descriptor gives -1.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+    flags >= 0 && flags & (MARK | libc::O_ACCMODE) == MARK
 }
 
 #[inline]

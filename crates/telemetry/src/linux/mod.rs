@@ -24,8 +24,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-#[cfg(test)]
-pub(super) use held::HOLDS_NS;
 pub(super) use held::{Held, Shape};
 pub(super) use kernel::Kernel;
 pub(super) use shared::{forget_after_fork, of_this_process};
