@@ -331,6 +331,8 @@ async fn questions_need_not_block() {
         let count =
             records.ask(|records| records.tasks().filter(field("status").eq("ERROR")).count());
         assert_eq!(count.await.unwrap(), 1);
+        assert_eq!(records.ask(|records| records.tasks().count()).await.unwrap(), 5);
+        assert_eq!(records.ask(|records| records.ancestors("t2")).await.unwrap().len(), 1);
         let tree = records.ask(|records| records.tree("w1")).await.unwrap();
         assert_eq!(tree.walk().count(), 6);
         let mut stream = records.tasks(Find::new().sort("task_id")).unwrap();
@@ -341,6 +343,27 @@ async fn questions_need_not_block() {
         assert_eq!(ids, ["t1", "t2", "t3", "t4", "t9"]);
         let mut workflows = records.workflows(Find::new()).unwrap();
         assert_eq!(workflows.next().await.unwrap().unwrap().workflow_id, "w1");
+        let child = records.ask(|records| records.workflow("w2")).await.unwrap().unwrap();
+        assert_eq!(child.name.as_deref(), Some("child"));
+        assert_eq!(records.ask(Provenance::runs).await.unwrap().len(), 3);
+        assert_eq!(records.ask(Provenance::list_runs).await.unwrap().len(), 3);
+        assert_eq!(records.ask(|records| records.children("t1")).await.unwrap().len(), 2);
+        let tree = records.ask(|records| records.tree_of("w1", &["used"])).await.unwrap();
+        assert_eq!(tree.walk().count(), 6);
+        let of_run = || field("workflow_id").eq("w1");
+        let summary = records.ask(move |records| records.summary(of_run())).await.unwrap();
+        assert_eq!(summary.all().tasks, 3);
+        let by_status = records.ask(move |records| records.summary_by("status", of_run()));
+        assert_eq!(by_status.await.unwrap().groups().len(), 2);
+        let measured = records.ask(|records| records.measured("w1")).await.unwrap();
+        let same = Comparison::new(&measured, &measured);
+        assert_eq!(same.change(None, Figure::Tasks).unwrap().percent(), Some(0.0));
+        let series = records.ask(move |records| records.timeseries(of_run(), &["duration_ns"]));
+        assert_eq!(series.await.unwrap().points.len(), 3);
+        let lineage = records.ask(|records| records.lineage_of(json!([3.5, 4.0, 2.5]))).await;
+        assert_eq!(lineage.unwrap().values[0].used_by.len(), 2);
+        let slim = records.ask(|records| records.tasks().only(["task_id"]).to_vec()).await.unwrap();
+        assert!(slim.iter().all(|task| task.telemetry_at_end.is_none()));
         let find = Find::new().filter(field("status").eq("ERROR")).fields(["task_id"]);
         let mut found = records.find(Collection::Tasks, find).unwrap();
         assert_eq!(found.next().await.unwrap().unwrap(), json!({"task_id": "t3"}));

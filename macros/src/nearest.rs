@@ -49,7 +49,19 @@ fn closeness(word: &str, candidate: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use strsim::osa_distance;
+
     use super::*;
+
+    #[test]
+    fn distance_counts_slips() {
+        assert_eq!(osa_distance("tags", "tags"), 0);
+        assert_eq!(osa_distance("tagz", "tags"), 1);
+        assert_eq!(osa_distance("tgas", "tags"), 1);
+        assert_eq!(osa_distance("", "tags"), 4);
+        assert_eq!(osa_distance("kitten", "sitting"), 3);
+        assert_eq!(osa_distance("größe", "grösse"), 2);
+    }
 
     #[test]
     fn a_slip_finds_its_word() {
