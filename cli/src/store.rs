@@ -45,7 +45,7 @@ impl Store {
             .unwrap_or_else(Self::of_settings)
     }
 
-    /// Creates a store from several places. `None` if there are none.
+    /// Creates a store from several places. `None` if the list is empty.
     fn of_all(places: Vec<OsString>) -> Option<Self> {
         let mut stores = places.into_iter().map(Self::at);
         let first = stores.next()?;
@@ -211,12 +211,12 @@ impl Store {
         Ok(Provenance::open(&self.place)?)
     }
 
-    /// Returns the runs, oldest first. An error if there are none.
+    /// Returns the runs, oldest first. Fails if the store has no runs.
     pub(crate) fn runs(&self, records: &Provenance) -> Result<Vec<RunSummary>, Failure> {
         self.some(records, records.runs()?)
     }
 
-    /// Returns the runs without counting their tasks, oldest first. An error if there are none.
+    /// Returns the runs without counting their tasks, oldest first. Fails if the store has no runs.
     pub(crate) fn listed(&self, records: &Provenance) -> Result<Vec<RunSummary>, Failure> {
         self.some(records, records.list_runs()?)
     }

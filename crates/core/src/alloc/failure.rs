@@ -1,4 +1,4 @@
-//! Failed allocations: a watching thread is told about them before they end the program.
+//! Reports a failed allocation to a watching thread before the program ends.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -35,9 +35,9 @@ static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The last result of `resolve`: the state at that time, the argument, and the result, whose
-    /// workflow is 0 if there is none. It is not an `Option` because that would add a second check
-    /// to the one for the thread-local itself.
+    /// The last call of `resolve`: the state at that time, the argument, and the result. A result
+    /// without a workflow has the number 0. An `Option` would need a second check beside the one
+    /// for the thread-local itself.
     static RESOLVED: Cell<(u32, Context, Context)> =
         const { Cell::new((OFF, Context::NONE, Context::NONE)) };
 }

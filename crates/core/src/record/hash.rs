@@ -177,7 +177,7 @@ pub enum NoHash {
 }
 
 impl NoHash {
-    /// Returns the reason with this number, which fits in three bits. `None` if there is none.
+    /// Returns the reason for a number of three bits. `None` if no reason has this number.
     pub fn from_bits(bits: u8) -> Option<Self> {
         let all = [Self::Described, Self::Secret, Self::Slow, Self::Deep, Self::Failed, Self::Cut];
         all.into_iter().find(|why| *why as u8 == bits)

@@ -127,7 +127,7 @@ record! {
 }
 
 impl TaskObject {
-    /// Returns the name to show: the activity, or the id if there is none.
+    /// Returns the name to show: the activity. Falls back to the id.
     pub fn name(&self) -> &str {
         self.activity_id.as_deref().unwrap_or(&self.task_id)
     }

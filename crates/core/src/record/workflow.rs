@@ -107,7 +107,7 @@ record! {
 }
 
 impl WorkflowObject {
-    /// Returns the name to show: the workflow's name, or the id if there is none.
+    /// Returns the name to show: the workflow's name. Falls back to its id.
     pub fn display_name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.workflow_id)
     }

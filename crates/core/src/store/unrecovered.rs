@@ -1,7 +1,8 @@
 //! Queues of dead processes, for programs that cannot recover them.
 //!
-//! Recovery belongs to the pipeline of the crate `runlore`. A program that only reads records, with `runlore-query` or a
-//! store's crate, has no pipeline. It must not pass over such queues in silence: their records are missing from its answers.
+//! Recovery belongs to the pipeline of the crate `runlore`. A program that reads records with
+//! `runlore-query` alone has no pipeline. It prints a notice, because the records in such queues
+//! are missing from its answers.
 
 use std::fs;
 use std::path::Path;

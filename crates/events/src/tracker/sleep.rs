@@ -14,8 +14,8 @@ pub(super) struct Sleep {
 }
 
 impl Sleep {
-    /// Sleeps for at most this long, or until [`wake`](Self::wake) is called. Returns at once if that happened since the
-    /// last call. It may also return early for no reason.
+    /// Sleeps for at most this long, or until [`wake`](Self::wake) is called. Returns at once if
+    /// `wake` was called since the last sleep. May return early for no reason.
     pub(super) fn wait(&self, at_most: Duration) {
         self.thread.get_or_init(std::thread::current);
         if !self.is_woken.swap(false, Ordering::AcqRel) {

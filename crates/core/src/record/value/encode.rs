@@ -508,7 +508,7 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// Writes the hash of a long slice, or a zero length if there is none.
+    /// Writes the hash of a long slice. Writes a length of zero if the slice has no hash.
     pub(super) fn put_hash(&mut self, hash: Result<Option<Hash>, NoHash>) {
         match hash {
             Ok(Some(hash)) => hash.put(|bytes| self.put(bytes)),
