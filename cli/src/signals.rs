@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// The command's process id. 0 before the command starts and after it ends.
+/// The command's process id. 0 until the command has started.
 static COMMAND: AtomicI32 = AtomicI32::new(0);
 /// One bit for each signal to pass on to the command. A signal may arrive before its process id is
 /// known.
