@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use runlore::record::Status;
@@ -127,4 +128,32 @@ fn whoever_is_killed_while_its_database_is_locked_loses_and_doubles_nothing() {
         assert!(found.values().all(|count| *count == 1), "round {round}: something is there twice");
     }
     tried("killed while an SQLite file is locked", format!("{rounds} times"));
+}
+
+#[test]
+fn recovery_stores_what_waits_for_the_database_of_a_killed_process() {
+    let locked = Locked::new();
+    let mut command = locked.command(u64::MAX);
+    command.env("RUNLORE_RECORDER__RING_BYTES", "16KiB");
+    let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while fs::read_dir(locked.place.spool()).map_or(0, Iterator::count) < 2 {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is spooled");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Its file is there before its first batch.
+    std::thread::sleep(Duration::from_millis(200));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let done = locked.place.ledger();
+    locked.unlock();
+
+    runlore::recover(locked.place.folder()).unwrap();
+    locked.assert_each_once(done);
+    assert!(!locked.place.spool().exists());
+    let database = runlore::Provenance::open(&locked.file).unwrap();
+    let tasks = database.tasks().to_vec().unwrap().len();
+    let runs = database.workflows().to_vec().unwrap();
+    let killed = runs.iter().find(|run| run.status == Some(Status::Unknown)).unwrap();
+    assert_eq!(killed.totals.as_ref().unwrap()["tasks"], tasks);
 }

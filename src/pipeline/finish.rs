@@ -11,7 +11,7 @@ use super::ending::ended_by;
 use super::recover::Recovered;
 use super::run::Lines;
 use super::session::{ProcessEnd, RunEntry, StoreOfRun};
-use super::spool::{Head, Refused, Spool};
+use super::spool::{Head, Refused, Spool, replay_run};
 use super::stats::Totals;
 use super::task::Task;
 use super::view::Common;
@@ -104,6 +104,7 @@ fn finish_in_store(
 ) -> io::Result<()> {
     let info = left.info();
     let mut store = store::open_left(uri, left.folder, &info).map_err(io::Error::other)?;
+    replay_run(&mut *store, &info).map_err(io::Error::other)?;
     let known = store.known(&info, &ids(&tasks)).map_err(io::Error::other)?;
     retain_unknown(&mut tasks, &known.ended, &known.running);
     let end = left.end(known.end.as_deref(), known.tasks, &known.running, &tasks);

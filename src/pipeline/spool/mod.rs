@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 pub(super) use label::label;
 use left::Kept;
 pub(crate) use replay::replay_left;
-pub(super) use replay::stand_still;
 pub use replay::{Replayed, Spooled, replay, replay_from, spooled};
+pub(super) use replay::{replay_run, stand_still};
 
 use frame::{Form, Next};
 

@@ -93,8 +93,12 @@ pub fn replay_from(
 
 /// Returns the label of a store in its spools.
 fn label_of(to: &str) -> Result<Option<String>> {
-    let info = RunInfo::new(String::new(), String::new(), std::process::id(), settings());
-    Ok(StoreChoice::from(to).open(&info)?.uri().map(|uri| label(&uri)))
+    Ok(StoreChoice::from(to).open(&unnamed_run())?.uri().map(|uri| label(&uri)))
+}
+
+/// The run for which a store is opened that is only asked what it is.
+fn unnamed_run() -> RunInfo {
+    RunInfo::new(String::new(), String::new(), std::process::id(), settings())
 }
 
 fn is_for(store: Option<&str>, wanted: Option<&str>) -> bool {
@@ -111,6 +115,10 @@ fn replay_those(
     to: &str,
     mut progress: impl FnMut(&Replayed),
 ) -> Result<Replayed> {
+    // Recovery replays the spools of killed processes itself, and needs their locks.
+    if let Some(folder) = StoreChoice::from(to).open(&unnamed_run())?.folder() {
+        recover::recover_quietly(folder)?;
+    }
     let left = found(spool, |store| is_for(store, labelled))?.left;
     let all_bytes = left.iter().map(Left::bytes).sum();
     let mut replayed = Replayed { all_bytes, ..Replayed::default() };
@@ -161,15 +169,39 @@ fn replay_one(
     let head = left.head.clone();
     let info = RunInfo::new(head.workflow_id, head.name, head.pid, settings());
     let mut store = StoreChoice::from(to).open(&info)?;
-    if let Some(folder) = store.folder() {
-        // The process's queues may contain the same records as the spool. Recover them first, so
-        // that the store already has them.
-        recover::recover_quietly(folder)?;
+    write_spool(&mut left, &mut *store, replayed, progress)?;
+    store.close()?;
+    finish(left)
+}
+
+/// Replays the spools of a run whose process died to its store, before recovery asks the store
+/// which tasks it has.
+pub(in crate::pipeline) fn replay_run(store: &mut dyn Store, run: &RunInfo) -> Result<()> {
+    let Some(folder) = folder_of(store, &run.settings.recorder) else { return Ok(()) };
+    let label = store.uri().map(|uri| label(&uri));
+    for mut left in found(&folder, |store| is_for(store, label.as_deref()))?.left {
+        if left.head.workflow_id == run.workflow_id && left.head.pid == run.pid {
+            write_spool(&mut left, store, &mut Replayed::default(), &mut |_| ())?;
+            // The readable part is stored, and the rest must not hold up the run's queues.
+            if let Err(error) = finish(left) {
+                notice(&error.to_string());
+            }
+        }
     }
+    Ok(())
+}
+
+/// Writes the records of a spool that the store does not have.
+fn write_spool(
+    left: &mut Left,
+    store: &mut dyn Store,
+    replayed: &mut Replayed,
+    progress: &mut impl FnMut(&Replayed),
+) -> Result<()> {
     while let Some(frame) = left.next() {
         let length = frame.bytes.len() as u64;
         let _whole = WRITING.lock();
-        let (written, refused) = write_missing(&mut *store, Lines::from_bytes(frame.bytes))?;
+        let (written, refused) = write_missing(store, Lines::from_bytes(frame.bytes))?;
         let count = refused.len() as u64;
         replayed.records += written.saturating_sub(count);
         replayed.refused += count;
@@ -180,7 +212,11 @@ fn replay_one(
         }
         progress(replayed);
     }
-    store.close()?;
+    Ok(())
+}
+
+/// Deletes a spool that is stored. Fails if part of it could not be read.
+fn finish(left: Left) -> Result<()> {
     left.finish().map_err(|error| {
         let text = "not all records that wait for their store can be replayed; what is left stays";
         Error::new(ErrorKind::Record, text).with_source(error)
