@@ -79,6 +79,7 @@ mod query_cases;
 mod query_errors;
 mod query_laws;
 mod random_trees;
+mod record_heads;
 mod record_round_trip;
 #[cfg(feature = "report")]
 mod report_pages;

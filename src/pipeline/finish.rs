@@ -18,8 +18,8 @@ use super::view::Common;
 use runlore_core::config::settings;
 use runlore_core::record::{Status, WorkflowObject};
 use runlore_core::store;
-use runlore_core::store::jsonl::{JsonlStore, Mended};
-use runlore_core::store::{Batch, Known, RunInfo, Store, StoredTasks};
+use runlore_core::store::jsonl::{JsonlStore, RepairedFile};
+use runlore_core::store::{Known, RunInfo, Store, StoredTasks};
 
 /// A run that a process left behind.
 pub(super) struct Left<'a> {
@@ -112,8 +112,7 @@ fn finish_in_store(
         return Ok(());
     }
     let lines = left.lines(&mut tasks, !known.has_end, end.as_ref());
-    let batch = Batch::new(&lines.bytes, &lines.ends);
-    store.write(&batch).map_err(io::Error::other)?;
+    store.write(&lines.records.batch()).map_err(io::Error::other)?;
     store::take_refused(&mut *store);
     store.close().map_err(io::Error::other)?;
     recovered.count(&tasks);
@@ -138,12 +137,12 @@ fn finish_in_files(
     // A run may have several files. The new records go to the last one.
     let mut last = None;
     for file in &files {
-        let mended = Mended::open(file, &ids, left.around())?;
-        retain_unknown(&mut tasks, &mended.ended, &mended.running);
-        known.end = mended.end.clone().or(known.end);
-        known.running.extend(mended.running.iter().cloned());
-        known.tasks.iter_mut().for_each(|tasks| tasks.add(&mended.tasks));
-        last = Some(mended);
+        let repaired = RepairedFile::open(file, &ids, left.around())?;
+        retain_unknown(&mut tasks, &repaired.ended, &repaired.running);
+        known.end = repaired.end.clone().or(known.end);
+        known.running.extend(repaired.running.iter().cloned());
+        known.tasks.iter_mut().for_each(|tasks| tasks.add(&repaired.tasks));
+        last = Some(repaired);
     }
     let end = left.end(known.end.as_deref(), known.tasks, &known.running, &tasks);
     if tasks.is_empty() && end.is_none() {
@@ -151,10 +150,9 @@ fn finish_in_files(
     }
     let lines = left.lines(&mut tasks, last.is_none(), end.as_ref());
     match &mut last {
-        Some(last) => last.append(&lines.bytes)?,
+        Some(last) => last.append(lines.records.json_lines())?,
         None => {
-            let batch = Batch::new(&lines.bytes, &lines.ends);
-            store.write(&batch).map_err(io::Error::other)?;
+            store.write(&lines.records.batch()).map_err(io::Error::other)?;
         }
     }
     recovered.count(&tasks);

@@ -150,11 +150,6 @@ impl<'j> Object<'j> {
         self.ready(kept.get_or_init(|| fields(write)));
     }
 
-    /// Returns the length of the buffer, including any bytes before the object.
-    pub(super) fn length(&self) -> usize {
-        self.to.len()
-    }
-
     pub(super) fn end(self) {
         self.to.push(b'}');
     }

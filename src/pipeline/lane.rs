@@ -120,7 +120,7 @@ impl Lane {
 
     /// Writes records to the store, or keeps them until the store accepts them.
     pub(super) fn send(&mut self, lines: &Arc<Lines>) {
-        if lines.ends.is_empty() {
+        if lines.records.is_empty() {
             return;
         }
         if !self.waits() {
@@ -135,23 +135,23 @@ impl Lane {
 
     fn keep(&mut self, lines: &Arc<Lines>) {
         let limit = settings().recorder.backlog_bytes.get() as usize;
-        if self.backlog_bytes + lines.bytes.len() > limit {
+        if self.backlog_bytes + lines.bytes() > limit {
             self.spill();
         }
         // A batch that is being written is not lost yet.
         let is_being_written = self.sink.is_pending() && !self.waits();
-        let is_too_much = self.backlog_bytes + lines.bytes.len() > limit;
+        let is_too_much = self.backlog_bytes + lines.bytes() > limit;
         if is_too_much && !is_being_written && !self.is_ending {
             return self.lose(lines);
         }
-        stats::add(&stats::WAITING, lines.ends.len() as u64);
-        self.backlog_bytes += lines.bytes.len();
+        stats::add(&stats::WAITING, lines.records.len() as u64);
+        self.backlog_bytes += lines.bytes();
         self.backlog.push_back(Arc::clone(lines));
     }
 
     fn lose(&mut self, lines: &Lines) {
         notice("a store fails for too long: records are dropped until it works again");
-        let records = lines.ends.len() as u64;
+        let records = lines.records.len() as u64;
         stats::add(&stats::DROPPED, records);
         self.count_lost(records, &lines.tasks);
     }
@@ -174,7 +174,7 @@ impl Lane {
         while let Some(lines) = self.backlog.front() {
             let Some(spool) = &mut self.spool else { return };
             match spool.append(lines) {
-                Ok(()) => stats::add(&stats::SPOOLED, lines.ends.len() as u64),
+                Ok(()) => stats::add(&stats::SPOOLED, lines.records.len() as u64),
                 Err(spool::Refused::Full) => {
                     notice("a store fails for too long: the spool is full");
                     let is_being_written = spool.is_empty() && self.sink.is_pending();
@@ -182,7 +182,7 @@ impl Lane {
                         return;
                     }
                     let lines = Arc::clone(lines);
-                    stats::WAITING.fetch_sub(lines.ends.len() as u64, Ordering::Relaxed);
+                    stats::WAITING.fetch_sub(lines.records.len() as u64, Ordering::Relaxed);
                     self.lose(&lines);
                 }
                 Err(spool::Refused::Io(error)) => {
@@ -200,7 +200,7 @@ impl Lane {
 
     fn forget_first_of_backlog(&mut self) {
         if let Some(lines) = self.backlog.pop_front() {
-            self.backlog_bytes -= lines.bytes.len();
+            self.backlog_bytes -= lines.bytes();
         }
     }
 
@@ -221,7 +221,7 @@ impl Lane {
 
     /// Returns the number of records that wait, in memory or on disk.
     pub(super) fn waiting(&self) -> u64 {
-        let in_memory: usize = self.backlog.iter().map(|lines| lines.ends.len()).sum();
+        let in_memory: usize = self.backlog.iter().map(|lines| lines.records.len()).sum();
         in_memory as u64 + self.spooled()
     }
 
@@ -316,7 +316,7 @@ impl Lane {
             Outcome::Pending => {}
             Outcome::Stored(refused) => {
                 let Some(first) = first.or_else(|| self.first()) else { return };
-                let records = first.ends.len() as u64;
+                let records = first.records.len() as u64;
                 self.count_stored(&first, &refused);
                 stats::WAITING.fetch_sub(records, Ordering::Relaxed);
                 match self.spool.as_mut().filter(|spool| !spool.is_empty()) {
@@ -331,7 +331,7 @@ impl Lane {
     }
 
     fn count_stored(&mut self, lines: &Lines, refused: &[Refused]) {
-        stats::add(&stats::WRITTEN, lines.ends.len().saturating_sub(refused.len()) as u64);
+        stats::add(&stats::WRITTEN, lines.records.len().saturating_sub(refused.len()) as u64);
         for one in refused {
             let mut task = Totals::default();
             one.task.iter().for_each(|status| task.count(*status));
@@ -340,9 +340,9 @@ impl Lane {
                 None => self.count_lost(1, &task),
             }
         }
-        stats::add(&stats::BYTES, lines.bytes.len() as u64);
+        stats::add(&stats::BYTES, lines.bytes() as u64);
         stats::add(&stats::BATCHES, 1);
-        self.bytes_written += lines.bytes.len() as u64;
+        self.bytes_written += lines.bytes() as u64;
         self.retry_at = None;
         self.is_failing = false;
         self.backoff.reset();
@@ -415,7 +415,7 @@ impl Lane {
         }
         let mut left = 0;
         for lines in self.backlog.drain(..) {
-            left += lines.ends.len() as u64;
+            left += lines.records.len() as u64;
             // The last record contains the number of lost tasks. It may be written again if the
             // process fails.
             self.lost.1.add(&lines.tasks);

@@ -1,6 +1,5 @@
 //! The writer's side of one workflow: its current batch, and a lane for each of its stores.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -26,7 +25,7 @@ use runlore_core::context::Number;
 use runlore_core::identity::Identity;
 use runlore_core::notice::{self, notice};
 use runlore_core::record::{Id, Status, WorkflowObject};
-use runlore_core::store::{Batch, RunInfo, Store};
+use runlore_core::store::{RecordHead, RecordLines, RunInfo, Store, write_record};
 
 /// The maximum capacity of a batch buffer that is reused, in bytes.
 const MAX_KEPT: usize = 4 << 20;
@@ -110,32 +109,22 @@ struct Closing {
     answer: Option<SyncSender<Result<Totals>>>,
 }
 
-/// Records as lines of JSON.
+/// Records as lines of JSON, and the counts of the tasks among them.
 #[derive(Default)]
 pub(super) struct Lines {
-    pub(super) bytes: Vec<u8>,
-    pub(super) ends: Vec<usize>,
-    /// For each record, the range of bytes that contains none of a store's columns. Empty if that
-    /// is unknown.
-    inner: Vec<Range<usize>>,
-    /// Counts of the tasks among the records.
+    pub(super) records: RecordLines,
     pub(super) tasks: Totals,
 }
 
 impl Lines {
     /// Clears the content and keeps the capacity.
     fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.inner.clear();
+        self.records.clear();
         self.tasks = Totals::default();
     }
 
     pub(super) fn push_workflow(&mut self, workflow: &WorkflowObject) {
-        self.push(|bytes| {
-            serde_json::to_writer(&mut *bytes, workflow)?;
-            Ok(bytes.len()..bytes.len())
-        });
+        self.push(|bytes| write_record(bytes, workflow));
     }
 
     pub(super) fn push_task(&mut self, task: &Task, common: &Common) {
@@ -145,48 +134,21 @@ impl Lines {
     /// Appends a record. Converting it to JSON cannot fail; if it did, the other records must not
     /// be affected.
     #[inline]
-    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<Range<usize>>) {
-        let start = self.bytes.len();
-        let problem = match contain(|| write(&mut self.bytes)) {
-            Some(Ok(inner)) => {
-                self.bytes.push(b'\n');
-                self.ends.push(self.bytes.len());
-                self.inner.push(inner);
-                return;
-            }
-            Some(Err(error)) => error.to_string(),
-            None => "writing it panicked".to_owned(),
-        };
-        self.bytes.truncate(start);
-        stats::add(&stats::DROPPED, 1);
-        notice(&format!("a record could not be written as JSON: {problem}"));
-    }
-
-    /// Creates lines from text that was written before.
-    pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
-        let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-        let ends = ends.map(|(at, _)| at + 1).collect();
-        Self { bytes, ends, ..Self::default() }
-    }
-
-    /// Returns only the wanted lines.
-    pub(super) fn only(self, is_wanted: &[bool]) -> Self {
-        if is_wanted.iter().all(|wanted| *wanted) {
-            return self;
+    fn push(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<RecordHead<'static>>,
+    ) {
+        let panicked = || Err(serde::ser::Error::custom("writing it panicked"));
+        let written = self.records.push(|bytes| contain(|| write(bytes)).unwrap_or_else(panicked));
+        if let Err(problem) = written {
+            stats::add(&stats::DROPPED, 1);
+            notice(&format!("a record could not be written as JSON: {problem}"));
         }
-        let mut wanted = Self::default();
-        let starts = std::iter::once(&0).chain(&self.ends);
-        for ((start, end), is_wanted) in starts.zip(&self.ends).zip(is_wanted) {
-            if *is_wanted {
-                wanted.bytes.extend_from_slice(&self.bytes[*start..*end]);
-                wanted.ends.push(wanted.bytes.len());
-            }
-        }
-        wanted
     }
 
-    pub(super) fn batch(&self) -> Batch<'_> {
-        Batch::new(&self.bytes, &self.ends).with_inner(&self.inner)
+    /// Returns the size of the records in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.records.json_lines().len()
     }
 }
 
@@ -284,7 +246,7 @@ impl Run {
     pub(super) fn tick(&mut self, now: Instant) {
         let recorder = &settings().recorder;
         let old = self.batch_since.is_some_and(|since| now - since >= recorder.flush_ms);
-        if old || self.batch.ends.len() >= recorder.flush_records as usize {
+        if old || self.batch.records.len() >= recorder.flush_records as usize {
             self.write_batch();
         }
         self.lanes.iter_mut().for_each(|lane| lane.catch_up(now));
@@ -293,13 +255,13 @@ impl Run {
 
     pub(super) fn write_batch(&mut self) {
         self.batch_since = None;
-        if self.batch.ends.is_empty() {
+        if self.batch.records.is_empty() {
             return;
         }
         let lines = std::mem::take(&mut self.batch);
         // Reuse the buffer: allocating new memory costs more than filling it.
         if let Some(mut lines) = self.send(lines)
-            && lines.bytes.capacity() <= MAX_KEPT
+            && lines.records.capacity() <= MAX_KEPT
         {
             lines.clear();
             self.batch = lines;
@@ -313,7 +275,7 @@ impl Run {
             lines.push_task(task, &self.common);
         }
         // A run that has ended contains its open tasks in its own records.
-        if lines.ends.is_empty() || self.ended {
+        if lines.records.is_empty() || self.ended {
             return;
         }
         let lines = Arc::new(lines);
@@ -505,6 +467,6 @@ impl Run {
 
     /// Returns whether there are records that were not passed to any store yet.
     pub(super) fn has_batch(&self) -> bool {
-        !self.batch.ends.is_empty()
+        !self.batch.records.is_empty()
     }
 }

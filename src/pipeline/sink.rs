@@ -89,7 +89,7 @@ impl Sink {
     pub(super) fn write_open(&mut self, lines: &Arc<Lines>) -> Result<()> {
         match self {
             Self::Inline(_, store) => {
-                recorder::storing(|| guarded(|| store.write_open(&lines.batch())))
+                recorder::storing(|| guarded(|| store.write_open(&lines.records.batch())))
             }
             Self::Apart(apart) if !apart.is_pending => {
                 _ = apart.jobs.send(Job::Open(Arc::clone(lines)));
@@ -188,7 +188,7 @@ fn serve(
             Job::Write(lines) => answer.send(write(run, store, &lines)),
             Job::Close => answer.send(guarded(|| store.close()).map(|()| Vec::new())),
             Job::Open(lines) => {
-                if let Err(error) = guarded(|| store.write_open(&lines.batch())) {
+                if let Err(error) = guarded(|| store.write_open(&lines.records.batch())) {
                     notice(&error.to_string());
                 }
                 Ok(())
@@ -206,14 +206,14 @@ fn serve(
 fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<Vec<Refused>> {
     let mut file = None;
     guarded(|| {
-        file = store.prepare(lines.bytes.len() as u64)?;
+        file = store.prepare(lines.bytes() as u64)?;
         Ok(())
     })?;
     if let Some(file) = file {
         // Log the file before the first record is in it: recovery of this run must know it.
         session::note_file(run, &file);
     }
-    guarded(|| store.write(&lines.batch()))?;
+    guarded(|| store.write(&lines.records.batch()))?;
     let mut refused = Vec::new();
     // The batch is written, whatever this call returns.
     _ = guarded(|| {
@@ -222,7 +222,7 @@ fn write(run: Number, store: &mut dyn Store, lines: &Lines) -> Result<Vec<Refuse
     });
     if settings().recorder.durability == Durability::System {
         match guarded(|| store.sync()) {
-            Ok(()) => stats::add(&stats::SYNCED, lines.ends.len() as u64),
+            Ok(()) => stats::add(&stats::SYNCED, lines.records.len() as u64),
             // The records are written already. Writing them again would duplicate them.
             Err(error) => {
                 stats::add(&stats::STORE_ERRORS, 1);

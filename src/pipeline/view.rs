@@ -2,11 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::event::{Ending, ItemKind, Key, Marks, Measured, u32_at};
+use super::event::{End, Ending, ItemKind, Key, Marks, Measured, u32_at};
 use super::json::{self, Done, FieldKey, Name, Object, key};
 use super::resources::Resources;
 use super::shed::Forgotten;
@@ -15,6 +14,7 @@ use super::task::Task;
 use runlore_core::clock;
 use runlore_core::identity::Identity;
 use runlore_core::record::{Notes, Status, ValueView, hash};
+use runlore_core::store::{RecordHead, RecordKind, ValueHash};
 use runlore_core::usage;
 use runlore_telemetry::Snapshot;
 
@@ -33,8 +33,12 @@ const FEW_VALUES: usize = 8;
 /// The fields that the records of one run share.
 #[derive(Debug)]
 pub(super) struct Common {
+    workflow_id: String,
+    campaign_id: String,
+    /// The two ids as JSON fields.
     workflow: String,
     process: String,
+    pid: u32,
     places: Places,
 }
 
@@ -72,6 +76,9 @@ impl Common {
     ) -> Self {
         let Identity { rank, local_rank, world_size, job_id, problem: _ } = identity;
         Self {
+            workflow_id: workflow_id.to_owned(),
+            campaign_id: campaign_id.to_owned(),
+            pid,
             workflow: json::fields(|record| {
                 record.field(key!("workflow_id"), workflow_id)?;
                 record.field(key!("campaign_id"), campaign_id)
@@ -102,13 +109,12 @@ pub(super) struct TaskView<'a> {
 }
 
 impl TaskView<'_> {
-    /// Appends the record as JSON. Returns the range of the fields from the captures to the code
-    /// location. No store has columns for these fields, and the record without them is still an
-    /// object.
-    pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<Range<usize>> {
+    /// Appends the record as JSON, and returns its head.
+    pub(super) fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<RecordHead<'static>> {
         let (task, common) = (self.task, self.common);
         let notes = Notes::default();
         let status = task.status();
+        let mut head = self.head();
         let mut record = Object::new(to);
         record.ready(r#""type":"task""#);
         record.id(key!("task_id"), task.start.id);
@@ -142,8 +148,7 @@ impl TaskView<'_> {
             values.write(&mut record, key, kind, &notes)?;
         }
         record.field(key!("started_at"), &clock::seconds(task.start.wall_ns))?;
-        if let Some(end) = task.end {
-            let duration = end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
+        if let Some(duration) = head.duration_ns {
             let ended_at = task.start.wall_ns.saturating_add(duration);
             record.field(key!("ended_at"), &clock::seconds(ended_at))?;
             record.field(key!("duration_ns"), &duration)?;
@@ -159,7 +164,6 @@ impl TaskView<'_> {
                 record.field(key!("error"), &failure)?;
             }
         }
-        let inner = record.length();
         for (key, kind) in [
             (key!("telemetry_at_start"), ItemKind::TelemetryAtStart),
             (key!("telemetry_at_end"), ItemKind::TelemetryAtEnd),
@@ -216,10 +220,9 @@ impl TaskView<'_> {
                 common.places.add(&mut record, place);
             }
         }
-        let inner = inner..record.length();
-        let hashes = Hashes::of(&values, &notes);
-        if !hashes.is_empty() {
-            record.field(key!("hashes"), &hashes)?;
+        head.hashes = hashes_of(&values, &notes);
+        if !head.hashes.is_empty() {
+            record.field(key!("hashes"), &Hashes(&head.hashes))?;
         }
         for item in task.all(ItemKind::Unavailable) {
             if let Key::Name(what) = item.key() {
@@ -248,7 +251,32 @@ impl TaskView<'_> {
             record.field(key!("unavailable"), &Pairs(&notes))?;
         }
         record.end();
-        Ok(inner)
+        Ok(head)
+    }
+
+    /// Returns the head of the record, without the hashes.
+    fn head(&self) -> RecordHead<'static> {
+        let (task, common) = (self.task, self.common);
+        let activity = match (task.text(ItemKind::Activity), task.site) {
+            (None, Some(site)) => site.spec.name.into(),
+            (name, _) => name.unwrap_or("unknown").to_owned().into(),
+        };
+        let elapsed = |end: End| end.monotonic_ns.saturating_sub(task.start.monotonic_ns);
+        RecordHead {
+            kind: RecordKind::Task,
+            task_id: Some(task.start.id.to_string().into()),
+            workflow_id: Some(common.workflow_id.clone().into()),
+            campaign_id: Some(common.campaign_id.clone().into()),
+            parent_task_id: task.start.parent.map(|parent| parent.to_string().into()),
+            activity_id: Some(activity),
+            status: Some(task.status()),
+            pid: Some(common.pid.into()),
+            started_at: Some(clock::seconds(task.start.wall_ns)),
+            duration_ns: task.end.map(elapsed),
+            capture_ns: task.measured().map_or(0, |it| it.start_ns + it.end_ns),
+            hashes: Vec::new(),
+            is_exact: true,
+        }
     }
 }
 
@@ -374,51 +402,47 @@ impl Entry<'_> {
     }
 }
 
-/// `{used: {name: hash}, generated: {name: hash}}`
-#[derive(Default)]
-struct Hashes<'a> {
-    used: Vec<(&'a str, String)>,
-    generated: Vec<(&'a str, String)>,
-}
-
-impl<'a> Hashes<'a> {
-    /// Hashes the values. If a value has no hash, the reason goes to `notes`.
-    fn of(values: &Values<'a>, notes: &Notes) -> Self {
-        let mut hashes = Self::default();
-        let mut form = hash::Form::default();
-        for Entry { kind, name, value, marks } in &values.0 {
-            let (side, known) = match kind {
-                ItemKind::Used => ("used", &mut hashes.used),
-                ItemKind::Generated => ("generated", &mut hashes.generated),
-                _ => continue,
-            };
-            if marks.redacted {
-                continue;
-            }
-            match hash::of_captured(*value, marks.cut, marks.no_hash, &mut form) {
-                Ok(Some(hash)) => known.push((name.text(), hash.text())),
-                Ok(None) => {}
-                Err(why) => {
-                    if let Some(reason) = why.reason() {
-                        notes.add(format!("hashes.{side}.{}", name.text()), reason.into());
-                    }
+/// Hashes the values. If a value has no hash, the reason goes to `notes`.
+fn hashes_of(values: &Values<'_>, notes: &Notes) -> Vec<ValueHash<'static>> {
+    let mut hashes = Vec::new();
+    let mut form = hash::Form::default();
+    for Entry { kind, name, value, marks } in &values.0 {
+        let side = match kind {
+            ItemKind::Used => "used",
+            ItemKind::Generated => "generated",
+            _ => continue,
+        };
+        if marks.redacted {
+            continue;
+        }
+        match hash::of_captured(*value, marks.cut, marks.no_hash, &mut form) {
+            Ok(Some(hash)) => hashes.push(ValueHash {
+                side,
+                name: name.text().to_owned().into(),
+                hash: hash.text().into(),
+            }),
+            Ok(None) => {}
+            Err(why) => {
+                if let Some(reason) = why.reason() {
+                    notes.add(format!("hashes.{side}.{}", name.text()), reason.into());
                 }
             }
         }
-        hashes
     }
-
-    fn is_empty(&self) -> bool {
-        self.used.is_empty() && self.generated.is_empty()
-    }
+    hashes
 }
+
+/// `{used: {name: hash}, generated: {name: hash}}`
+struct Hashes<'a>(&'a [ValueHash<'static>]);
 
 impl Serialize for Hashes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (name, hashes) in [("used", &self.used), ("generated", &self.generated)] {
-            if !hashes.is_empty() {
-                map.serialize_entry(name, &Pairs(hashes))?;
+        for side in ["used", "generated"] {
+            let hashes = self.0.iter().filter(|hash| hash.side == side);
+            let pairs: Vec<_> = hashes.map(|hash| (&*hash.name, &*hash.hash)).collect();
+            if !pairs.is_empty() {
+                map.serialize_entry(side, &Pairs(&pairs))?;
             }
         }
         map.end()

@@ -21,9 +21,9 @@ pub mod mongodb;
 pub mod sqlite;
 
 pub use runlore_core::store::{
-    Batch, DEFAULT_FOLDER, Known, MemoryStore, Refused, RunInfo, Sink, Store, StoreChoice,
-    StoreEntry, StoredTasks, create_file, create_folders, default_uri, default_uris,
-    names_database, write_file,
+    Batch, DEFAULT_FOLDER, Known, MemoryStore, RecordHead, RecordKind, RecordLines, Refused,
+    RunInfo, Sink, Store, StoreChoice, StoreEntry, StoredTasks, ValueHash, create_file,
+    create_folders, default_uri, default_uris, names_database, write_file,
 };
 #[cfg(feature = "query")]
 pub use runlore_query::reading::SourceEntry;

@@ -403,7 +403,7 @@ impl Source for MongodbSource {
         }
         for workflow in self.documents(Collection::Workflows)? {
             let workflow = workflow.and_then(|json| {
-                serde_json::from_value::<WorkflowObject>(json).map_err(super::put::not_json)
+                serde_json::from_value::<WorkflowObject>(json).map_err(super::upsert::not_json)
             });
             counted.add(workflow.map(Record::from));
         }

@@ -132,7 +132,7 @@ mod tests {
     fn there_and_back(record: &Value) -> Value {
         let label = Label::new(ObjectId::from_bytes([1; 12]));
         let encoded = encode(&record.to_string(), &label).unwrap();
-        Stored::of(&encoded.document).unwrap().json
+        Stored::of(&encoded).unwrap().json
     }
 
     fn value() -> impl Strategy<Value = Value> {

@@ -95,23 +95,12 @@ pub(super) fn now() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A record converted to a document.
-#[derive(Debug)]
-pub(super) struct Encoded {
-    pub(super) document: RawDocumentBuf,
-    /// The id of the task or workflow.
-    pub(super) id: String,
-    /// Whether the record is already normalized: it has a type and an id, and no nulls.
-    pub(super) is_as_written: bool,
-    pub(super) is_task: bool,
-}
-
 /// Converts a record to a document.
 ///
 /// # Errors
 ///
 /// Fails if the text is not a JSON object.
-pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
+pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<RawDocumentBuf> {
     let mut record: Value =
         serde_json::from_str(text).map_err(|error| not_an_object().with_source(error))?;
     // MongoDB treats objects with different key order as different. Records do not.
@@ -121,7 +110,6 @@ pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
     let mut fields = BTreeMap::new();
     // Whether the fields of the document cannot represent all values of the record.
     let mut is_odd = label.is_sealed;
-    let mut has_null = false;
     for (key, value) in &record {
         let is_left_out = key.starts_with('$')
             || key.contains('\0')
@@ -130,7 +118,7 @@ pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
         // The record itself is the first level of nesting.
         match bson_of(value, 1).filter(|_| !is_left_out) {
             None => is_odd = true,
-            Some(Bson::Null) => has_null = true,
+            Some(Bson::Null) => {}
             Some(value) => _ = fields.insert(key.clone(), value),
         }
     }
@@ -180,13 +168,7 @@ pub(super) fn encode(text: &str, label: &Label<'_>) -> Result<Encoded> {
         fields.insert("_id".to_owned(), label.id.clone());
     }
 
-    let document = Document::from_iter(fields);
-    Ok(Encoded {
-        document: RawDocumentBuf::try_from(&document).map_err(|error| broken(&error))?,
-        is_as_written: !has_null && id.is_some(),
-        id: id.unwrap_or_default(),
-        is_task,
-    })
+    RawDocumentBuf::try_from(&Document::from_iter(fields)).map_err(|error| broken(&error))
 }
 
 fn text_in<'f>(fields: &'f BTreeMap<String, Bson>, name: &str) -> Option<&'f str> {
@@ -247,21 +229,17 @@ mod tests {
 
     use super::*;
 
-    fn encoded(text: &str) -> (Encoded, Document) {
+    fn encoded(text: &str) -> Document {
         let mut label = Label::new(ObjectId::from_bytes([7; 12]));
         label.registered = 5;
-        let encoded = encode(text, &label).unwrap();
-        let document = Document::try_from(&*encoded.document).unwrap();
-        (encoded, document)
+        Document::try_from(&*encode(text, &label).unwrap()).unwrap()
     }
 
     #[test]
     fn a_task_has_dates_a_flag_and_its_own_times() {
         let text = r#"{"type":"task","task_id":"t","status":"FINISHED","started_at":1.2345,"ended_at":2,
             "used":{"b":1,"a":"$x"},"hashes":{"used":{"b":"h1"},"generated":{"y":"h2","n":5}}}"#;
-        let (encoded, document) = encoded(text);
-        assert!(encoded.is_as_written && encoded.is_task);
-        assert_eq!(encoded.id, "t");
+        let document = encoded(text);
         let expected = doc! {
             "_id": ObjectId::from_bytes([7; 12]),
             "_runlore": {
@@ -283,7 +261,7 @@ mod tests {
     #[test]
     fn what_a_record_has_under_our_names_is_its_own() {
         let text = r#"{"type":"task","task_id":"t","_id":3,"finished":"no","registered_at":9.5}"#;
-        let (_, document) = encoded(text);
+        let document = encoded(text);
         let own = document.get_document("_runlore").unwrap().get_document("own").unwrap();
         let expected = doc! {"_id": 3, "finished": "no", "registered_at": 9.5};
         assert_eq!(*own, expected);
@@ -299,7 +277,7 @@ mod tests {
             r#"{"type":"task","task_id":["t"]}"#,
             r#"{"type":"task","task_id":"t","_runlore":{"own":1}}"#,
         ] {
-            let (_, document) = encoded(text);
+            let document = encoded(text);
             let ours = document.get_document("_runlore").unwrap();
             assert_eq!(ours.get("json"), Some(&Bson::from(text)));
             assert!(!ours.contains_key("plain"), "{text}");
@@ -308,15 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_would_be_written_otherwise_are_told() {
-        for text in [
-            r#"{"type":"task","activity_id":"a"}"#,
-            r#"{"type":"task","task_id":"t","used":null}"#,
-            r#"{"type":"agent","task_id":"t"}"#,
-        ] {
-            let (encoded, _) = encoded(text);
-            assert!(!(encoded.is_as_written && encoded.is_task), "{text}");
-        }
+    fn only_an_object_is_a_record() {
         assert!(encode("[]", &Label::new(ObjectId::from_bytes([0; 12]))).is_err());
     }
 

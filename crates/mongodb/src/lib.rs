@@ -11,9 +11,9 @@ mod missing;
 mod place;
 mod problem;
 mod processes;
-mod put;
 mod read;
 mod shrink;
+mod upsert;
 mod value;
 mod write;
 

@@ -7,13 +7,13 @@ use mongodb::bson::doc;
 use super::collections::Collections;
 use super::decode::Stored;
 use super::processes;
-use super::put::{Putting, not_json};
+use super::upsert::{Upserts, not_json};
 use runlore_core::Result;
 use runlore_core::record::{Record, TaskObject, WorkflowObject};
 use runlore_core::store::Batch;
 use runlore_core::store::join::{join_process, join_task};
 
-impl Putting<'_> {
+impl Upserts<'_> {
     /// Returns which of these records are missing. A record is not missing if it, or a later state
     /// of it, is stored.
     pub(super) fn missing(&self, batch: &Batch<'_>) -> Result<Vec<bool>> {

@@ -5,8 +5,8 @@ use mongodb::bson::{Bson, DateTime, RawDocumentBuf, doc};
 use super::collections::Collections;
 use super::decode::Stored;
 use super::document::{Label, REGISTERED, now};
-use super::put::{IN_VAIN, Putting, not_json};
 use super::shrink;
+use super::upsert::{IN_VAIN, Upserts, not_json};
 use runlore_core::record::WorkflowObject;
 use runlore_core::store::join::{join_process, speak_as_one};
 use runlore_core::{Error, ErrorKind, Result};
@@ -31,7 +31,7 @@ enum Attempt {
     InVain(String),
 }
 
-impl Putting<'_> {
+impl Upserts<'_> {
     /// Returns the records that the processes of a workflow wrote about it.
     pub(super) fn processes(&self, workflow_id: &str) -> Result<Vec<Process>> {
         let found = self.all(doc! {"workflow_id": workflow_id}, Collections::processes)?;
@@ -87,7 +87,7 @@ impl Putting<'_> {
             processes.push(serde_json::from_value(foreign.json.clone()).map_err(not_json)?);
         }
         let at = join_process(&mut processes, workflow.clone());
-        if !self.put_process(&processes[at], known.get(at))? {
+        if !self.upsert_process(&processes[at], known.get(at))? {
             return Ok(Attempt::Again);
         }
         let Some(spoken) = speak_as_one(processes) else { return Ok(Attempt::Done) };
@@ -103,7 +103,7 @@ impl Putting<'_> {
                     unique_id: None,
                     is_sealed: false,
                 };
-                let document = shrink::fitting(&text, &label)?.document;
+                let document = shrink::fitting(&text, &label)?;
                 let replaced = self.replace_in(Collections::workflows, &joined, document)?;
                 Ok(match self.settled(replaced, &text)? {
                     true => Attempt::Done,
@@ -112,7 +112,7 @@ impl Putting<'_> {
             }
             None => {
                 let label = Label::new(self.documents.next_id());
-                let document = shrink::fitting(&text, &label)?.document;
+                let document = shrink::fitting(&text, &label)?;
                 let into = self.collections().workflows();
                 let there = self.insert_new(&into, vec![(document, &text)])?;
                 Ok(there.map_or(Attempt::Done, Attempt::InVain))
@@ -122,7 +122,11 @@ impl Putting<'_> {
 
     /// Stores the record of a process in place of its earlier one. `false` if another writer was
     /// faster.
-    fn put_process(&mut self, process: &WorkflowObject, known: Option<&Process>) -> Result<bool> {
+    fn upsert_process(
+        &mut self,
+        process: &WorkflowObject,
+        known: Option<&Process>,
+    ) -> Result<bool> {
         let text = serde_json::to_string(process).map_err(not_json)?;
         let document = |id: &str, revision: i64| {
             let document = doc! {

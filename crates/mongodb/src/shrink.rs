@@ -1,10 +1,11 @@
 //! Shrinks records that are too large for a MongoDB document. Removes the largest values first, and
 //! notes that in the record.
 
+use mongodb::bson::RawDocumentBuf;
 use serde_json::{Map, Value};
 
-use super::document::{Encoded, Label, encode};
-use super::put::not_json;
+use super::document::{Label, encode};
+use super::upsert::not_json;
 use runlore_core::Result;
 
 /// The maximum document size: MongoDB's limit, minus what an index or a driver may add.
@@ -30,20 +31,20 @@ const KEPT: [&str; 12] = [
 ];
 
 /// Converts a record to a document, and leaves out as much as needed to make it fit.
-pub(super) fn fitting(text: &str, label: &Label<'_>) -> Result<Encoded> {
-    let encoded = encode(text, label)?;
-    if encoded.document.as_bytes().len() <= LARGEST {
-        return Ok(encoded);
+pub(super) fn fitting(text: &str, label: &Label<'_>) -> Result<RawDocumentBuf> {
+    let document = encode(text, label)?;
+    if document.as_bytes().len() <= LARGEST {
+        return Ok(document);
     }
     let mut record = serde_json::from_str(text).map_err(not_json)?;
     let mut bytes = LARGEST / 2;
     loop {
         to(&mut record, bytes);
         let text = serde_json::to_string(&record).map_err(not_json)?;
-        let encoded = encode(&text, label)?;
+        let document = encode(&text, label)?;
         // In the last round only a dozen fields are left.
-        if encoded.document.as_bytes().len() <= LARGEST || bytes == 0 {
-            return Ok(encoded);
+        if document.as_bytes().len() <= LARGEST || bytes == 0 {
+            return Ok(document);
         }
         bytes /= 4;
     }

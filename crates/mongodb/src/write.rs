@@ -13,10 +13,10 @@ use super::connection::{Connection, Link};
 use super::document::Label;
 use super::place::Place;
 use super::problem::{code, explain};
-use super::put::{Putting, Refusals, Task, not_json};
+use super::upsert::{Refusals, Task, Upserts, not_json};
 use super::{indexes, processes, shrink};
 use runlore_core::record::Record;
-use runlore_core::store::{Batch, Refused, RunInfo, Store};
+use runlore_core::store::{Batch, RecordHead, RecordKind, Refused, RunInfo, Store};
 use runlore_core::{Error, ErrorKind, Result};
 
 /// The timeout for creating indexes, which takes long on a large collection.
@@ -77,9 +77,9 @@ impl Documents {
     /// Returns an error if a record is not valid.
     pub fn of(&mut self, batch: &Batch<'_>) -> Result<Vec<RawDocumentBuf>> {
         let mut documents = Vec::with_capacity(batch.len());
-        for text in batch.records() {
-            if let Sorted::Task(task) = self.sort_out(text)? {
-                documents.push(task.encoded.document);
+        for (head, text) in batch.heads().zip(batch.records()) {
+            if let Sorted::Task(task) = self.sort_out(head, text)? {
+                documents.push(task.document);
             }
         }
         Ok(documents)
@@ -89,11 +89,14 @@ impl Documents {
         self.ids.next()
     }
 
-    fn sort_out<'a>(&mut self, text: &'a str) -> Result<Sorted<'a>> {
+    fn sort_out<'a>(&mut self, head: &RecordHead<'_>, text: &'a str) -> Result<Sorted<'a>> {
         let label = Label::new(self.next_id());
-        let encoded = shrink::fitting(text, &label)?;
-        if encoded.is_task && encoded.is_as_written {
-            return Ok(Sorted::Task(Task { encoded, text: Cow::Borrowed(text) }));
+        if let Some(id) = head.task_id.as_deref()
+            && head.is_exact
+            && head.kind == RecordKind::Task
+        {
+            let (id, document) = (id.to_owned(), shrink::fitting(text, &label)?);
+            return Ok(Sorted::Task(Task { id, document, text: Cow::Borrowed(text) }));
         }
         // Normalize the record as every reader would see it: without nulls, with its type and its
         // id.
@@ -101,8 +104,8 @@ impl Documents {
         Ok(match Record::from_json(json)? {
             Record::Task(task) => {
                 let text = serde_json::to_string(&task).map_err(not_json)?;
-                let encoded = shrink::fitting(&text, &label)?;
-                Sorted::Task(Task { encoded, text: Cow::Owned(text) })
+                let document = shrink::fitting(&text, &label)?;
+                Sorted::Task(Task { id: task.task_id, document, text: Cow::Owned(text) })
             }
             Record::Workflow(workflow) => Sorted::Workflow(workflow),
             Record::Other(map) => Sorted::Other(serde_json::Value::Object(map).to_string()),
@@ -178,23 +181,23 @@ impl Store for MongodbStore {
         let connection = self.link.get()?;
         self.make_indexes(&connection)?;
         let (documents, refusals) = (&mut self.documents, &mut self.refusals);
-        let mut putting = Putting { connection: &connection, documents, refusals };
+        let mut upserts = Upserts { connection: &connection, documents, refusals };
         let mut tasks = Vec::new();
         let (mut workflows, mut others) = (Vec::new(), Vec::new());
-        for text in batch.records() {
-            match putting.documents.sort_out(text) {
+        for (head, text) in batch.heads().zip(batch.records()) {
+            match upserts.documents.sort_out(head, text) {
                 Ok(Sorted::Task(task)) => tasks.push(task),
                 Ok(Sorted::Workflow(workflow)) => workflows.push(workflow),
                 Ok(Sorted::Other(other)) => others.push((processes::other(&other)?, text)),
-                Err(error) => putting.refused(text, &error.to_string(), true)?,
+                Err(error) => upserts.refused(text, &error.to_string(), true)?,
             }
         }
-        putting.tasks(tasks)?;
+        upserts.tasks(tasks)?;
         for workflow in &workflows {
-            putting.workflow(workflow)?;
+            upserts.workflow(workflow)?;
         }
         if !others.is_empty() {
-            putting.insert_new(&putting.collections().others(), others)?;
+            upserts.insert_new(&upserts.collections().others(), others)?;
         }
         Ok(())
     }
@@ -213,7 +216,7 @@ impl Store for MongodbStore {
     fn missing(&mut self, batch: &Batch<'_>) -> Result<Vec<bool>> {
         let connection = self.link.get()?;
         let (documents, refusals) = (&mut self.documents, &mut self.refusals);
-        Putting { connection: &connection, documents, refusals }.missing(batch)
+        Upserts { connection: &connection, documents, refusals }.missing(batch)
     }
 
     fn close(&mut self) -> Result<()> {

@@ -35,7 +35,7 @@ pub(super) struct Plan {
     sql: Option<String>,
     values: Vec<SqlValue>,
     /// Odd rows, which are always read because their columns do not have all values.
-    odd: Vec<i64>,
+    needs_recheck: Vec<i64>,
     /// Whether the rows come in the requested order.
     is_sorted: bool,
     /// Whether the statement already applies the limit and skip of the query.
@@ -43,15 +43,16 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Plans a query. `odd` lists the rows with values that a column cannot represent.
-    fn of(find: &Find, table: Table, odd: Vec<i64>) -> Self {
-        let is_plain = odd.is_empty();
+    /// Plans a query. `needs_recheck` lists the rows with values that a
+    /// column cannot represent.
+    fn of(find: &Find, table: Table, needs_recheck: Vec<i64>) -> Self {
+        let is_plain = needs_recheck.is_empty();
         let condition = Condition::of(&find.filter, table);
         let order = order_by(&find.sort, table);
         let is_exact = condition.as_ref().is_some_and(|condition| condition.is_exact);
         let is_part = find.limit.is_some() || (is_plain && find.skip > 0);
         let can_cut = is_exact && order.is_some() && is_part;
-        // The position of odd rows is known only after reading them. If there are any, sorting in
+        // The position of such rows is known only after reading them. If there are any, sorting in
         // SQL is only useful together with a limit.
         let order = order.filter(|_| is_plain || can_cut || find.sort.is_empty());
         let is_sorted = order.is_some() && (is_plain || find.sort.is_empty());
@@ -60,7 +61,7 @@ impl Plan {
             return Self {
                 sql: None,
                 values: Vec::new(),
-                odd: Vec::new(),
+                needs_recheck: Vec::new(),
                 is_sorted,
                 is_cut: false,
             };
@@ -73,16 +74,16 @@ impl Plan {
         _ = write!(sql, " ORDER BY {}id", order.unwrap_or_default());
         if can_cut {
             sql.push_str(" LIMIT ? OFFSET ?");
-            // Every row found may be odd and turn out not to match, so fetch that many more.
+            // Every row found may turn out not to match when it is rechecked, so fetch that many more.
             let (more, skip) = match is_plain {
                 true => (0, find.skip),
-                false => (find.skip.saturating_add(odd.len() as u64), 0),
+                false => (find.skip.saturating_add(needs_recheck.len() as u64), 0),
             };
             let number = |count: u64| SqlValue::Integer(count.try_into().unwrap_or(i64::MAX));
             let most = find.limit.map(|limit| number(limit.saturating_add(more)));
             values.extend([most.unwrap_or(SqlValue::Integer(-1)), number(skip)]);
         }
-        Self { sql: Some(sql), values, odd, is_sorted, is_cut: can_cut && is_plain }
+        Self { sql: Some(sql), values, needs_recheck, is_sorted, is_cut: can_cut && is_plain }
     }
 }
 
@@ -98,8 +99,9 @@ fn order_by(sort: &Sort, table: Table) -> Option<String> {
 }
 
 impl SqliteSource {
-    /// Returns the odd rows of a table: a column cannot represent a value of their document.
-    fn odd(&self, table: Table) -> Result<Vec<i64>> {
+    /// Returns the rows whose documents must be checked again: a column cannot represent one of
+    /// their values.
+    fn needs_recheck(&self, table: Table) -> Result<Vec<i64>> {
         let sql = format!("SELECT id FROM {} WHERE odd IS NOT NULL", table.name());
         self.reader.with(|connection| {
             connection.prepare_cached(&sql)?.query_map([], |row| row.get(0))?.collect()
@@ -107,7 +109,7 @@ impl SqliteSource {
     }
 
     fn plan(&self, find: &Find, table: Table) -> Result<Plan> {
-        Ok(Plan::of(find, table, self.odd(table)?))
+        Ok(Plan::of(find, table, self.needs_recheck(table)?))
     }
 
     /// Returns SQLite's query plan for a query. `None` if it reads all rows.
@@ -123,7 +125,7 @@ impl SqliteSource {
         Some(steps.unwrap())
     }
 
-    /// Returns the rows that a plan selects. If there are odd rows, they are in the order in which
+    /// Returns the rows that a plan selects. If some need a recheck, all are in the order in which
     /// they were written.
     fn run(&self, plan: Plan, table: Table) -> Result<Which> {
         let Some(sql) = plan.sql else { return Ok(Which::all(table)) };
@@ -132,8 +134,8 @@ impl SqliteSource {
             let rows = statement.query_map(params_from_iter(plan.values), |row| row.get(0))?;
             rows.collect::<rusqlite::Result<Vec<i64>>>()
         })?;
-        if !plan.odd.is_empty() {
-            ids.extend(plan.odd);
+        if !plan.needs_recheck.is_empty() {
+            ids.extend(plan.needs_recheck);
             ids.sort_unstable();
             ids.dedup();
         }
@@ -156,7 +158,8 @@ impl SqliteSource {
         }))
     }
 
-    /// Builds documents from these columns only, which reads far less. Odd rows are read in full.
+    /// Builds documents from these columns only, which reads far less. Rows that need a
+    /// recheck are read in full.
     fn shown(&self, of: Which, columns: Vec<&'static str>) -> Documents<'_> {
         let list: String = columns.iter().map(|column| format!("{column}, ")).collect();
         let list = format!("{list}CASE WHEN odd IS NOT NULL THEN doc END");
@@ -249,8 +252,8 @@ impl Source for SqliteSource {
             Ok(())
         })?;
         let wanted = FieldMask::paths(["type", "task_id", "workflow_id", "started_at"]);
-        let odd = Which::these(Table::Task, self.odd(Table::Task)?);
-        for document in self.parsed_parts(odd, Some(wanted)) {
+        let unsure = Which::these(Table::Task, self.needs_recheck(Table::Task)?);
+        for document in self.parsed_parts(unsure, Some(wanted)) {
             match document.and_then(Record::from_json) {
                 Ok(Record::Task(task)) => {
                     listed.list(task.workflow_id.as_deref().unwrap_or_default(), task.started_at);

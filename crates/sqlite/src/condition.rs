@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::matching::MATCHES;
 use super::read::Table;
-use super::skim::Number;
 use runlore_query::engine::filter::tree::{Node, Predicate, TypeName};
 use runlore_query::engine::path::Path;
 use runlore_query::query::Filter;
@@ -26,7 +25,8 @@ enum Shows {
 }
 
 impl Table {
-    /// Returns the columns that have exactly the values of the documents, except in odd rows.
+    /// Returns the columns that have exactly the values of the documents, except in rows that need a
+    /// recheck.
     fn columns(self) -> &'static [(&'static str, Shows)] {
         match self {
             Self::Task => &[
@@ -178,10 +178,11 @@ fn all(column: &str, shows: Shows, predicates: &[Predicate]) -> Option<Condition
 fn value_in(shows: Shows, operand: &Value) -> Option<Result<SqlValue, ()>> {
     match (operand, shows) {
         (Value::String(text), Shows::Texts) => Some(Ok(SqlValue::Text(text.clone()))),
-        (Value::Number(number), Shows::Numbers) => match Number::exactly(number)? {
-            Number::Whole(number) => Some(Ok(SqlValue::Integer(number))),
-            Number::Real(number) => Some(Ok(SqlValue::Real(number))),
-            Number::None => None,
+        (Value::Number(number), Shows::Numbers) => match number.as_i64() {
+            Some(whole) => Some(Ok(SqlValue::Integer(whole))),
+            // SQLite would have to round larger whole numbers.
+            None if number.is_f64() => Some(Ok(SqlValue::Real(number.as_f64()?))),
+            None => None,
         },
         (Value::Null, _) => Some(Ok(SqlValue::Null)),
         _ => Some(Err(())),

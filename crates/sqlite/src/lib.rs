@@ -7,11 +7,10 @@ mod descriptors;
 mod matching;
 mod needed;
 mod problem;
-mod put;
 mod read;
 mod schema;
-mod skim;
 mod turn;
+mod upsert;
 mod write;
 
 use runlore_query::reading::SourceEntry;

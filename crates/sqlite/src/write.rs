@@ -9,8 +9,8 @@ use rusqlite::Connection;
 
 use super::connections::Writer;
 use super::problem::{Problem, explain, is_busy};
-use super::put::{self, Failed};
 use super::turn::{PAUSE, Turn};
+use super::upsert::{self, Failed, upsert};
 use runlore_core::record::{Status, WorkflowObject};
 use runlore_core::settings::Durability;
 use runlore_core::store::{Batch, Known, RunInfo, Store, StoreEntry, StoredTasks, refuse_special};
@@ -179,12 +179,8 @@ fn write(
     let run = |sql: &str| connection.prepare_cached(sql)?.execute([]);
     run("BEGIN IMMEDIATE").map_err(problem)?;
     begun();
-    let mut outline = String::new();
-    let stored = batch.outlined().try_for_each(|(record, parts)| {
-        outline.clear();
-        outline.extend(parts);
-        put::put(connection, record, &outline)
-    });
+    let mut records = batch.heads().zip(batch.records());
+    let stored = records.try_for_each(|(head, text)| upsert(connection, head, text));
     let done = match stored {
         Ok(()) => run("COMMIT").map(|_| ()).map_err(problem),
         Err(Failed::Sql(error)) => Err(problem(error)),
@@ -203,15 +199,12 @@ fn missing(connection: &Connection, batch: &Batch<'_>, path: &Path) -> Result<Ve
     let problem = |error| explain(Problem::Write, path, error);
     let run = |sql: &str| connection.prepare_cached(sql)?.execute([]);
     run("BEGIN").map_err(problem)?;
-    let mut outline = String::new();
-    let looked = batch.outlined().map(|(record, parts)| {
-        outline.clear();
-        outline.extend(parts);
-        if put::is_new_task(connection, &outline)? {
+    let looked = batch.heads().zip(batch.records()).map(|(head, text)| {
+        if upsert::is_new_task(connection, head)? {
             return Ok(true);
         }
         let before = connection.total_changes();
-        put::put(connection, record, &outline)?;
+        upsert(connection, head, text)?;
         Ok(connection.total_changes() != before)
     });
     let missing = looked.collect::<Result<_, Failed>>().map_err(|failed| match failed {
@@ -231,7 +224,7 @@ fn known(
 ) -> rusqlite::Result<Known> {
     let mut known = Known::default();
     for task in tasks {
-        match put::status_of(connection, &run.workflow_id, task)? {
+        match upsert::status_of(connection, &run.workflow_id, task)? {
             Some(status) if status.is_some_and(Status::is_final) => {
                 known.ended.insert(task.clone())
             }
@@ -240,7 +233,7 @@ fn known(
         };
     }
     let mut around = None;
-    for (_, doc) in put::processes_of(connection, &run.workflow_id)? {
+    for (_, doc) in upsert::processes_of(connection, &run.workflow_id)? {
         let workflow: WorkflowObject = serde_json::from_str(&doc).unwrap_or_default();
         around = around.or_else(|| workflow.parent_task_id.clone());
         let is_it = workflow.pid.is_none_or(|pid| pid == u64::from(run.pid));

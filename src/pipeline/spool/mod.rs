@@ -31,7 +31,8 @@ use frame::{Form, Next};
 use super::run::Lines;
 use runlore_core::record::Id;
 use runlore_core::settings::{Durability, RecorderSettings};
-use runlore_core::store::{OwnFile, RunInfo, Store, create_private, private_folders};
+use runlore_core::store::{OwnFile, RecordLines, RunInfo, Store};
+use runlore_core::store::{create_private, private_folders};
 
 /// The folder of all spools, inside the folder of a store.
 pub(super) const FOLDER: &str = ".spool";
@@ -158,8 +159,8 @@ impl Spool {
 
     /// Appends a batch, completely or not at all.
     pub(super) fn append(&mut self, lines: &Lines) -> Result<(), Refused> {
-        let records = lines.ends.len() as u64;
-        let frame = frame::of(&lines.bytes, lines.ends.len());
+        let records = lines.records.len() as u64;
+        let frame = frame::of(lines.records.json_lines(), lines.records.len());
         if self.bytes + frame.len() as u64 > self.limit {
             return Err(Refused::Full);
         }
@@ -244,7 +245,8 @@ impl Spool {
         file.seek(SeekFrom::Start(part.stored))?;
         match frame::read(&mut file, &mut left, Form::Now)? {
             Next::Frame(frame) if u64::from(frame.records) == records => {
-                Ok(Some(Lines::from_bytes(frame.bytes)))
+                let records = RecordLines::from_bytes(frame.bytes);
+                Ok(Some(Lines { records, ..Lines::default() }))
             }
             _ => {
                 part.is_damaged = true;

@@ -9,7 +9,6 @@ use super::folder_of;
 use super::label::{is_same, label};
 use super::left::{Found, Left};
 use crate::pipeline::retry::Backoff;
-use crate::pipeline::run::Lines;
 use crate::pipeline::{recover, rings};
 use runlore_core::config::settings;
 use runlore_core::contain::contain;
@@ -17,7 +16,7 @@ use runlore_core::file_size;
 use runlore_core::notice::notice;
 use runlore_core::once::Lock;
 use runlore_core::settings::Durability;
-use runlore_core::store::{Refused, RunInfo, Store, StoreChoice, take_refused};
+use runlore_core::store::{RecordLines, Refused, RunInfo, Store, StoreChoice, take_refused};
 use runlore_core::{Error, ErrorKind, Result};
 
 /// The progress of a [`replay`].
@@ -201,7 +200,7 @@ fn write_spool(
     while let Some(frame) = left.next() {
         let length = frame.bytes.len() as u64;
         let _whole = WRITING.lock();
-        let (written, refused) = write_missing(store, Lines::from_bytes(frame.bytes))?;
+        let (written, refused) = write_missing(store, RecordLines::from_bytes(frame.bytes))?;
         let count = refused.len() as u64;
         replayed.records += written.saturating_sub(count);
         replayed.refused += count;
@@ -225,19 +224,19 @@ fn finish(left: Left) -> Result<()> {
 
 /// Writes the records that the store does not have. Returns their number, and those that the store
 /// refused.
-fn write_missing(store: &mut dyn Store, lines: Lines) -> Result<(u64, Vec<Refused>)> {
+fn write_missing(store: &mut dyn Store, mut lines: RecordLines) -> Result<(u64, Vec<Refused>)> {
     let is_missing = store.missing(&lines.batch())?;
-    let lines = lines.only(&is_missing);
-    if lines.ends.is_empty() {
+    lines.retain(&is_missing);
+    if lines.is_empty() {
         return Ok((0, Vec::new()));
     }
-    store.prepare(lines.bytes.len() as u64)?;
+    store.prepare(lines.json_lines().len() as u64)?;
     store.write(&lines.batch())?;
     let refused = take_refused(store);
     if settings().recorder.durability == Durability::System {
         store.sync()?;
     }
-    Ok((lines.ends.len() as u64, refused))
+    Ok((lines.len() as u64, refused))
 }
 
 /// Replays the records that earlier runs left for these stores. Runs on a separate thread until

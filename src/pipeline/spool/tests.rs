@@ -15,7 +15,13 @@ fn spool(folder: &Path, limit: u64) -> Spool {
 
 fn batch(number: u64, records: u64) -> Lines {
     let line = |at: u64| format!("{{\"task_id\":\"{number}-{at}\"}}\n");
-    Lines::from_bytes((0..records).map(line).collect::<String>().into_bytes())
+    let text: String = (0..records).map(line).collect();
+    Lines { records: RecordLines::from_bytes(text.into_bytes()), ..Lines::default() }
+}
+
+/// Returns the text of the records.
+fn text_of(lines: &Lines) -> Vec<u8> {
+    lines.records.json_lines().to_vec()
 }
 
 fn all_left(folder: &Path) -> Vec<Left> {
@@ -46,7 +52,7 @@ impl Three {
         (0..3).for_each(|number| spool.append(&batch(number, 1)).unwrap());
         let path = spool.files[0].path.clone();
         let whole = fs::read(&path).unwrap();
-        let frame = frame::HEAD + batch(0, 1).bytes.len();
+        let frame = frame::HEAD + text_of(&batch(0, 1)).len();
         let (id, head) = (spool.id.to_string(), whole.len() - 3 * frame);
         Self { root, path, id, whole, head, frame }
     }
@@ -82,7 +88,7 @@ fn batches_come_out_in_order_and_leave_nothing_behind() {
     }
     assert_eq!(spool.records(), 15);
     for number in 0..5 {
-        assert_eq!(spool.first().unwrap().unwrap().bytes, batch(number, number + 1).bytes);
+        assert_eq!(text_of(&spool.first().unwrap().unwrap()), text_of(&batch(number, number + 1)));
         spool.forget_first();
     }
     assert!(spool.is_empty() && spool.first().unwrap().is_none());
@@ -97,7 +103,7 @@ fn a_full_spool_refuses_and_keeps_what_it_has() {
     let taken = (0..100).take_while(|number| spool.append(&batch(*number, 1)).is_ok()).count();
     assert!((10..40).contains(&taken), "{taken}");
     assert!(matches!(spool.append(&batch(0, 1)), Err(Refused::Full)));
-    assert_eq!(spool.first().unwrap().unwrap().bytes, batch(0, 1).bytes);
+    assert_eq!(text_of(&spool.first().unwrap().unwrap()), text_of(&batch(0, 1)));
 }
 
 #[test]
@@ -111,7 +117,7 @@ fn who_is_alive_keeps_its_spool_and_what_is_left_can_be_had_once() {
     assert_eq!(all_left(folder.path()).len(), 0, "another replays it");
     let left = left.remove(0);
     assert_eq!((left.head.workflow_id.as_str(), left.head.pid), ("w", 7));
-    assert_eq!(rest(left), (0..3).map(|number| batch(number, 1).bytes).collect::<Vec<_>>());
+    assert_eq!(rest(left), (0..3).map(|number| text_of(&batch(number, 1))).collect::<Vec<_>>());
 }
 
 #[test]
@@ -137,7 +143,7 @@ fn whichever_bit_is_flipped_the_other_batches_come_out_and_the_file_is_kept() {
         }
         let is_head_lost = found.left[0].is_head_lost;
         let batches: Vec<_> = found.left.into_iter().flat_map(rest).collect();
-        let mut expected: Vec<_> = (0..3).map(|number| batch(number, 1).bytes).collect();
+        let mut expected: Vec<_> = (0..3).map(|number| text_of(&batch(number, 1))).collect();
         match (bit / 8).checked_sub(three.head) {
             Some(behind) => _ = expected.remove(behind / three.frame),
             None => assert_eq!(is_head_lost, bit / 8 >= frame::MAGIC.len(), "bit {bit}"),
@@ -186,10 +192,10 @@ fn a_file_of_before_is_read_and_kept_where_it_may_be_damaged() {
     let of_before = |frame: &[u8]| [&frame[..frame::HEAD - 8], &frame[frame::HEAD..]].concat();
     let mut before = frame::MAGIC_BEFORE.to_vec();
     before.extend(frames.into_iter().flat_map(of_before));
-    assert_eq!(three.batches_as(&before), [batch(0, 1).bytes]);
+    assert_eq!(three.batches_as(&before), [text_of(&batch(0, 1))]);
     assert!(!three.folder().exists());
     before.extend([0, 0, 1, 0].iter().chain(&[7; 30]));
-    assert_eq!(three.batches_as(&before), [batch(0, 1).bytes]);
+    assert_eq!(three.batches_as(&before), [text_of(&batch(0, 1))]);
     assert!(three.damaged().exists());
 }
 
@@ -201,20 +207,20 @@ fn what_is_damaged_while_its_process_lives_costs_that_batch_only() {
         (0..3).for_each(|number| spool.append(&batch(number, 2)).unwrap());
         let path = spool.files[0].path.clone();
         let mut bytes = fs::read(&path).unwrap();
-        let second = bytes.len() - 2 * (frame::HEAD + batch(0, 2).bytes.len());
+        let second = bytes.len() - 2 * (frame::HEAD + text_of(&batch(0, 2)).len());
         bytes[second + at] ^= 0x80;
         fs::write(&path, bytes).unwrap();
         let mut out = Vec::new();
         while !spool.is_empty() {
             match spool.first() {
-                Ok(lines) => out.push(lines.unwrap().bytes),
+                Ok(lines) => out.push(text_of(&lines.unwrap())),
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::InvalidData),
             }
             let before = spool.records();
             spool.forget_first();
             assert_eq!(before - spool.records(), 2);
         }
-        assert_eq!(out, [batch(0, 2).bytes, batch(2, 2).bytes], "{at}");
+        assert_eq!(out, [text_of(&batch(0, 2)), text_of(&batch(2, 2))], "{at}");
         assert!(path.with_extension("damaged").exists(), "{at}");
     }
 }

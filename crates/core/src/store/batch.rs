@@ -1,64 +1,123 @@
-//! A batch of records for a store.
+//! Records on their way to a store: their JSON lines, each with its head.
 
-use std::ops::Range;
+use super::RecordHead;
 
 /// A batch of records for a store.
 #[derive(Debug, Clone, Copy)]
-pub struct Batch<'a> {
-    lines: &'a [u8],
-    ends: &'a [usize],
-    inner: &'a [Range<usize>],
-}
+pub struct Batch<'a>(&'a RecordLines);
 
 impl<'a> Batch<'a> {
-    /// Creates a batch. `lines` contains JSON texts, each ended by a line feed. `ends` is the end
-    /// offset of each.
-    pub fn new(lines: &'a [u8], ends: &'a [usize]) -> Self {
-        Self { lines, ends, inner: &[] }
-    }
-
-    /// Sets for each record a range of `lines` with fields of it that no store looks at.
-    #[must_use]
-    pub fn with_inner(self, inner: &'a [Range<usize>]) -> Self {
-        Self { inner, ..self }
-    }
-
     /// Returns the records as lines of JSON. The last line ends with a line feed too.
     pub fn json_lines(&self) -> &'a [u8] {
-        self.lines
+        &self.0.bytes
     }
 
     /// Iterates over the records as JSON text.
     pub fn records(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let batch = *self;
-        (0..batch.len()).map(move |index| text(batch.line(index)))
-    }
-
-    /// Iterates over the records as JSON bytes, which are not checked to be UTF-8 again, each with
-    /// its outline: the two parts of the record around the fields that no store looks at.
-    pub fn outlined(&self) -> impl Iterator<Item = (&'a [u8], [&'a str; 2])> + use<'a> {
-        let batch = *self;
-        (0..batch.len()).map(move |index| {
-            let outline = batch.without(index, batch.inner.get(index));
-            (batch.line(index), outline)
+        let lines = self.0;
+        lines.starts().zip(&lines.ends).map(|(start, end)| {
+            std::str::from_utf8(&lines.bytes[start..end - 1]).unwrap_or_default()
         })
     }
 
-    fn start(&self, index: usize) -> usize {
-        if index == 0 { 0 } else { self.ends[index - 1] }
+    /// Iterates over the heads of the records, in the order of [`records`](Self::records).
+    pub fn heads(&self) -> impl Iterator<Item = &'a RecordHead<'static>> + use<'a> {
+        self.0.heads.iter()
     }
 
-    fn line(&self, index: usize) -> &'a [u8] {
-        &self.lines[self.start(index)..self.ends[index] - 1]
+    /// Returns the number of records.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
-    /// Returns the text before and after a part of a record.
-    fn without(&self, index: usize, part: Option<&Range<usize>>) -> [&'a str; 2] {
-        let (start, end) = (self.start(index), self.ends[index] - 1);
-        match part {
-            Some(part) => [text(&self.lines[start..part.start]), text(&self.lines[part.end..end])],
-            None => [text(&self.lines[start..end]), ""],
+    /// Returns whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Records as lines of JSON, each with its head. A [`Batch`] borrows them.
+///
+/// ```
+/// use runlore::store::RecordLines;
+///
+/// let lines = RecordLines::from_bytes(b"{\"type\":\"task\",\"task_id\":\"t1\"}\n".to_vec());
+/// let batch = lines.batch();
+/// assert_eq!(batch.heads().next().unwrap().task_id.as_deref(), Some("t1"));
+/// ```
+#[derive(Debug, Default)]
+pub struct RecordLines {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    heads: Vec<RecordHead<'static>>,
+}
+
+impl RecordLines {
+    /// Parses the heads of lines that were written before. A line that is not a record gets a
+    /// default head.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        let mut lines = Self { bytes, ..Self::default() };
+        lines.ends = memchr::memchr_iter(b'\n', &lines.bytes).map(|at| at + 1).collect();
+        lines.heads = lines.batch().records().map(read_head).collect();
+        lines
+    }
+
+    /// Appends a record: `write` appends its JSON text, and returns its head. If it fails, nothing
+    /// is appended.
+    ///
+    /// # Errors
+    ///
+    /// The error of `write`.
+    pub fn push<E>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<RecordHead<'static>, E>,
+    ) -> Result<(), E> {
+        let start = self.bytes.len();
+        let head = write(&mut self.bytes).inspect_err(|_| self.bytes.truncate(start))?;
+        self.bytes.push(b'\n');
+        self.ends.push(self.bytes.len());
+        self.heads.push(head);
+        Ok(())
+    }
+
+    /// Keeps only the wanted records.
+    pub fn retain(&mut self, is_wanted: &[bool]) {
+        if is_wanted.iter().all(|wanted| *wanted) {
+            return;
         }
+        let all = std::mem::take(self);
+        let starts: Vec<usize> = all.starts().collect();
+        for (((start, end), head), wanted) in
+            starts.into_iter().zip(all.ends).zip(all.heads).zip(is_wanted)
+        {
+            if *wanted {
+                self.bytes.extend_from_slice(&all.bytes[start..end]);
+                self.ends.push(self.bytes.len());
+                self.heads.push(head);
+            }
+        }
+    }
+
+    /// Removes all records and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.heads.clear();
+    }
+
+    /// Returns the records as a batch.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch(self)
+    }
+
+    /// Returns the records as lines of JSON.
+    pub fn json_lines(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the size of the allocated text buffer in bytes.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Returns the number of records.
@@ -70,8 +129,27 @@ impl<'a> Batch<'a> {
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
+
+    fn starts(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(0).chain(self.ends.iter().copied())
+    }
 }
 
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap_or_default()
+/// Appends a record as JSON, and returns its head.
+///
+/// # Errors
+///
+/// If the record cannot be written as JSON.
+pub fn write_record(
+    bytes: &mut Vec<u8>,
+    record: &impl serde::Serialize,
+) -> serde_json::Result<RecordHead<'static>> {
+    let start = bytes.len();
+    serde_json::to_writer(&mut *bytes, record)?;
+    Ok(read_head(std::str::from_utf8(&bytes[start..]).unwrap_or_default()))
+}
+
+/// Parses the head of a record. Text that is not a record gives a default head.
+fn read_head(text: &str) -> RecordHead<'static> {
+    RecordHead::read(text).map(RecordHead::into_owned).unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 //! library.
 
 mod batch;
+mod head;
 #[doc(hidden)]
 pub mod join;
 pub mod jsonl;
@@ -25,7 +26,10 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-pub use batch::Batch;
+#[doc(hidden)]
+pub use batch::write_record;
+pub use batch::{Batch, RecordLines};
+pub use head::{RecordHead, RecordKind, ValueHash};
 pub use memory::MemoryStore;
 pub use own_file::OwnFile;
 pub use plain::{is_plain_folder, open_plain, refuse_special};

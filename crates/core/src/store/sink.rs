@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Batch, Refused, RunInfo, Store, StoreChoice, take_refused};
+use super::{RecordKind, RecordLines, Refused, RunInfo, Store, StoreChoice};
+use super::{take_refused, write_record};
 use crate::once::Once;
 use crate::record::{Id, Record};
 use crate::settings::Settings;
@@ -30,9 +31,7 @@ const BATCH_BYTES: usize = 8 << 20;
 /// ```
 pub struct Sink {
     store: Box<dyn Store>,
-    lines: Vec<u8>,
-    ends: Vec<usize>,
-    kinds: Vec<Kind>,
+    lines: RecordLines,
     /// Whether records that the store already has are skipped.
     is_looking: bool,
     tally: Tally,
@@ -47,14 +46,6 @@ impl std::fmt::Debug for Sink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sink").field("written", &self.tally.written()).finish_non_exhaustive()
     }
-}
-
-/// The kind of a record.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Task,
-    Workflow,
-    Other,
 }
 
 /// Counts of what happened to records.
@@ -87,11 +78,11 @@ impl Tally {
         self.refused += more.refused;
     }
 
-    fn count(&mut self, kind: Kind) {
+    fn count(&mut self, kind: RecordKind) {
         match kind {
-            Kind::Task => self.tasks += 1,
-            Kind::Workflow => self.workflows += 1,
-            Kind::Other => self.others += 1,
+            RecordKind::Task => self.tasks += 1,
+            RecordKind::Workflow => self.workflows += 1,
+            RecordKind::Other => self.others += 1,
         }
     }
 
@@ -138,9 +129,7 @@ impl Sink {
         let pid = std::process::id();
         Ok(Self {
             store,
-            lines: Vec::new(),
-            ends: Vec::new(),
-            kinds: Vec::new(),
+            lines: RecordLines::default(),
             is_looking: false,
             tally: Tally::default(),
             is_told: false,
@@ -167,21 +156,12 @@ impl Sink {
     /// If the store cannot be written to. The records since the last write are kept for the next
     /// one.
     pub fn add(&mut self, record: &Record) -> Result<()> {
-        let start = self.lines.len();
-        if let Err(error) = serde_json::to_writer(&mut self.lines, record) {
-            self.lines.truncate(start);
+        self.lines.push(|bytes| write_record(bytes, record)).map_err(|error| {
             let text = "a record cannot be written as JSON";
-            return Err(crate::Error::new(crate::ErrorKind::Record, text).with_source(error));
-        }
-        self.lines.push(b'\n');
-        self.ends.push(self.lines.len());
-        self.kinds.push(match record {
-            Record::Task(_) => Kind::Task,
-            Record::Workflow(_) => Kind::Workflow,
-            Record::Other(_) => Kind::Other,
-        });
+            crate::Error::new(crate::ErrorKind::Record, text).with_source(error)
+        })?;
         self.is_told = false;
-        if self.ends.len() >= BATCH || self.lines.len() >= BATCH_BYTES {
+        if self.lines.len() >= BATCH || self.lines.json_lines().len() >= BATCH_BYTES {
             return self.write();
         }
         Ok(())
@@ -189,38 +169,26 @@ impl Sink {
 
     fn write(&mut self) -> Result<()> {
         self.is_told = true;
-        if self.is_looking && !self.ends.is_empty() {
+        if self.is_looking && !self.lines.is_empty() {
             self.leave_out_known()?;
         }
-        if self.ends.is_empty() {
+        if self.lines.is_empty() {
             return Ok(());
         }
-        let batch = Batch::new(&self.lines, &self.ends);
-        self.store.prepare(self.lines.len() as u64)?;
-        file_size::without_signal(|| self.store.write(&batch))?;
-        self.kinds.drain(..).for_each(|kind| self.tally.count(kind));
+        self.store.prepare(self.lines.json_lines().len() as u64)?;
+        file_size::without_signal(|| self.store.write(&self.lines.batch()))?;
+        self.lines.batch().heads().for_each(|head| self.tally.count(head.kind));
         for refused in take_refused(&mut *self.store) {
             self.tally.refuse(&refused);
         }
         self.lines.clear();
-        self.ends.clear();
         Ok(())
     }
 
     fn leave_out_known(&mut self) -> Result<()> {
-        let is_missing = self.store.missing(&Batch::new(&self.lines, &self.ends))?;
-        let (lines, ends) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.ends));
-        let kinds = std::mem::take(&mut self.kinds);
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        for (((start, end), kind), is_missing) in starts.zip(&ends).zip(kinds).zip(is_missing) {
-            if is_missing {
-                self.lines.extend_from_slice(&lines[start..*end]);
-                self.ends.push(self.lines.len());
-                self.kinds.push(kind);
-            } else {
-                self.tally.known += 1;
-            }
-        }
+        let is_missing = self.store.missing(&self.lines.batch())?;
+        self.tally.known += is_missing.iter().filter(|missing| !**missing).count() as u64;
+        self.lines.retain(&is_missing);
         Ok(())
     }
 
@@ -245,7 +213,7 @@ impl Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        if !self.is_told && !self.ends.is_empty() && self.pid == std::process::id() {
+        if !self.is_told && !self.lines.is_empty() && self.pid == std::process::id() {
             _ = self.write().and_then(|()| self.store.close());
         }
     }
@@ -257,7 +225,7 @@ mod tests {
 
     use super::*;
     use crate::record::Status;
-    use crate::store::MemoryStore;
+    use crate::store::{Batch, MemoryStore};
 
     /// A store that already has one task and refuses another.
     struct Choosy(MemoryStore, u32);

@@ -1,23 +1,21 @@
 //! Streams every record of a path once: joined as by [`load()`](super::load()), but without holding
 //! all of them in memory.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::BufReader;
 use std::path::Path;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::files::Files;
-use super::head::Head;
-use super::lines::{LIMIT, Line, Lines};
+use super::lines::{LIMIT, Line, Lines, read_head};
 use super::load::{Loaded, join, key_of};
 use super::read::{Found, Reader, read_parts, text};
 use crate::Result;
 use crate::json::mask::FieldMask;
 use crate::record::{Record, TaskObject};
+use crate::store::RecordHead;
 use crate::store::join::Workflows;
 
 /// Streams the records of a file or of a folder of `*.jsonl` files, each task and each workflow
@@ -180,6 +178,12 @@ pub(super) fn short_key(workflow_id: &str, task_id: &str) -> u64 {
     key_of(workflow_id, task_id) as u64
 }
 
+/// Returns the key of the task in a record.
+pub(super) fn head_key(head: &RecordHead<'_>) -> Option<u64> {
+    let workflow = head.workflow_id.as_deref().unwrap_or_default();
+    Some(short_key(workflow, head.task_id.as_deref()?))
+}
+
 /// Uses a key as its own hash, because it is a hash already.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
@@ -200,15 +204,6 @@ impl Hasher for AsItIs {
     }
 }
 
-/// The ids in a line, without its other fields.
-#[derive(Deserialize)]
-struct Ids<'a> {
-    #[serde(borrow)]
-    task_id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    workflow_id: Option<Cow<'a, str>>,
-}
-
 /// Finds tasks that have several lines, by their keys.
 #[derive(Debug, Clone, Default)]
 pub struct Repeats {
@@ -225,22 +220,18 @@ impl Repeats {
             let mut lines = Lines::new(BufReader::with_capacity(128 * 1024, file), LIMIT);
             while let Ok(Some((_, line))) = lines.next_line() {
                 let (Line::Text(bytes) | Line::Unended(bytes)) = line else { continue };
-                let key = match Head::of(bytes, false) {
-                    Some(head) => short_key(&head.workflow_id, &head.task_id),
-                    None => {
-                        let Ok(ids) = serde_json::from_slice::<Ids<'_>>(bytes) else { continue };
-                        short_key(ids.workflow_id.as_deref().unwrap_or_default(), &ids.task_id)
-                    }
-                };
-                repeats.note(key);
+                repeats.note(read_head(bytes).and_then(|head| head_key(&head)));
             }
         }
         repeats.finish();
         repeats
     }
 
-    pub(super) fn note(&mut self, key: u64) {
-        if !self.seen.insert(key) {
+    /// Notes that a task has another line.
+    pub(super) fn note(&mut self, key: Option<u64>) {
+        if let Some(key) = key
+            && !self.seen.insert(key)
+        {
             self.repeated.insert(key);
         }
     }

@@ -1,35 +1,20 @@
 //! The records that a run's files already contain, so that nothing is written twice.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::Path;
 
-use serde::Deserialize;
 use twox_hash::XxHash3_128;
 
-use super::lines::{LIMIT, Line, Lines};
-use crate::store::open_plain;
+use super::lines::{LIMIT, Line, Lines, read_head};
+use crate::record::Status;
+use crate::store::{RecordHead, RecordKind, open_plain};
 
 /// The records in the files of a run, as hashes, so that a long run need not fit into memory.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     records: HashSet<u128>,
-}
-
-/// The fields that identify a record.
-#[derive(Deserialize)]
-struct Told<'a> {
-    #[serde(borrow)]
-    r#type: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    task_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    workflow_id: Option<Cow<'a, str>>,
-    pid: Option<u64>,
-    #[serde(borrow)]
-    status: Option<Cow<'a, str>>,
 }
 
 impl Known {
@@ -63,31 +48,29 @@ impl Known {
     fn add_file(&mut self, path: &Path) -> io::Result<()> {
         let file = open_plain(path, true).or_else(|_| open_plain(path, false))?;
         let mut lines = Lines::new(BufReader::new(&file), LIMIT);
-        let mut torn = None;
+        let mut is_torn = false;
         while let Some((_, line)) = lines.next_line()? {
-            match line {
-                Line::Text(text) => self.add(text),
-                Line::Unended(text) if serde_json::from_slice::<Told<'_>>(text).is_ok() => {
-                    self.add(text);
-                }
-                Line::Unended(_) => torn = Some(()),
-                Line::TooLong => {}
+            let (text, is_ended) = match line {
+                Line::Text(text) => (text, true),
+                Line::Unended(text) => (text, false),
+                Line::TooLong => continue,
+            };
+            match read_head(text) {
+                Some(head) => self.records.extend(keys(&head, text).0),
+                None if is_ended => _ = self.records.insert(XxHash3_128::oneshot(text)),
+                None => is_torn = true,
             }
         }
-        if torn.is_some() {
+        if is_torn {
             let whole = lines.start();
             cut_off(&file, whole);
         }
         Ok(())
     }
 
-    fn add(&mut self, line: &[u8]) {
-        self.records.extend(keys(line).0);
-    }
-
     /// Returns whether the files have this record, in the same or a later state.
-    pub(super) fn has(&self, line: &[u8]) -> bool {
-        let (own, later) = keys(line);
+    pub(super) fn has(&self, head: &RecordHead<'_>, line: &[u8]) -> bool {
+        let (own, later) = keys(head, line);
         own.into_iter().chain(later).any(|key| self.records.contains(&key))
     }
 }
@@ -101,22 +84,20 @@ fn cut_off(file: &File, whole: u64) {
 }
 
 /// Returns the key of a record, and the key of the same record in its ended state.
-fn keys(line: &[u8]) -> (Option<u128>, Option<u128>) {
+fn keys(head: &RecordHead<'_>, line: &[u8]) -> (Option<u128>, Option<u128>) {
     let of = |parts: &[&str]| Some(XxHash3_128::oneshot(parts.join("\0").as_bytes()));
-    let Ok(told) = serde_json::from_slice::<Told<'_>>(line) else {
-        return (Some(XxHash3_128::oneshot(line)), None);
-    };
-    let ended = matches!(told.status.as_deref(), Some("FINISHED" | "ERROR"));
+    let ended = head.status.is_some_and(Status::is_final);
     let stage = |ended: bool| if ended { "ended" } else { "open" };
-    let workflow = told.workflow_id.as_deref().unwrap_or_default();
-    let pid = told.pid.map(|pid| pid.to_string()).unwrap_or_default();
-    match (told.r#type.as_deref(), told.task_id.as_deref()) {
-        (Some("task"), Some(task)) => {
+    match (head.kind, head.task_id.as_deref()) {
+        (RecordKind::Task, Some(task)) => {
             (of(&["task", task, stage(ended)]), of(&["task", task, stage(true)]))
         }
         // A workflow has one record when it starts and another when it ends. Both are kept.
-        (Some("workflow"), _) => {
-            let stage = if ended { "ended" } else { told.status.as_deref().unwrap_or_default() };
+        (RecordKind::Workflow, _) => {
+            let workflow = head.workflow_id.as_deref().unwrap_or_default();
+            let pid = head.pid.map(|pid| pid.to_string()).unwrap_or_default();
+            let word = head.status.map_or("", Status::as_str);
+            let stage = if ended { stage(true) } else { word };
             (of(&["workflow", workflow, &pid, stage]), None)
         }
         _ => (Some(XxHash3_128::oneshot(line)), None),
@@ -141,12 +122,12 @@ mod tests {
         fs::write(folder.path().join("x_w_7-2.jsonl"), &second).unwrap();
         fs::write(folder.path().join("x_w_71.jsonl"), task("c", "FINISHED")).unwrap();
         let known = Known::of_run(folder.path(), "x_w_7").unwrap();
-        let has = |line: &str| known.has(line.as_bytes());
+        let has = |line: &str| known.has(&RecordHead::read(line).unwrap(), line.as_bytes());
         assert!(has(&task("a", "FINISHED")) && has(&task("a", "RUNNING")));
         assert!(has(&task("b", "RUNNING")) && !has(&task("b", "FINISHED")));
         assert!(!has(&task("c", "FINISHED")), "a file of another run");
         assert!(has(begun) && !has(&begun.replace("RUNNING", "FINISHED")));
-        let mended = fs::read_to_string(folder.path().join("x_w_7-2.jsonl")).unwrap();
-        assert_eq!(mended, format!("{}\n", task("b", "RUNNING")));
+        let repaired = fs::read_to_string(folder.path().join("x_w_7-2.jsonl")).unwrap();
+        assert_eq!(repaired, format!("{}\n", task("b", "RUNNING")));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, Read};
 
+use crate::store::RecordHead;
+
 /// The longest line that is read: far longer than any record, far smaller than any machine's
 /// memory.
 pub const LIMIT: usize = 64 * 1024 * 1024;
@@ -31,6 +33,11 @@ pub enum Line<'a> {
     Unended(&'a [u8]),
     /// A line over the limit. It was skipped.
     TooLong,
+}
+
+/// Parses the head of a record in a line. `None` if the line is not a JSON object.
+pub(super) fn read_head(line: &[u8]) -> Option<RecordHead<'_>> {
+    RecordHead::read(std::str::from_utf8(line).ok()?).ok()
 }
 
 impl<R: BufRead> Lines<R> {

@@ -2,7 +2,6 @@
 
 #[doc(hidden)]
 pub mod files;
-mod head;
 mod in_use;
 #[doc(hidden)]
 pub mod joined;
@@ -12,9 +11,9 @@ pub mod lines;
 #[doc(hidden)]
 pub mod load;
 #[doc(hidden)]
-pub mod mend;
-#[doc(hidden)]
 pub mod read;
+#[doc(hidden)]
+pub mod repair;
 mod retain;
 #[doc(hidden)]
 pub mod summary;
@@ -23,7 +22,7 @@ mod write;
 pub use joined::{Joined, joined};
 pub use lines::{LIMIT, Line, Lines};
 pub use load::{Loaded, load, load_with};
-pub use mend::Mended;
 pub use read::{Reader, read};
+pub use repair::RepairedFile;
 pub use summary::summaries;
 pub use write::JsonlStore;

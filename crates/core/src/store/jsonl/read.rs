@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::files::{Files, left_out};
-use super::head::Head;
-use super::joined::short_key;
-use super::lines::{LIMIT, Line, Lines};
+use super::joined::head_key;
+use super::lines::{LIMIT, Line, Lines, read_head};
 use crate::json::mask::FieldMask;
 use crate::record::Record;
-use crate::store::{before_reading, open_plain};
+use crate::store::{RecordKind, before_reading, open_plain};
 use crate::{Error, ErrorKind, Result};
 
 /// Streams the records of a file or of a folder of `*.jsonl` files.
@@ -155,10 +154,10 @@ impl Reader {
     }
 
     /// Returns the next record. Of a task in Runlore's own format, returns only its workflow, start
-    /// time and key. These come from the beginning of its line; the rest is not parsed.
-    pub(super) fn next_head(&mut self) -> Option<Result<Beginning>> {
-        let Some(found) = self.next_line(Current::next_head) else {
-            return self.open.next().map(|record| Ok(Beginning::Record(record)));
+    /// time and key.
+    pub(super) fn next_listed(&mut self) -> Option<Result<Listed>> {
+        let Some(found) = self.next_line(Current::next_listed) else {
+            return self.open.next().map(|record| Ok(Listed::Record(record)));
         };
         Some(found)
     }
@@ -172,11 +171,11 @@ pub(super) enum Found {
     Record(Record),
 }
 
-/// The content of the beginning of a line.
+/// What a list of runs needs of a line.
 #[derive(Debug)]
-pub(super) enum Beginning {
+pub(super) enum Listed {
     /// A task: its workflow, its start time, and its key.
-    Task(String, Option<f64>, u64),
+    Task(String, Option<f64>, Option<u64>),
     Record(Record),
 }
 
@@ -214,15 +213,18 @@ impl Current {
         })
     }
 
-    fn next_head(&mut self, wanted: Option<&FieldMask>) -> Option<Result<Beginning>> {
+    fn next_listed(&mut self, wanted: Option<&FieldMask>) -> Option<Result<Listed>> {
         self.next_with(|line, number| {
             if let Line::Text(bytes) = line
-                && let Some(head) = Head::of(bytes, true)
+                && let Some(head) = read_head(bytes)
+                && head.is_exact
+                && head.kind == RecordKind::Task
             {
-                let key = short_key(&head.workflow_id, &head.task_id);
-                return Ok(Beginning::Task(head.workflow_id.into_owned(), head.started_at, key));
+                let key = head_key(&head);
+                let workflow = head.workflow_id.unwrap_or_default().into_owned();
+                return Ok(Listed::Task(workflow, head.started_at, key));
             }
-            record(parse(line, wanted)?, number).map(Beginning::Record)
+            record(parse(line, wanted)?, number).map(Listed::Record)
         })
     }
 

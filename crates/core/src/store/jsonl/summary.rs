@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::joined::{Repeats, short_key};
 use super::load::key;
-use super::read::{Beginning, read_parts};
+use super::read::{Listed, read_parts};
 use crate::Result;
 use crate::json::mask::FieldMask;
 use crate::record::{Record, Status, TaskObject};
@@ -48,26 +48,25 @@ pub fn summaries(path: impl AsRef<Path>) -> Result<Runs> {
     Ok(counts.runs.finish())
 }
 
-/// Like [`summaries`], without counting tasks: of most lines only the beginning is parsed. Also
-/// returns which tasks have several lines.
+/// Like [`summaries`], without counting tasks. Also returns which tasks have several lines.
 pub fn listed(path: &Path) -> Result<(Runs, Repeats)> {
     let mut workflows = Workflows::default();
     let mut repeats = Repeats::default();
     let mut runs = CountedRuns::default();
     let mut reader = read_parts(path, Some(FieldMask::default()))?;
-    while let Some(found) = reader.next_head() {
+    while let Some(found) = reader.next_listed() {
         match found {
-            Ok(Beginning::Task(workflow_id, started_at, key)) => {
+            Ok(Listed::Task(workflow_id, started_at, key)) => {
                 repeats.note(key);
                 runs.list(&workflow_id, started_at);
             }
-            Ok(Beginning::Record(Record::Task(task))) => {
+            Ok(Listed::Record(Record::Task(task))) => {
                 let workflow_id = task.workflow_id.as_deref().unwrap_or_default();
-                repeats.note(short_key(workflow_id, &task.task_id));
+                repeats.note(Some(short_key(workflow_id, &task.task_id)));
                 runs.list(workflow_id, task.started_at);
             }
-            Ok(Beginning::Record(Record::Workflow(workflow))) => workflows.add(*workflow),
-            Ok(Beginning::Record(Record::Other(_))) => {}
+            Ok(Listed::Record(Record::Workflow(workflow))) => workflows.add(*workflow),
+            Ok(Listed::Record(Record::Other(_))) => {}
             Err(problem) => runs.add(Err(problem)),
         }
     }

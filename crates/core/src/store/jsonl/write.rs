@@ -131,7 +131,8 @@ impl Store for JsonlStore {
                 self.known.insert(known)
             }
         };
-        Ok(batch.records().map(|record| !known.has(record.as_bytes())).collect())
+        let records = batch.heads().zip(batch.records());
+        Ok(records.map(|(head, text)| !known.has(head, text.as_bytes())).collect())
     }
 
     fn folder(&self) -> Option<&Path> {
@@ -306,6 +307,7 @@ fn slug(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::settings::Settings;
+    use crate::store::RecordLines;
 
     fn info(name: &str) -> RunInfo {
         info_with(name, Settings::default())
@@ -321,7 +323,8 @@ mod tests {
         let mut settings = Settings::default();
         settings.databases.jsonl.rotate_bytes = Some(Bytes::new(7));
         let mut store = JsonlStore::in_folder(folder.path(), &info_with("x", settings));
-        let batch = Batch::new(b"{}\n", &[3]);
+        let lines = RecordLines::from_bytes(b"{}\n".to_vec());
+        let batch = lines.batch();
         for written in 1..=5 {
             let is_new = store.prepare(3).unwrap().is_some();
             assert_eq!(is_new, written % 2 == 1);
@@ -345,7 +348,8 @@ mod tests {
     #[test]
     fn a_second_process_of_the_same_number_gets_its_own_file() {
         let folder = tempfile::tempdir().unwrap();
-        let batch = Batch::new(b"{}\n", &[3]);
+        let lines = RecordLines::from_bytes(b"{}\n".to_vec());
+        let batch = lines.batch();
         let mut stores = [0, 1].map(|_| JsonlStore::in_folder(folder.path(), &info("x")));
         for store in &mut stores {
             store.write(&batch).unwrap();
@@ -356,7 +360,8 @@ mod tests {
     #[test]
     fn the_sidecar_goes_when_the_run_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let batch = Batch::new(b"{}\n", &[3]);
+        let lines = RecordLines::from_bytes(b"{}\n".to_vec());
+        let batch = lines.batch();
         let mut store = JsonlStore::in_folder(folder.path(), &info("x"));
         store.write(&batch).unwrap();
         store.write_open(&batch).unwrap();

@@ -1,13 +1,12 @@
 //! Upserts one record into its tables, joined with any record of the same id.
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::Value;
 use twox_hash::XxHash3_128;
 
-use super::skim::Columns;
 use runlore_core::record::{Record, Status, TaskObject, WorkflowObject};
 use runlore_core::store::join::{join_process, join_task, speak_as_one};
+use runlore_core::store::{RecordHead, RecordKind};
 
 /// Why a record could not be stored.
 #[derive(Debug)]
@@ -26,15 +25,6 @@ impl From<rusqlite::Error> for Failed {
 
 type Done<T = ()> = Result<T, Failed>;
 
-/// JSON that is known to be valid UTF-8, because it was a string when it was written.
-struct Utf8<'a>(&'a [u8]);
-
-impl ToSql for Utf8<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
-    }
-}
-
 const INSERT_TASK: &str = "
     INSERT INTO task (
         task_id, workflow_id, campaign_id, parent_task_id, activity_id, status, started_at, duration_ns, copy, odd, doc
@@ -49,24 +39,20 @@ const UPDATE_TASK: &str = "
         odd = ?10, doc = ?11
     WHERE id = ?9";
 
-/// Stores a record. `outline` must contain all fields of the record that have a column. The
-/// connection must be in a transaction.
-pub(super) fn put(connection: &Connection, record: &[u8], outline: &str) -> Done {
-    let columns = Columns::of(outline);
-    if let Ok(columns) = &columns
-        && columns.is_plain
-    {
-        return put_task(connection, record, columns);
+/// Stores a record. The connection must be in a transaction.
+pub(super) fn upsert(connection: &Connection, head: &RecordHead<'_>, text: &str) -> Done {
+    if is_exact_task(head) {
+        return upsert_task(connection, head, text);
     }
     // Normalize the record as every reader would see it: without nulls, with its type and its id.
-    let json: Value = serde_json::from_slice(record).map_err(not_json)?;
+    let json: Value = serde_json::from_str(text).map_err(not_json)?;
     let record = Record::from_json(json).map_err(Failed::Record)?;
     match record {
         Record::Task(task) => {
             let text = serde_json::to_string(&task).map_err(not_json)?;
-            put_task(connection, text.as_bytes(), &Columns::of(&text).map_err(not_json)?)
+            upsert_task(connection, &RecordHead::read(&text).map_err(not_json)?, &text)
         }
-        Record::Workflow(workflow) => put_workflow(connection, *workflow),
+        Record::Workflow(workflow) => upsert_workflow(connection, *workflow),
         Record::Other(map) => {
             let mut sorted = Value::Object(map);
             let text = sorted.to_string();
@@ -87,46 +73,54 @@ fn not_json(error: serde_json::Error) -> Failed {
     )
 }
 
-fn put_task(connection: &Connection, text: &[u8], columns: &Columns<'_>) -> Done {
-    if write_task(connection, INSERT_TASK, text, columns, 0)? == 1 {
-        return put_hashes(connection, connection.last_insert_rowid(), columns);
+fn is_exact_task(head: &RecordHead<'_>) -> bool {
+    head.kind == RecordKind::Task && head.is_exact
+}
+
+fn upsert_task(connection: &Connection, head: &RecordHead<'_>, text: &str) -> Done {
+    if write_task(connection, INSERT_TASK, head, text, 0)? == 1 {
+        return insert_hashes(connection, connection.last_insert_rowid(), head);
     }
-    join_with_known(connection, text, columns)
+    join_with_known(connection, head, text)
 }
 
 fn write_task(
     connection: &Connection,
     sql: &str,
-    text: &[u8],
-    columns: &Columns<'_>,
+    head: &RecordHead<'_>,
+    text: &str,
     number: i64,
 ) -> rusqlite::Result<usize> {
+    // SQLite has no unsigned numbers.
+    let duration_ns = head.duration_ns.and_then(|duration| i64::try_from(duration).ok());
+    let needs_recheck = !head.is_exact || duration_ns.is_some() != head.duration_ns.is_some();
     connection.prepare_cached(sql)?.execute(params![
-        columns.task_id,
-        columns.workflow_id,
-        columns.campaign_id,
-        columns.parent_task_id,
-        columns.activity_id,
-        columns.status,
-        columns.started_at,
-        columns.duration_ns,
+        head.task_id,
+        head.workflow_id,
+        head.campaign_id,
+        head.parent_task_id,
+        head.activity_id,
+        head.status.map(Status::as_str),
+        head.started_at,
+        duration_ns,
         number,
-        columns.is_odd.then_some(1),
-        Utf8(text),
+        needs_recheck.then_some(1),
+        text,
     ])
 }
 
 /// Stores a task whose id is already in the table: joins it with an existing row, or adds a copy.
-fn join_with_known(connection: &Connection, text: &[u8], columns: &Columns<'_>) -> Done {
+fn join_with_known(connection: &Connection, head: &RecordHead<'_>, text: &str) -> Done {
     let sql = "SELECT id, doc FROM task WHERE task_id = ?1 AND ifnull(workflow_id, '') = ?2 ORDER BY copy";
     let mut known = connection.prepare_cached(sql)?;
     let pair = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
-    let known = known.query_map(params![columns.task_id, columns.workflow_id.as_str()], pair)?;
+    let known = known
+        .query_map(params![head.task_id, head.workflow_id.as_deref().unwrap_or_default()], pair)?;
     let known: Vec<(i64, String)> = known.collect::<rusqlite::Result<_>>()?;
-    if known.iter().any(|(_, doc)| doc.as_bytes() == text) {
+    if known.iter().any(|(_, doc)| doc == text) {
         return Ok(());
     }
-    let mut task: Box<TaskObject> = serde_json::from_slice(text).map(Box::new).map_err(not_json)?;
+    let mut task: Box<TaskObject> = serde_json::from_str(text).map(Box::new).map_err(not_json)?;
     for (id, doc) in &known {
         let mut joined: TaskObject = serde_json::from_str(doc).map_err(not_json)?;
         match join_task(&mut joined, *task) {
@@ -134,8 +128,8 @@ fn join_with_known(connection: &Connection, text: &[u8], columns: &Columns<'_>) 
             Err(another) => task = another,
         }
     }
-    write_task(connection, INSERT_TASK, text, columns, known.len() as i64)?;
-    put_hashes(connection, connection.last_insert_rowid(), columns)
+    write_task(connection, INSERT_TASK, head, text, known.len() as i64)?;
+    insert_hashes(connection, connection.last_insert_rowid(), head)
 }
 
 fn replace_task(connection: &Connection, id: i64, old: &str, new: &TaskObject) -> Done {
@@ -145,21 +139,20 @@ fn replace_task(connection: &Connection, id: i64, old: &str, new: &TaskObject) -
     }
     let sql = "DELETE FROM value_hash WHERE hash = ?1 AND task = ?2";
     let mut forget = connection.prepare_cached(sql)?;
-    for (_, _, hash) in Columns::of(old).map_err(not_json)?.hashes() {
-        forget.execute(params![hash, id])?;
+    for known in RecordHead::read(old).map_err(not_json)?.hashes {
+        forget.execute(params![known.hash, id])?;
     }
-    let columns = Columns::of(&text).map_err(not_json)?;
-    write_task(connection, UPDATE_TASK, text.as_bytes(), &columns, id)?;
-    put_hashes(connection, id, &columns)
+    let head = RecordHead::read(&text).map_err(not_json)?;
+    write_task(connection, UPDATE_TASK, &head, &text, id)?;
+    insert_hashes(connection, id, &head)
 }
 
-fn put_hashes(connection: &Connection, task: i64, columns: &Columns<'_>) -> Done {
-    let hashes = columns.hashes();
-    if !hashes.is_empty() {
+fn insert_hashes(connection: &Connection, task: i64, head: &RecordHead<'_>) -> Done {
+    if !head.hashes.is_empty() {
         let sql = "INSERT INTO value_hash (hash, task, side, name) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
         let mut insert = connection.prepare_cached(sql)?;
-        for (side, name, hash) in hashes {
-            insert.execute(params![hash, task, side, name])?;
+        for value in &head.hashes {
+            insert.execute(params![value.hash, task, value.side, value.name])?;
         }
     }
     Ok(())
@@ -176,7 +169,7 @@ pub(super) fn processes_of(
     rows.collect()
 }
 
-fn put_workflow(connection: &Connection, workflow: WorkflowObject) -> Done {
+fn upsert_workflow(connection: &Connection, workflow: WorkflowObject) -> Done {
     let id = workflow.workflow_id.clone();
     let known = processes_of(connection, &id)?;
     let mut processes = Vec::with_capacity(known.len() + 1);
@@ -198,19 +191,22 @@ fn put_workflow(connection: &Connection, workflow: WorkflowObject) -> Done {
     }
     if let Some(joined) = speak_as_one(processes) {
         let text = serde_json::to_string(&joined).map_err(not_json)?;
-        let is_odd = Columns::of(&text).map_err(not_json)?.is_workflow_odd;
+        let needs_recheck = !RecordHead::read(&text).map_err(not_json)?.is_exact;
         let sql = "INSERT INTO workflow (workflow_id, odd, doc) VALUES (?1, ?2, ?3)
             ON CONFLICT (workflow_id) DO UPDATE SET odd = excluded.odd, doc = excluded.doc";
-        connection.prepare_cached(sql)?.execute(params![id, is_odd.then_some(1), text])?;
+        connection.prepare_cached(sql)?.execute(params![id, needs_recheck.then_some(1), text])?;
     }
     Ok(())
 }
 
 /// Returns whether the record is a task whose id is not in the table yet.
-pub(super) fn is_new_task(connection: &Connection, outline: &str) -> rusqlite::Result<bool> {
-    let Ok(columns) = Columns::of(outline) else { return Ok(false) };
-    let (workflow, task) = (columns.workflow_id.as_str(), columns.task_id.as_str());
-    Ok(columns.is_plain && status_of(connection, workflow, task)?.is_none())
+pub(super) fn is_new_task(
+    connection: &Connection,
+    head: &RecordHead<'_>,
+) -> rusqlite::Result<bool> {
+    let workflow = head.workflow_id.as_deref().unwrap_or_default();
+    let task = head.task_id.as_deref().unwrap_or_default();
+    Ok(is_exact_task(head) && status_of(connection, workflow, task)?.is_none())
 }
 
 /// Returns the status of the task with this id in this workflow. `None` if there is no such task.

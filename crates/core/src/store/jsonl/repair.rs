@@ -5,16 +5,14 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use serde::Deserialize;
-
 use super::in_use;
-use super::lines::{LIMIT, Line, Lines};
-use crate::record::WorkflowObject;
-use crate::store::{StoredTasks, open_plain};
+use super::lines::{LIMIT, Line, Lines, read_head};
+use crate::record::{Status, WorkflowObject};
+use crate::store::{RecordKind, StoredTasks, open_plain};
 
 /// A file whose last line is complete, positioned at its end.
 #[derive(Debug)]
-pub struct Mended {
+pub struct RepairedFile {
     file: File,
     /// The requested tasks that have ended in the file.
     pub ended: HashSet<String>,
@@ -28,24 +26,7 @@ pub struct Mended {
     lacks_end: bool,
 }
 
-#[derive(Deserialize)]
-struct Known {
-    r#type: Option<String>,
-    task_id: Option<String>,
-    status: Option<String>,
-    parent_task_id: Option<String>,
-    #[serde(default)]
-    capture: Capture,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Capture {
-    start_ns: u64,
-    end_ns: u64,
-}
-
-impl Mended {
+impl RepairedFile {
     /// Opens a file, removes a partial last line, and finds which of `tasks` are in the file.
     /// `around` is the task that started the workflow: the tasks that it called are the workflow's
     /// roots.
@@ -54,7 +35,7 @@ impl Mended {
         if !in_use::hold(&file) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let mut mended = Self {
+        let mut repaired = Self {
             file,
             ended: HashSet::new(),
             running: HashSet::new(),
@@ -62,7 +43,7 @@ impl Mended {
             tasks: StoredTasks::default(),
             lacks_end: false,
         };
-        let mut lines = Lines::new(BufReader::new(&mended.file), LIMIT);
+        let mut lines = Lines::new(BufReader::new(&repaired.file), LIMIT);
         let mut torn = false;
         // A task that is first stored as running and later as ended is one task.
         let mut running = HashSet::new();
@@ -72,42 +53,42 @@ impl Mended {
                 Line::Unended(text) => (text, true),
                 Line::TooLong => continue,
             };
-            let Ok(known) = serde_json::from_slice::<Known>(text) else {
+            let Some(head) = read_head(text) else {
                 torn = is_last;
                 continue;
             };
-            let Known { r#type, task_id, status, parent_task_id, capture } = known;
-            if r#type.as_deref() == Some("workflow") && status.as_deref() != Some("RUNNING") {
-                mended.end = serde_json::from_slice(text).ok();
+            if head.kind == RecordKind::Workflow && head.status != Some(Status::Running) {
+                repaired.end = serde_json::from_slice(text).ok();
             }
-            let Some(id) = task_id else { continue };
-            let has_ended = matches!(status.as_deref(), Some("FINISHED" | "ERROR"));
-            let wanted = if has_ended { &mut mended.ended } else { &mut mended.running };
-            if tasks.contains(&id) {
-                wanted.insert(id.clone());
+            let Some(id) = head.task_id else { continue };
+            let has_ended = head.status.is_some_and(Status::is_final);
+            let wanted = if has_ended { &mut repaired.ended } else { &mut repaired.running };
+            if tasks.contains(&*id) {
+                wanted.insert(id.clone().into_owned());
             }
-            mended.tasks.capture_ns += capture.start_ns + capture.end_ns;
-            match status.as_deref() {
-                Some("FINISHED") => mended.tasks.finished += 1,
-                Some("ERROR") => {
-                    let is_root = parent_task_id.as_deref().is_none_or(|it| Some(it) == around);
-                    mended.tasks.errors += 1;
-                    mended.tasks.failed_roots += u64::from(is_root);
+            repaired.tasks.capture_ns += head.capture_ns;
+            match head.status {
+                Some(Status::Finished) => repaired.tasks.finished += 1,
+                Some(Status::Error) => {
+                    let parent = head.parent_task_id.as_deref();
+                    repaired.tasks.errors += 1;
+                    repaired.tasks.failed_roots +=
+                        u64::from(parent.is_none_or(|it| Some(it) == around));
                 }
-                _ => _ = running.insert(id.clone()),
+                _ => _ = running.insert(id.clone().into_owned()),
             }
             if has_ended {
-                running.remove(&id);
+                running.remove(&*id);
             }
         }
-        mended.tasks.running = running.len() as u64;
+        repaired.tasks.running = running.len() as u64;
         if torn {
             let whole = lines.start();
-            mended.file.set_len(whole)?;
+            repaired.file.set_len(whole)?;
         }
         // A complete record stays, even without a line end.
-        mended.lacks_end = !ends_with_a_line(&mut mended.file)?;
-        Ok(mended)
+        repaired.lacks_end = !ends_with_a_line(&mut repaired.file)?;
+        Ok(repaired)
     }
 
     /// Appends complete lines.
@@ -144,12 +125,12 @@ mod tests {
         std::fs::write(&path, format!("{whole}{{\"type\":\"task\",\"task_id\":\"c\",\"sta"))
             .unwrap();
         let wanted = ["a", "b", "c"].map(str::to_owned).into();
-        let mut mended = Mended::open(&path, &wanted, None).unwrap();
-        assert_eq!(mended.ended, ["a".to_owned()].into());
-        assert_eq!(mended.running, ["b".to_owned()].into());
-        assert!(mended.end.is_none());
-        assert_eq!((mended.tasks.finished, mended.tasks.running), (1, 1));
-        mended.append(b"{}\n").unwrap();
+        let mut repaired = RepairedFile::open(&path, &wanted, None).unwrap();
+        assert_eq!(repaired.ended, ["a".to_owned()].into());
+        assert_eq!(repaired.running, ["b".to_owned()].into());
+        assert!(repaired.end.is_none());
+        assert_eq!((repaired.tasks.finished, repaired.tasks.running), (1, 1));
+        repaired.append(b"{}\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{whole}{{}}\n"));
     }
 
@@ -158,10 +139,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         std::fs::write(&path, "{\"task_id\":\"a\",\"status\":\"FINISHED\"}").unwrap();
-        let mut mended = Mended::open(&path, &["a".to_owned()].into(), None).unwrap();
-        assert_eq!(mended.ended, ["a".to_owned()].into());
-        mended.append(b"{}\n").unwrap();
-        mended.append(b"{}\n").unwrap();
+        let mut repaired = RepairedFile::open(&path, &["a".to_owned()].into(), None).unwrap();
+        assert_eq!(repaired.ended, ["a".to_owned()].into());
+        repaired.append(b"{}\n").unwrap();
+        repaired.append(b"{}\n").unwrap();
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
             "{\"task_id\":\"a\",\"status\":\"FINISHED\"}\n{}\n{}\n"

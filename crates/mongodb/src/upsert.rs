@@ -10,18 +10,17 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{Error as DriverError, ErrorKind as Kind};
 use mongodb::options::InsertManyOptions;
-use serde::Deserialize;
 
 use super::collections::Collections;
 use super::connection::Connection;
 use super::decode::Stored;
-use super::document::{Encoded, Label, REVISION, now};
+use super::document::{Label, REVISION, now};
 use super::problem::{DUPLICATE, code, explain, is_of_document, is_passing, is_refusal, scrubbed};
 use super::shrink;
 use super::write::Documents;
 use runlore_core::record::{Status, TaskObject};
-use runlore_core::store::Refused;
 use runlore_core::store::join::join_task;
+use runlore_core::store::{RecordHead, RecordKind, Refused};
 use runlore_core::{Error, ErrorKind, Result};
 
 /// The timeout of one command: long enough for a slow server, but not for one that hangs.
@@ -39,7 +38,7 @@ const MOST_IN_VAIN: usize = 32;
 const IDS: usize = 1000;
 
 /// The context for writing records to their collections.
-pub(super) struct Putting<'a> {
+pub(super) struct Upserts<'a> {
     pub(super) connection: &'a Connection,
     pub(super) documents: &'a mut Documents,
     pub(super) refusals: &'a mut Refusals,
@@ -50,7 +49,8 @@ pub(super) type Refusals = HashMap<u128, Refused>;
 
 /// A task to be written, with the text that its document was made from.
 pub(super) struct Task<'a> {
-    pub(super) encoded: Encoded,
+    pub(super) id: String,
+    pub(super) document: RawDocumentBuf,
     pub(super) text: Cow<'a, str>,
 }
 
@@ -64,7 +64,7 @@ struct Failed {
     is_sure: bool,
 }
 
-impl Putting<'_> {
+impl Upserts<'_> {
     pub(super) fn collections(&self) -> Collections {
         Collections::new(self.connection.database())
     }
@@ -74,10 +74,8 @@ impl Putting<'_> {
         if tasks.is_empty() {
             return Ok(());
         }
-        let (documents, records): (Vec<_>, Vec<_>) = tasks
-            .into_iter()
-            .map(|task| (task.encoded.document, (task.encoded.id, task.text)))
-            .unzip();
+        let (documents, records): (Vec<_>, Vec<_>) =
+            tasks.into_iter().map(|task| (task.document, (task.id, task.text))).unzip();
         let mut failed = Vec::new();
         let mut documents = documents.into_iter().peekable();
         let mut first = 0;
@@ -92,7 +90,7 @@ impl Putting<'_> {
             failed.into_iter().partition(|failed| failed.code == Some(DUPLICATE));
         for failed in refused {
             let (id, text) = &records[failed.index];
-            self.put_sealed(id, text, &failed)?;
+            self.upsert_sealed(id, text, &failed)?;
         }
         let known: Vec<_> = known.iter().map(|failed| &records[failed.index]).collect();
         let ids: Vec<&str> = known.iter().map(|(id, _)| &**id).collect();
@@ -299,13 +297,13 @@ impl Putting<'_> {
     fn insert_as(&mut self, text: &str, unique: &str, is_copy: bool) -> Result<Option<String>> {
         let mut label = Label::new(self.documents.next_id());
         label.unique_id = is_copy.then_some(unique);
-        let document = shrink::fitting(text, &label)?.document;
+        let document = shrink::fitting(text, &label)?;
         let failed = self.insert(&self.collections().tasks(), vec![document])?;
         match failed.into_iter().next() {
             None => Ok(None),
             Some(failed) if failed.code == Some(DUPLICATE) => Ok(Some(failed.why)),
             Some(failed) => {
-                self.put_sealed(unique, text, &failed)?;
+                self.upsert_sealed(unique, text, &failed)?;
                 Ok(None)
             }
         }
@@ -328,7 +326,7 @@ impl Putting<'_> {
                 unique_id: unique,
                 is_sealed,
             };
-            let document = shrink::fitting(&text, &label)?.document;
+            let document = shrink::fitting(&text, &label)?;
             let replaced = self.replace_in(Collections::tasks, known, document)?;
             match replaced {
                 Ok(false) => return Ok(None),
@@ -368,9 +366,9 @@ impl Putting<'_> {
     }
 
     /// Stores a task that the server does not accept as it is: only its core fields and its text.
-    fn put_sealed(&mut self, id: &str, text: &str, before: &Failed) -> Result<()> {
+    fn upsert_sealed(&mut self, id: &str, text: &str, before: &Failed) -> Result<()> {
         let label = Label { is_sealed: true, ..Label::new(self.documents.next_id()) };
-        let document = shrink::fitting(text, &label)?.document;
+        let document = shrink::fitting(text, &label)?;
         let failed = self.insert(&self.collections().tasks(), vec![document])?;
         match failed.first() {
             None => Ok(()),
@@ -456,13 +454,8 @@ impl Putting<'_> {
 
 /// Returns the status of the task in a record. `None` if it is not a task.
 fn task_in(text: &str) -> Option<Status> {
-    #[derive(Deserialize)]
-    struct Standing {
-        r#type: String,
-        status: Status,
-    }
-    let standing: Standing = serde_json::from_str(text).ok()?;
-    (standing.r#type == "task").then_some(standing.status)
+    let head = RecordHead::read(text).ok()?;
+    head.status.filter(|_| head.kind == RecordKind::Task)
 }
 
 pub(super) fn not_json(error: serde_json::Error) -> Error {
