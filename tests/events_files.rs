@@ -277,12 +277,22 @@ fn bomb(byte: u8) -> Vec<u8> {
     packed
 }
 
+/// Half a megabyte of gzip that unpacks to half a gigabyte of blank lines: the same member again and again.
+fn gzip_bomb() -> Vec<u8> {
+    let lines = format!("{}\n", " ".repeat(1023)).repeat(8 << 10);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(lines.as_bytes()).unwrap();
+    gzip.finish().unwrap().repeat(64)
+}
+
 #[test]
 fn a_file_that_unpacks_out_of_all_proportion_is_not_read_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, byte) in [("a.jsonl.zst", b'\n'), ("a.jsonl.zst", b'x'), ("a.json.zst", b' ')] {
+    for (name, bytes) in
+        [("a.jsonl.zst", bomb(b'x')), ("a.json.zst", bomb(b' ')), ("a.jsonl.gz", gzip_bomb())]
+    {
         let path = folder.path().join(name);
-        fs::write(&path, bomb(byte)).unwrap();
+        fs::write(&path, bytes).unwrap();
         let told = match events::read(&path) {
             Ok(reader) => reader.map(|event| event.unwrap_err().to_string()).collect(),
             Err(error) => vec![error.to_string()],

@@ -103,7 +103,16 @@ fn secrets_of_every_kind_are_in_no_file() {
         builder = builder.used(name, SECRET).metadata(name, &[SECRET]);
     }
     let run = builder.start().unwrap();
-    for (text, _) in &texts {
+    plant(&names, &texts);
+    let while_running = everything(folder.path());
+    run.finish().unwrap();
+    let all = [while_running, everything(folder.path())].concat();
+    assert_redacted(&all, &texts);
+}
+
+/// Records tasks with all secrets, in every place of a task.
+fn plant(names: &[&str], texts: &[(String, String)]) {
+    for (text, _) in texts {
         let holder = Holder {
             text,
             listed: vec!["--token", SECRET, "-u", "ann:Sw0rdf1sh", text],
@@ -117,15 +126,114 @@ fn secrets_of_every_kind_are_in_no_file() {
             named.run(|| panic!("{text}"))
         }));
     }
-    let while_running = everything(folder.path());
-    run.finish().unwrap();
-    let all = [while_running, everything(folder.path())].concat();
-    let all = String::from_utf8_lossy(&all);
+}
+
+/// Panics if one of the secrets is in these bytes, or if nothing is redacted in them.
+fn assert_redacted(all: &[u8], texts: &[(String, String)]) {
+    let all = String::from_utf8_lossy(all);
     assert!(all.contains("[redacted]"));
     for secret in texts.iter().map(|(_, secret)| secret.as_str()).filter(|secret| secret.len() > 6)
     {
         let at = all.find(secret);
         assert!(at.is_none(), "{secret}: …{}…", around(&all, at.unwrap_or(0)));
+    }
+}
+
+#[cfg(all(target_os = "linux", feature = "sqlite", feature = "report"))]
+mod on_disk {
+    use std::fs;
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    use runlore::Provenance;
+    use runlore::emit::Telemetry;
+    use runlore::report::RunReport;
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::support::{child, is_child, wait_until};
+
+    const NAME: &str = "secrets::on_disk::secrets_are_in_no_queue_overflow_spool_message_or_report";
+
+    /// Records all secrets, and waits to be killed. Its panics, which the program itself reports,
+    /// go nowhere.
+    fn record_and_wait() -> ! {
+        std::panic::set_hook(Box::new(|_| ()));
+        let folder = std::env::var("FOLDER").unwrap();
+        let names: Vec<&str> = include_str!("data/secrets/hidden.names").lines().collect();
+        let texts: Vec<(String, String)> = planted().collect();
+        let _run = workflow("killed")
+            .store(format!("{folder}/records").as_str())
+            .store(format!("sqlite://{folder}/locked.db").as_str())
+            .start()
+            .unwrap();
+        plant(&names, &texts);
+        let metrics = Telemetry::new().path(format!("{folder}/metrics.jsonl"));
+        let table = metrics.clone().backend("text").path(format!("{folder}/metrics.txt"));
+        task("emits").run(|| {
+            for (text, _) in &texts {
+                metrics.emit().metric("text", text.as_str()).event(text).message(text);
+                table.emit().metric("text", text.as_str()).status(text).message(text);
+            }
+            for name in &names {
+                metrics.emit().metric(name, SECRET);
+            }
+        });
+        println!("ready");
+        loop {
+            std::thread::park();
+        }
+    }
+
+    #[test]
+    fn secrets_are_in_no_queue_overflow_spool_message_or_report() {
+        if is_child(NAME) {
+            record_and_wait();
+        }
+        let texts: Vec<(String, String)> = planted().collect();
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("locked.db");
+        workflow("first").store(&*database).start().unwrap().finish().unwrap();
+        let other = Connection::open(&database).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+
+        let mut command = child(NAME);
+        command.env("FOLDER", folder.path());
+        command.env("RUNLORE_RECORDER__RING_BYTES", "16KiB");
+        command.env("RUNLORE_RECORDER__MAX_WAIT_MS", "100ms");
+        command.stdout(Stdio::piped());
+        command.stderr(fs::File::create(folder.path().join("messages")).unwrap());
+        let mut process = command.spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.contains("ready")));
+        let spool = folder.path().join(".spool");
+        wait_until("nothing is in the spool", || everything_in(&spool).len() > 10_000);
+        let while_running = everything(folder.path());
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let names = String::from_utf8_lossy(&while_running).into_owned();
+        assert!(names.contains("/.rings/") && names.contains("/overflow"), "all went another way");
+        assert_redacted(&while_running, &texts);
+        assert_redacted(&everything(folder.path()), &texts);
+
+        other.execute_batch("ROLLBACK").unwrap();
+        runlore::recover(folder.path().join("records")).unwrap();
+        runlore::recover(folder.path()).unwrap();
+        let records = Provenance::open(folder.path().join("records")).unwrap();
+        let run = records.runs().unwrap().into_iter().find(|run| run.tasks > 300).unwrap();
+        let report = RunReport::of(&records, &run.workflow.workflow_id).unwrap();
+        for (name, text) in [
+            ("report.html", report.to_html()),
+            ("report.md", report.to_markdown()),
+            ("report.json", report.to_json()),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        assert_redacted(&everything(folder.path()), &texts);
+    }
+
+    fn everything_in(folder: &Path) -> Vec<u8> {
+        if folder.exists() { everything(folder) } else { Vec::new() }
     }
 }
 
