@@ -501,96 +501,23 @@ fn is_placeholder(value: &str) -> bool {
 
 /// Whether this word states an outcome or a method, such as `ok` or `digest`.
 fn is_answer(value: &str) -> bool {
-    const ANSWERS: &[&str] = &[
-        "ok", "yes", "no", "on", "off", "failed", "passed", "basic", "digest", "none", "optional",
-        "required", "enabled", "disabled", "all", "any", "auto", "default", "oauth", "oauth2",
-        "ldap", "kerberos", "local", "main",
+    const ANSWERS: &[&str] = words![
+        ok yes no on off failed passed basic digest none optional required enabled
+        disabled all any auto default oauth oauth2 ldap kerberos local main
     ];
     ANSWERS.contains(&value.to_ascii_lowercase().as_str())
 }
 
 /// Whether this word continues a sentence about a secret.
 fn is_word_of_prose(value: &str) -> bool {
-    const PROSE: &[&str] = &[
-        "to",
-        "for",
-        "and",
-        "or",
-        "is",
-        "are",
-        "was",
-        "were",
-        "with",
-        "flag",
-        "option",
-        "from",
-        "in",
-        "not",
-        "given",
-        "must",
-        "if",
-        "when",
-        "the",
-        "a",
-        "an",
-        "should",
-        "expected",
-        "required",
-        "missing",
-        "invalid",
-        "wrong",
-        "too",
-        "cannot",
-        "can",
-        "user",
-        "at",
-        "try",
-        "please",
-        "empty",
-        "contains",
-        "does",
-        "has",
-        "have",
-        "no",
-        "may",
-        "will",
-        "of",
-        "on",
-        "be",
-        "by",
-        "as",
-        "this",
-        "that",
-        "it",
-        "instead",
-        "argument",
-        "value",
-        "incorrect",
-        "expired",
-        "unknown",
-        "unexpected",
-        "authentication",
-        "could",
-        "failed",
-        "ok",
-        "accepted",
-        "rejected",
-        "access",
-        "only",
-        "(not",
-        "permission",
-        "your",
-        "you",
-        "we",
-        "use",
-        "set",
-        "see",
-        "need",
-        "needs",
-        "denied",
-        "length",
+    const PROSE: &[&str] = words![
+        to for and or is are was were with flag option from in not given must if when
+        the a an should expected required missing invalid wrong too cannot can user at
+        try please empty contains does has have no may will of on be by as this that it
+        instead argument value incorrect expired unknown unexpected authentication could
+        failed ok accepted rejected access only permission your you we use set see need
+        needs denied length
     ];
-    PROSE.contains(
-        &value.trim_end_matches([',', '.', ';', ':', '!', '?']).to_ascii_lowercase().as_str(),
-    )
+    let word = value.trim_end_matches([',', '.', ';', ':', '!', '?']).to_ascii_lowercase();
+    word == "(not" || PROSE.contains(&word.as_str())
 }

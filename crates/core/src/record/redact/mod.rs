@@ -5,6 +5,11 @@
 //! a text for all of them in one pass. Redaction happens on the caller's thread, so a secret never
 //! reaches a queue, a file or another thread.
 
+/// A list of texts, each one word: `words![a b]` is `&["a", "b"]`.
+macro_rules! words {
+    ($($word:tt)*) => { &[$(stringify!($word)),*] };
+}
+
 mod arguments;
 mod assigned;
 mod find;

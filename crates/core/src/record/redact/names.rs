@@ -186,424 +186,84 @@ const STRICT: &[&str] =
     &["password", "passwd", "passphrase", "passcode", "pwd", "otp", "totp", "passwort"];
 const STRICT_ENDINGS: &[&str] = &["password", "passwd", "passphrase", "passcode"];
 
-const SECRET: &[&str] = &[
-    "secret",
-    "pw",
-    "token",
-    "credential",
-    "cred",
-    "creds",
-    "authorization",
-    "bearer",
-    "jwt",
-    "cookie",
-    "dsn",
-    "passkey",
-    "mnemonic",
-    "keypass",
-    "storepass",
-    "requirepass",
-    "masterauth",
-    "sessionid",
-    "sessid",
-    "phpsessid",
-    "jsessionid",
-    "connectionstring",
-    "connstring",
-    "connstr",
-    "pgpass",
-    "sshpass",
-    "dbpass",
-    "userpass",
-    "rootpass",
-    "mypass",
-    "adminpass",
-    "mysqlpass",
-    "smtppass",
-    "mailpass",
-    "userpwd",
-    "dbpwd",
-    "mypwd",
-    "adminpwd",
-    "privkey",
-    "authkey",
-    "sshkey",
-    "sshprivkey",
-    "oauth",
-    "basicauth",
-    "userinfo",
-    "userauth",
-    "httpauth",
+const SECRET: &[&str] = words![
+    secret pw token credential cred creds authorization bearer jwt cookie dsn passkey
+    mnemonic keypass storepass requirepass masterauth sessionid sessid phpsessid jsessionid
+    connectionstring connstring connstr pgpass sshpass dbpass userpass rootpass mypass
+    adminpass mysqlpass smtppass mailpass userpwd dbpwd mypwd adminpwd privkey authkey
+    sshkey sshprivkey oauth basicauth userinfo userauth httpauth
 ];
-const SECRET_ENDINGS: &[&str] = &[
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "signingkey",
-    "encryptionkey",
-    "masterkey",
-    "accountkey",
-    "sharedkey",
-    "sessionkey",
-    "licensekey",
-    "storagekey",
-    "credential",
-    "credentials",
-    "cookie",
+const SECRET_ENDINGS: &[&str] = words![
+    secret token apikey accesskey secretkey privatekey signingkey encryptionkey masterkey
+    accountkey sharedkey sessionkey licensekey storagekey credential credentials cookie
 ];
 const NOT_SECRET: &[&str] =
     &["nonsecret", "subtoken", "detoken", "pretoken", "untoken", "nexttoken"];
 
 /// Words before `key` that make it a secret: `api_key`, `signing_key`. Other keys, such as those of
 /// a table or a map, stay visible.
-const KEY_HOLDERS: &[&str] = &[
-    "api",
-    "access",
-    "secret",
-    "private",
-    "priv",
-    "signing",
-    "sign",
-    "encryption",
-    "encrypt",
-    "decryption",
-    "decrypt",
-    "crypto",
-    "cipher",
-    "symmetric",
-    "ssh",
-    "auth",
-    "authentication",
-    "authorization",
-    "master",
-    "account",
-    "storage",
-    "shared",
-    "session",
-    "service",
-    "deploy",
-    "deployment",
-    "admin",
-    "root",
-    "aes",
-    "rsa",
-    "ecdsa",
-    "ed25519",
-    "hmac",
-    "jwt",
-    "webhook",
-    "subscription",
-    "app",
-    "application",
-    "server",
-    "wallet",
-    "gpg",
-    "pgp",
-    "tls",
-    "ssl",
-    "license",
-    "licence",
-    "function",
-    "functions",
-    "consumer",
-    "integration",
-    "ingest",
-    "ingestion",
-    "instrumentation",
-    "vault",
-    "stripe",
-    "openai",
-    "anthropic",
-    "github",
-    "gitlab",
-    "aws",
-    "azure",
-    "gcp",
-    "google",
-    "slack",
-    "twilio",
-    "sendgrid",
-    "mailgun",
-    "datadog",
-    "hf",
-    "huggingface",
-    "sentry",
-    "newrelic",
-    "cloudflare",
-    "wandb",
-    "cohere",
-    "mistral",
-    "security",
-    "bearer",
-    "token",
-    "cookie",
-    "pass",
-    "sas",
-    "apikey",
+const KEY_HOLDERS: &[&str] = words![
+    api access secret private priv signing sign encryption encrypt decryption decrypt crypto
+    cipher symmetric ssh auth authentication authorization master account storage shared
+    session service deploy deployment admin root aes rsa ecdsa ed25519 hmac jwt webhook
+    subscription app application server wallet gpg pgp tls ssl license licence function
+    functions consumer integration ingest ingestion instrumentation vault stripe openai
+    anthropic github gitlab aws azure gcp google slack twilio sendgrid mailgun datadog hf
+    huggingface sentry newrelic cloudflare wandb cohere mistral security bearer token cookie
+    pass sas apikey
 ];
 
 /// Words before `key` that make it public, even in an environment variable.
-const PUBLIC_KEYS: &[&str] = &[
-    "primary",
-    "foreign",
-    "public",
-    "pub",
-    "publishable",
-    "sort",
-    "partition",
-    "cache",
-    "row",
-    "index",
-    "group",
-    "routing",
-    "object",
-    "map",
-    "dict",
-    "lookup",
-    "unique",
-    "composite",
-    "candidate",
-    "natural",
-    "surrogate",
-    "bucket",
-    "hot",
-    "registry",
-    "join",
-    "shard",
-    "hash",
-    "range",
-    "order",
-    "cluster",
-    "clustering",
-    "message",
-    "sorting",
-    "config",
+const PUBLIC_KEYS: &[&str] = words![
+    primary foreign public pub publishable sort partition cache row index group routing
+    object map dict lookup unique composite candidate natural surrogate bucket hot registry
+    join shard hash range order cluster clustering message sorting config
 ];
 
 /// Words before `tokens` that make them secrets. Other `tokens` are those of a tokenized text.
-const TOKEN_HOLDERS: &[&str] = &[
-    "api", "access", "auth", "refresh", "bearer", "session", "secret", "csrf", "xsrf", "service",
-    "deploy", "bot", "oauth", "personal", "github", "gitlab", "slack", "jwt", "security", "device",
-    "push",
+const TOKEN_HOLDERS: &[&str] = words![
+    api access auth refresh bearer session secret csrf xsrf service deploy bot oauth
+    personal github gitlab slack jwt security device push
 ];
 
 /// Words after `token` that show that it is a token of a tokenized text.
-const TOKEN_FACTS: &[&str] = &[
-    "id",
-    "ids",
-    "embedding",
-    "embeddings",
-    "mask",
-    "masks",
-    "logits",
-    "logprob",
-    "logprobs",
-    "prob",
-    "probs",
-    "weights",
-    "freq",
-    "frequency",
-    "frequencies",
-    "vocab",
-    "dropout",
-    "indices",
-    "pooling",
-    "span",
-    "spans",
-    "offset",
-    "offsets",
-    "text",
-    "str",
-    "stream",
-    "classification",
+const TOKEN_FACTS: &[&str] = words![
+    id ids embedding embeddings mask masks logits logprob logprobs prob probs weights freq
+    frequency frequencies vocab dropout indices pooling span spans offset offsets text str
+    stream classification
 ];
 
 /// Words that turn the name of a secret into the name of a fact about it: `password_length`,
 /// `token_url`.
-const FACTS: &[&str] = &[
-    "count",
-    "counts",
-    "counter",
-    "len",
-    "length",
-    "lengths",
-    "size",
-    "sizes",
-    "type",
-    "types",
-    "kind",
-    "kinds",
-    "url",
-    "urls",
-    "uri",
-    "endpoint",
-    "expiry",
-    "expires",
-    "expiration",
-    "expired",
-    "ttl",
-    "name",
-    "names",
-    "policy",
-    "policies",
-    "method",
-    "methods",
-    "mode",
-    "rate",
-    "ratio",
-    "per",
-    "limit",
-    "limits",
-    "path",
-    "paths",
-    "file",
-    "files",
-    "filename",
-    "dir",
-    "directory",
-    "folder",
-    "idx",
-    "position",
-    "budget",
-    "usage",
-    "used",
-    "max",
-    "min",
-    "total",
-    "provider",
-    "providers",
-    "enabled",
-    "disabled",
-    "required",
-    "valid",
-    "invalid",
-    "version",
-    "versions",
-    "age",
-    "timeout",
-    "timeouts",
-    "duration",
-    "lifetime",
-    "domain",
-    "jar",
-    "manager",
-    "host",
-    "port",
-    "backend",
-    "handler",
-    "class",
-    "scheme",
-    "schemes",
-    "status",
-    "state",
-    "error",
-    "errors",
-    "failures",
-    "attempts",
-    "strength",
-    "field",
-    "fields",
-    "label",
-    "column",
-    "columns",
-    "issuer",
-    "audience",
-    "scope",
-    "scopes",
-    "region",
-    "rotation",
-    "sock",
-    "socket",
-    "changed",
-    "updated",
-    "created",
-    "at",
-    "stdin",
-    "prompt",
-    "command",
-    "ip",
-    "ips",
-    "network",
-    "subnet",
-    "dns",
-    "arn",
-    "ref",
-    "through",
-    "over",
-    "format",
-    "algorithm",
-    "alg",
-    "strategy",
-    "realm",
-    "user",
-    "username",
-    "server",
-    "servers",
-    "location",
-    "locations",
-    "source",
-    "latency",
-    "seconds",
-    "ms",
-    "ns",
-    "bits",
+const FACTS: &[&str] = words![
+    count counts counter len length lengths size sizes type types kind kinds url urls uri
+    endpoint expiry expires expiration expired ttl name names policy policies method methods
+    mode rate ratio per limit limits path paths file files filename dir directory folder idx
+    position budget usage used max min total provider providers enabled disabled required
+    valid invalid version versions age timeout timeouts duration lifetime domain jar manager
+    host port backend handler class scheme schemes status state error errors failures
+    attempts strength field fields label column columns issuer audience scope scopes region
+    rotation sock socket changed updated created at stdin prompt command ip ips network
+    subnet dns arn ref through over format algorithm alg strategy realm user username server
+    servers location locations source latency seconds ms ns bits
 ];
 
 /// First words that turn a name into a question or a number: `has_password`, `max_tokens`.
-const QUESTIONS: &[&str] = &[
-    "has", "have", "is", "num", "n", "max", "min", "total", "avg", "mean", "no", "without",
-    "require", "requires", "needs", "should", "count", "number",
+const QUESTIONS: &[&str] = words![
+    has have is num n max min total avg mean no without require requires needs should count
+    number
 ];
 
 /// Words before `pass` that make it a step of a computation.
-const BENIGN_PASSES: &[&str] = &[
-    "forward",
-    "backward",
-    "first",
-    "second",
-    "third",
-    "single",
-    "multi",
-    "two",
-    "one",
-    "last",
-    "next",
-    "final",
-    "render",
-    "compiler",
-    "optimizer",
-    "optimization",
-    "training",
-    "eval",
-    "band",
-    "low",
-    "high",
-    "by",
-    "test",
-    "tests",
-    "did",
+const BENIGN_PASSES: &[&str] = words![
+    forward backward first second third single multi two one last next final render compiler
+    optimizer optimization training eval band low high by test tests did
 ];
 
 /// Words before `code` that make it a secret, because the code grants access.
-const CODES: &[&str] = &[
-    "recovery",
-    "backup",
-    "verification",
-    "security",
-    "mfa",
-    "2fa",
-    "otp",
-    "totp",
-    "auth",
-    "authorization",
-    "login",
-    "access",
-    "pass",
-    "pin",
-    "time",
+const CODES: &[&str] = words![
+    recovery backup verification security mfa 2fa otp totp auth authorization login access
+    pass pin time
 ];
 
 /// Three-letter stems. Every secret name above contains one of them, except `pw`.
