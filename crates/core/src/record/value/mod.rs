@@ -13,8 +13,9 @@ mod limits;
 mod lock;
 mod lossy;
 mod serialize;
-mod simd;
+
 mod slice;
+mod summary;
 mod tag;
 mod text;
 mod view;

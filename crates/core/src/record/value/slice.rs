@@ -4,7 +4,7 @@
 //! therefore summarised on the caller's thread: minimum, maximum, mean, and a hash of the whole.
 
 use super::tag::{self, Absent};
-use super::{Encoder, simd};
+use super::{Encoder, summary};
 use crate::record::hash;
 use crate::record::hash::{BLOCK, Budget, Hash, Hasher, NoHash};
 use crate::record::redact::Class;
@@ -140,10 +140,10 @@ macro_rules! float {
                 to.$type(self);
             }
             fn summary(items: &[Self]) -> Summary<Self> {
-                simd::$type(items)
+                summary::$type(items)
             }
             fn bytes(items: &[Self]) -> &[u8] {
-                simd::bytes(items)
+                summary::bytes(items)
             }
         }
     };
@@ -177,7 +177,7 @@ macro_rules! integer {
                 Summary { min, max, mean: sum / items.len() as f64, not_numbers: 0 }
             }
             fn bytes(items: &[Self]) -> &[u8] {
-                simd::bytes(items)
+                summary::bytes(items)
             }
         }
     };
