@@ -257,7 +257,7 @@ macro_rules! record {
             ) -> Self {
                 map.retain(|_, value| !value.is_null());
                 map.remove("type");
-                let $id = $crate::record::fill::id(&mut map, stringify!($id), $kind, line);
+                let $id = $crate::record::synthetic_id::id(&mut map, stringify!($id), $kind, line);
                 let mut record = Self { $id, ..Self::default() };
                 // Iterates over the object, not over the fields: most records have few of the many
                 // fields.
@@ -279,7 +279,7 @@ macro_rules! record {
                 let mut extra = self.extra;
                 let mut out = ::serde_json::Map::new();
                 out.insert("type".to_owned(), $kind.into());
-                let id = $crate::record::fill::original_id(stringify!($id), &self.$id, &extra);
+                let id = $crate::record::synthetic_id::original_id(stringify!($id), &self.$id, &extra);
                 let id = id.cloned().unwrap_or_else(|| self.$id.into());
                 out.insert(stringify!($id).to_owned(), id);
                 $($crate::record::field::put(
@@ -316,7 +316,7 @@ macro_rules! record {
                 use ::serde::ser::SerializeMap as _;
                 let mut out = to.serialize_map(None)?;
                 out.serialize_entry("type", $kind)?;
-                $crate::record::fill::write_id(&mut out, stringify!($id), &self.$id, &self.extra)?;
+                $crate::record::synthetic_id::write_id(&mut out, stringify!($id), &self.$id, &self.extra)?;
                 $($crate::record::field::write(
                     &mut out, stringify!($field), self.$field.as_ref(), &self.extra,
                 )?;)*

@@ -1,7 +1,7 @@
 //! Record types: one JSON object per task or workflow, with the same keys as Flowcept's records.
 
 mod field;
-mod fill;
+
 #[doc(hidden)]
 pub mod hash;
 mod id;
@@ -12,6 +12,7 @@ mod parts;
 pub mod redact;
 mod shown;
 mod status;
+mod synthetic_id;
 mod task;
 mod tensor;
 mod tensors;
