@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     run.finish()?;
 
-    let report = RunReport::of(&Provenance::open("runlore")?, &id)?;
+    let report = RunReport::builder(&Provenance::open("runlore")?, &id).build()?;
     std::fs::write("report.html", report.to_html())?;
     println!("{}", report.to_markdown());
     println!("report.html tells the rest");

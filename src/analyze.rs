@@ -33,6 +33,6 @@ pub use runlore_events::analyze::{
     ReferenceLimit, RiskFlags, Sample, Series, SeriesSummary, Suspect, Timelines,
 };
 pub use runlore_query::analyze::{
-    ActivityTime, CriticalPath, FailOn, Finding, Kind, Parallelism, PathStep, Place, RunReport,
-    Severity, Thresholds, Window, run, run_among,
+    ActivityTime, CriticalPath, FailOn, Finding, Kind, Parallelism, PathStep, Place, RunAnalysis,
+    RunAnalysisBuilder, Severity, Thresholds, Window, run,
 };

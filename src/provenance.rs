@@ -30,6 +30,6 @@
 //! ```
 
 pub use runlore_query::provenance::{
-    Answer, AnswerStream, Answers, Ask, AsyncProvenance, Copied, Lineage, Point, Provenance,
-    Subject, TimeSeries, ValueLineage,
+    AsyncProvenance, Copied, FromDocument, Lineage, Point, Provenance, QueryIter, QueryStream,
+    Subject, TaskQuery, TimeSeries, ValueLineage,
 };

@@ -22,6 +22,6 @@
 
 pub use runlore_report::{
     Activity, Bar, Call, Cost, Counts, Crate, Failed, Flow, FlowGraph, Level, Line, Mark, Panel,
-    Picture, Point, RunFacts, RunReport, State, TaskFacts, Unavailable, Unit, diagnosis_page,
-    events_page,
+    Picture, Point, RunFacts, RunReport, RunReportBuilder, State, TaskFacts, Unavailable, Unit,
+    diagnosis_page, events_page,
 };

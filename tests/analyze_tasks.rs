@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use runlore::Provenance;
-use runlore::analyze::{self, Finding, Kind, RunReport, Severity, Thresholds};
+use runlore::analyze::{self, Finding, Kind, RunAnalysis, Severity, Thresholds};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -27,7 +27,7 @@ impl Run {
         id
     }
 
-    fn analyzed(&self) -> RunReport {
+    fn analyzed(&self) -> RunAnalysis {
         analyzed(&self.lines, "w").unwrap()
     }
 }
@@ -51,13 +51,13 @@ fn task(run: &str, id: &str, name: &str, start: f64, seconds: f64, more: Value) 
     format!("{record}\n")
 }
 
-fn analyzed(lines: &str, id: &str) -> runlore::Result<RunReport> {
+fn analyzed(lines: &str, id: &str) -> runlore::Result<RunAnalysis> {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("run.jsonl"), lines).unwrap();
     analyze::run(&Provenance::open(folder.path())?, id, &Thresholds::default())
 }
 
-fn of_kind(report: &RunReport, kind: Kind) -> Vec<&Finding> {
+fn of_kind(report: &RunAnalysis, kind: Kind) -> Vec<&Finding> {
     report.findings.iter().filter(|finding| finding.kind == kind).collect()
 }
 

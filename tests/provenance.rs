@@ -146,7 +146,7 @@ fn the_family_of_a_task_is_known() {
 #[test]
 fn what_no_field_can_be_is_told() {
     in_every_store(|records| {
-        let told = |asked: runlore::provenance::Ask<'_, runlore::record::TaskObject>| {
+        let told = |asked: runlore::provenance::TaskQuery<'_, runlore::record::TaskObject>| {
             let error = asked.to_vec().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Query);
             error.to_string()

@@ -57,10 +57,14 @@ fn records(batches: u64) -> String {
     lines
 }
 
+fn report_of(folder: &std::path::Path) -> RunReport {
+    RunReport::builder(&Provenance::open(folder).unwrap(), RUN).build().unwrap()
+}
+
 fn report(batches: u64) -> RunReport {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("run.jsonl"), records(batches)).unwrap();
-    RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap()
+    report_of(folder.path())
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn what_was_lost_in_any_of_the_runs_is_told() {
     ];
     let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
     std::fs::write(folder.path().join("run.jsonl"), lines.join("\n")).unwrap();
-    let report = RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap();
+    let report = report_of(folder.path());
     let cost = &report.cost;
     assert_eq!((cost.dropped, cost.refused, cost.spooled), (Some(55), Some(7), Some(3)));
     assert_eq!((cost.capture_ns, cost.capture_percent), (Some(80_000_000), Some(1.0)));
@@ -162,7 +166,7 @@ fn a_run_that_goes_round_in_circles_is_told() {
     };
     let lines = format!("{}\n{}\n{}\n", task("a", "b"), task("b", "a"), task("c", "c"));
     std::fs::write(folder.path().join("run.jsonl"), lines).unwrap();
-    let report = RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap();
+    let report = report_of(folder.path());
     assert_eq!(report.tasks.running, 3);
     assert!(report.to_html().contains("What ran"));
     assert!(!report.to_markdown().is_empty());
@@ -267,7 +271,7 @@ fn a_page_of_a_failed_run_says_so_first() {
         "ended_at": 1_755_600_008.0, "hostname": "node1", "user": "ada", "stderr": "cannot allocate 12 GiB"}),
     );
     std::fs::write(folder.path().join("run.jsonl"), lines).unwrap();
-    let report = RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap();
+    let report = report_of(folder.path());
     browser::can_be_read(&report.to_html(), "run-failed", 1800);
     let found = browser::look(
         &report.to_html(),
@@ -320,7 +324,7 @@ fn a_page_of_very_many_tasks_can_be_used() {
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("run.jsonl"), many()).unwrap();
-    let report = RunReport::of(&Provenance::open(folder.path()).unwrap(), RUN).unwrap();
+    let report = report_of(folder.path());
     assert_eq!(report.tasks.tasks, MANY);
     assert_eq!(report.picture.bars.len(), 1_500);
     let halves = |bar: &&runlore::report::Bar| bar.start_ns < report.picture.length_ns / 2;

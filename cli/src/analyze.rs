@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use runlore::analyze::{ActivityTime, Parallelism, RunReport, Window};
+use runlore::analyze::{ActivityTime, Parallelism, RunAnalysis, Window};
 use runlore_core::text::printable;
 
 use crate::findings::{self, Asked, Verdict};
@@ -53,19 +53,20 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let id = &run.workflow.workflow_id;
     #[cfg(feature = "report")]
     if args.asked.is_page() {
-        let page = runlore::report::RunReport::judged_by(&records, &runs, id, &thresholds)?;
+        let page = runlore::report::RunReport::builder(&records, id);
+        let page = page.runs(&runs).thresholds(&thresholds).build()?;
         store.tell(&records);
         let verdict = Verdict { failed: fail_on.count(&page.findings), is_whole: true };
         return args.asked.answer_page(&page.to_html(), verdict);
     }
-    let report = runlore::analyze::run_among(&records, &runs, id, &thresholds)?;
+    let report = RunAnalysis::builder(&records, id).runs(&runs).thresholds(&thresholds).build()?;
     store.tell(&records);
     let verdict = Verdict { failed: fail_on.count(&report.findings), is_whole: true };
     let json = || serde_json::to_value(&report).unwrap_or_default();
     args.asked.answer(json, verdict, |out| write_text(out, &report))
 }
 
-fn write_text(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+fn write_text(out: &mut dyn Write, report: &RunAnalysis) -> io::Result<()> {
     let name = report.name.as_deref().unwrap_or(&report.workflow_id);
     let id = printable(&report.workflow_id);
     let shown = report.shown.as_deref().map_or_else(String::new, |shown| format!("  {shown}"));
@@ -97,12 +98,12 @@ fn write_text(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     Ok(())
 }
 
-fn share(part: u64, report: &RunReport) -> String {
+fn share(part: u64, report: &RunAnalysis) -> String {
     let length = report.window.map_or(0, Window::length_ns);
     percent(part as f64 / length.max(1) as f64 * 100.0)
 }
 
-fn write_activities(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+fn write_activities(out: &mut dyn Write, report: &RunAnalysis) -> io::Result<()> {
     if report.activities.is_empty() {
         return Ok(());
     }
@@ -138,7 +139,7 @@ fn write_activities(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     Ok(())
 }
 
-fn write_path(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+fn write_path(out: &mut dyn Write, report: &RunAnalysis) -> io::Result<()> {
     let path = &report.critical_path;
     if path.steps.is_empty() {
         return Ok(());

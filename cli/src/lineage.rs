@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use runlore::Provenance;
 use runlore::provenance::{Subject, ValueLineage};
-use runlore::query::{Collection, Find, Trace};
+use runlore::query::Trace;
 use runlore_core::text::printable;
 use serde_json::{Value, json};
 
@@ -171,7 +171,7 @@ impl<'a> HashPart<'a> {
             return Ok(Some(self.given.to_owned()));
         }
         let mut found = BTreeMap::new();
-        for task in records.find(Collection::Tasks, &Find::new().fields(["hashes"]))? {
+        for task in records.tasks().only(["task_id", "hashes"]).run()? {
             for trace in Trace::in_task(&task?, None) {
                 if self.stands_for(&trace.hash) {
                     found.entry(trace.hash).or_insert(trace.name);

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let runs = store.listed(&records)?;
     let run = select::run(&runs, args.run.as_deref(), store)?;
     let id = &run.workflow.workflow_id;
-    let report = RunReport::among(&records, &runs, id)?;
+    let report = RunReport::builder(&records, id).runs(&runs).build()?;
     store.tell(&records);
     let mut text = match format {
         Format::Html => report.to_html(),

@@ -124,7 +124,7 @@ fn measure(store: &str, report: &mut Report) {
     let records = Provenance::open(store).expect("the store opens");
     let runs = records.list_runs().expect("the store is read");
     let id = &runs[0].workflow.workflow_id;
-    let made = RunReport::among(&records, &runs, id).expect("the run is read");
+    let made = RunReport::builder(&records, id).runs(&runs).build().expect("the run is read");
     let page = made.to_html();
     let spent = process_cpu_ns() - before;
     assert_eq!(made.tasks.tasks, TASKS);

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         let records = store.open()?;
         let runs = store.listed(&records)?;
         let id = &select::run(&runs, Some(run), store)?.workflow.workflow_id;
-        picture.add(RunReport::among(&records, &runs, id)?.picture);
+        picture.add(RunReport::builder(&records, id).runs(&runs).build()?.picture);
         store.tell(&records);
     }
     if let Some(title) = &args.title {

@@ -23,6 +23,6 @@ pub use analysis::events_page;
 pub use diagnosed::diagnosis_page;
 pub use picture::{Bar, Level, Line, Mark, Panel, Picture, Point, State, Unit};
 pub use run::{
-    Activity, Call, Cost, Counts, Crate, Failed, Flow, FlowGraph, RunFacts, RunReport, TaskFacts,
-    Unavailable,
+    Activity, Call, Cost, Counts, Crate, Failed, Flow, FlowGraph, RunFacts, RunReport,
+    RunReportBuilder, TaskFacts, Unavailable,
 };

@@ -31,7 +31,7 @@ fn what_was_written_is_read() {
     let report = runlore::analyze::run(&records, &run.workflow_id, &thresholds).unwrap();
     let runs = records.list_runs().unwrap();
     let among =
-        runlore::analyze::run_among(&records, &runs, &run.workflow_id, &thresholds).unwrap();
+        runlore::analyze::RunAnalysis::builder(&records, &run.workflow_id).runs(&runs).thresholds(&thresholds).build().unwrap();
     assert_eq!(among, report);
     assert_eq!((report.tasks, report.activities.len()), (2, 2));
     let replayed = runlore::replay(&folder, folder.to_str().unwrap(), |_| ()).unwrap();

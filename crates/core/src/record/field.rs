@@ -86,6 +86,16 @@ pub(super) fn put<T: Field>(
     out.extend(json.map(|json| (name.to_owned(), json)));
 }
 
+/// Returns the field `name` as JSON, or its original from `extra`.
+pub(super) fn get<T: Field + Clone>(
+    name: &str,
+    value: Option<&T>,
+    extra: &Map<String, Value>,
+) -> Option<Value> {
+    let original = original_of(name, value, extra).cloned();
+    original.or_else(|| value.filter(|value| value.has_json()).cloned().map(T::into_json))
+}
+
 /// Returns the original of a field from `extra`, if it still reads as the field's value.
 fn original_of<'a, T: Field>(
     name: &str,
@@ -272,6 +282,22 @@ macro_rules! record {
                     }
                 }
                 record
+            }
+
+            /// Returns a field of the record as JSON, by its name. `None` if the record has no such
+            /// field.
+            pub fn field(&self, name: &str) -> Option<::serde_json::Value> {
+                match name {
+                    "type" => Some($kind.into()),
+                    stringify!($id) => {
+                        let id = $crate::record::fill::original_id(name, &self.$id, &self.extra);
+                        Some(id.cloned().unwrap_or_else(|| self.$id.as_str().into()))
+                    }
+                    $(stringify!($field) => $crate::record::field::get(
+                        name, self.$field.as_ref(), &self.extra,
+                    ),)*
+                    _ => self.extra.get(name).filter(|value| !value.is_null()).cloned(),
+                }
             }
 
             /// Converts the record into JSON without copying values.

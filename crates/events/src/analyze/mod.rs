@@ -14,8 +14,8 @@ mod report;
 mod series;
 
 pub use runlore_query::analyze::{
-    ActivityTime, CriticalPath, FailOn, Finding, Kind, Parallelism, PathStep, Place, RunReport,
-    Severity, Thresholds, Window, run, run_among,
+    ActivityTime, CriticalPath, FailOn, Finding, Kind, Parallelism, PathStep, Place, RunAnalysis,
+    RunAnalysisBuilder, Severity, Thresholds, Window, run,
 };
 use runlore_query::analyze::{finding, kind, math, text, thresholds};
 

@@ -21,6 +21,7 @@ pub mod thresholds;
 pub use fail_on::FailOn;
 pub use finding::{Finding, Place, Severity, Window};
 pub use kind::Kind;
-pub use tasks::{ActivityTime, CriticalPath, Parallelism, PathStep, RunReport, run, run_among};
-pub use tasks::{Earlier, TaskRows, tasks_of, with_started};
+pub use tasks::{
+    ActivityTime, CriticalPath, Parallelism, PathStep, RunAnalysis, RunAnalysisBuilder, run,
+};
 pub use thresholds::Thresholds;

@@ -32,6 +32,16 @@ pub(super) enum AtEnd {
     Whole,
 }
 
+/// Returns the value at a dotted path of names and array indices.
+pub fn value_at<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+    let mut names = path.split('.');
+    let first = object.get(names.next()?)?;
+    names.try_fold(first, |value, name| match value {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    })
+}
+
 impl Path {
     pub(crate) fn new(text: &str) -> Self {
         let segments = text.split('.').map(Segment::new).collect();

@@ -8,7 +8,7 @@ use futures_core::Stream;
 use serde_json::Value;
 
 use super::background::{self, Receiver};
-use super::{Answer, Answers, Provenance};
+use super::{FromDocument, Provenance, QueryIter};
 use crate::query::{Collection, Find, Pipeline};
 use runlore_core::Result;
 use runlore_core::record::{TaskObject, WorkflowObject};
@@ -66,22 +66,22 @@ impl AsyncProvenance {
     }
 
     /// Streams tasks. Reading pauses while unread tasks fill the queue.
-    pub fn tasks(&self, find: Find) -> Result<AnswerStream<TaskObject>> {
+    pub fn tasks(&self, find: Find) -> Result<QueryStream<TaskObject>> {
         self.stream(move |records, send| records.tasks().with(find).run().map(send))
     }
 
     /// Streams workflows. Reading pauses while unread workflows fill the queue.
-    pub fn workflows(&self, find: Find) -> Result<AnswerStream<WorkflowObject>> {
+    pub fn workflows(&self, find: Find) -> Result<QueryStream<WorkflowObject>> {
         self.stream(move |records, send| records.workflows().with(find).run().map(send))
     }
 
     /// Streams documents as plain JSON: the async version of [`Provenance::find`].
-    pub fn find(&self, of: Collection, find: Find) -> Result<AnswerStream<Value>> {
+    pub fn find(&self, of: Collection, find: Find) -> Result<QueryStream<Value>> {
         self.stream(move |records, send| records.find(of, &find).map(send))
     }
 
     /// Streams the results of a pipeline: the async version of [`Provenance::aggregate`].
-    pub fn aggregate(&self, of: Collection, pipeline: Pipeline) -> Result<AnswerStream<Value>> {
+    pub fn aggregate(&self, of: Collection, pipeline: Pipeline) -> Result<QueryStream<Value>> {
         self.stream(move |records, send| records.aggregate(of, &pipeline).map(send))
     }
 
@@ -91,35 +91,35 @@ impl AsyncProvenance {
     }
 
     /// Runs a query on its own thread and streams its results.
-    fn stream<T: Answer>(
+    fn stream<T: FromDocument>(
         &self,
-        question: impl FnOnce(&Provenance, &dyn Fn(Answers<'_, T>)) -> Result<()> + Send + 'static,
-    ) -> Result<AnswerStream<T>> {
+        question: impl FnOnce(&Provenance, &dyn Fn(QueryIter<'_, T>)) -> Result<()> + Send + 'static,
+    ) -> Result<QueryStream<T>> {
         let records = self.records.clone();
         let receiver = background::stream(move |sender| {
-            let send = |mut answers: Answers<'_, T>| {
-                while answers.next().is_some_and(|it| sender.send(it)) {}
+            let send = |mut results: QueryIter<'_, T>| {
+                while results.next().is_some_and(|it| sender.send(it)) {}
             };
             if let Err(error) = question(&records, &send) {
                 sender.send(Err(error));
             }
         })?;
-        Ok(AnswerStream(receiver))
+        Ok(QueryStream(receiver))
     }
 }
 
 /// A stream of the results of a query. Dropping it stops the query.
 #[derive(Debug)]
-pub struct AnswerStream<T>(Receiver<Result<T>>);
+pub struct QueryStream<T>(Receiver<Result<T>>);
 
-impl<T> AnswerStream<T> {
+impl<T> QueryStream<T> {
     /// Returns the next result. `None` after the last one.
     pub async fn next(&mut self) -> Option<Result<T>> {
         std::future::poll_fn(|context| self.0.poll_next(context)).await
     }
 }
 
-impl<T> Stream for AnswerStream<T> {
+impl<T> Stream for QueryStream<T> {
     type Item = Result<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::Provenance;
+use super::{Provenance, QueryIter};
 use crate::query::Trace;
-use runlore_core::record::hash;
+use runlore_core::record::{TaskObject, hash};
 use runlore_core::{Error, ErrorKind, Result};
 
 /// The value or task to trace.
@@ -89,7 +89,7 @@ impl Provenance {
         };
         let wanted: HashSet<String> = hashes.iter().cloned().collect();
         let mut traces = Vec::new();
-        for task in self.source.tasks_with(&wanted)?.filter_map(|task| self.sound(task)) {
+        for task in QueryIter::<TaskObject>::new(self, self.source.tasks_with(&wanted)?) {
             traces.extend(Trace::in_task(&task?, Some(&wanted)));
         }
         traces.sort_by(|one, other| {
@@ -120,7 +120,6 @@ impl Provenance {
         let task = self
             .task(task_id)?
             .ok_or_else(|| Error::new(ErrorKind::Store, format!("there is no task {task_id}")))?;
-        let task = serde_json::to_value(&task).unwrap_or_default();
         let mut seen = HashSet::new();
         let hashes = Trace::in_task(&task, None).into_iter().map(|trace| trace.hash);
         Ok(hashes.filter(|hash| seen.insert(hash.clone())).collect())

@@ -1,10 +1,10 @@
 //! Queries over the records of any store.
 
-mod ask;
 mod asynchronous;
 mod background;
 mod copy;
 mod lineage;
+mod query;
 mod series;
 
 use std::collections::HashSet;
@@ -14,15 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-pub use ask::{Answer, Answers, Ask};
-pub use asynchronous::{AnswerStream, AsyncProvenance};
+pub use asynchronous::{AsyncProvenance, QueryStream};
 pub use copy::Copied;
 pub use lineage::{Lineage, Subject, ValueLineage};
+pub use query::{FromDocument, QueryIter, TaskQuery};
 pub use series::{Point, TimeSeries};
 
-use crate::query::{
-    Collection, Filter, Find, Measured, Pipeline, SUMMARISED, Source, Summary, field,
-};
+use crate::query::{Collection, Filter, Find, Measured, Pipeline, Source, Summary, field};
 use runlore_core::record::{TaskObject, WorkflowObject};
 use runlore_core::runs::{RunSummary, Runs};
 use runlore_core::tree::Tree;
@@ -94,13 +92,13 @@ impl Provenance {
     }
 
     /// Starts a query for tasks.
-    pub fn tasks(&self) -> Ask<'_, TaskObject> {
-        Ask::new(self, Collection::Tasks)
+    pub fn tasks(&self) -> TaskQuery<'_, TaskObject> {
+        TaskQuery::new(self, Collection::Tasks)
     }
 
     /// Starts a query for workflows.
-    pub fn workflows(&self) -> Ask<'_, WorkflowObject> {
-        Ask::new(self, Collection::Workflows)
+    pub fn workflows(&self) -> TaskQuery<'_, WorkflowObject> {
+        TaskQuery::new(self, Collection::Workflows)
     }
 
     /// Returns the task with this id. `None` if there is none.
@@ -139,7 +137,7 @@ impl Provenance {
 
     /// Returns the tasks that enclose a task: its parent first, the outermost last.
     pub fn ancestors(&self, task_id: &str) -> Result<Vec<TaskObject>> {
-        Answers::new(self, self.source.ancestors(task_id)?).collect()
+        QueryIter::new(self, self.source.ancestors(task_id)?).collect()
     }
 
     /// Returns a workflow as a tree: its tasks, and the workflows it started with their tasks.
@@ -189,8 +187,8 @@ impl Provenance {
     /// Summarizes the matching tasks by one of their fields.
     pub fn summary_by(&self, by: &str, filter: impl Into<Filter>) -> Result<Summary> {
         let mut summary = Summary::by(by);
-        let fields = SUMMARISED.into_iter().chain([by]);
-        for task in self.tasks().filter(filter).fields(fields).run()? {
+        let fields = Summary::FIELDS.into_iter().chain([by]);
+        for task in self.tasks().filter(filter).only(fields).loosely().run()? {
             summary.add(&task?);
         }
         Ok(summary)
@@ -204,13 +202,13 @@ impl Provenance {
     }
 
     /// Returns the matching documents as JSON, one at a time.
-    pub fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<Answers<'a, Value>> {
-        self.asked(of, find)
+    pub fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<QueryIter<'a, Value>> {
+        self.matching(of, find)
     }
 
-    fn asked<'a, T>(&'a self, of: Collection, find: &'a Find) -> Result<Answers<'a, T>> {
+    fn matching<'a, T>(&'a self, of: Collection, find: &'a Find) -> Result<QueryIter<'a, T>> {
         find.check()?;
-        Ok(Answers::new(self, self.source.find(of, find)?))
+        Ok(QueryIter::new(self, self.source.find(of, find)?))
     }
 
     /// Runs a pipeline over all tasks or workflows and returns its results, one document at a time.
@@ -239,9 +237,9 @@ impl Provenance {
         &'a self,
         of: Collection,
         pipeline: &'a Pipeline,
-    ) -> Result<Answers<'a, Value>> {
+    ) -> Result<QueryIter<'a, Value>> {
         pipeline.check()?;
-        Ok(Answers::new(self, self.source.aggregate(of, pipeline)?))
+        Ok(QueryIter::new(self, self.source.aggregate(of, pipeline)?))
     }
 }
 

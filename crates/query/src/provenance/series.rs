@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Provenance;
+use crate::engine::path::value_at;
 use crate::query::Filter;
 use runlore_core::Result;
 
@@ -105,7 +106,7 @@ fn add_points(points: &mut Vec<Point>, task: &Value, wanted: &[Wanted]) {
     let time = |name: &str| task.get(name).and_then(Value::as_f64);
     let (began, ended) = (time("started_at"), time("ended_at"));
     let mut add = |at: Option<f64>, path: fn(&Wanted) -> Option<&String>| {
-        let number = |wanted: &Wanted| number_at(task, path(wanted)?);
+        let number = |wanted: &Wanted| value_at(task.as_object()?, path(wanted)?)?.as_f64();
         let values: Vec<Option<f64>> = wanted.iter().map(number).collect();
         let text = |name: &str| task.get(name).and_then(Value::as_str).map(str::to_owned);
         if let Some(at) = at.filter(|_| values.iter().any(Option::is_some)) {
@@ -116,13 +117,4 @@ fn add_points(points: &mut Vec<Point>, task: &Value, wanted: &[Wanted]) {
     add(began, |wanted| wanted.at_start.as_ref());
     // A task without an end time counts at its start.
     add(ended.or(began), |wanted| wanted.at_end.as_ref());
-}
-
-fn number_at(task: &Value, path: &str) -> Option<f64> {
-    path.split('.')
-        .try_fold(task, |value, name| match value {
-            Value::Array(items) => items.get(name.parse::<usize>().ok()?),
-            value => value.get(name),
-        })?
-        .as_f64()
 }

@@ -114,11 +114,15 @@ impl Measured {
 /// ```
 /// use std::time::Duration;
 /// use runlore::query::{Comparison, Figure, Limit, Measured, Summary};
-/// use serde_json::json;
+/// use runlore::record::TaskObject;
 ///
 /// let run = |milliseconds: u64| {
 ///     let mut tasks = Summary::by("activity_id");
-///     tasks.add(&json!({"activity_id": "train", "duration_ns": milliseconds * 1_000_000}));
+///     tasks.add(&TaskObject {
+///         activity_id: Some("train".into()),
+///         duration_ns: Some(milliseconds * 1_000_000),
+///         ..TaskObject::default()
+///     });
 ///     Measured::new(Some(Duration::from_millis(milliseconds)), tasks)
 /// };
 /// let comparison = Comparison::new(&run(100), &run(130));
@@ -357,7 +361,8 @@ mod tests {
     fn run(tasks: &[(&str, u64, &str)]) -> Measured {
         let mut summary = Summary::by("activity_id");
         for (name, nanos, status) in tasks {
-            summary.add(&json!({"activity_id": name, "duration_ns": nanos, "status": status}));
+            let task = json!({"activity_id": name, "duration_ns": nanos, "status": status});
+            summary.add(&serde_json::from_value(task).unwrap());
         }
         Measured::new(Some(Duration::from_nanos(1000)), summary)
     }

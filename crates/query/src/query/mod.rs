@@ -5,7 +5,8 @@ pub mod compare;
 #[doc(hidden)]
 pub mod source;
 mod summary;
-mod trace;
+#[doc(hidden)]
+pub mod trace;
 
 pub use crate::engine::filter::{Field, Filter, Test, field};
 pub use crate::engine::find::Find;
@@ -15,5 +16,5 @@ pub use compare::{Allowed, Change, Compared, Comparison, Figure, Limit, Measured
 pub use runlore_core::runs::{RunSummary, Runs};
 pub use runlore_core::tree::{Detached, Item, Node, Part, Render, Style, Tree};
 pub use source::{Collection, Documents, Records, Source};
-pub use summary::{Distribution, Group, SUMMARISED, Summary};
+pub use summary::{Distribution, Group, Summary};
 pub use trace::Trace;

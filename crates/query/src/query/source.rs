@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
+use super::trace::value_hashes;
 use super::{Find, Pipeline, field};
 use runlore_core::record::Record;
-use runlore_core::record::hash::identifies;
 use runlore_core::runs::{CountedRuns, Runs};
 use runlore_core::{Error, ErrorKind, Result};
 
@@ -180,9 +180,8 @@ pub fn parent_of(task: &Value) -> Option<String> {
 
 /// Returns whether a task's document lists one of these hashes.
 pub fn has_hash(task: &Value, hashes: &HashSet<String>) -> bool {
-    let side = |side: &str| task.get("hashes")?.get(side)?.as_object();
-    let mut values = ["used", "generated"].into_iter().filter_map(side).flat_map(|it| it.values());
-    values.any(|value| value.as_str().is_some_and(|hash| hashes.contains(hash) && identifies(hash)))
+    let listed = task.get("hashes").and_then(Value::as_object);
+    listed.is_some_and(|listed| value_hashes(listed).any(|value| hashes.contains(value.hash)))
 }
 
 /// Applies `work`, which handles plain documents only, to documents that may contain errors.

@@ -5,16 +5,25 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::engine::path::value_at;
+use runlore_core::record::{Status, TaskObject};
+
 /// Tasks grouped by a field, the group with the longest total duration first.
 ///
 /// ```
 /// use runlore::query::Summary;
-/// use serde_json::json;
+/// use runlore::record::{Status, TaskObject};
 ///
+/// let task = |name: &str, status, ns| TaskObject {
+///     activity_id: Some(name.into()),
+///     status: Some(status),
+///     duration_ns: Some(ns),
+///     ..TaskObject::default()
+/// };
 /// let mut summary = Summary::by("activity_id");
-/// summary.add(&json!({"activity_id": "load", "status": "FINISHED", "duration_ns": 1_000}));
-/// summary.add(&json!({"activity_id": "load", "status": "ERROR", "duration_ns": 3_000}));
-/// summary.add(&json!({"activity_id": "train", "status": "FINISHED", "duration_ns": 9_000}));
+/// summary.add(&task("load", Status::Finished, 1_000));
+/// summary.add(&task("load", Status::Error, 3_000));
+/// summary.add(&task("train", Status::Finished, 9_000));
 ///
 /// let groups = summary.groups();
 /// assert_eq!(groups[0].name(), "train");
@@ -25,7 +34,7 @@ use serde_json::Value;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Summary {
-    by: Vec<String>,
+    by: String,
     /// Keyed by the value's JSON text, so that `1` and `"1"` differ as they do in a record.
     groups: HashMap<String, Collected>,
 }
@@ -81,27 +90,6 @@ pub struct Distribution {
     pub p99: Duration,
 }
 
-/// The fields that a summary reads, besides the one it groups by.
-pub const SUMMARISED: [&str; 17] = [
-    "activity_id",
-    "status",
-    "duration_ns",
-    "started_at",
-    "ended_at",
-    "resources.cpu_ns.self",
-    "resources.child.user_ns",
-    "resources.child.system_ns",
-    "resources.child.peak_rss_bytes",
-    "resources.child.read_bytes",
-    "resources.child.write_bytes",
-    "resources.read_bytes.self",
-    "resources.write_bytes.self",
-    "resources.joules.self",
-    "telemetry_at_start.process.memory.rss",
-    "telemetry_at_end.process.memory.rss",
-    "task_id",
-];
-
 #[derive(Debug, Clone, Default)]
 struct Collected {
     group: Group,
@@ -110,15 +98,38 @@ struct Collected {
 }
 
 impl Summary {
+    /// The fields of a task that a summary reads, besides the one it groups by.
+    #[doc(hidden)]
+    pub const FIELDS: [&str; 12] = [
+        "task_id",
+        "status",
+        "duration_ns",
+        "started_at",
+        "ended_at",
+        "resources.cpu_ns.self",
+        "resources.child",
+        "resources.read_bytes.self",
+        "resources.write_bytes.self",
+        "resources.joules.self",
+        "telemetry_at_start.process.memory.rss",
+        "telemetry_at_end.process.memory.rss",
+    ];
+
     /// Creates an empty summary that groups by a field, such as `activity_id`, `status` or
     /// `used.learning_rate`.
     pub fn by(field: &str) -> Self {
-        Self { by: field.split('.').map(str::to_owned).collect(), groups: HashMap::new() }
+        Self { by: field.to_owned(), groups: HashMap::new() }
     }
 
-    /// Adds a task, given as the JSON of its record.
-    pub fn add(&mut self, task: &Value) {
-        let key = at(task, self.by.iter().map(String::as_str)).cloned().unwrap_or_default();
+    /// Adds a task.
+    pub fn add(&mut self, task: &TaskObject) {
+        let key = match self.by.split_once('.') {
+            None => task.field(&self.by),
+            Some((name, path)) => task
+                .field(name)
+                .and_then(|it| it.as_object().and_then(|it| value_at(it, path)).cloned()),
+        };
+        let key = key.unwrap_or_default();
         let text = key.to_string();
         let collected = match self.groups.get_mut(&text) {
             Some(collected) => collected,
@@ -172,36 +183,31 @@ impl Group {
 }
 
 impl Collected {
-    fn add(&mut self, task: &Value) {
+    fn add(&mut self, task: &TaskObject) {
         let group = &mut self.group;
         group.tasks += 1;
-        match task.get("status").and_then(Value::as_str) {
-            Some("ERROR") => group.errors += 1,
-            Some("RUNNING") => group.running += 1,
+        match task.status {
+            Some(Status::Error) => group.errors += 1,
+            Some(Status::Running) => group.running += 1,
             _ => {}
         }
-        if let Some(duration) = duration_ns(task) {
-            self.durations.push(duration);
-        }
-        let resources = task.get("resources");
-        if let Some(resources) = resources {
-            let whole = |path: [&str; 2]| at(resources, path).and_then(Value::as_u64);
-            let sum = |paths: &[[&str; 2]]| {
-                paths.iter().copied().filter_map(whole).reduce(u64::saturating_add)
-            };
-            let cpu = sum(&[["cpu_ns", "self"], ["child", "user_ns"], ["child", "system_ns"]]);
-            add_to(&mut group.cpu, cpu.map(Duration::from_nanos));
-            add_to(&mut group.read_bytes, sum(&[["read_bytes", "self"], ["child", "read_bytes"]]));
-            let written = sum(&[["write_bytes", "self"], ["child", "write_bytes"]]);
-            add_to(&mut group.write_bytes, written);
-            let joules = at(resources, ["joules", "self"]).and_then(Value::as_f64);
-            add_to(&mut group.joules, joules);
-            group.peak_rss = group.peak_rss.max(whole(["child", "peak_rss_bytes"]));
-        }
+        let duration = task.duration().and_then(|it| u64::try_from(it.as_nanos()).ok());
+        self.durations.extend(duration);
+        add_to(&mut group.cpu, task.own_cpu());
+        let resource = |path: &str| value_at(task.resources.as_ref()?, path);
+        let whole = |path: &str| resource(path).and_then(Value::as_u64);
+        let sum =
+            |paths: [&str; 2]| paths.into_iter().filter_map(whole).reduce(u64::saturating_add);
+        add_to(&mut group.read_bytes, sum(["read_bytes.self", "child.read_bytes"]));
+        add_to(&mut group.write_bytes, sum(["write_bytes.self", "child.write_bytes"]));
+        add_to(&mut group.joules, resource("joules.self").and_then(Value::as_f64));
+        group.peak_rss = group.peak_rss.max(whole("child.peak_rss_bytes"));
         // The memory of the process that started a command says nothing about the command.
-        if resources.and_then(|resources| resources.get("child")).is_none() {
-            for edge in ["telemetry_at_start", "telemetry_at_end"] {
-                let rss = at(task, [edge, "process", "memory", "rss"]).and_then(Value::as_u64);
+        if resource("child").is_none() {
+            for telemetry in
+                [&task.telemetry_at_start, &task.telemetry_at_end].into_iter().flatten()
+            {
+                let rss = value_at(telemetry, "process.memory.rss").and_then(Value::as_u64);
                 group.peak_rss = group.peak_rss.max(rss);
             }
         }
@@ -235,20 +241,6 @@ impl Distribution {
     }
 }
 
-/// Returns the duration of a task: by the monotonic clock if recorded, else by the wall clock.
-fn duration_ns(task: &Value) -> Option<u64> {
-    let kept = task.get("duration_ns").and_then(Value::as_u64);
-    let seconds = |name: &str| task.get(name).and_then(Value::as_f64);
-    kept.or_else(|| {
-        let taken = Duration::try_from_secs_f64(seconds("ended_at")? - seconds("started_at")?);
-        u64::try_from(taken.ok()?.as_nanos()).ok()
-    })
-}
-
-fn at<'v, 'p>(value: &'v Value, path: impl IntoIterator<Item = &'p str>) -> Option<&'v Value> {
-    path.into_iter().try_fold(value, |value, name| value.get(name))
-}
-
 fn add_to<T: std::ops::AddAssign + Default>(sum: &mut Option<T>, more: Option<T>) {
     if let Some(more) = more {
         *sum.get_or_insert_default() += more;
@@ -260,6 +252,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn add(summary: &mut Summary, task: Value) {
+        summary.add(&serde_json::from_value(task).unwrap());
+    }
 
     #[test]
     fn percentiles_are_durations_that_occurred() {
@@ -275,9 +271,9 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_nought() {
         let mut summary = Summary::by("used.lr");
-        summary.add(&json!({"used": {"lr": 0.1}}));
-        summary.add(&json!({"used": {"lr": "0.1"}, "resources": {"cpu_ns": {"self": 5}}}));
-        summary.add(&json!({"started_at": 10.0, "ended_at": 10.5}));
+        add(&mut summary, json!({"used": {"lr": 0.1}}));
+        add(&mut summary, json!({"used": {"lr": "0.1"}, "resources": {"cpu_ns": {"self": 5}}}));
+        add(&mut summary, json!({"started_at": 10.0, "ended_at": 10.5}));
         let groups = summary.groups();
         assert_eq!(groups.iter().map(Group::name).collect::<Vec<_>>(), ["(none)", "0.1", "0.1"]);
         assert_eq!(groups[0].duration.unwrap().total, Duration::from_millis(500));
@@ -290,8 +286,8 @@ mod tests {
     fn memory_is_the_most_that_was_seen() {
         let mut summary = Summary::by("activity_id");
         let seen = |rss: u64| json!({"process": {"memory": {"rss": rss}}});
-        summary.add(&json!({"telemetry_at_start": seen(10), "telemetry_at_end": seen(30)}));
-        summary.add(&json!({"telemetry_at_start": seen(20), "telemetry_at_end": seen(15)}));
+        add(&mut summary, json!({"telemetry_at_start": seen(10), "telemetry_at_end": seen(30)}));
+        add(&mut summary, json!({"telemetry_at_start": seen(20), "telemetry_at_end": seen(15)}));
         assert_eq!(summary.all().peak_rss, Some(30));
     }
 
@@ -302,7 +298,7 @@ mod tests {
             let seen = json!({"process": {"memory": {"rss": 30}}});
             let own = json!({"inclusive": 1, "self": 1});
             let resources = json!({"child": child, "write_bytes": own});
-            summary.add(&json!({"telemetry_at_end": seen, "resources": resources}));
+            add(&mut summary, json!({"telemetry_at_end": seen, "resources": resources}));
             let all = summary.all();
             (all.peak_rss, all.read_bytes, all.write_bytes)
         };

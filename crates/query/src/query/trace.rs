@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use runlore_core::record::TaskObject;
 use runlore_core::record::hash::identifies;
 
 /// A task that used or generated a value.
@@ -28,31 +29,44 @@ pub struct Trace {
 
 impl Trace {
     /// Returns the values of a task that have one of these hashes, or all hashed values if `hashes`
-    /// is `None`. `task` is the JSON of its record. Used values come before generated ones.
+    /// is `None`. Used values come before generated ones.
     ///
     /// Ignores the hashes of a value's prefix that older versions wrote: different values share
     /// them.
-    pub fn in_task(task: &Value, hashes: Option<&HashSet<String>>) -> Vec<Trace> {
-        let text = |name: &str| task.get(name).and_then(Value::as_str).map(str::to_owned);
-        let mut found = Vec::new();
-        for (side, is_generated) in [("used", false), ("generated", true)] {
-            let values = task.get("hashes").and_then(|hashes| hashes.get(side));
-            for (name, hash) in values.and_then(Value::as_object).into_iter().flatten() {
-                let Some(hash) = hash.as_str() else { continue };
-                if !identifies(hash) || hashes.is_some_and(|hashes| !hashes.contains(hash)) {
-                    continue;
-                }
-                found.push(Trace {
-                    hash: hash.to_owned(),
-                    is_generated,
-                    name: name.clone(),
-                    task_id: text("task_id").unwrap_or_default(),
-                    workflow_id: text("workflow_id"),
-                    activity_id: text("activity_id"),
-                    started_at: task.get("started_at").and_then(Value::as_f64),
-                });
-            }
-        }
-        found
+    pub fn in_task(task: &TaskObject, hashes: Option<&HashSet<String>>) -> Vec<Trace> {
+        let known = task.hashes.iter().flat_map(value_hashes);
+        let wanted = known.filter(|it| hashes.is_none_or(|hashes| hashes.contains(it.hash)));
+        let trace = |value: ValueHash<'_>| Trace {
+            hash: value.hash.to_owned(),
+            is_generated: value.is_generated,
+            name: value.name.to_owned(),
+            task_id: task.task_id.clone(),
+            workflow_id: task.workflow_id.clone(),
+            activity_id: task.activity_id.clone(),
+            started_at: task.started_at,
+        };
+        wanted.map(trace).collect()
     }
+}
+
+/// The hash of a value that a task used or generated.
+#[derive(Debug, Clone, Copy)]
+pub struct ValueHash<'a> {
+    pub is_generated: bool,
+    pub name: &'a str,
+    pub hash: &'a str,
+}
+
+/// Returns the hashes in the field `hashes` of a task that identify a value, those of used values
+/// first.
+pub fn value_hashes(hashes: &Map<String, Value>) -> impl Iterator<Item = ValueHash<'_>> {
+    let sides = [("used", false), ("generated", true)].into_iter();
+    let values = sides
+        .filter_map(|(side, is_generated)| Some((hashes.get(side)?.as_object()?, is_generated)));
+    values.flat_map(|(values, is_generated)| {
+        values.iter().filter_map(move |(name, hash)| {
+            let hash = hash.as_str().filter(|hash| identifies(hash))?;
+            Some(ValueHash { is_generated, name, hash })
+        })
+    })
 }

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::Value;
-
 use super::RunReport;
 use super::calls;
 use super::facts::{Activity, Cost, Counts, Crate, Failed, RunFacts, TaskFacts, Unavailable};
@@ -13,12 +11,10 @@ use super::sensors::Sensors;
 use crate::axis;
 use crate::picture::{Mark, Picture, State};
 use crate::timeline::{level, mark_text};
-use runlore_core::Result;
-use runlore_core::record::WorkflowObject;
+use runlore_core::record::{Status, TaskObject, WorkflowObject};
 use runlore_core::runs::failed_children;
-use runlore_query::analyze::{Earlier, Finding, TaskRows, Thresholds, tasks_of};
-use runlore_query::provenance::Provenance;
-use runlore_query::query::{Collection, Find, Summary};
+use runlore_query::analyze::Finding;
+use runlore_query::query::Summary;
 
 /// Maximum number of slow tasks in the report. Of a small run, this includes all tasks.
 const SLOWEST: usize = 40;
@@ -29,58 +25,8 @@ const REASONS: usize = 100;
 /// Maximum number of findings that are marked in the picture.
 const MARKS: usize = 12;
 
-/// The fields that are read of each task, in addition to those of the sensors and of the analysis.
-const FIELDS: [&str; 16] = [
-    "used",
-    "generated",
-    "error",
-    "stderr",
-    "code.crate",
-    "code.version",
-    "code.commit",
-    "code.file",
-    "code.line",
-    "hashes",
-    "unavailable",
-    "resources.child",
-    "resources.read_bytes.self",
-    "resources.write_bytes.self",
-    "resources.joules.self",
-    "telemetry_at_start.process.memory.rss",
-];
-
-/// Creates the report of the first workflow, which started the others.
-pub(super) fn run(
-    records: &Provenance,
-    workflows: &[WorkflowObject],
-    earlier: Earlier<'_>,
-    workflow_id: &str,
-    thresholds: &Thresholds,
-) -> Result<RunReport> {
-    let mut collected = Collected::new(workflows);
-    let mut rows = TaskRows::default();
-    let fields = TaskRows::FIELDS.into_iter().chain(FIELDS).map(str::to_owned);
-    let fields = fields.chain(Sensors::fields());
-    let find = Find::new().filter(tasks_of(workflow_id, workflows)).fields(fields).loosely();
-    for task in records.find(Collection::Tasks, &find)? {
-        let task = task?;
-        rows.add(&task);
-        collected.add(task);
-    }
-    let mut report = collected.finish(workflows, workflow_id);
-    // A run without tasks still has a report, but nothing to analyse.
-    if report.tasks.tasks > 0 {
-        let analysis = rows.analyze(records, workflow_id, workflows, earlier, thresholds)?;
-        report.picture.marks = marks(&analysis.findings, &report.picture);
-        report.findings = analysis.findings;
-        report.notes.extend(analysis.notes);
-    }
-    report.notes.extend(records.problems());
-    Ok(report)
-}
-
 /// Returns marks for the findings that concern at most half of the run.
-fn marks(findings: &[Finding], picture: &Picture) -> Vec<Mark> {
+pub(super) fn marks(findings: &[Finding], picture: &Picture) -> Vec<Mark> {
     let mark = |finding: &Finding| {
         let window = finding.place.window?;
         (window.length_ns() <= picture.length_ns / 2).then(|| Mark {
@@ -94,7 +40,7 @@ fn marks(findings: &[Finding], picture: &Picture) -> Vec<Mark> {
     findings.iter().filter_map(mark).take(MARKS).collect()
 }
 
-struct Collected {
+pub(super) struct Collected {
     summary: Summary,
     names: Vec<String>,
     numbers: HashMap<String, u32>,
@@ -116,7 +62,14 @@ struct Collected {
 }
 
 impl Collected {
-    fn new(workflows: &[WorkflowObject]) -> Self {
+    /// Returns the fields to read of each task.
+    pub(super) fn fields() -> Vec<String> {
+        let own = ["used", "generated", "error", "stderr", "code", "hashes", "unavailable"];
+        let fields = own.into_iter().chain(Summary::FIELDS).map(str::to_owned);
+        fields.chain(Sensors::fields()).collect()
+    }
+
+    pub(super) fn new(workflows: &[WorkflowObject]) -> Self {
         let started_by = workflows
             .iter()
             .map(|one| (one.workflow_id.clone(), one.parent_task_id.as_deref().map(Into::into)))
@@ -151,32 +104,28 @@ impl Collected {
         number
     }
 
-    fn add(&mut self, mut task: Value) {
-        self.summary.add(&task);
-        let text = |name: &str| task.get(name).and_then(Value::as_str);
-        let seconds = |name: &str| task.get(name).and_then(Value::as_f64).map(nanoseconds);
-        let name = text("activity_id").unwrap_or("(none)").to_owned();
-        let state = match text("status") {
-            Some("ERROR") => State::Failed,
-            Some("FINISHED") => State::Finished,
+    pub(super) fn add(&mut self, task: &TaskObject) {
+        self.summary.add(task);
+        let name = task.activity_id.as_deref().unwrap_or("(none)");
+        let state = match task.status {
+            Some(Status::Error) => State::Failed,
+            Some(Status::Finished) => State::Finished,
             _ => State::Running,
         };
-        let (began, ended) = (seconds("started_at"), seconds("ended_at"));
-        let length = task.get("duration_ns").and_then(Value::as_u64);
-        let length = length.or_else(|| Some(ended?.saturating_sub(began?))).unwrap_or(0);
+        let began = task.started_at.map(nanoseconds);
+        let length_ns = task.duration().map_or(0, |duration| duration.as_nanos() as u64);
         self.counts.tasks += 1;
         match state {
             State::Finished => self.counts.finished += 1,
             State::Failed => self.counts.errors += 1,
             State::Running => self.counts.running += 1,
         }
-        let activity = self.number(&name);
-        self.sense(&task, began, ended);
-        self.know_crate(&task);
-        self.values.add(&task, activity);
-        for (what, reason) in
-            task.get("unavailable").and_then(Value::as_object).into_iter().flatten()
-        {
+        let activity = self.number(name);
+        self.sensors.add(began, task.telemetry_at_start.as_ref(), task);
+        self.sensors.add(task.ended_at.map(nanoseconds), task.telemetry_at_end.as_ref(), task);
+        self.add_crate(task);
+        self.values.add(task, activity);
+        for (what, reason) in task.unavailable.iter().flatten() {
             let reason = reason.as_str().map_or_else(|| reason.to_string(), str::to_owned);
             let key = (what.clone(), reason);
             if self.unavailable.len() < REASONS || self.unavailable.contains_key(&key) {
@@ -185,72 +134,59 @@ impl Collected {
         }
         if let Some(start_ns) = began {
             self.first_ns[activity as usize] = self.first_ns[activity as usize].min(start_ns);
-            let id = task.get("task_id").and_then(Value::as_str).unwrap_or_default().into();
-            let parent = self.parent_of(&task);
-            self.rows.push(Row { id, parent, activity, start_ns, length_ns: length, state });
+            let (id, parent) = (task.task_id.as_str().into(), self.parent_of(task));
+            self.rows.push(Row { id, parent, activity, start_ns, length_ns, state });
         }
         if state == State::Failed {
-            self.fail(&mut task, activity, &name, length);
+            self.add_failure(task, activity, length_ns);
         }
-        self.keep_if_slow(&mut task, &name, length);
+        self.keep_if_slow(task, length_ns);
     }
 
     /// Returns the task's parent. For a top-level task of a started run, this is the task that
     /// started the run.
-    fn parent_of(&self, task: &Value) -> Option<Box<str>> {
-        let text = |name: &str| task.get(name).and_then(Value::as_str);
-        text("parent_task_id").map(Into::into).or_else(|| {
-            let workflow = text("workflow_id")?;
+    fn parent_of(&self, task: &TaskObject) -> Option<Box<str>> {
+        task.parent_task_id.as_deref().map(Into::into).or_else(|| {
+            let workflow = task.workflow_id.as_deref()?;
             let is_started = self.main.as_deref() != Some(workflow);
             self.started_by.get(workflow).filter(|_| is_started)?.clone()
         })
     }
 
-    fn sense(&mut self, task: &Value, began: Option<u64>, ended: Option<u64>) {
-        let host = task.get("hostname").and_then(Value::as_str).unwrap_or_default();
-        let pid = task.get("pid").and_then(Value::as_u64);
-        for (at, name) in [(began, "telemetry_at_start"), (ended, "telemetry_at_end")] {
-            if let (Some(at), Some(telemetry)) = (at, task.get(name)) {
-                self.sensors.add(at, telemetry, host, pid);
-            }
-        }
-    }
-
-    fn know_crate(&mut self, task: &Value) {
-        let Some(code) = task.get("code") else { return };
-        let text = |name: &str| code.get(name).and_then(Value::as_str).map(Into::into);
-        let key = ["crate", "version", "commit"].map(text);
+    fn add_crate(&mut self, task: &TaskObject) {
+        let Some(code) = &task.code else { return };
+        let key =
+            [&code.krate, &code.version, &code.commit].map(|it| it.as_deref().map(Into::into));
         if key[0].is_some() && (self.crates.len() < REASONS || self.crates.contains_key(&key)) {
             *self.crates.entry(key).or_default() += 1;
         }
     }
 
-    fn fail(&mut self, task: &mut Value, activity: u32, name: &str, length: u64) {
-        let message = task.pointer("/error/message").or_else(|| task.get("stderr"));
-        let message = message.and_then(Value::as_str).unwrap_or("no message").to_owned();
+    fn add_failure(&mut self, task: &TaskObject, activity: u32, length_ns: u64) {
+        let message = task.error.as_ref().and_then(|error| error.message.as_deref());
+        let message = message.or(task.stderr.as_deref()).unwrap_or("no message").to_owned();
         let key = (activity, message);
         if let Some(known) = self.failures.get_mut(&key) {
             known.tasks += 1;
         } else if self.failures.len() < FAILURES {
-            // Clone the task, because it may also be one of the slowest.
-            let example = TaskFacts::taken(&mut task.clone(), name, length);
-            let (activity, message) = (name.to_owned(), key.1.clone());
+            let example = TaskFacts::of(task, length_ns);
+            let (activity, message) = (example.activity.clone(), key.1.clone());
             self.failures.insert(key, Failed { activity, message, tasks: 1, example });
         } else {
             self.failures_left_out += 1;
         }
     }
 
-    fn keep_if_slow(&mut self, task: &mut Value, name: &str, length: u64) {
-        let is_slow = |least: &TaskFacts| length > least.duration_ns;
+    fn keep_if_slow(&mut self, task: &TaskObject, length_ns: u64) {
+        let is_slow = |least: &TaskFacts| length_ns > least.duration_ns;
         if self.slowest.len() < SLOWEST || self.slowest.last().is_some_and(is_slow) {
-            let at = self.slowest.partition_point(|known| known.duration_ns >= length);
-            self.slowest.insert(at, TaskFacts::taken(task, name, length));
+            let at = self.slowest.partition_point(|known| known.duration_ns >= length_ns);
+            self.slowest.insert(at, TaskFacts::of(task, length_ns));
             self.slowest.truncate(SLOWEST);
         }
     }
 
-    fn finish(mut self, workflows: &[WorkflowObject], workflow_id: &str) -> RunReport {
+    pub(super) fn finish(mut self, workflows: &[WorkflowObject], workflow_id: &str) -> RunReport {
         let main = workflows.first();
         let failed = failed_children(workflows.iter());
         let mut report = RunReport {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use runlore_core::record::{Lost, Status, WorkflowObject};
+use runlore_core::record::{Lost, Status, TaskObject, WorkflowObject};
 use runlore_core::text::thousands;
 use runlore_query::query::Group;
 
@@ -135,25 +135,21 @@ pub struct TaskFacts {
 }
 
 impl TaskFacts {
-    /// Moves the shown fields out of a record.
-    pub(super) fn taken(task: &mut Value, activity: &str, duration_ns: u64) -> Self {
-        let text = |task: &Value, name: &str| task.get(name)?.as_str().map(str::to_owned);
-        let code = task.get("code").and_then(|code| {
-            let file = code.get("file")?.as_str()?;
-            let line = code.get("line").and_then(Value::as_u64);
-            Some(line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
+    pub(super) fn of(task: &TaskObject, duration_ns: u64) -> Self {
+        let code = task.code.as_ref().and_then(|code| {
+            let file = code.file.as_deref()?;
+            Some(code.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
         });
-        let mut take = |name: &str| task.get_mut(name).map(Value::take).unwrap_or_default();
-        let (used, generated, error) = (take("used"), take("generated"), take("error"));
+        let field = |name: &str| task.field(name).unwrap_or_default();
         Self {
-            task_id: text(task, "task_id").unwrap_or_default(),
-            activity: activity.to_owned(),
-            status: text(task, "status"),
-            started_at: task.get("started_at").and_then(Value::as_f64),
+            task_id: task.task_id.clone(),
+            activity: task.activity_id.clone().unwrap_or_else(|| "(none)".to_owned()),
+            status: field("status").as_str().map(str::to_owned),
+            started_at: task.started_at,
             duration_ns,
-            used,
-            generated,
-            error,
+            used: field("used"),
+            generated: field("generated"),
+            error: field("error"),
             code,
         }
     }

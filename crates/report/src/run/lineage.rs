@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::svg::Markup;
-use runlore_core::record::hash::identifies;
+use runlore_core::record::TaskObject;
 use runlore_core::text::printable;
+use runlore_query::query::trace::{ValueHash, value_hashes};
 
 /// Maximum number of distinct values that are followed.
 const VALUES: usize = 400_000;
@@ -53,26 +53,22 @@ pub(super) struct Values {
 }
 
 impl Values {
-    pub(super) fn add(&mut self, task: &Value, activity: u32) {
-        let Some(hashes) = task.get("hashes") else { return };
-        for (side, is_made) in [("generated", true), ("used", false)] {
-            for (name, hash) in hashes.get(side).and_then(Value::as_object).into_iter().flatten() {
-                let Some(hash) = hash.as_str().filter(|hash| identifies(hash)) else { continue };
-                if self.seen.len() >= VALUES && !self.seen.contains_key(hash) {
-                    self.left_out += 1;
-                    continue;
-                }
-                let seen = match self.seen.get_mut(hash) {
-                    Some(seen) => seen,
-                    None => self.seen.entry(hash.into()).or_default(),
-                };
-                let by = if is_made { &mut seen.made_by } else { &mut seen.used_by };
-                if !by.contains(&activity) {
-                    by.push(activity);
-                }
-                if !is_made && seen.name.is_none() {
-                    seen.name = Some(name.as_str().into());
-                }
+    pub(super) fn add(&mut self, task: &TaskObject, activity: u32) {
+        for ValueHash { is_generated, name, hash } in task.hashes.iter().flat_map(value_hashes) {
+            if self.seen.len() >= VALUES && !self.seen.contains_key(hash) {
+                self.left_out += 1;
+                continue;
+            }
+            let seen = match self.seen.get_mut(hash) {
+                Some(seen) => seen,
+                None => self.seen.entry(hash.into()).or_default(),
+            };
+            let by = if is_generated { &mut seen.made_by } else { &mut seen.used_by };
+            if !by.contains(&activity) {
+                by.push(activity);
+            }
+            if !is_generated && seen.name.is_none() {
+                seen.name = Some(name.into());
             }
         }
     }

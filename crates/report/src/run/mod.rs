@@ -17,10 +17,11 @@ pub use calls::Call;
 pub use facts::{Activity, Cost, Counts, Crate, Failed, RunFacts, TaskFacts, Unavailable};
 pub use lineage::{Flow, FlowGraph};
 
+use self::collect::Collected;
 use super::picture::Picture;
 use runlore_core::Result;
 use runlore_core::runs::RunSummary;
-use runlore_query::analyze::{Earlier, Finding, Thresholds, with_started};
+use runlore_query::analyze::{Finding, RunAnalysis, RunAnalysisBuilder, Thresholds};
 use runlore_query::provenance::Provenance;
 
 /// A report of a run: what ran, how it ended, what it used, on which machine and with which
@@ -46,7 +47,7 @@ use runlore_query::provenance::Provenance;
 /// _ = load("");
 /// run.finish()?;
 ///
-/// let report = RunReport::of(&Provenance::of(store), &id)?;
+/// let report = RunReport::builder(&Provenance::of(store), &id).build()?;
 /// assert_eq!((report.tasks.tasks, report.tasks.errors), (2, 1));
 /// assert_eq!(report.failures[0].message, "no path");
 /// assert!(report.to_html().contains("<title>nightly"));
@@ -95,45 +96,65 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Creates the report of a run and of the runs that it started.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
-    pub fn of(records: &Provenance, workflow_id: &str) -> Result<Self> {
-        let (workflows, thresholds) =
-            (records.workflow_and_started(workflow_id)?, Thresholds::default());
-        collect::run(records, &workflows, Earlier::Asked(records), workflow_id, &thresholds)
-    }
-
-    /// Creates the report like [`of`](Self::of), with the already known [runs](Provenance::runs) of
-    /// the store. This saves reading the store again for them.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
-    pub fn among(records: &Provenance, runs: &[RunSummary], workflow_id: &str) -> Result<Self> {
-        Self::judged_by(records, runs, workflow_id, &Thresholds::default())
-    }
-
-    /// Creates the report like [`among`](Self::among), with other thresholds for findings.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
-    pub fn judged_by(
-        records: &Provenance,
-        runs: &[RunSummary],
-        workflow_id: &str,
-        thresholds: &Thresholds,
-    ) -> Result<Self> {
-        let workflows = with_started(runs, workflow_id);
-        collect::run(records, &workflows, Earlier::Known(runs), workflow_id, thresholds)
+    /// Starts the report of a run and of the runs that it started, with options.
+    pub fn builder<'a>(records: &'a Provenance, workflow_id: &'a str) -> RunReportBuilder<'a> {
+        RunReportBuilder {
+            workflow_id,
+            analysis: RunAnalysis::builder(records, workflow_id),
+            records,
+        }
     }
 
     /// Returns the report as JSON.
     pub fn to_json(&self) -> String {
         // Every part of the report can be serialised.
         serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+/// The options of a [report](RunReport::builder).
+#[derive(Debug, Clone)]
+pub struct RunReportBuilder<'a> {
+    records: &'a Provenance,
+    workflow_id: &'a str,
+    analysis: RunAnalysisBuilder<'a>,
+}
+
+impl<'a> RunReportBuilder<'a> {
+    /// Uses the [runs](Provenance::runs) of the store, which must be all of them, instead of
+    /// reading them again.
+    pub fn runs(mut self, runs: &'a [RunSummary]) -> Self {
+        self.analysis = self.analysis.runs(runs);
+        self
+    }
+
+    /// Sets the thresholds above which a finding is reported.
+    pub fn thresholds(mut self, thresholds: &Thresholds) -> Self {
+        self.analysis = self.analysis.thresholds(thresholds);
+        self
+    }
+
+    /// Reads the run and creates the report. A run that the store does not have gives an empty
+    /// report.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn build(&self) -> Result<RunReport> {
+        let workflows = self.analysis.workflows()?;
+        let mut collected = Collected::new(&workflows);
+        let fields = Collected::fields();
+        let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let rows = self.analysis.read(&workflows, &fields, |task| collected.add(task))?;
+        let mut report = collected.finish(&workflows, self.workflow_id);
+        // A run without tasks still has a report, but nothing to analyse.
+        if report.tasks.tasks > 0 {
+            let analysis = self.analysis.analyze(rows, &workflows)?;
+            report.picture.marks = collect::marks(&analysis.findings, &report.picture);
+            report.findings = analysis.findings;
+            report.notes.extend(analysis.notes);
+        }
+        report.notes.extend(self.records.problems());
+        Ok(report)
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::buckets::thinned;
 use crate::gauges::{PROCESSORS, is_step};
 use crate::picture::{Line, Panel, Point, Unit};
+use runlore_core::record::TaskObject;
+use runlore_query::engine::path::value_at;
 
 /// Maximum number of machines, and of processes, with a curve of their own.
 const SOURCES: usize = 6;
@@ -26,7 +28,7 @@ struct Sensor {
     panel: &'static str,
     unit: Unit,
     name: &'static str,
-    path: &'static [&'static str],
+    path: &'static str,
     of: Of,
     /// Whether the value is a counter, of which the rate is drawn.
     is_counter: bool,
@@ -36,44 +38,39 @@ const fn gauge(
     panel: &'static str,
     unit: Unit,
     name: &'static str,
-    path: &'static [&'static str],
+    path: &'static str,
     of: Of,
 ) -> Sensor {
     Sensor { panel, unit, name, path, of, is_counter: false }
 }
 
-const fn rate(
-    panel: &'static str,
-    name: &'static str,
-    path: &'static [&'static str],
-    of: Of,
-) -> Sensor {
+const fn rate(panel: &'static str, name: &'static str, path: &'static str, of: Of) -> Sensor {
     Sensor { panel, unit: Unit::BytesPerSecond, name, path, of, is_counter: true }
 }
 
 const SENSORS: [Sensor; 10] = [
-    gauge(PROCESSORS, Unit::Percent, "machine", &["cpu", "percent_all"], Of::Machine),
-    gauge(PROCESSORS, Unit::Percent, "process", &["process", "cpu_percent"], Of::Process),
+    gauge(PROCESSORS, Unit::Percent, "machine", "cpu.percent_all", Of::Machine),
+    gauge(PROCESSORS, Unit::Percent, "process", "process.cpu_percent", Of::Process),
     gauge(
         "Memory of the process",
         Unit::Bytes,
         "process, resident",
-        &["process", "memory", "rss"],
+        "process.memory.rss",
         Of::Process,
     ),
     gauge(
         "Memory of the machine",
         Unit::Bytes,
         "in use, by whomever",
-        &["memory", "virtual", "used"],
+        "memory.virtual.used",
         Of::Machine,
     ),
-    rate("Disks", "process, read", &["process", "io_counters", "read_bytes"], Of::Process),
-    rate("Disks", "process, written", &["process", "io_counters", "write_bytes"], Of::Process),
-    rate("Disks", "machine, read", &["disk", "io_sum", "read_bytes"], Of::Machine),
-    rate("Disks", "machine, written", &["disk", "io_sum", "write_bytes"], Of::Machine),
-    rate("Network", "sent", &["network", "netio_sum", "bytes_sent"], Of::Machine),
-    rate("Network", "received", &["network", "netio_sum", "bytes_recv"], Of::Machine),
+    rate("Disks", "process, read", "process.io_counters.read_bytes", Of::Process),
+    rate("Disks", "process, written", "process.io_counters.write_bytes", Of::Process),
+    rate("Disks", "machine, read", "disk.io_sum.read_bytes", Of::Machine),
+    rate("Disks", "machine, written", "disk.io_sum.write_bytes", Of::Machine),
+    rate("Network", "sent", "network.netio_sum.bytes_sent", Of::Machine),
+    rate("Network", "received", "network.netio_sum.bytes_recv", Of::Machine),
 ];
 
 type Readings = Vec<(u64, f64)>;
@@ -82,7 +79,7 @@ type Readings = Vec<(u64, f64)>;
 #[derive(Debug, Default)]
 pub(super) struct Sensors {
     /// Keyed by the sensor's index, then by machine or process.
-    told: BTreeMap<usize, BTreeMap<String, Readings>>,
+    readings: BTreeMap<usize, BTreeMap<String, Readings>>,
     /// Keyed by the quantity and the device.
     gpus: BTreeMap<(&'static str, String), Readings>,
 }
@@ -90,21 +87,26 @@ pub(super) struct Sensors {
 impl Sensors {
     /// Returns the fields to read of each task.
     pub(super) fn fields() -> impl Iterator<Item = String> {
-        let paths = SENSORS.iter().map(|sensor| sensor.path.join("."));
-        let both = |path: String| {
+        SENSORS.iter().map(|sensor| sensor.path).chain(["gpu"]).flat_map(|path| {
             ["telemetry_at_start", "telemetry_at_end"].map(|edge| format!("{edge}.{path}"))
-        };
-        paths.chain(["gpu".to_owned()]).flat_map(both)
+        })
     }
 
     /// Adds one capture of a task, taken at a time in Unix nanoseconds.
-    pub(super) fn add(&mut self, at_ns: u64, telemetry: &Value, host: &str, pid: Option<u64>) {
-        let process = pid.map_or_else(|| host.to_owned(), |pid| format!("process {pid} of {host}"));
+    pub(super) fn add(
+        &mut self,
+        at_ns: Option<u64>,
+        telemetry: Option<&Map<String, Value>>,
+        task: &TaskObject,
+    ) {
+        let (Some(at_ns), Some(telemetry)) = (at_ns, telemetry) else { return };
+        let host = task.hostname.as_deref().unwrap_or_default();
+        let process =
+            task.pid.map_or_else(|| host.to_owned(), |pid| format!("process {pid} of {host}"));
         for (number, sensor) in SENSORS.iter().enumerate() {
-            let mut path = sensor.path.iter();
-            let value = path.try_fold(telemetry, |value, name| value.get(name));
-            let Some(value) = value.and_then(Value::as_f64) else { continue };
-            let by_source = self.told.entry(number).or_default();
+            let value = value_at(telemetry, sensor.path).and_then(Value::as_f64);
+            let Some(value) = value else { continue };
+            let by_source = self.readings.entry(number).or_default();
             let source = match sensor.of {
                 Of::Process => &*process,
                 Of::Machine => host,
@@ -118,23 +120,20 @@ impl Sensors {
                 None => {}
             }
         }
-        for (device, told) in telemetry.get("gpu").and_then(Value::as_object).into_iter().flatten()
-        {
-            let number = |path: &str| told.pointer(path).and_then(Value::as_f64);
+        for (device, gpu) in telemetry.get("gpu").and_then(Value::as_object).into_iter().flatten() {
+            let Some(gpu) = gpu.as_object() else { continue };
+            let number = |path: &str| value_at(gpu, path).and_then(Value::as_f64);
+            // The vendors name the same quantity differently, and one reports milliwatts.
             let readings = [
-                (
-                    "GPU load",
-                    number("/utilization/gpu").or_else(|| number("/activity/gfx_activity")),
-                ),
-                ("GPU memory", number("/used")),
+                ("GPU load", number("utilization.gpu").or_else(|| number("activity.gfx_activity"))),
+                ("GPU memory", number("used")),
                 (
                     "GPU power",
-                    // One vendor reports milliwatts, the other watts.
-                    number("/power")
-                        .map(|power| power / 1e3)
-                        .or_else(|| number("/power/average_socket_power")),
+                    number("power")
+                        .map(|milliwatts| milliwatts / 1e3)
+                        .or_else(|| number("power.average_socket_power")),
                 ),
-                ("GPU temperature", number("/temperature").or_else(|| number("/temperature/edge"))),
+                ("GPU temperature", number("temperature").or_else(|| number("temperature.edge"))),
             ];
             for (what, value) in readings {
                 if let Some(value) = value {
@@ -161,7 +160,7 @@ impl Sensors {
                 }),
             }
         };
-        for (number, by_source) in self.told {
+        for (number, by_source) in self.readings {
             let sensor = &SENSORS[number];
             let many = by_source.len() > 1;
             for (source, readings) in by_source {

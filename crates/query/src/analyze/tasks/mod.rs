@@ -13,10 +13,8 @@ mod rows;
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
-use serde_json::Value;
 
 pub use activities::ActivityTime;
-pub use outliers::Earlier;
 pub use parallel::Parallelism;
 pub use path::{CriticalPath, PathStep};
 
@@ -26,14 +24,14 @@ use super::kind::Kind;
 use super::thresholds::Thresholds;
 use crate::provenance::Provenance;
 use crate::query::{Filter, field};
-use runlore_core::record::{Lost, WorkflowObject};
+use runlore_core::record::{Lost, TaskObject, WorkflowObject};
 use runlore_core::runs::RunSummary;
 use runlore_core::{Error, ErrorKind, Result};
 
 /// The result of analysing the tasks of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct RunReport {
+pub struct RunAnalysis {
     /// The id of the run.
     pub workflow_id: String,
     /// The name of the run.
@@ -60,7 +58,28 @@ pub struct RunReport {
     pub notes: Vec<String>,
 }
 
-impl RunReport {
+impl RunAnalysis {
+    /// Starts an analysis of a run, with options.
+    ///
+    /// ```
+    /// use runlore::Provenance;
+    /// use runlore::analyze::{RunAnalysis, Thresholds};
+    ///
+    /// # let file = std::env::temp_dir().join(format!("runlore-doc-analysis-{}.jsonl", std::process::id()));
+    /// # std::fs::write(&file, r#"{"type":"workflow","workflow_id":"w","name":"train","started_at":0.0,"ended_at":10.0}"#)?;
+    /// let records = Provenance::open(&file)?;
+    /// let mut thresholds = Thresholds::default();
+    /// thresholds.set("outlier_factor=5")?;
+    /// let runs = records.runs()?;
+    /// let analysis = RunAnalysis::builder(&records, "w").runs(&runs).thresholds(&thresholds).build()?;
+    /// assert_eq!(analysis.name.as_deref(), Some("train"));
+    /// # std::fs::remove_file(&file)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn builder<'a>(records: &'a Provenance, workflow_id: &'a str) -> RunAnalysisBuilder<'a> {
+        RunAnalysisBuilder { records, workflow_id, runs: None, thresholds: Thresholds::default() }
+    }
+
     /// Returns the severity of the worst finding. `None` without findings.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
@@ -93,44 +112,16 @@ impl RunReport {
 /// # Errors
 ///
 /// Returns an error if the store cannot be read, or has no such run.
-pub fn run(records: &Provenance, workflow_id: &str, thresholds: &Thresholds) -> Result<RunReport> {
-    let workflows = records.workflow_and_started(workflow_id)?;
-    read(records, workflow_id, &workflows, Earlier::Asked(records), thresholds)
-}
-
-/// Like [`run`], for callers that already have the [runs](Provenance::runs) of the store. Avoids
-/// reading a folder again.
-///
-/// # Errors
-///
-/// The same as for [`run`].
-pub fn run_among(
-    records: &Provenance,
-    runs: &[RunSummary],
-    workflow_id: &str,
-    thresholds: &Thresholds,
-) -> Result<RunReport> {
-    let workflows = with_started(runs, workflow_id);
-    read(records, workflow_id, &workflows, Earlier::Known(runs), thresholds)
-}
-
-fn read(
+pub fn run(
     records: &Provenance,
     workflow_id: &str,
-    workflows: &[WorkflowObject],
-    earlier: Earlier<'_>,
     thresholds: &Thresholds,
-) -> Result<RunReport> {
-    let mut tasks = TaskRows::default();
-    let asked = records.tasks().filter(tasks_of(workflow_id, workflows)).fields(TaskRows::FIELDS);
-    for task in asked.run()? {
-        tasks.add(&task?);
-    }
-    tasks.analyze(records, workflow_id, workflows, earlier, thresholds)
+) -> Result<RunAnalysis> {
+    RunAnalysis::builder(records, workflow_id).thresholds(thresholds).build()
 }
 
 /// Returns the run and all runs that it started, directly or indirectly.
-pub fn with_started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObject> {
+fn with_started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObject> {
     let mut by_parent: HashMap<&str, Vec<&WorkflowObject>> = HashMap::new();
     for workflow in runs.iter().map(|run| &run.workflow) {
         if let Some(parent) = &workflow.parent_workflow_id {
@@ -151,7 +142,7 @@ pub fn with_started(runs: &[RunSummary], workflow_id: &str) -> Vec<WorkflowObjec
 }
 
 /// Returns a filter for the tasks of a run and of the runs that it started.
-pub fn tasks_of(workflow_id: &str, workflows: &[WorkflowObject]) -> Filter {
+fn tasks_of(workflow_id: &str, workflows: &[WorkflowObject]) -> Filter {
     let ids: Vec<String> = match workflows {
         [] => vec![workflow_id.to_owned()],
         all => all.iter().map(|one| one.workflow_id.clone()).collect(),
@@ -173,39 +164,82 @@ fn lost(workflows: &[WorkflowObject]) -> Option<Finding> {
     Some(finding)
 }
 
-/// Collects the tasks of a run one at a time, for callers that read the tasks themselves.
-#[derive(Debug, Default)]
-pub struct TaskRows {
-    rows: Rows,
+/// The options of an [analysis](RunAnalysis::builder).
+#[derive(Debug, Clone)]
+pub struct RunAnalysisBuilder<'a> {
+    records: &'a Provenance,
+    workflow_id: &'a str,
+    runs: Option<&'a [RunSummary]>,
+    thresholds: Thresholds,
 }
 
-impl TaskRows {
-    /// The fields that the analysis reads from each task.
-    pub const FIELDS: [&str; 30] = rows::FIELDS;
-
-    pub fn add(&mut self, task: &Value) {
-        self.rows.add(task);
+impl<'a> RunAnalysisBuilder<'a> {
+    /// Uses the [runs](Provenance::runs) of the store, which must be all of them, instead of
+    /// reading them again.
+    pub fn runs(mut self, runs: &'a [RunSummary]) -> Self {
+        self.runs = Some(runs);
+        self
     }
 
-    /// Analyses the tasks. `workflows` are the run, if it has a record, and the runs that it
-    /// started.
-    pub fn analyze(
-        mut self,
-        records: &Provenance,
-        workflow_id: &str,
+    /// Sets the thresholds above which a finding is reported.
+    pub fn thresholds(mut self, thresholds: &Thresholds) -> Self {
+        self.thresholds.clone_from(thresholds);
+        self
+    }
+
+    /// Analyses the run.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store cannot be read, or has no such run.
+    pub fn build(&self) -> Result<RunAnalysis> {
+        let workflows = self.workflows()?;
+        let rows = self.read(&workflows, &[], |_| {})?;
+        self.analyze(rows, &workflows)
+    }
+
+    /// Returns the run, if it has a record, and the runs that it started.
+    #[doc(hidden)]
+    pub fn workflows(&self) -> Result<Vec<WorkflowObject>> {
+        match self.runs {
+            Some(runs) => Ok(with_started(runs, self.workflow_id)),
+            None => self.records.workflow_and_started(self.workflow_id),
+        }
+    }
+
+    /// Reads the tasks, each with these fields besides those that the analysis needs, and passes
+    /// each to `visit`.
+    #[doc(hidden)]
+    pub fn read(
+        &self,
         workflows: &[WorkflowObject],
-        earlier: Earlier<'_>,
-        thresholds: &Thresholds,
-    ) -> Result<RunReport> {
+        fields: &[&str],
+        mut visit: impl FnMut(&TaskObject),
+    ) -> Result<Rows> {
+        let mut rows = Rows::default();
+        let tasks = self.records.tasks().filter(tasks_of(self.workflow_id, workflows));
+        let fields = rows::FIELDS.iter().chain(fields).copied();
+        for task in tasks.only(fields).loosely().run()? {
+            let task = task?;
+            rows.add(&task);
+            visit(&task);
+        }
+        Ok(rows)
+    }
+
+    /// Analyses the tasks.
+    #[doc(hidden)]
+    pub fn analyze(&self, mut rows: Rows, workflows: &[WorkflowObject]) -> Result<RunAnalysis> {
+        let Self { records, workflow_id, runs, ref thresholds } = *self;
         let dead = workflows.iter().filter(|run| run.is_dead());
-        self.rows.finish(&dead.map(|run| &*run.workflow_id).collect());
-        let rows = &self.rows;
+        rows.finish(&dead.map(|run| &*run.workflow_id).collect());
+        let rows = &rows;
         let workflow = workflows.iter().find(|one| one.workflow_id == workflow_id);
         if workflow.is_none() && rows.is_empty() {
             let what = format!("there is no run {workflow_id}");
             return Err(Error::new(ErrorKind::Store, what));
         }
-        let mut report = RunReport {
+        let mut analysis = RunAnalysis {
             workflow_id: workflow_id.to_owned(),
             name: workflow.and_then(|one| one.name.clone()),
             shown: workflow.map(|one| one.shown().to_string()).filter(|it| !it.is_empty()),
@@ -213,40 +247,40 @@ impl TaskRows {
             errors: rows.counts.errors,
             running: rows.counts.running,
             window: rows.window(workflow),
-            ..RunReport::default()
+            ..RunAnalysis::default()
         };
-        report.findings.extend(lost(workflows));
+        analysis.findings.extend(lost(workflows));
         let untimed = rows.counts.tasks - rows.len() as u64;
         if untimed > 0 {
             let note = format!("{untimed} tasks do not tell when they ran, and are left out");
-            report.notes.push(note);
+            analysis.notes.push(note);
         }
-        let Some(window) = report.window.filter(|window| window.length_ns() > 0) else {
-            report.notes.push("nothing tells how long the run took".to_owned());
-            return Ok(report);
+        let Some(window) = analysis.window.filter(|window| window.length_ns() > 0) else {
+            analysis.notes.push("nothing tells how long the run took".to_owned());
+            return Ok(analysis);
         };
         let tree = rows.tree();
         let own = rows.own_times(&tree);
-        report.critical_path = path::find(rows, &tree, window);
+        analysis.critical_path = path::find(rows, &tree, window);
         let captures = rows.own_captures(&tree);
-        report.activities = activities::times(rows, &own, &captures, &report.critical_path);
-        report.findings.extend(activities::find(&report.activities, window, thresholds));
-        let history = outliers::History::read(records, workflow, earlier, rows)?;
-        report.findings.extend(outliers::find(rows, &history, window, thresholds));
+        analysis.activities = activities::times(rows, &own, &captures, &analysis.critical_path);
+        analysis.findings.extend(activities::find(&analysis.activities, window, thresholds));
+        let history = outliers::History::read(records, runs, workflow, rows)?;
+        analysis.findings.extend(outliers::find(rows, &history, window, thresholds));
         if rows.iter().all(|row| row.is_open) {
             let note = "no task has ended, so it is not known how long any took: the program runs still, or was killed";
-            report.notes.push(note.to_owned());
+            analysis.notes.push(note.to_owned());
         } else {
             let parallelism = parallel::measure(&own, window);
             let recording_ns = rows.recording_ns(&tree, window, workflow);
-            report.findings.extend(parallel::find(&parallelism, recording_ns, thresholds));
-            report.parallelism = Some(parallelism);
+            analysis.findings.extend(parallel::find(&parallelism, recording_ns, thresholds));
+            analysis.parallelism = Some(parallelism);
         }
-        report.findings.extend(overhead::find(workflow, thresholds));
-        report.findings.extend(growth::find(rows, thresholds));
-        report.findings.extend(pressure::find(rows, window, thresholds));
-        report.notes.extend(rows.notes());
-        finding::sort(&mut report.findings);
-        Ok(report)
+        analysis.findings.extend(overhead::find(workflow, thresholds));
+        analysis.findings.extend(growth::find(rows, thresholds));
+        analysis.findings.extend(pressure::find(rows, window, thresholds));
+        analysis.notes.extend(rows.notes());
+        finding::sort(&mut analysis.findings);
+        Ok(analysis)
     }
 }

@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-
 use super::rows::Rows;
 use crate::analyze::finding::{Finding, Place, Severity, Window};
 use crate::analyze::kind::Kind;
@@ -14,7 +12,7 @@ use crate::analyze::thresholds::Thresholds;
 use crate::provenance::Provenance;
 use crate::query::field;
 use runlore_core::Result;
-use runlore_core::record::WorkflowObject;
+use runlore_core::record::{Status, WorkflowObject};
 use runlore_core::runs::RunSummary;
 
 /// The minimum number of tasks needed to know what is usual.
@@ -22,7 +20,7 @@ const FEWEST: usize = 8;
 /// The maximum number of outliers to report.
 const MOST: usize = 10;
 /// The maximum number of earlier runs to read, and of tasks per activity.
-const RUNS: u64 = 10;
+const RUNS: usize = 10;
 const TASKS: usize = 1000;
 
 /// Durations in earlier runs of the same name, for activities with too few tasks in this run.
@@ -31,43 +29,33 @@ pub(super) struct History {
     durations: HashMap<String, Vec<f64>>,
 }
 
-/// Where to find earlier runs.
-#[derive(Debug, Clone, Copy)]
-pub enum Earlier<'a> {
-    /// Query the store for them.
-    Asked(&'a Provenance),
-    /// Use these. They are all runs of the store, oldest first.
-    Known(&'a [RunSummary]),
-}
-
-impl Earlier<'_> {
-    /// Returns the ids of the last runs with this name that started before a time, newest first.
-    fn ids(self, name: &str, before: f64) -> Result<Vec<String>> {
-        match self {
-            Self::Asked(records) => {
-                let earlier = field("name").eq(name).and(field("started_at").lt(before));
-                let runs = records.workflows().filter(earlier).sort("-started_at").limit(RUNS);
-                let runs = runs.only(["workflow_id"]).to_vec()?;
-                Ok(runs.into_iter().map(|run| run.workflow_id).collect())
-            }
-            Self::Known(runs) => {
-                let is_earlier = |run: &&WorkflowObject| {
-                    let is_before = run.started_at.is_some_and(|started| started < before);
-                    is_before && run.name.as_deref() == Some(name)
-                };
-                // They are sorted, oldest first.
-                let earlier = runs.iter().rev().map(|run| &run.workflow).filter(is_earlier);
-                Ok(earlier.take(RUNS as usize).map(|run| run.workflow_id.clone()).collect())
-            }
-        }
-    }
+/// Returns the ids of the last runs with this name that started before a time, newest first.
+/// `runs` are all runs of the store, oldest first, if they are known.
+fn earlier_runs(
+    records: &Provenance,
+    runs: Option<&[RunSummary]>,
+    name: &str,
+    before: f64,
+) -> Result<Vec<String>> {
+    let Some(runs) = runs else {
+        let earlier = field("name").eq(name).and(field("started_at").lt(before));
+        let runs = records.workflows().filter(earlier).sort("-started_at").limit(RUNS as u64);
+        let runs = runs.only(["workflow_id"]).to_vec()?;
+        return Ok(runs.into_iter().map(|run| run.workflow_id).collect());
+    };
+    let is_earlier = |run: &&WorkflowObject| {
+        let is_before = run.started_at.is_some_and(|started| started < before);
+        is_before && run.name.as_deref() == Some(name)
+    };
+    let earlier = runs.iter().rev().map(|run| &run.workflow).filter(is_earlier);
+    Ok(earlier.take(RUNS).map(|run| run.workflow_id.clone()).collect())
 }
 
 impl History {
     pub(super) fn read(
         records: &Provenance,
+        runs: Option<&[RunSummary]>,
         workflow: Option<&WorkflowObject>,
-        earlier: Earlier<'_>,
         rows: &Rows,
     ) -> Result<Self> {
         let mut history = Self::default();
@@ -81,23 +69,20 @@ impl History {
         let Some((name, started_at)) = named.filter(|_| !few.is_empty()) else {
             return Ok(history);
         };
-        let ids = earlier.ids(name, started_at)?;
+        let ids = earlier_runs(records, runs, name, started_at)?;
         if ids.is_empty() {
             return Ok(history);
         }
-        let asked = field("workflow_id").is_in(ids).and(field("activity_id").is_in(few));
-        let fields = ["activity_id", "duration_ns", "status"];
-        for task in records.tasks().filter(asked).fields(fields).run()? {
+        let of_runs = field("workflow_id").is_in(ids).and(field("activity_id").is_in(few));
+        let fields = ["task_id", "activity_id", "duration_ns", "status"];
+        for task in records.tasks().filter(of_runs).only(fields).loosely().run()? {
             let task = task?;
-            let text = |name: &str| task.get(name).and_then(Value::as_str);
-            let (Some(activity), Some(took)) =
-                (text("activity_id"), task.get("duration_ns").and_then(Value::as_f64))
-            else {
+            let (Some(activity), Some(took)) = (task.activity_id, task.duration_ns) else {
                 continue;
             };
-            let known = history.durations.entry(activity.to_owned()).or_default();
-            if text("status") == Some("FINISHED") && known.len() < TASKS {
-                known.push(took);
+            let known = history.durations.entry(activity).or_default();
+            if task.status == Some(Status::Finished) && known.len() < TASKS {
+                known.push(took as f64);
             }
         }
         Ok(history)

@@ -1,12 +1,10 @@
 //! Reports the cost of recording if it exceeds the limit in the settings.
 
-use serde_json::Value;
-
-use super::rows::at;
 use crate::analyze::finding::{Finding, Place, Severity};
 use crate::analyze::kind::Kind;
 use crate::analyze::text::{duration, percent};
 use crate::analyze::thresholds::Thresholds;
+use crate::engine::path::value_at;
 use runlore_core::record::WorkflowObject;
 use runlore_core::settings::Settings;
 
@@ -17,8 +15,7 @@ pub(super) fn find(workflow: Option<&WorkflowObject>, thresholds: &Thresholds) -
     let totals = workflow.totals.as_ref()?;
     let cost = totals.get("overhead_cpu_ns")?.as_u64()?;
     let share = totals.get("overhead_percent")?.as_f64()? / 100.0;
-    let settings = workflow.settings.clone().map(Value::Object);
-    let set = settings.as_ref().and_then(|settings| at(settings, SETTING)?.as_f64());
+    let set = workflow.settings.as_ref().and_then(|settings| value_at(settings, SETTING)?.as_f64());
     let bound = set.or(Settings::default().telemetry_capture.max_overhead_percent)? / 100.0;
     // In a short run most of the cost is the recorder's start, which users cannot change.
     if share <= bound || (cost as f64) < thresholds.overhead_min_seconds * 1e9 {

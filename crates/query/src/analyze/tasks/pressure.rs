@@ -4,13 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::rows::{Rows, at};
+use super::rows::Rows;
 use crate::analyze::finding::{Finding, Place, Severity, Window};
 use crate::analyze::kind::Kind;
 use crate::analyze::text::{bytes, duration, percent};
 use crate::analyze::thresholds::Thresholds;
+use crate::engine::path::value_at;
 
 /// Reasons for lower clocks that are no problem.
 const HARMLESS: [&str; 5] =
@@ -65,28 +66,30 @@ struct Device {
 }
 
 impl Readings {
-    /// Adds the two captures of a task on a host, with their times.
-    pub(super) fn add(&mut self, host: &str, told: [(Option<&Value>, Option<u64>); 2]) {
-        for (reading, at_ns) in told {
-            let (Some(reading), Some(at_ns)) = (reading, at_ns) else { continue };
-            if !self.hosts.contains_key(host) {
-                self.hosts.insert(host.to_owned(), Host::default());
-            }
-            if let Some(host) = self.hosts.get_mut(host) {
-                host.add(reading, at_ns);
-            }
+    /// Adds a telemetry capture of a task on a host, and when it was taken.
+    pub(super) fn add(
+        &mut self,
+        host: &str,
+        telemetry: Option<&Map<String, Value>>,
+        at_ns: Option<u64>,
+    ) {
+        let (Some(telemetry), Some(at_ns)) = (telemetry, at_ns) else { return };
+        if !self.hosts.contains_key(host) {
+            self.hosts.insert(host.to_owned(), Host::default());
+        }
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.add(telemetry, at_ns);
         }
     }
 }
 
 impl Host {
-    fn add(&mut self, reading: &Value, at_ns: u64) {
-        let number = |inside: Option<&Value>, name: &str| inside?.get(name)?.as_f64();
-        let swap = at(reading, "memory.swap");
-        self.swap_in.add(at_ns, number(swap, "sin"));
-        self.swap_out.add(at_ns, number(swap, "sout"));
-        self.throttled_us.add(at_ns, number(at(reading, "container.cpu"), "throttled_us"));
-        let times = at(reading, "cpu.times_avg").and_then(Value::as_object);
+    fn add(&mut self, telemetry: &Map<String, Value>, at_ns: u64) {
+        let number = |path: &str| value_at(telemetry, path)?.as_f64();
+        self.swap_in.add(at_ns, number("memory.swap.sin"));
+        self.swap_out.add(at_ns, number("memory.swap.sout"));
+        self.throttled_us.add(at_ns, number("container.cpu.throttled_us"));
+        let times = value_at(telemetry, "cpu.times_avg").and_then(Value::as_object);
         if let Some(times) = times.filter(|times| times.contains_key("iowait")) {
             // Guest time is already included in user time.
             let own = times.iter().filter(|(name, _)| !name.starts_with("guest"));
@@ -94,7 +97,7 @@ impl Host {
             self.processors.add(at_ns, Some(all));
             self.iowait.add(at_ns, times.get("iowait").and_then(Value::as_f64));
         }
-        let devices = reading.get("gpu").and_then(Value::as_object);
+        let devices = telemetry.get("gpu").and_then(Value::as_object);
         for (name, device) in devices.into_iter().flatten() {
             let Some(reasons) = device.get("throttle").and_then(Value::as_array) else { continue };
             let known = self.devices.entry(name.clone()).or_default();

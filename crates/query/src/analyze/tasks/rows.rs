@@ -2,14 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::pressure::Readings;
 use crate::analyze::finding::Window;
-use runlore_core::record::WorkflowObject;
+use crate::engine::path::value_at;
+use runlore_core::record::{CaptureObject, Status, TaskObject, WorkflowObject};
 
 /// The fields that the analysis reads from each task.
-pub(super) const FIELDS: [&str; 30] = [
+pub(super) const FIELDS: [&str; 27] = [
     "task_id",
     "parent_task_id",
     "activity_id",
@@ -22,12 +23,9 @@ pub(super) const FIELDS: [&str; 30] = [
     "ended_at",
     "duration_ns",
     "custom_metadata.wait_ns",
-    "capture.start_ns",
-    "capture.end_ns",
-    "capture.nested_ns",
+    "capture",
     "resources.cpu_ns.self",
-    "resources.child.user_ns",
-    "resources.child.system_ns",
+    "resources.child",
     "telemetry_at_end.process.memory.rss",
     "telemetry_at_start.memory.swap.sin",
     "telemetry_at_end.memory.swap.sin",
@@ -81,7 +79,7 @@ impl Row {
 
 /// All tasks of a run, in the order they started.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub struct Rows {
     rows: Vec<Row>,
     pub(super) counts: Counts,
     pub(super) readings: Readings,
@@ -136,48 +134,43 @@ impl Rows {
         }
     }
 
-    pub(super) fn add(&mut self, task: &Value) {
-        let text = |name: &str| task.get(name).and_then(Value::as_str);
-        let number = |name: &str| task.get(name).and_then(Value::as_u64);
-        let time = |name: &str| {
-            let seconds = task.get(name).and_then(Value::as_f64)?;
-            (0.0..1e10).contains(&seconds).then_some((seconds * 1e9) as u64)
-        };
-        let (status, host) = (text("status"), text("hostname").unwrap_or_default());
-        let (started, ended) = (time("started_at"), time("ended_at"));
-        let [at_start, at_end] =
-            ["telemetry_at_start", "telemetry_at_end"].map(|name| task.get(name));
+    pub(super) fn add(&mut self, task: &TaskObject) {
+        let host = task.hostname.as_deref().unwrap_or_default();
+        let [submitted, started, ended] =
+            [task.submitted_at, task.started_at, task.ended_at].map(unix_nanos);
         self.counts.tasks += 1;
-        self.counts.errors += u64::from(status == Some("ERROR"));
-        self.counts.running += u64::from(status == Some("RUNNING"));
-        self.readings.add(host, [(at_start, started), (at_end, ended.or(started))]);
+        self.counts.errors += u64::from(task.is_error());
+        self.counts.running += u64::from(task.status == Some(Status::Running));
+        self.readings.add(host, task.telemetry_at_start.as_ref(), started);
+        self.readings.add(host, task.telemetry_at_end.as_ref(), ended.or(started));
         let Some(start_ns) = started else { return };
-        let end_ns = match number("duration_ns") {
+        let end_ns = match task.duration_ns {
             Some(duration) => start_ns.checked_add(duration),
             None => ended.map(|end| end.max(start_ns)),
         };
-        let process = format!("{host}\n{}", number("pid").unwrap_or_default());
-        let capture = |path: &str| at(task, path).and_then(Value::as_u64).unwrap_or(0);
-        let resources = task.get("resources");
-        let cpu = ["cpu_ns.self", "child.user_ns", "child.system_ns"];
-        let cpu = cpu.into_iter().filter_map(|path| at(resources?, path)?.as_u64());
+        let process = format!("{host}\n{}", task.pid.unwrap_or_default());
+        let capture = task.capture.as_deref();
+        let capture = |of: fn(&CaptureObject) -> Option<u64>| capture.and_then(of).unwrap_or(0);
+        let number = |object: &Option<Map<String, Value>>, path: &str| {
+            value_at(object.as_ref()?, path)?.as_u64()
+        };
         self.rows.push(Row {
-            task_id: text("task_id").unwrap_or_default().to_owned(),
-            activity: self.activities.number(text("activity_id").unwrap_or("(none)")),
+            task_id: task.task_id.clone(),
+            activity: self.activities.number(task.activity_id.as_deref().unwrap_or("(none)")),
             process: self.processes.number(&process),
             start_ns,
             end_ns: end_ns.unwrap_or(start_ns),
             is_open: end_ns.is_none(),
             is_interrupted: false,
-            is_iteration: text("subtype") == Some("iteration"),
-            queued_ns: time("submitted_at").map_or(0, |since| start_ns.saturating_sub(since)),
-            data_wait_ns: at(task, "custom_metadata.wait_ns").and_then(Value::as_u64),
-            cpu_ns: cpu.reduce(u64::saturating_add),
-            capture_ns: capture("capture.start_ns").saturating_add(capture("capture.end_ns")),
-            nested_capture_ns: capture("capture.nested_ns"),
-            rss: at_end.and_then(|it| at(it, "process.memory.rss")?.as_u64()),
-            parent: text("parent_task_id").map(str::to_owned),
-            run: self.runs.number(text("workflow_id").unwrap_or_default()),
+            is_iteration: task.subtype.as_deref() == Some("iteration"),
+            queued_ns: submitted.map_or(0, |since| start_ns.saturating_sub(since)),
+            data_wait_ns: number(&task.custom_metadata, "wait_ns"),
+            cpu_ns: task.own_cpu().map(|cpu| cpu.as_nanos() as u64),
+            capture_ns: capture(|it| it.start_ns).saturating_add(capture(|it| it.end_ns)),
+            nested_capture_ns: capture(|it| it.nested_ns),
+            rss: number(&task.telemetry_at_end, "process.memory.rss"),
+            parent: task.parent_task_id.clone(),
+            run: self.runs.number(task.workflow_id.as_deref().unwrap_or_default()),
         });
     }
 
@@ -213,9 +206,8 @@ impl Rows {
 
     /// Returns the time span of the run: that of its record, extended to include all of its tasks.
     pub(super) fn window(&self, workflow: Option<&WorkflowObject>) -> Option<Window> {
-        let nanos = |seconds: f64| (0.0..1e10).contains(&seconds).then_some((seconds * 1e9) as u64);
-        let start = workflow.and_then(|run| run.started_at).and_then(nanos);
-        let end = workflow.and_then(|run| run.ended_at).and_then(nanos);
+        let start = unix_nanos(workflow.and_then(|run| run.started_at));
+        let end = unix_nanos(workflow.and_then(|run| run.ended_at));
         let first = self.rows.first().map(|row| row.start_ns);
         let last = self.rows.iter().map(|row| row.end_ns).max();
         let start_ns = [start, first].into_iter().flatten().min()?;
@@ -309,7 +301,7 @@ impl Rows {
     }
 }
 
-/// Returns the value at a dotted path in a record.
-pub(super) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(value, |value, name| value.get(name))
+/// Converts Unix seconds to nanoseconds. `None` for a time that no clock can have shown.
+fn unix_nanos(seconds: Option<f64>) -> Option<u64> {
+    seconds.filter(|at| (0.0..1e10).contains(at)).map(|at| (at * 1e9) as u64)
 }

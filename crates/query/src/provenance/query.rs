@@ -10,32 +10,32 @@ use crate::query::{Collection, Documents, Filter, Find};
 use runlore_core::record::{Record, TaskObject, WorkflowObject};
 use runlore_core::{Error, ErrorKind, Result};
 
-/// The result type of an [`Ask`]: a task, a workflow or plain JSON.
-pub trait Answer: Sized + Send + 'static {
+/// The result type of a [`TaskQuery`]: a task, a workflow or plain JSON.
+pub trait FromDocument: Sized + Send + 'static {
     /// Converts a document into the result type.
     fn from_document(document: Value) -> Result<Self>;
 }
 
-impl Answer for Value {
+impl FromDocument for Value {
     fn from_document(document: Value) -> Result<Self> {
         Ok(document)
     }
 }
 
-impl Answer for TaskObject {
+impl FromDocument for TaskObject {
     fn from_document(document: Value) -> Result<Self> {
         match Record::from_json(document)? {
             Record::Task(task) => Ok(*task),
-            _ => Err(Error::new(ErrorKind::Record, "a record among the tasks is none")),
+            _ => Err(Error::new(ErrorKind::Record, "expected a task record")),
         }
     }
 }
 
-impl Answer for WorkflowObject {
+impl FromDocument for WorkflowObject {
     fn from_document(document: Value) -> Result<Self> {
         match Record::from_json(document)? {
             Record::Workflow(workflow) => Ok(*workflow),
-            _ => Err(Error::new(ErrorKind::Record, "a record among the workflows is none")),
+            _ => Err(Error::new(ErrorKind::Record, "expected a workflow record")),
         }
     }
 }
@@ -63,29 +63,23 @@ impl Answer for WorkflowObject {
 /// # std::fs::remove_file(&file)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a question is asked by `run`, `to_vec`, `first` or `count`"]
-pub struct Ask<'a, T> {
+#[must_use = "a query does nothing until `run`, `to_vec`, `first` or `count` is called"]
+pub struct TaskQuery<'a, T> {
     records: &'a Provenance,
     collection: Collection,
     find: Find,
-    answer: PhantomData<fn() -> T>,
+    result: PhantomData<fn() -> T>,
 }
 
-impl<T> fmt::Debug for Ask<'_, T> {
+impl<T> fmt::Debug for TaskQuery<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask").field("of", &self.collection).field("find", &self.find).finish()
+        f.debug_struct("TaskQuery").field("of", &self.collection).field("find", &self.find).finish()
     }
 }
 
-impl<'a, T: Answer> Ask<'a, T> {
+impl<'a, T: FromDocument> TaskQuery<'a, T> {
     pub(super) fn new(records: &'a Provenance, collection: Collection) -> Self {
-        Self { records, collection, find: Find::new(), answer: PhantomData }
-    }
-
-    /// Changes the result type.
-    fn answered_by<U>(self) -> Ask<'a, U> {
-        let Self { records, collection, find, answer: _ } = self;
-        Ask { records, collection, find, answer: PhantomData }
+        Self { records, collection, find: Find::new(), result: PhantomData }
     }
 
     /// Replaces the filter and options of the query.
@@ -120,8 +114,9 @@ impl<'a, T: Answer> Ask<'a, T> {
     }
 
     /// Returns only these fields of each record, as plain JSON.
-    pub fn fields<'f>(self, fields: impl IntoIterator<Item = &'f str>) -> Ask<'a, Value> {
-        self.only(fields).answered_by()
+    pub fn fields<'f>(self, fields: impl IntoIterator<Item = &'f str>) -> TaskQuery<'a, Value> {
+        let Self { records, collection, find, result: _ } = self.only(fields);
+        TaskQuery { records, collection, find, result: PhantomData }
     }
 
     /// Reads only these fields of each record. Without its telemetry a record is a tenth as large.
@@ -130,11 +125,18 @@ impl<'a, T: Answer> Ask<'a, T> {
         self
     }
 
+    /// Allows records to have more fields than requested. For callers that ignore other fields.
+    #[doc(hidden)]
+    pub fn loosely(mut self) -> Self {
+        self.find = self.find.loosely();
+        self
+    }
+
     /// Runs the query and returns the results one at a time, without keeping them in memory.
     ///
     /// A record that cannot be read is skipped and listed in [`Provenance::problems`].
-    pub fn run(&self) -> Result<Answers<'_, T>> {
-        self.records.asked(self.collection, &self.find)
+    pub fn run(&self) -> Result<QueryIter<'_, T>> {
+        self.records.matching(self.collection, &self.find)
     }
 
     /// Runs the query and collects all results.
@@ -164,33 +166,33 @@ impl<'a, T: Answer> Ask<'a, T> {
     }
 }
 
-/// An iterator over the results of an [`Ask`] or a pipeline.
-pub struct Answers<'a, T> {
+/// An iterator over the results of a [`TaskQuery`] or a pipeline.
+pub struct QueryIter<'a, T> {
     records: &'a Provenance,
     documents: Documents<'a>,
-    answer: PhantomData<fn() -> T>,
+    result: PhantomData<fn() -> T>,
 }
 
-impl<'a, T> Answers<'a, T> {
+impl<'a, T> QueryIter<'a, T> {
     pub(super) fn new(records: &'a Provenance, documents: Documents<'a>) -> Self {
-        Self { records, documents, answer: PhantomData }
+        Self { records, documents, result: PhantomData }
     }
 }
 
-impl<T> fmt::Debug for Answers<'_, T> {
+impl<T> fmt::Debug for QueryIter<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answers").finish_non_exhaustive()
+        f.debug_struct("QueryIter").finish_non_exhaustive()
     }
 }
 
-impl<T: Answer> Iterator for Answers<'_, T> {
+impl<T: FromDocument> Iterator for QueryIter<'_, T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let found = self.documents.next()?.and_then(T::from_document);
-            if let Some(answer) = self.records.sound(found) {
-                return Some(answer);
+            if let Some(result) = self.records.sound(found) {
+                return Some(result);
             }
         }
     }
