@@ -393,6 +393,9 @@ fn every_engine_gives_the_same_answers() {
                 "{:?}",
                 question
             );
+            let (count, problems) = server.count(Collection::Tasks, &find).unwrap();
+            prop_assert_eq!(count, expected.len() as u64, "{:?}", question);
+            prop_assert!(problems.is_empty());
             #[cfg(feature = "sqlite")]
             prop_assert_eq!(
                 &all(other.find(Collection::Tasks, &find)),

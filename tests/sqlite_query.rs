@@ -220,6 +220,8 @@ fn check(tasks: &[Value], questions: &[Asked]) {
             let found = store.find(Collection::Tasks, &find).unwrap();
             let found: Vec<Value> = found.map(Result::unwrap).collect();
             assert_eq!(found, expected, "{name}: {find:?} of {all:#?}");
+            let count = store.count(Collection::Tasks, &find).unwrap();
+            assert_eq!(count, expected.len() as u64, "{name}: count of {find:?} of {all:#?}");
         }
         let pipeline = question.pipeline();
         let expected: Vec<Value> = pipeline.apply(all.clone()).collect();

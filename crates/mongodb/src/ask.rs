@@ -19,7 +19,7 @@ use runlore_query::engine::find::sort::Sort;
 use runlore_query::engine::pipeline::accumulator::{Accumulator, percentiles};
 use runlore_query::engine::pipeline::stage::Group;
 use runlore_query::engine::pipeline::{Expression, Stage};
-use runlore_query::query::source::{has_hash, parent_of, through};
+use runlore_query::query::source::{count, has_hash, parent_of, through};
 use runlore_query::query::{Collection, Documents, Filter, Find, Pipeline, Records, Source, field};
 
 /// The maximum number of documents to load for finding out whether the last one has a tie.
@@ -283,6 +283,20 @@ impl Source for MongodbSource {
         few.sort_by_key(|stored| stored.as_ref().ok().and_then(written));
         let few = few.into_iter().map(|stored| Ok(stored?.json));
         Ok(through(Box::new(few), |documents| find.apply(documents)))
+    }
+
+    fn count(&self, collection: Collection, find: &Find) -> Result<(u64, Vec<Error>)> {
+        let condition = Condition::of(&find.filter, Form::Stored);
+        if condition.is_exact && !self.has(collection, odd(&find.filter))? {
+            let group = doc! {"$group": {"_id": null, "count": {"$sum": 1}}};
+            let pipeline = vec![doc! {"$match": condition.document}, group];
+            if let Some(groups) = self.aggregated(collection, pipeline)? {
+                // Without matching documents there is no group.
+                let group = groups.answers().next().transpose()?.unwrap_or_default();
+                return Ok((find.count_of(group["count"].as_u64().unwrap_or(0)), Vec::new()));
+            }
+        }
+        count(self.find(collection, &find.for_count())?)
     }
 
     fn aggregate<'a>(

@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use super::condition::Condition;
 use super::needed::needed_columns;
 use super::read::{SqliteSource, Table, Which};
-use runlore_core::Result;
 use runlore_core::json::mask::FieldMask;
 use runlore_core::record::Record;
 use runlore_core::runs::{CountedRuns, Runs};
+use runlore_core::{Error, Result};
 use runlore_query::engine::find::sort::{Direction, Sort};
 use runlore_query::engine::mask::mask_of;
-use runlore_query::query::source::{has_hash, through};
+use runlore_query::query::source::{count, has_hash, through};
 use runlore_query::query::{Collection, Documents, Find, Pipeline, Records, Source};
 
 impl From<Collection> for Table {
@@ -213,6 +213,23 @@ impl Source for SqliteSource {
             let matching = documents.filter(|document| find.filter.matches(document));
             matching.skip(skip).take(limit).map(|document| find.project(document))
         }))
+    }
+
+    fn count(&self, of: Collection, find: &Find) -> Result<(u64, Vec<Error>)> {
+        let table = Table::from(of);
+        let condition = Condition::of(&find.filter, table).filter(|condition| condition.is_exact);
+        let Some(condition) = condition else { return count(self.find(of, &find.for_count())?) };
+        let recheck = self.needs_recheck(table)?;
+        let plain = if recheck.is_empty() { "" } else { " AND odd IS NULL" };
+        let sql = format!("SELECT count(*) FROM {} WHERE ({}){plain}", table.name(), condition.sql);
+        let matching: i64 = self.reader.with(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            statement.query_row(params_from_iter(&condition.values), |row| row.get(0))
+        })?;
+        let others = self.parsed(Which::these(table, recheck));
+        let others = through(others, |others| others.filter(|it| find.filter.matches(it)));
+        let (others, problems) = count(others)?;
+        Ok((find.count_of(matching.unsigned_abs() + others), problems))
     }
 
     fn aggregate<'a>(&'a self, of: Collection, pipeline: &'a Pipeline) -> Result<Documents<'a>> {

@@ -113,21 +113,24 @@ impl Provenance {
 
     /// Returns the runs with the number of their tasks, oldest first.
     pub fn runs(&self) -> Result<Vec<RunSummary>> {
-        self.found(self.source.runs()?)
+        self.noted(self.source.runs()?)
     }
 
     /// Returns the runs, oldest first, possibly without the number of their tasks.
     ///
     /// Use this to find a run: unlike [`runs`](Self::runs) it need not read all tasks.
     pub fn list_runs(&self) -> Result<Vec<RunSummary>> {
-        self.found(self.source.listed()?)
+        self.noted(self.source.listed()?)
     }
 
-    fn found(&self, found: Runs) -> Result<Vec<RunSummary>> {
-        for problem in found.problems {
-            self.sound::<()>(Err(problem)).transpose()?;
-        }
-        Ok(found.runs)
+    fn noted(&self, runs: Runs) -> Result<Vec<RunSummary>> {
+        self.note(runs.problems)?;
+        Ok(runs.runs)
+    }
+
+    /// Adds errors about single records to `problems`. Returns any other error.
+    fn note(&self, problems: Vec<Error>) -> Result<()> {
+        problems.into_iter().filter_map(|problem| self.sound(Err(problem))).collect()
     }
 
     /// Returns the tasks that a task called, in the order they started.
@@ -204,6 +207,14 @@ impl Provenance {
     /// Returns the matching documents as JSON, one at a time.
     pub fn find<'a>(&'a self, of: Collection, find: &'a Find) -> Result<QueryIter<'a, Value>> {
         self.matching(of, find)
+    }
+
+    /// Returns the number of matching documents.
+    pub fn count(&self, of: Collection, find: &Find) -> Result<u64> {
+        find.check()?;
+        let (count, problems) = self.source.count(of, find)?;
+        self.note(problems)?;
+        Ok(count)
     }
 
     fn matching<'a, T>(&'a self, of: Collection, find: &'a Find) -> Result<QueryIter<'a, T>> {

@@ -155,14 +155,7 @@ impl<'a, T: FromDocument> TaskQuery<'a, T> {
 
     /// Returns the number of results.
     pub fn count(&self) -> Result<u64> {
-        let mut count = 0;
-        // No field of the documents is needed.
-        let find = self.find.clone().fields(["_id"]);
-        for answer in self.records.find(self.collection, &find)? {
-            answer?;
-            count += 1;
-        }
-        Ok(count)
+        self.records.count(self.collection, &self.find)
     }
 }
 

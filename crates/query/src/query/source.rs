@@ -100,6 +100,17 @@ pub trait Source: Send + Sync {
         Ok(through(self.documents(of)?, |documents| find.apply(documents)))
     }
 
+    /// Returns the number of documents that `find` selects, and the errors of the records that
+    /// could not be read. A store that counts by an index does not read records, and does not find
+    /// these errors.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store cannot be read.
+    fn count(&self, of: Collection, find: &Find) -> Result<(u64, Vec<Error>)> {
+        count(self.find(of, &find.for_count())?)
+    }
+
     /// Returns the results of a pipeline.
     ///
     /// # Errors
@@ -173,6 +184,19 @@ pub trait Source: Send + Sync {
     }
 }
 
+/// Counts documents, and collects the errors of single records.
+pub fn count(documents: Documents<'_>) -> Result<(u64, Vec<Error>)> {
+    let (mut count, mut problems) = (0, Vec::new());
+    for document in documents {
+        match document {
+            Ok(_) => count += 1,
+            Err(problem) if problem.kind() == ErrorKind::Record => problems.push(problem),
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok((count, problems))
+}
+
 /// Returns the id of the task that called this one.
 pub fn parent_of(task: &Value) -> Option<String> {
     task.get("parent_task_id").and_then(Value::as_str).map(str::to_owned)
@@ -181,7 +205,7 @@ pub fn parent_of(task: &Value) -> Option<String> {
 /// Returns whether a task's document lists one of these hashes.
 pub fn has_hash(task: &Value, hashes: &HashSet<String>) -> bool {
     let listed = task.get("hashes").and_then(Value::as_object);
-    listed.is_some_and(|listed| value_hashes(listed).any(|value| hashes.contains(value.hash)))
+    listed.is_some_and(|listed| value_hashes(listed).any(|value| hashes.contains(&*value.hash)))
 }
 
 /// Applies `work`, which handles plain documents only, to documents that may contain errors.

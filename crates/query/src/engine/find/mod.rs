@@ -169,6 +169,17 @@ impl Find {
         ordered.skip(skip).take(limit).map(|document| self.project(document))
     }
 
+    /// Returns the part of the query that decides the number of results.
+    pub fn for_count(&self) -> Self {
+        let Self { filter, limit, skip, .. } = self.clone();
+        Self { filter, limit, skip, ..Self::new().fields(["_id"]) }
+    }
+
+    /// Returns how many of the matching documents are left after the skip and the limit.
+    pub fn count_of(&self, matching: u64) -> u64 {
+        matching.saturating_sub(self.skip).min(self.limit.unwrap_or(u64::MAX))
+    }
+
     /// Applies the projection to a document.
     pub fn project(&self, document: Value) -> Value {
         match &self.projection {
