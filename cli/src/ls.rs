@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use runlore::query::RunSummary;
 use runlore_core::text::human_duration;
-use serde_json::json;
 
 use crate::Done;
 use crate::out::{PLAIN, RED, local_time, paint, short_ids, stdout};
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     let mut out = stdout();
     if args.json {
         for run in &runs {
-            writeln!(out, "{}", as_json(run))?;
+            writeln!(out, "{}", serde_json::to_value(run).unwrap_or_default())?;
         }
     } else {
         let ids: Vec<&str> = runs.iter().map(|run| &*run.workflow.workflow_id).collect();
@@ -64,18 +63,4 @@ fn row(run: &RunSummary, id: &str) -> Vec<Cell> {
         tasks,
         Cell::styled(&run.errors.to_string(), if run.errors > 0 { RED } else { PLAIN }),
     ]
-}
-
-fn as_json(run: &RunSummary) -> serde_json::Value {
-    let mut json = serde_json::to_value(&run.workflow).unwrap_or_default();
-    if let Some(object) = json.as_object_mut() {
-        let counts = json!({"all": run.tasks, "ERROR": run.errors, "RUNNING": run.running});
-        object.insert("task_counts".into(), counts);
-        object.insert("shown".into(), run.shown().to_string().into());
-        if let Some(cpu) = run.cpu {
-            let nanos = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
-            object.insert("cpu_ns".into(), nanos.into());
-        }
-    }
-    json
 }

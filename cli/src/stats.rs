@@ -2,12 +2,10 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use runlore::query::{Collection, Distribution, Filter, Group, RunSummary, Summary};
+use runlore::query::{Collection, Filter, Group, RunSummary, Summary};
 use runlore::record::Status;
 use runlore_core::text::{human_duration, printable};
-use serde_json::{Value, json};
 
 use crate::columns::{Form, Rows};
 use crate::failure::{Failure, say};
@@ -84,7 +82,7 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
         lost::told(workflows).iter().for_each(|lost| say(lost));
         let mut rows = Rows::new(&mut out, args.form, COLUMNS.map(str::to_owned).to_vec())?;
         for group in summary.groups() {
-            rows.add(as_json(&group))?;
+            rows.add(serde_json::to_value(&group).unwrap_or_default())?;
         }
         rows.finish()?;
     }
@@ -129,34 +127,6 @@ const COLUMNS: [&str; 17] = [
     "joules",
     "counted",
 ];
-
-pub(crate) fn as_json(group: &Group) -> Value {
-    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    let spread = |of: fn(Distribution) -> Duration| group.duration.map(|spread| nanos(of(spread)));
-    let mut json = json!({
-        "key": group.key,
-        "tasks": group.tasks,
-        "errors": group.errors,
-        "running": group.running,
-        "counted": group.duration.map(|spread| spread.count),
-        "total_ns": spread(|spread| spread.total),
-        "mean_ns": spread(|spread| spread.mean),
-        "min_ns": spread(|spread| spread.min),
-        "p50_ns": spread(|spread| spread.p50),
-        "p95_ns": spread(|spread| spread.p95),
-        "p99_ns": spread(|spread| spread.p99),
-        "max_ns": spread(|spread| spread.max),
-        "cpu_ns": group.cpu.map(nanos),
-        "peak_rss_bytes": group.peak_rss,
-        "read_bytes": group.read_bytes,
-        "write_bytes": group.write_bytes,
-        "joules": group.joules,
-    });
-    if let Some(fields) = json.as_object_mut() {
-        fields.retain(|name, value| name == "key" || !value.is_null());
-    }
-    json
-}
 
 /// A column of the table: its heading, and the function that formats a group's cell.
 type Column = (&'static str, fn(&Group) -> Option<String>);

@@ -7,9 +7,6 @@ mod resources;
 use std::io::Write;
 use std::process::ExitCode;
 
-use runlore::query::{Detached, Item, Node};
-use serde_json::{Value, json};
-
 use crate::out::{Colours, stdout};
 use crate::store::Store;
 use crate::{Done, lost, select};
@@ -67,7 +64,8 @@ pub(crate) fn run(args: &Args, store: &Store) -> Done {
     }
     if args.json {
         for (depth, node) in tree.walk() {
-            writeln!(out, "{}", as_json(depth, node))?;
+            let line = serde_json::to_value(node.serialize_at(depth)).unwrap_or_default();
+            writeln!(out, "{line}")?;
         }
     } else if args.resources {
         resources::write(&mut out, &tree)?;
@@ -92,24 +90,4 @@ fn fields(args: &Args) -> &'static [&'static str] {
         Args { energy: true, .. } => &["resources.joules", "unavailable"],
         _ => &["task_id"],
     }
-}
-
-fn as_json(depth: usize, node: &Node) -> Value {
-    let record = match &node.item {
-        Item::Task(task) => serde_json::to_value(task),
-        Item::Workflow(workflow) => serde_json::to_value(workflow),
-    };
-    let mut line = json!({"depth": depth, "record": record.unwrap_or_default()});
-    if let Some(shown) = node.shown() {
-        line["shown"] = shown.to_string().into();
-    }
-    if let Some(why) = node.detached {
-        line["detached"] = match why {
-            Detached::ParentMissing => "parent missing".into(),
-            Detached::ParentOpen => "parent open".into(),
-            Detached::Circle => "circle".into(),
-            _ => format!("{why:?}").into(),
-        };
-    }
-    line
 }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use crate::record::{Record, Shown, Status, TaskObject, WorkflowObject};
 use crate::{Error, Result};
 
@@ -127,6 +129,37 @@ pub fn failed_children<'a>(runs: impl Iterator<Item = &'a WorkflowObject> + Clon
         }
     }
     failed
+}
+
+/// Serializes the run's record with the counts of its tasks, its processor time and its status as
+/// it is shown.
+impl Serialize for RunSummary {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Counts {
+            all: u64,
+            #[serde(rename = "ERROR")]
+            errors: u64,
+            #[serde(rename = "RUNNING")]
+            running: u64,
+        }
+        #[derive(Serialize)]
+        struct Fields<'a> {
+            #[serde(flatten)]
+            workflow: &'a WorkflowObject,
+            task_counts: Counts,
+            shown: String,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cpu_ns: Option<u64>,
+        }
+        let fields = Fields {
+            workflow: &self.workflow,
+            task_counts: Counts { all: self.tasks, errors: self.errors, running: self.running },
+            shown: self.shown().to_string(),
+            cpu_ns: self.cpu.map(|cpu| u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX)),
+        };
+        fields.serialize(to)
+    }
 }
 
 impl RunSummary {

@@ -6,6 +6,8 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 pub use render::{Part, Render, Style};
 
 use crate::record::{Shown, Status, TaskObject, WorkflowObject};
@@ -48,7 +50,8 @@ pub struct Node {
 }
 
 /// The content of a [`Node`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
 pub enum Item {
     /// A task.
     Task(Box<TaskObject>),
@@ -57,15 +60,18 @@ pub enum Item {
 }
 
 /// Why a task or workflow is not below the parent that it names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Detached {
     /// There is no record of the parent.
+    #[serde(rename = "parent missing")]
     ParentMissing,
     /// There is no record of the parent yet: the run is still going on, and a task is stored when
     /// it ends.
+    #[serde(rename = "parent open")]
     ParentOpen,
     /// The chain of parents leads back to the node itself.
+    #[serde(rename = "circle")]
     Circle,
 }
 
@@ -237,6 +243,34 @@ impl Node {
                 shown.tone().map(|_| shown)
             }
         }
+    }
+}
+
+/// A node of a tree as JSON.
+#[derive(Serialize)]
+struct TreeLine<'a> {
+    depth: usize,
+    record: &'a Item,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shown: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detached: Option<Detached>,
+}
+
+impl Node {
+    /// Returns the node as JSON: its depth, its record, its status as it is shown, and why it is
+    /// not below its parent.
+    pub fn serialize_at(&self, depth: usize) -> impl Serialize + '_ {
+        let shown = self.shown().map(|shown| shown.to_string());
+        TreeLine { depth, record: &self.item, shown, detached: self.detached }
+    }
+}
+
+/// Serializes the nodes in the order of [`walk`](Tree::walk), as a flat list: a tree may be deeper
+/// than the nesting that readers of JSON allow.
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.walk().map(|(depth, node)| node.serialize_at(depth)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use twox_hash::XxHash3_128;
 
 use super::Provenance;
@@ -19,7 +20,7 @@ const SAID: u64 = 1000;
 const OPEN: usize = 32;
 
 /// The counts of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Copied {
     /// Tasks written.

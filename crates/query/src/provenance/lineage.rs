@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{Provenance, QueryIter};
@@ -29,7 +30,7 @@ impl From<Value> for Subject {
 }
 
 /// The path of one or more values through the tasks of one or more runs.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Lineage {
     /// The traced values. For a task, the values it used come before the values it generated.
@@ -37,7 +38,7 @@ pub struct Lineage {
 }
 
 /// The path of one value through tasks.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ValueLineage {
     /// The hash of the value.

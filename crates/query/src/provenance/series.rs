@@ -1,5 +1,6 @@
 //! Time series of numbers recorded by tasks.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::Provenance;
@@ -11,7 +12,7 @@ use runlore_core::Result;
 const BOTH: &str = "telemetry.";
 
 /// Numbers of tasks over time, created by [`Provenance::timeseries`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TimeSeries {
     /// The requested fields.
@@ -21,7 +22,7 @@ pub struct TimeSeries {
 }
 
 /// The values of one task at one time.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Point {
     /// The time in Unix seconds.

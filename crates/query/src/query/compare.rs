@@ -1,15 +1,20 @@
 //! Compares two runs, and checks their differences against limits.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::summary::{Group, Summary};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::summary::{Group, Summary, optional_nanos};
 use runlore_core::settings::Bytes;
 use runlore_core::{Error, ErrorKind, Result};
 
 /// A quantity by which a run or an activity is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Figure {
     /// The duration of the run; for an activity, the mean duration of its tasks. In nanoseconds.
@@ -90,8 +95,9 @@ impl Figure {
 }
 
 /// The measurements of a run that are compared: its duration, and its tasks by activity.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Measured {
+    #[serde(rename = "duration_ns", serialize_with = "optional_nanos")]
     duration: Option<Duration>,
     tasks: Summary,
 }
@@ -133,7 +139,7 @@ impl Measured {
 /// assert_eq!(exceeded.percent(), Some(30.0));
 /// # Ok::<(), runlore::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     groups: Vec<Compared>,
 }
@@ -152,7 +158,7 @@ pub struct Compared {
 }
 
 /// A figure in both runs, as far as each run has it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
     /// The value in the first run.
     pub before: Option<f64>,
@@ -226,6 +232,18 @@ impl Compared {
         }
         let of = |group: &Option<Group>| group.as_ref().and_then(|group| figure.of_group(group));
         Change { before: of(&self.before), after: of(&self.after) }
+    }
+}
+
+/// Serializes the activity and the change of each figure that a run has.
+impl Serialize for Compared {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        let changes = Figure::all().map(|figure| (figure.name(), self.change(figure)));
+        let known = changes.filter(|(_, change)| change.before.or(change.after).is_some());
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("activity", &self.activity)?;
+        map.serialize_entry("changes", &known.collect::<BTreeMap<_, _>>())?;
+        map.end()
     }
 }
 

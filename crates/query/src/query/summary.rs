@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::engine::path::value_at;
@@ -39,8 +40,9 @@ pub struct Summary {
     groups: HashMap<String, Collected>,
 }
 
-/// The tasks of a [`Summary`] that share a value of its field.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// The tasks of a [`Summary`] that share a value of its field. In JSON, the names of durations end
+/// with `_ns` and those of sizes with `_bytes`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Group {
     /// The shared value. Null if the tasks do not have the field.
@@ -52,41 +54,59 @@ pub struct Group {
     /// The number of tasks that have not ended.
     pub running: u64,
     /// The durations of the tasks. `None` if no task has one.
+    #[serde(flatten)]
     pub duration: Option<Distribution>,
     /// CPU time of the tasks and of the processes they ran. The time of tasks that they called
     /// counts for those tasks instead.
+    #[serde(
+        rename = "cpu_ns",
+        serialize_with = "optional_nanos",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cpu: Option<Duration>,
     /// The largest resident memory of the process at the start or end of a task. For a task that
     /// ran a command, the peak of that command, if the system reports it.
+    #[serde(rename = "peak_rss_bytes", skip_serializing_if = "Option::is_none")]
     pub peak_rss: Option<u64>,
     /// Bytes read from disks by the tasks and the processes they ran, as far as known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
     /// Bytes written to disks by the tasks and the processes they ran, as far as known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bytes: Option<u64>,
     /// Energy used while the tasks ran, without the tasks inside them, as far as known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub joules: Option<f64>,
 }
 
 /// The distribution of durations. A percentile is the duration of an actual task at that rank,
 /// never interpolated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Distribution {
     /// The number of tasks that have a duration.
+    #[serde(rename = "counted")]
     pub count: u64,
     /// The sum of all durations.
+    #[serde(rename = "total_ns", serialize_with = "nanos")]
     pub total: Duration,
     /// The total divided by the count.
+    #[serde(rename = "mean_ns", serialize_with = "nanos")]
     pub mean: Duration,
     /// The shortest duration.
+    #[serde(rename = "min_ns", serialize_with = "nanos")]
     pub min: Duration,
     /// The longest duration.
+    #[serde(rename = "max_ns", serialize_with = "nanos")]
     pub max: Duration,
     /// The duration that half of the tasks did not exceed.
+    #[serde(rename = "p50_ns", serialize_with = "nanos")]
     pub p50: Duration,
     /// The duration that 95 of 100 tasks did not exceed.
+    #[serde(rename = "p95_ns", serialize_with = "nanos")]
     pub p95: Duration,
     /// The duration that 99 of 100 tasks did not exceed.
+    #[serde(rename = "p99_ns", serialize_with = "nanos")]
     pub p99: Duration,
 }
 
@@ -171,6 +191,13 @@ impl Summary {
     }
 }
 
+/// Serializes the [groups](Summary::groups).
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.groups().serialize(to)
+    }
+}
+
 impl Group {
     /// Returns the shared value as text. `(none)` if the tasks do not have the field.
     pub fn name(&self) -> String {
@@ -238,6 +265,20 @@ impl Distribution {
             p95: nanos(rank(95)),
             p99: nanos(rank(99)),
         })
+    }
+}
+
+pub(super) fn nanos<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+pub(super) fn optional_nanos<S: Serializer>(
+    duration: &Option<Duration>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => nanos(duration, to),
+        None => to.serialize_none(),
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::collections::HashSet;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use runlore_core::record::TaskObject;
 use runlore_core::record::hash::identifies;
+use runlore_core::store::ValueHash;
 
 /// A task that used or generated a value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Trace {
     /// The hash of the value.
@@ -35,11 +37,11 @@ impl Trace {
     /// them.
     pub fn in_task(task: &TaskObject, hashes: Option<&HashSet<String>>) -> Vec<Trace> {
         let known = task.hashes.iter().flat_map(value_hashes);
-        let wanted = known.filter(|it| hashes.is_none_or(|hashes| hashes.contains(it.hash)));
+        let wanted = known.filter(|it| hashes.is_none_or(|hashes| hashes.contains(&*it.hash)));
         let trace = |value: ValueHash<'_>| Trace {
-            hash: value.hash.to_owned(),
-            is_generated: value.is_generated,
-            name: value.name.to_owned(),
+            hash: value.hash.into_owned(),
+            is_generated: value.side == "generated",
+            name: value.name.into_owned(),
             task_id: task.task_id.clone(),
             workflow_id: task.workflow_id.clone(),
             activity_id: task.activity_id.clone(),
@@ -49,24 +51,14 @@ impl Trace {
     }
 }
 
-/// The hash of a value that a task used or generated.
-#[derive(Debug, Clone, Copy)]
-pub struct ValueHash<'a> {
-    pub is_generated: bool,
-    pub name: &'a str,
-    pub hash: &'a str,
-}
-
 /// Returns the hashes in the field `hashes` of a task that identify a value, those of used values
 /// first.
 pub fn value_hashes(hashes: &Map<String, Value>) -> impl Iterator<Item = ValueHash<'_>> {
-    let sides = [("used", false), ("generated", true)].into_iter();
-    let values = sides
-        .filter_map(|(side, is_generated)| Some((hashes.get(side)?.as_object()?, is_generated)));
-    values.flat_map(|(values, is_generated)| {
-        values.iter().filter_map(move |(name, hash)| {
+    ["used", "generated"].into_iter().flat_map(move |side| {
+        let values = hashes.get(side).and_then(Value::as_object).into_iter().flatten();
+        values.filter_map(move |(name, hash)| {
             let hash = hash.as_str().filter(|hash| identifies(hash))?;
-            Some(ValueHash { is_generated, name, hash })
+            Some(ValueHash { side, name: name.into(), hash: hash.into() })
         })
     })
 }

@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use crate::svg::Markup;
 use runlore_core::record::TaskObject;
+use runlore_core::store::ValueHash;
 use runlore_core::text::printable;
-use runlore_query::query::trace::{ValueHash, value_hashes};
+use runlore_query::query::trace::value_hashes;
 
 /// Maximum number of distinct values that are followed.
 const VALUES: usize = 400_000;
@@ -54,15 +55,16 @@ pub(super) struct Values {
 
 impl Values {
     pub(super) fn add(&mut self, task: &TaskObject, activity: u32) {
-        for ValueHash { is_generated, name, hash } in task.hashes.iter().flat_map(value_hashes) {
-            if self.seen.len() >= VALUES && !self.seen.contains_key(hash) {
+        for ValueHash { side, name, hash } in task.hashes.iter().flat_map(value_hashes) {
+            if self.seen.len() >= VALUES && !self.seen.contains_key(&*hash) {
                 self.left_out += 1;
                 continue;
             }
-            let seen = match self.seen.get_mut(hash) {
+            let seen = match self.seen.get_mut(&*hash) {
                 Some(seen) => seen,
                 None => self.seen.entry(hash.into()).or_default(),
             };
+            let is_generated = side == "generated";
             let by = if is_generated { &mut seen.made_by } else { &mut seen.used_by };
             if !by.contains(&activity) {
                 by.push(activity);
