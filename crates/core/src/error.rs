@@ -76,10 +76,11 @@ impl Error {
     }
 }
 
-/// Prints the message, because `main` prints a returned error with `Debug`.
+/// Prints the kind and the message as one line, because `main` prints a returned error with
+/// `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{:?}: {self}", self.kind)
     }
 }
 
