@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Instant;
 
-use super::emission::{Emission, Metric};
+use super::emission::{Emission, sealed};
 use super::queue::Queue;
 use super::record::Emitted;
 use super::telemetry::Telemetry;
@@ -49,12 +49,8 @@ impl fmt::Debug for AsyncTelemetry {
     }
 }
 
-/// A record that is queued when it is [sent](Self::send) or dropped.
-#[derive(Debug)]
-pub struct AsyncEmission {
-    emission: Emission,
-    to: AsyncTelemetry,
-}
+/// A record that is queued when it is [sent](Emission::send) or dropped.
+pub type AsyncEmission = Emission<AsyncTelemetry>;
 
 /// A record that is being written. It can be awaited or dropped, and is written in either case,
 /// unless the process ends before a clone of [`AsyncTelemetry`] has waited for it.
@@ -82,7 +78,7 @@ impl AsyncTelemetry {
 
     /// Creates a record to add values to.
     pub fn emit(&self) -> AsyncEmission {
-        AsyncEmission { emission: self.telemetry.emit(), to: self.clone() }
+        Emission::new(self.clone())
     }
 
     /// Creates a record with status `started`.
@@ -92,12 +88,12 @@ impl AsyncTelemetry {
 
     /// Creates a record with status `completed`.
     pub fn complete(&self) -> AsyncEmission {
-        self.emit().status("completed").message("Command completed successfully")
+        Emission::completed(self.clone())
     }
 
     /// Creates a record with status `failed`.
     pub fn fail(&self, error: impl Display) -> AsyncEmission {
-        self.emit().status("failed").message(error.to_string())
+        Emission::failed(self.clone(), error)
     }
 
     /// Runs a future, and emits one record when it begins and one when it ends. If the future is
@@ -136,8 +132,7 @@ impl AsyncTelemetry {
         result
     }
 
-    fn push(&self, record: Option<Emitted>) -> Sent {
-        let Some(record) = record else { return Sent(None) };
+    fn push(&self, record: Emitted) -> Sent {
         let outcome = Arc::new(Outcome::default());
         if let Err(error) = self.queue.push(record, Arc::clone(&outcome), &self.telemetry) {
             outcome.set(Err(error), &self.telemetry);
@@ -165,52 +160,22 @@ impl Drop for End<'_> {
 }
 
 impl AsyncEmission {
-    /// See [`Emission::metric`].
-    pub fn metric(self, name: &str, value: impl Metric) -> Self {
-        self.with(|emission| emission.metric(name, value))
-    }
-
-    /// See [`Emission::metrics`].
-    pub fn metrics<N: AsRef<str>, V: Metric>(
-        self,
-        metrics: impl IntoIterator<Item = (N, V)>,
-    ) -> Self {
-        self.with(|emission| emission.metrics(metrics))
-    }
-
-    /// See [`Emission::event`].
-    pub fn event(self, name: &str) -> Self {
-        self.with(|emission| emission.event(name))
-    }
-
-    /// See [`Emission::status`].
-    pub fn status(self, status: &str) -> Self {
-        self.with(|emission| emission.status(status))
-    }
-
-    /// See [`Emission::message`].
-    pub fn message(self, message: impl Into<String>) -> Self {
-        self.with(|emission| emission.message(message))
-    }
-
-    fn with(mut self, change: impl FnOnce(Emission) -> Emission) -> Self {
-        let telemetry = self.to.telemetry.clone();
-        let emission = std::mem::replace(&mut self.emission, Emission::nothing(telemetry));
-        self.emission = change(emission);
-        self
-    }
-
     /// Queues the record for writing.
     pub fn send(mut self) -> Sent {
-        let record = self.emission.take();
-        self.to.push(record)
+        match self.take() {
+            Some(record) => self.to().push(record),
+            None => Sent(None),
+        }
     }
 }
 
-impl Drop for AsyncEmission {
-    fn drop(&mut self) {
-        let record = self.emission.take();
-        drop(self.to.push(record));
+impl sealed::Destination for AsyncTelemetry {
+    fn name(&self) -> &str {
+        self.telemetry.command_name()
+    }
+
+    fn put(&self, record: Emitted) {
+        drop(self.push(record));
     }
 }
 

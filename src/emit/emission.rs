@@ -1,5 +1,7 @@
 //! Records that are being built.
 
+use std::fmt::Display;
+
 use jiff::Zoned;
 use serde_json::{Map, Value};
 
@@ -10,34 +12,66 @@ use runlore_core::Result;
 use runlore_core::record::redact::hidden;
 use runlore_core::record::scrub;
 
-/// A record that is written when it is dropped. Created by [`Telemetry::emit`].
+/// A record that is written when it is dropped. Created by [`Telemetry::emit`], or by
+/// [`AsyncTelemetry::emit`](super::AsyncTelemetry::emit) as a record that is queued instead.
 #[derive(Debug)]
-pub struct Emission {
-    telemetry: Telemetry,
+pub struct Emission<D: Destination = Telemetry> {
+    to: D,
     record: Option<Unsent>,
+}
+
+/// Where records go: [`Telemetry`] or [`AsyncTelemetry`](super::AsyncTelemetry).
+pub trait Destination: sealed::Destination {}
+
+impl<D: sealed::Destination> Destination for D {}
+
+pub(super) mod sealed {
+    use super::Emitted;
+
+    pub trait Destination {
+        /// Returns the command of the records.
+        fn name(&self) -> &str;
+        /// Writes or queues a record that nobody waits for.
+        fn put(&self, record: Emitted);
+    }
+}
+
+impl sealed::Destination for Telemetry {
+    fn name(&self) -> &str {
+        self.command_name()
+    }
+
+    fn put(&self, record: Emitted) {
+        self.tell(self.write(&record));
+    }
 }
 
 /// The fields of a record that is not written yet.
 #[derive(Debug)]
-pub(super) struct Unsent {
+struct Unsent {
     status: String,
     metrics: Map<String, Value>,
     message: Option<String>,
 }
 
-impl Emission {
-    pub(super) fn new(telemetry: Telemetry) -> Self {
+impl<D: Destination> Emission<D> {
+    pub(super) fn new(to: D) -> Self {
         let record = (!Telemetry::is_disabled()).then(|| Unsent {
             status: "completed".to_owned(),
             metrics: Map::new(),
             message: None,
         });
-        Self { telemetry, record }
+        Self { to, record }
     }
 
-    /// Creates an emission that writes nothing.
-    pub(super) fn nothing(telemetry: Telemetry) -> Self {
-        Self { telemetry, record: None }
+    /// Creates a record with status `completed`.
+    pub(super) fn completed(to: D) -> Self {
+        Self::new(to).message("Command completed successfully")
+    }
+
+    /// Creates a record with status `failed`.
+    pub(super) fn failed(to: D, error: impl Display) -> Self {
+        Self::new(to).status("failed").message(error.to_string())
     }
 
     /// Adds a metric, replacing one of the same name. Non-finite floats are written as text: `NaN`,
@@ -82,18 +116,6 @@ impl Emission {
         self
     }
 
-    /// Writes the record now.
-    ///
-    /// # Errors
-    ///
-    /// If the record cannot be written.
-    pub fn send(mut self) -> Result<()> {
-        match self.take() {
-            Some(record) => self.telemetry.write(&record),
-            None => Ok(()),
-        }
-    }
-
     /// Takes the record out, so that the drop does not write it. Adds its metrics to the outputs of
     /// the current task.
     pub(super) fn take(&mut self) -> Option<Emitted> {
@@ -106,19 +128,37 @@ impl Emission {
         }
         Some(Emitted {
             timestamp: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string(),
-            command: self.telemetry.name().to_owned(),
+            command: self.to.name().to_owned(),
             status,
             metrics,
             system: system().clone(),
             message,
         })
     }
+
+    pub(super) fn to(&self) -> &D {
+        &self.to
+    }
 }
 
-impl Drop for Emission {
+impl Emission {
+    /// Writes the record now.
+    ///
+    /// # Errors
+    ///
+    /// If the record cannot be written.
+    pub fn send(mut self) -> Result<()> {
+        match self.take() {
+            Some(record) => self.to.write(&record),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<D: Destination> Drop for Emission<D> {
     fn drop(&mut self) {
         if let Some(record) = self.take() {
-            self.telemetry.tell(self.telemetry.write(&record));
+            self.to.put(record);
         }
     }
 }

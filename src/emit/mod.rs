@@ -45,7 +45,7 @@ mod track;
 
 pub use asynchronous::{AsyncEmission, AsyncTelemetry, Sent};
 pub use backend::Backend;
-pub use emission::{Emission, Metric};
+pub use emission::{Destination, Emission, Metric};
 pub use import::{Imported, import};
 pub use read::{Reader, read};
 pub use record::{Emitted, System};

@@ -29,14 +29,19 @@ use runlore_core::{Error, ErrorKind, Result, file_size, host};
 pub struct Telemetry(Arc<Inner>);
 
 struct Inner {
+    config: Config,
+    /// The backend selected by name, opened with the first record.
+    named: Guarded<Option<Named>>,
+    has_told: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Config {
     command: String,
     backend: String,
     path: Option<PathBuf>,
-    /// The backend selected by name, opened with the first record.
-    named: Guarded<Option<Named>>,
     /// The user's own backends, shared with changed clones.
     own: Vec<Arc<Guarded<Box<dyn Backend>>>>,
-    has_told: AtomicBool,
 }
 
 struct Named {
@@ -48,9 +53,9 @@ struct Named {
 impl fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Telemetry")
-            .field("command", &self.0.command)
-            .field("backend", &self.0.backend)
-            .field("path", &self.0.path)
+            .field("command", &self.0.config.command)
+            .field("backend", &self.0.config.backend)
+            .field("path", &self.0.config.path)
             .finish_non_exhaustive()
     }
 }
@@ -65,17 +70,19 @@ impl Default for Telemetry {
 impl Telemetry {
     /// Creates an instance for this program that writes to `telemetry.jsonl`.
     pub fn new() -> Self {
-        Self::with("jsonl".to_owned(), None, host::program(), Vec::new())
+        let (backend, command) = ("jsonl".to_owned(), host::program());
+        Self::with(Config { command, backend, path: None, own: Vec::new() })
     }
 
-    fn with(
-        backend: String,
-        path: Option<PathBuf>,
-        command: String,
-        own: Vec<Arc<Guarded<Box<dyn Backend>>>>,
-    ) -> Self {
+    fn with(config: Config) -> Self {
         let (named, has_told) = (Guarded::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner { command, backend, path, named, own, has_told }))
+        Self(Arc::new(Inner { config, named, has_told }))
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = self.0.config.clone();
+        change(&mut config);
+        Self::with(config)
     }
 
     /// Sets the backend: `jsonl`, `sqlite` (with the feature of that name), or `text`. The latter
@@ -83,22 +90,19 @@ impl Telemetry {
     /// reported when something is emitted.
     #[must_use]
     pub fn backend(self, name: &str) -> Self {
-        let Inner { path, command, own, .. } = &*self.0;
-        Self::with(name.to_owned(), path.clone(), command.clone(), own.clone())
+        self.changed(|config| config.backend = name.to_owned())
     }
 
     /// Sets the file [default: `telemetry.jsonl`, `telemetry.db`].
     #[must_use]
     pub fn path(self, path: impl Into<PathBuf>) -> Self {
-        let Inner { backend, command, own, .. } = &*self.0;
-        Self::with(backend.clone(), Some(path.into()), command.clone(), own.clone())
+        self.changed(|config| config.path = Some(path.into()))
     }
 
     /// Sets the command of the records [default: the name of the program].
     #[must_use]
     pub fn command(self, name: &str) -> Self {
-        let Inner { backend, path, own, .. } = &*self.0;
-        Self::with(backend.clone(), path.clone(), scrub(name), own.clone())
+        self.changed(|config| config.command = scrub(name))
     }
 
     /// Adds a backend of your own, beside the one selected by name. A forked child has a copy of
@@ -106,10 +110,7 @@ impl Telemetry {
     /// do not reach it, which is reported.
     #[must_use]
     pub fn and(self, backend: impl Backend + 'static) -> Self {
-        let Inner { backend: name, path, command, own, .. } = &*self.0;
-        let mut own = own.clone();
-        own.push(Arc::new(Guarded::new(Box::new(backend))));
-        Self::with(name.clone(), path.clone(), command.clone(), own)
+        self.changed(|config| config.own.push(Arc::new(Guarded::new(Box::new(backend)))))
     }
 
     /// Creates a record to add values to.
@@ -124,12 +125,12 @@ impl Telemetry {
 
     /// Creates a record with status `completed`.
     pub fn complete(&self) -> Emission {
-        self.emit().status("completed").message("Command completed successfully")
+        Emission::completed(self.clone())
     }
 
     /// Creates a record with status `failed`.
     pub fn fail(&self, error: impl fmt::Display) -> Emission {
-        self.emit().status("failed").message(error.to_string())
+        Emission::failed(self.clone(), error)
     }
 
     /// Tracks work: emits one record when it begins and one when it ends, however it ends.
@@ -150,8 +151,8 @@ impl Telemetry {
         })
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.0.command
+    pub(super) fn command_name(&self) -> &str {
+        &self.0.config.command
     }
 
     /// Writes to all backends. Returns the first error, after trying the others too.
@@ -161,7 +162,7 @@ impl Telemetry {
 
     fn write_to_all(&self, record: &Emitted) -> Result<()> {
         let mut result = self.0.named.with_or_new(|named| self.write_named(named, record));
-        for own in &self.0.own {
+        for own in &self.0.config.own {
             let written = own.with(|backend| caught(|| backend.write(record)));
             result = result.and(written.unwrap_or_else(|| {
                 let what = "a backend was in use when this process was forked: add it anew";
@@ -176,7 +177,8 @@ impl Telemetry {
         let backend = match named {
             Some(named) if named.process == process => &mut named.backend,
             _ => {
-                let backend = backend::named(&self.0.backend, self.0.path.as_deref())?;
+                let config = &self.0.config;
+                let backend = backend::named(&config.backend, config.path.as_deref())?;
                 &mut named.insert(Named { process, backend }).backend
             }
         };

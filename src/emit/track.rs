@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::emission::Metric;
 use super::telemetry::Telemetry;
+use crate::instrument::panic_message;
 use runlore_core::contain::contain;
 
 /// Work to be tracked. Created by [`Telemetry::track`]. It emits a record `started`, and one
@@ -62,7 +63,7 @@ impl Track {
             // An error's own `Display` may panic.
             Ok(value) => contain(|| error(value))
                 .unwrap_or_else(|| Some("an error whose own Display panicked".to_owned())),
-            Err(panic) => Some(panic_message(&**panic)),
+            Err(panic) => Some(panic_message(&**panic).to_owned()),
         };
         let end = match failed {
             Some(why) => telemetry.fail(why),
@@ -71,10 +72,4 @@ impl Track {
         drop(end.metrics(metrics).metric("duration_sec", seconds));
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
-}
-
-pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "panicked".to_owned())
 }

@@ -51,7 +51,7 @@ pub(super) fn push_panic_text(items: &mut Vec<u8>, message: &str) {
 }
 
 /// Returns the message in a panic's payload.
-pub(super) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
+pub(crate) fn panic_message<'a>(payload: &'a (dyn Any + 'static)) -> &'a str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (_, Some(text)) => text,

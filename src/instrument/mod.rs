@@ -33,6 +33,8 @@ mod workflow;
 
 pub(crate) use budget::Measuring;
 pub use dispatch::levels as value_levels;
+#[cfg(feature = "events")]
+pub(crate) use error::panic_message;
 pub use failure::Failure;
 pub use future::{AsyncTask, Captured, Tasked};
 pub(crate) use inputs::Scratch;

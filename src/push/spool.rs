@@ -1,7 +1,7 @@
 //! Stores batches on disk until an endpoint has accepted them.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Seek, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::batch::Parcel;
@@ -108,15 +108,8 @@ impl Spool {
 
 fn read(path: &Path) -> io::Result<Next> {
     let mut file = open_plain(path, false)?;
-    let length = file.metadata()?.len();
-    match frame::read(&mut file, &mut length.clone(), Form::Now)? {
-        Next::Frame(frame) => Ok(Next::Frame(frame)),
-        // An earlier version may have written it.
-        _ => {
-            file.rewind()?;
-            frame::read(&mut file, &mut length.clone(), Form::Before)
-        }
-    }
+    let mut left = file.metadata()?.len();
+    frame::read(&mut file, &mut left, Form::Now)
 }
 
 /// Parses the key and the number of events from a batch's file name. Keys sort by time.
