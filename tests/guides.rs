@@ -74,6 +74,10 @@ struct Telemetry;
 #[doc = include_str!("../docs/tracker.md")]
 struct Tracker;
 
+/// `docs/training-tch.md`, with a stub of the crate `tch`.
+#[doc = include_str!("../docs/training-tch.md")]
+struct TrainingTch;
+
 /// `docs/training.md`.
 #[doc = include_str!("../docs/training.md")]
 struct Training;
