@@ -5,9 +5,10 @@
 //! lists every field with its unit and source.
 
 pub use runlore_telemetry::{
-    Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, ContainerPids,
-    ContainerReader, Cpu, CpuTimes, Disk, DiskIo, DiskUsage, Energy, EnergyUsed, GpuDevice,
-    GpuInfo, IoCounters, MachineInfo, Memory, Named, NetIo, Network, Process, ProcessMemory,
-    ProcessTimes, Sensor, SensorState, Snapshot, Swap, Switches, Telemetry, TelemetryCapture,
-    TelemetryChoice, TelemetryType, Types, VirtualMemory, machine, usage,
+    Amount, Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers,
+    ContainerPids, ContainerReader, Cpu, CpuTimes, Disk, DiskIo, DiskUsage, Energy, EnergyUsed,
+    GpuDevice, GpuInfo, IoCounters, MachineInfo, Memory, Named, NetIo, Network, Process,
+    ProcessMemory, ProcessTimes, Resources, Sensor, SensorState, Snapshot, Swap, Switches,
+    TaskTelemetry, Telemetry, TelemetryCapture, TelemetryChoice, TelemetryType, Types,
+    VirtualMemory, machine, usage,
 };

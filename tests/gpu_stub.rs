@@ -115,7 +115,7 @@ pub(crate) fn capture_of(settings: &str) -> TelemetryCapture {
     );
     let loaded = Search::nowhere().text("settings.yaml", &text).load();
     assert!(loaded.problems().is_empty(), "{:?}", loaded.problems());
-    TelemetryCapture::from_settings(&loaded.settings.telemetry_capture)
+    TelemetryCapture::configured(&loaded.settings.telemetry_capture)
 }
 
 /// Captures until it is as it must be: on a busy machine a driver may be late, and then the capture says so.

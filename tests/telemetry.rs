@@ -94,7 +94,7 @@ fn every_key_of_flowcept_is_there() {
 
 #[test]
 fn settings_choose_the_types() {
-    let capture = TelemetryCapture::from_settings(&settings(
+    let capture = TelemetryCapture::configured(&settings(
         "telemetry_capture: {cpu: no, per_cpu: ~, process_info: no, mem: no, disk: yes, network: no}",
     ));
     let now = capture.capture();
@@ -112,10 +112,10 @@ fn settings_choose_the_types() {
 #[test]
 fn a_young_capture_is_shared() {
     let shared =
-        TelemetryCapture::from_settings(&settings("telemetry_capture: {max_age: 1h, disk: yes}"));
+        TelemetryCapture::configured(&settings("telemetry_capture: {max_age: 1h, disk: yes}"));
     let first = shared.capture();
     assert_eq!(std::thread::spawn(move || shared.capture()).join().unwrap(), first);
-    let fresh = TelemetryCapture::from_settings(&settings("telemetry_capture: {disk: yes}"));
+    let fresh = TelemetryCapture::configured(&settings("telemetry_capture: {disk: yes}"));
     assert_ne!(fresh.capture(), first);
 }
 

@@ -16,7 +16,7 @@ fn capture(backend: &str) -> TelemetryCapture {
     );
     let loaded = Search::nowhere().text("settings.yaml", &text).load();
     assert!(loaded.problems().is_empty(), "{:?}", loaded.problems());
-    TelemetryCapture::from_settings(&loaded.settings.telemetry_capture)
+    TelemetryCapture::configured(&loaded.settings.telemetry_capture)
 }
 
 /// How the portable source's value must relate to those of the kernel's files before and after.

@@ -142,7 +142,7 @@ impl<'a> Report<'a> {
         }
         let settings = &loaded.settings.telemetry_capture;
         let enabled = Types::from_settings(settings);
-        let capture = TelemetryCapture::from_settings(settings).with_types(Types::every());
+        let capture = TelemetryCapture::configured(settings).with_types(Types::every());
         let mut sensors = capture.sensors();
         let sensed: Types = sensors.iter().map(|sensor| sensor.telemetry_type).collect();
         let types = sensed.iter().map(|one| (one, capture.cost_of(Types::from([one])))).collect();

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::pipeline::Site;
@@ -9,7 +10,8 @@ use crate::pipeline::overhead;
 use crate::pipeline::overhead::{CallSite, MOST_LEVELS};
 use runlore_core::clock;
 use runlore_core::config::settings;
-use runlore_core::once::Once;
+use runlore_core::context::Number;
+use runlore_core::once::{Guarded, Once};
 use runlore_telemetry::{Snapshot, TelemetryCapture, TelemetryChoice, TelemetryType, Types};
 
 /// The reason that a record gives for a type that is missing from a capture.
@@ -37,6 +39,34 @@ impl Measuring {
     ) -> Self {
         let site = site.map_or_else(|| CallSite::of_place(code), |site| &site.captures);
         Self { choice, site }
+    }
+
+    /// Applies the choice of the task's workflow, unless the task has one of its own.
+    pub(super) fn in_workflow(mut self, workflow: Number) -> Self {
+        if self.choice == TelemetryChoice::Default && HAS_CHOICES.load(Ordering::Relaxed) {
+            let of = |choices: &mut Vec<(Number, TelemetryChoice)>| {
+                choices.iter().find(|(number, _)| *number == workflow).map(|(_, choice)| *choice)
+            };
+            self.choice = CHOICES.with_or_new(of).unwrap_or(self.choice);
+        }
+        self
+    }
+}
+
+/// The running workflows that choose their telemetry. The flag spares all other programs the lock.
+static CHOICES: Guarded<Vec<(Number, TelemetryChoice)>> = Guarded::new(Vec::new());
+static HAS_CHOICES: AtomicBool = AtomicBool::new(false);
+
+/// Sets what the tasks of a workflow capture unless they choose themselves.
+pub(super) fn set_choice_of_workflow(workflow: Number, choice: TelemetryChoice) {
+    CHOICES.with_or_new(|choices| choices.push((workflow, choice)));
+    HAS_CHOICES.store(true, Ordering::Relaxed);
+}
+
+/// Forgets the choice of a workflow that has ended.
+pub(super) fn forget_choice_of_workflow(workflow: Number) {
+    if HAS_CHOICES.load(Ordering::Relaxed) {
+        CHOICES.with_or_new(|choices| choices.retain(|(number, _)| *number != workflow));
     }
 }
 

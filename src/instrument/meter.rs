@@ -117,7 +117,7 @@ pub(crate) struct Meter {
 /// Returns the source of all captures.
 fn source() -> &'static TelemetryCapture {
     static SOURCE: Once<TelemetryCapture> = Once::new();
-    SOURCE.get_or_init(|| TelemetryCapture::from_settings(&settings().telemetry_capture))
+    SOURCE.get_or_init(|| TelemetryCapture::from_settings())
 }
 
 /// Takes the first readings before the first task needs them. Percentages are relative to them.
@@ -155,11 +155,12 @@ impl Meter {
         context: Context,
         items: &mut Scratch,
     ) -> Option<Box<Self>> {
+        let measuring = measuring.in_workflow(context.workflow());
         let types = source().types().chosen(measuring.choice);
         if types.is_empty() && measuring.choice != TelemetryChoice::Light {
             return None;
         }
-        let captures = budget::captures(measuring, types);
+        let captures = budget::captures(&measuring, types);
         if captures == Captures::None {
             items.fetch();
             push_item(items, ItemKind::NoCaptures, Key::Index(0), |_| Marks::default());

@@ -183,11 +183,10 @@ impl TaskBuilder {
     /// use runlore::telemetry::{TelemetryChoice, TelemetryType};
     ///
     /// runlore::task("step").telemetry(TelemetryChoice::Light).run(|| { /* a tight loop's body */ });
-    /// let types = TelemetryChoice::Types(&[TelemetryType::Disk]);
-    /// runlore::task("dump").telemetry(types).run(|| { /* … */ });
+    /// runlore::task("dump").telemetry([TelemetryType::Disk]).run(|| { /* … */ });
     /// ```
-    pub fn telemetry(mut self, choice: TelemetryChoice) -> Self {
-        self.measuring.choice = choice;
+    pub fn telemetry(mut self, choice: impl Into<TelemetryChoice>) -> Self {
+        self.measuring.choice = choice.into();
         self
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::error::panic_message;
 use super::failure::Failure;
 use super::panics::{self, Since};
-use super::{machine, meter, push_failure};
+use super::{budget, machine, meter, push_failure};
 use crate::pipeline;
 use crate::pipeline::event::{ItemKind, Items};
 use crate::pipeline::{Ending, RunEnd, RunSpec, Totals, overhead};
@@ -27,6 +27,7 @@ use runlore_core::settings::Settings;
 use runlore_core::store;
 use runlore_core::store::{RunInfo, Store, StoreChoice};
 use runlore_core::{Result, clock, host};
+use runlore_telemetry::TelemetryChoice;
 
 /// Creates a workflow. Tasks are recorded while one runs.
 ///
@@ -57,6 +58,7 @@ pub struct WorkflowBuilder {
     used: Map<String, Value>,
     metadata: Map<String, Value>,
     stores: Vec<StoreChoice>,
+    telemetry: Option<TelemetryChoice>,
     without_catalogue: bool,
 }
 
@@ -108,6 +110,24 @@ impl WorkflowBuilder {
     /// every record, at its own pace.
     pub fn store(mut self, store: impl Into<StoreChoice>) -> Self {
         self.stores.push(store.into());
+        self
+    }
+
+    /// Chooses what is measured around the workflow's tasks, instead of the types in the settings.
+    /// An attribute or a task that chooses its own telemetry overrides it.
+    ///
+    /// ```
+    /// use runlore::telemetry::TelemetryType::{Cpu, Disk};
+    ///
+    /// # let store = runlore::store::MemoryStore::new();
+    /// let run = runlore::workflow("load").telemetry([Cpu, Disk]).store(store).start()?;
+    /// # run.finish()?;
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    ///
+    /// Like any choice in the code, it is not bounded by `telemetry_capture.max_overhead_percent`.
+    pub fn telemetry(mut self, choice: impl Into<TelemetryChoice>) -> Self {
+        self.telemetry = Some(choice.into());
         self
     }
 
@@ -302,6 +322,9 @@ impl WorkflowBuilder {
             root: parent_task,
             stores: stores.iter().filter_map(|store| store.uri()).collect(),
         };
+        if let Some(choice) = self.telemetry {
+            budget::set_choice_of_workflow(number, choice);
+        }
         panics::watch();
         let opened = pipeline::open_run(RunSpec {
             number,
@@ -317,6 +340,7 @@ impl WorkflowBuilder {
             cost_before,
         });
         if let Err(error) = opened {
+            budget::forget_choice_of_workflow(number);
             notice(&format!("{error}; nothing of \"{}\" is recorded", active.name));
             return Ok(WorkflowRun::inert(Some(id)));
         }
@@ -501,6 +525,7 @@ impl Drop for WorkflowRun {
         let panicked = self.since.is_panicking();
         self.error.get_or_insert_with(|| match (panicked, self.is_future) {
             (true, _) => {
+        budget::forget_choice_of_workflow(self.number);
                 error_object("panic", self.since.message().as_deref().unwrap_or("panicked"))
             }
             (_, true) => error_object("cancelled", "the future was dropped before it finished"),

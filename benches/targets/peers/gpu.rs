@@ -33,7 +33,7 @@ pub(crate) fn capture(max_age: &str) -> TelemetryCapture {
         "telemetry_capture: {{gpu: [used, activity, power, temperature, id], gpu_vendor: amd, max_age: {max_age}}}"
     );
     let settings = Search::nowhere().text("settings.yaml", &text).load().settings;
-    let capture = TelemetryCapture::from_settings(&settings.telemetry_capture);
+    let capture = TelemetryCapture::configured(&settings.telemetry_capture);
     let began = Instant::now();
     while capture.capture().gpu.is_none() {
         assert!(began.elapsed() < Duration::from_secs(10), "the stub does not answer");

@@ -10,15 +10,15 @@ use super::snapshot::Snapshot;
 use super::source::{self, Source};
 use super::types::Types;
 use super::{TelemetryType, cost};
+use runlore_core::config::settings;
 use runlore_core::settings::{Backend, TelemetrySettings};
 
 /// Reads what the machine and this process are doing.
 ///
 /// ```
-/// use runlore::settings::Settings;
 /// use runlore::telemetry::TelemetryCapture;
 ///
-/// let capture = TelemetryCapture::from_settings(&Settings::default().telemetry_capture);
+/// let capture = TelemetryCapture::from_settings();
 /// let now = capture.capture();
 /// if let Some(memory) = now.memory.as_ref().and_then(|memory| memory.r#virtual.as_ref()) {
 ///     println!("{} % of the memory is in use", memory.percent);
@@ -52,8 +52,14 @@ pub(super) struct Options {
 }
 
 impl TelemetryCapture {
-    /// Creates a capture with the types and the backend that the settings select.
-    pub fn from_settings(settings: &TelemetrySettings) -> Self {
+    /// Creates a capture with the types and the backend that the settings of this process select.
+    /// It captures what tasks capture by default.
+    pub fn from_settings() -> Self {
+        Self::configured(&settings().telemetry_capture)
+    }
+
+    /// Creates a capture with the types and the backend that other settings select.
+    pub fn configured(settings: &TelemetrySettings) -> Self {
         let max_age_ns = u64::try_from(settings.max_age.as_nanos()).unwrap_or(u64::MAX);
         let options = Options { max_age_ns, ..Options::default() };
         let source = source::choose(settings.backend);
@@ -70,10 +76,9 @@ impl TelemetryCapture {
     /// Replaces the types and keeps everything else.
     ///
     /// ```
-    /// use runlore::settings::Settings;
     /// use runlore::telemetry::{TelemetryCapture, Types};
     ///
-    /// let capture = TelemetryCapture::from_settings(&Settings::default().telemetry_capture);
+    /// let capture = TelemetryCapture::from_settings();
     /// assert_eq!(capture.with_types(Types::every()).types(), Types::every());
     /// ```
     #[must_use]

@@ -25,6 +25,7 @@ mod sensors;
 mod snapshot;
 mod source;
 mod space;
+mod stored;
 mod types;
 pub mod usage;
 
@@ -44,6 +45,7 @@ pub use parts::{
 };
 pub use sensors::{Sensor, SensorState};
 pub use snapshot::{Named, Snapshot};
+pub use stored::{Amount, Resources, TaskTelemetry};
 pub use types::Types;
 
 /// Marks this process as a forked child, so that its next capture reopens all files.
@@ -123,4 +125,18 @@ pub enum TelemetryChoice {
     Light,
     /// Exactly these types.
     Types(&'static [TelemetryType]),
+    /// Exactly these types, as a set.
+    Set(Types),
+}
+
+impl From<Types> for TelemetryChoice {
+    fn from(types: Types) -> Self {
+        Self::Set(types)
+    }
+}
+
+impl<const N: usize> From<[TelemetryType; N]> for TelemetryChoice {
+    fn from(types: [TelemetryType; N]) -> Self {
+        Self::Set(types.into())
+    }
 }

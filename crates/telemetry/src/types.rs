@@ -81,6 +81,7 @@ impl Types {
             // A light task reads `usage::thread` instead of taking a capture.
             TelemetryChoice::None | TelemetryChoice::Light => Self::NONE,
             TelemetryChoice::Types(types) => types.iter().copied().collect(),
+            TelemetryChoice::Set(types) => types,
         }
     }
 

@@ -32,7 +32,8 @@ pub struct ProcessUsage {
 /// It includes the child's own children that the child waited for.
 ///
 /// A value that is not known is missing, and `unavailable` has the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ChildUsage {
     /// CPU time in user mode, in nanoseconds.

@@ -80,7 +80,7 @@ impl Diagnose {
     /// Samples for the configured duration, at least once.
     pub fn run(&self, thresholds: &Thresholds) -> Diagnosed {
         let settings = Search::nowhere().text("diagnose", SETTINGS).load().settings;
-        let capture = TelemetryCapture::from_settings(&settings.telemetry_capture);
+        let capture = TelemetryCapture::configured(&settings.telemetry_capture);
         let gpu = capture.gpu_info(PATIENCE);
         let started = Timestamp::now();
         let begin = Instant::now();

@@ -71,7 +71,7 @@ fn device_id(name: &str) -> Option<i64> {
 fn capture_of(metrics: &[&str]) -> TelemetryCapture {
     let mut settings = Settings::default().telemetry_capture;
     settings.gpu = metrics.iter().map(|name| (*name).to_owned()).collect();
-    TelemetryCapture::from_settings(&settings).with_types(Types::from([TelemetryType::Gpu]))
+    TelemetryCapture::configured(&settings).with_types(Types::from([TelemetryType::Gpu]))
 }
 
 /// One GPU.

@@ -159,7 +159,7 @@ impl MachineInfo {
     /// use runlore::telemetry::{MachineInfo, TelemetryCapture};
     ///
     /// let settings = Settings::default().telemetry_capture;
-    /// let gpus = TelemetryCapture::from_settings(&settings).gpu_info(Duration::from_secs(1));
+    /// let gpus = TelemetryCapture::from_settings().gpu_info(Duration::from_secs(1));
     /// let machine = MachineInfo::capture(&settings).with_gpu(gpus);
     /// assert!(machine.gpu.is_some() || machine.unavailable.contains_key("gpu"));
     /// ```

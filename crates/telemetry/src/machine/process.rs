@@ -65,7 +65,7 @@ pub(super) fn read(root: &Root, settings: &TelemetrySettings, reasons: &mut Reas
     let path = |path: std::io::Result<std::path::PathBuf>| {
         path.map(|path| path.to_string_lossy().into_owned()).map_err(|error| error.to_string())
     };
-    let capture = TelemetryCapture::from_settings(settings);
+    let capture = TelemetryCapture::configured(settings);
     let now = capture.with_types(Types::from([TelemetryType::ProcessInfo])).capture();
     let used = now.process.unwrap_or_default();
     let process = Process {
