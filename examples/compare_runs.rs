@@ -25,7 +25,7 @@ fn fit(rows: u64, rate: f64) -> f64 {
 }
 
 fn run(rate: f64) -> runlore::Result<String> {
-    let run = runlore::workflow("train").used("rate", &rate).start()?;
+    let run = runlore::workflow("train").used("rate", rate).start()?;
     let id = run.id().to_owned();
     for rows in [100, 200, 300] {
         fit(load(rows), rate);

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = runlore::workflow("parts").start()?;
     let id = run.id().to_owned();
     for part in 0..40 {
-        runlore::task("part").used("number", &part).run(|| add_up(&load(part)).ok());
+        runlore::task("part").used("number", part).run(|| add_up(&load(part)).ok());
     }
     run.finish()?;
 

@@ -14,10 +14,10 @@ use runlore::task;
 
 /// A closure: the task is as long as the closure runs.
 fn closure() -> u64 {
-    task("sum").used("up_to", &100).tag("arithmetic").run(|| {
+    task("sum").used("up_to", 100).tag("arithmetic").run(|| {
         let sum = (1..=100).sum();
         // Adds to the task around it, however deep this is called.
-        runlore::generated("sum", &sum);
+        runlore::generated("sum", sum);
         sum
     })
 }
@@ -31,7 +31,7 @@ fn closure_that_fails() -> io::Result<String> {
 fn block(words: &[&str]) -> usize {
     let mut count = task("count").used("words", words).metadata("language", "en").start();
     let letters = words.iter().map(|word| word.len()).sum();
-    count.generated("letters", &letters);
+    count.generated("letters", letters);
     count.finish();
     letters
 }
@@ -51,9 +51,9 @@ fn block_left_early(numbers: &[i32]) -> Option<usize> {
 
 /// A block that knows better says so.
 fn block_that_fails(percent: u32) {
-    let mut check = task("check").used("percent", &percent).start();
+    let mut check = task("check").used("percent", percent).start();
     if percent > 100 {
-        check.fail(&io::Error::other(format!("{percent} % is more than all")));
+        check.fail(io::Error::other(format!("{percent} % is more than all")));
     }
     check.finish();
 }
@@ -73,7 +73,7 @@ async fn future() -> usize {
 async fn main() -> runlore::Result<()> {
     let run = runlore::workflow("without_macro")
         .description("every way to record a task by hand")
-        .used("version", &1)
+        .used("version", 1)
         .start()?;
     closure();
     closure_that_fails().unwrap_or_default();

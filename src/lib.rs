@@ -62,10 +62,11 @@
 //! # What it does to your program
 //!
 //! Recording does not change what your program does. An annotated function returns its own result
-//! and never an error of this crate. If records cannot be written as fast as tasks produce them, a
-//! task waits: at most 100 ms without progress, or a second while a store is writing. Tasks that
-//! are not recorded are [counted](Stats::dropped). Problems with a store are reported once, on
-//! standard error.
+//! and never an error of this crate. If tasks produce records faster than a store accepts them, the
+//! records wait in memory and then in files, up to 1 GiB by default. Only when these are full does
+//! a task wait: at most 100 ms without progress, or a second while a store is writing. An
+//! asynchronous task does not wait. Tasks that are not recorded are [counted](Stats::dropped).
+//! Problems with a store are reported once, on standard error.
 //!
 //! # Features
 //!

@@ -31,7 +31,7 @@ pub use runlore_core::record::{
     CaptureObject, CaptureValue, CodeObject, Encoder, ErrorObject, FoundSecret, Id, Inspect,
     JoulesObject, Limits, Lock, Lost, Record, Shown, Status, TaskObject, TensorFacts,
     TensorStatistics, ThreadObject, TryLock, WorkflowObject, find_secrets, hash_of, is_secret_name,
-    scrub, scrub_arguments, try_lock, use_redact_settings,
+    scrub, scrub_arguments, try_lock,
 };
 #[doc(hidden)]
-pub use runlore_core::record::{Probe, Tensors};
+pub use runlore_core::record::{Probe, Tensors, use_redact_settings};

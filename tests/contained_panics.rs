@@ -106,12 +106,12 @@ fn errors_and_expressions_of_the_attribute_cost_themselves_only() {
         assert!(fails().is_err());
         assert_eq!(judged(), 1);
         assert!(task("by hand").try_run(|| Err::<(), _>(HostileError)).is_err());
-        task("with values").used("x", &Hostile).run(|| ());
+        task("with values").used("x", Hostile).run(|| ());
     });
     assert_eq!(the(&store, "fails").status, Some(Status::Error));
     assert_eq!(the(&store, "by hand").status, Some(Status::Error));
     assert_eq!(the(&store, "judged").status, Some(Status::Finished));
-    let run = runlore::workflow("w").used("x", &Hostile).store(MemoryStore::new()).start();
+    let run = runlore::workflow("w").used("x", Hostile).store(MemoryStore::new()).start();
     run.unwrap().finish().unwrap();
 }
 

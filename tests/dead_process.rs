@@ -42,10 +42,10 @@ fn records_and_dies() {
     }
     let run = runlore::workflow("dies").store(std::env::var("FOLDER").unwrap().as_str());
     std::mem::forget(run.start().unwrap());
-    std::mem::forget(task("open since the beginning").used("x", &1).start());
+    std::mem::forget(task("open since the beginning").used("x", 1).start());
     steps(STORED);
     runlore::flush().unwrap();
-    std::mem::forget(task("open at the end").used("y", &[1, 2]).start());
+    std::mem::forget(task("open at the end").used("y", [1, 2]).start());
     // From a second thread, so that there are two queues.
     std::thread::spawn(carry(|| steps(QUEUED / 2))).join().unwrap();
     steps(QUEUED / 2);

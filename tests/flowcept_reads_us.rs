@@ -73,7 +73,7 @@ fn epoch(number: u32) -> f64 {
 #[test]
 fn what_was_recorded_is_read_by_flowcept() {
     let folder = tempfile::tempdir().unwrap();
-    let run = runlore::workflow("train").store(folder.path()).used("epochs", &3).start().unwrap();
+    let run = runlore::workflow("train").store(folder.path()).used("epochs", 3).start().unwrap();
     for number in 0..3 {
         epoch(number);
     }

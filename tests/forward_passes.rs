@@ -403,7 +403,7 @@ fn a_pass_by_hand_is_the_same() {
     let store = record(|| {
         let mut pass = Forward::model("Hand").input("a", &x()).input("b", &x()).start();
         let mut layer = Forward::layer("first").used("units", 8).start();
-        layer.fail(&"no such device".to_owned());
+        layer.fail("no such device".to_owned());
         layer.finish();
         let later = Matrix { is_asynchronous: true, ..x() };
         pass.output(&later);

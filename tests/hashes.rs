@@ -82,7 +82,7 @@ fn tensors_known_by_their_facts_have_no_hash() {
     let store = record(|| {
         let y = act(&x);
         split((y.clone(), Some(y.clone())), &[x.clone(), y]);
-        task("by hand").used("x", &x.facts()).used("all", &[Some(x.facts())]).run(|| ());
+        task("by hand").used("x", x.facts()).used("all", [Some(x.facts())]).run(|| ());
     });
     for name in ["act", "split", "by hand"] {
         assert_eq!(the(&store, name).hashes, None, "{name}");

@@ -49,7 +49,7 @@ fn a_text_that_ignores_errors_is_cut() {
     }
     let store = record(|| {
         f(&Deaf).unwrap_err();
-        task("by serialize").used("x", &[Deaf]).run(|| ());
+        task("by serialize").used("x", [Deaf]).run(|| ());
     });
     let task = the(&store, "t");
     let shown = &task.used.as_ref().unwrap()["x"];
@@ -197,7 +197,7 @@ mod not_utf8 {
 
     #[test]
     fn a_path_inside_a_value_costs_nothing_around_it() {
-        let store = record(|| task("t").used("job", &job(Path::new(name()))).run(|| ()));
+        let store = record(|| task("t").used("job", job(Path::new(name()))).run(|| ()));
         let task = the(&store, "t");
         let shown = "/data/caf\u{fffd}";
         let wanted = json!({
@@ -221,7 +221,7 @@ mod not_utf8 {
         let path = Path::new("a name of some length");
         let store = record(|| {
             f(path.as_os_str());
-            task("nested").used("job", &job(path)).run(|| ());
+            task("nested").used("job", job(path)).run(|| ());
         });
         let task = the(&store, "t");
         assert_eq!(task.used.as_ref().unwrap()["x"], "a name of some length");

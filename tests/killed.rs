@@ -26,7 +26,7 @@ fn fails() -> Result<(), String> {
 
 #[telemetry_task]
 fn outer(thread: usize) {
-    let _open = runlore::task("open").used("thread", &thread).start();
+    let _open = runlore::task("open").used("thread", thread).start();
     // The test's own ledger: one byte for every call that has returned, written by the kernel at once.
     let folder = std::env::var("LEDGER").unwrap();
     let mut ledger = File::create(Path::new(&folder).join(thread.to_string())).unwrap();

@@ -6,6 +6,7 @@ mod analyze_events;
 #[cfg(feature = "events")]
 mod analyze_stormlog;
 mod analyze_tasks;
+mod api_consistency;
 #[cfg(feature = "report")]
 mod browser;
 #[cfg(feature = "events")]

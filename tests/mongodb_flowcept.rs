@@ -32,7 +32,7 @@ fn trains() {
         return;
     }
     let store = std::env::var("STORE").unwrap();
-    let run = runlore::workflow("train").store(store).used("epochs", &3).start().unwrap();
+    let run = runlore::workflow("train").store(store).used("epochs", 3).start().unwrap();
     (0..3).for_each(|number| _ = epoch(number));
     run.finish().unwrap();
 }

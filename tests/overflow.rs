@@ -160,14 +160,14 @@ fn lost_additions(first: First, count: u64) -> u64 {
             warm_up();
             answer.send(()).unwrap();
             for context in asked {
-                context.run(|| runlore::generated("x", &2));
+                context.run(|| runlore::generated("x", 2));
                 answer.send(()).unwrap();
             }
         }));
         answered.recv().unwrap();
         for number in 0..count {
             runlore::task("added to").telemetry(TelemetryChoice::None).run(|| {
-                runlore::generated("x", &1);
+                runlore::generated("x", 1);
                 ask.send(runlore::current()).unwrap();
                 answered.recv().unwrap();
             });

@@ -32,7 +32,7 @@ fn child_process() {
     let run = runlore::workflow(&name).store(std::env::var("FOLDER").unwrap().as_str());
     let run = run.start().unwrap();
     for number in 0..std::env::var("TASKS").map_or(1, |count| count.parse().unwrap()) {
-        runlore::task("work").used("number", &number).used("text", &"x".repeat(500)).run(|| ());
+        runlore::task("work").used("number", number).used("text", "x".repeat(500)).run(|| ());
         runlore::flush().unwrap();
     }
     if std::env::var("WAIT").is_ok() {

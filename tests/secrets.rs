@@ -100,7 +100,7 @@ fn secrets_of_every_kind_are_in_no_file() {
             .store(format!("sqlite://{}", folder.path().join("records.db").display()).as_str());
     }
     for name in &names {
-        builder = builder.used(name, SECRET).metadata(name, &[SECRET]);
+        builder = builder.used(name, SECRET).metadata(name, [SECRET]);
     }
     let run = builder.start().unwrap();
     plant(&names, &texts);

@@ -99,7 +99,7 @@ fn child_process() {
             let run = runlore::workflow("set").start().unwrap();
             let before = runlore::stats();
             for n in 0..20_000 {
-                task("n").used("n", &n).run(|| ());
+                task("n").used("n", n).run(|| ());
             }
             let totals = run.finish().unwrap();
             let after = runlore::stats();

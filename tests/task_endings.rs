@@ -200,28 +200,28 @@ fn every_ending_of_a_block_is_told() {
         Ok(())
     }
     let store = record(|| {
-        let mut block = task("finished").used("n", &1).tag("a").subtype("step").start();
-        block.generated("rows", &[1, 2]);
+        let mut block = task("finished").used("n", 1).tag("a").subtype("step").start();
+        block.generated("rows", [1, 2]);
         block.finish();
         _ = left_by_question_mark();
         for n in 0..3 {
-            let iteration = task("iteration").used("n", &n).group("loop").start();
+            let iteration = task("iteration").used("n", n).group("loop").start();
             if n == 1 {
                 break;
             }
             iteration.finish();
         }
         let mut block = task("failed").start();
-        block.fail(&io::Error::other("disk full"));
+        block.fail(io::Error::other("disk full"));
         block.finish();
         quietly(|| {
             let _block = task("panicked").start();
             panic!("inside a block");
         });
-        task("closure").run(|| runlore::generated("rows", &3));
+        task("closure").run(|| runlore::generated("rows", 3));
         _ = task("closure that fails").try_run(|| "x".parse::<i32>());
         quietly(|| task("closure that panics").run(|| panic!("inside a closure")));
-        task("says that it failed").run(|| runlore::fail(&io::Error::other("told from inside")));
+        task("says that it failed").run(|| runlore::fail(io::Error::other("told from inside")));
     });
     insta::assert_snapshot!(tree(&store), @r#"
     finished  FINISHED  n=1 → rows=[1,2]
@@ -248,7 +248,7 @@ fn every_ending_of_a_block_is_told() {
 fn a_task_that_is_still_open_is_there_as_running() {
     let store = runlore::store::MemoryStore::new();
     let run = runlore::workflow("test").store(store.clone()).start().unwrap();
-    let open = task("open").used("n", &1).start();
+    let open = task("open").used("n", 1).start();
     run.finish().unwrap();
     let running = the(&store, "open");
     assert_eq!(running.status, Some(Status::Running));

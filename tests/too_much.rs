@@ -31,12 +31,12 @@ fn of_too_many_values_the_largest_go_first_and_keep_their_hashes() {
     }
     let store = MemoryStore::new();
     let run = runlore::workflow("test").store(store.clone()).start().unwrap();
-    let task = runlore::task("large").used("short", &"a".repeat(1000));
-    let task = task.used("long", &"b".repeat(3000)).used("longer", &"c".repeat(3500));
+    let task = runlore::task("large").used("short", "a".repeat(1000));
+    let task = task.used("long", "b".repeat(3000)).used("longer", "c".repeat(3500));
     task.telemetry(TelemetryChoice::None).run(|| ());
     let mut block = runlore::task("small").telemetry(TelemetryChoice::None).start();
-    block.generated("long", &"b".repeat(3000));
-    block.generated("longer", &"c".repeat(3500));
+    block.generated("long", "b".repeat(3000));
+    block.generated("longer", "c".repeat(3500));
     block.finish();
     run.finish().unwrap();
 
@@ -72,7 +72,7 @@ fn telemetry_goes_before_values() {
         TelemetryType::ProcessInfo,
     ];
     let task = runlore::task("measured").telemetry(TelemetryChoice::Types(types));
-    task.used("value", &"a".repeat(3300)).run(|| ());
+    task.used("value", "a".repeat(3300)).run(|| ());
     run.finish().unwrap();
     let task = the(&store, "measured");
     assert_eq!(task.used.unwrap()["value"], "a".repeat(3300));
@@ -94,9 +94,9 @@ fn a_value_told_again_and_again_is_told_once() {
     }
     let store = record(|| {
         runlore::task("train")
-            .run(|| (0..50_000).for_each(|step| runlore::generated("step", &step)));
+            .run(|| (0..50_000).for_each(|step| runlore::generated("step", step)));
         let mut block = runlore::task("block").start();
-        (0..50_000).for_each(|step| block.generated("step", &step));
+        (0..50_000).for_each(|step| block.generated("step", step));
         block.finish();
     });
     for name in ["train", "block"] {

@@ -255,10 +255,10 @@ fn an_iteration_that_fails_is_an_error_and_the_loop_goes_on() {
     let store = trained(|run| {
         for (step, batch) in run.iterate("train_batch", 0..3) {
             if batch == 1 {
-                step.fail(&Diverged);
+                step.fail(Diverged);
             }
             if batch == 2 {
-                step.fail(&"given up".to_owned());
+                step.fail("given up".to_owned());
                 break;
             }
         }
@@ -416,7 +416,7 @@ fn detached_iterations_run_beside_each_other_on_threads() {
     is_send::<Step<Detached>>();
     let store = trained(|run| {
         run.iterate("train_batch", 0..20).detached().par_bridge().for_each(|(step, batch)| {
-            step.run(|| task("forward").used("batch", &batch).run(|| ()));
+            step.run(|| task("forward").used("batch", batch).run(|| ()));
             step.generated("batch", batch);
         });
     });
@@ -438,7 +438,7 @@ async fn detached_iterations_cross_awaits() {
             for (step, batch) in epoch.batches("train", 0..3_u32) {
                 step.track(async {
                     tokio::task::yield_now().await;
-                    task("forward").used("batch", &batch).run(|| ());
+                    task("forward").used("batch", batch).run(|| ());
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 })
                 .await;
@@ -508,7 +508,7 @@ proptest! {
                         match round {
                             Round::GoOn => step.generated("loss", 0.0),
                             Round::Continue => continue,
-                            Round::Fail => step.fail(&Diverged),
+                            Round::Fail => step.fail(Diverged),
                             Round::Finish => step.finish(),
                             Round::Break => break,
                             Round::Panic => std::panic::resume_unwind(Box::new("on purpose")),

@@ -550,7 +550,7 @@ fn limits_of_any_size_and_chains_of_any_length_hold() {
     std::mem::forget(chain);
 
     let store = runlore::store::MemoryStore::new();
-    let run = runlore::workflow("odd").store(store.clone()).used("x", &Panics).used("y", &1);
+    let run = runlore::workflow("odd").store(store.clone()).used("x", Panics).used("y", 1);
     run.start().unwrap().finish().unwrap();
     let used = store.workflows()[0].used.clone().unwrap();
     assert_eq!((&used["x"], &used["y"]), (&Value::Null, &json!(1)));

@@ -22,9 +22,9 @@ fn a_workflow_leaves_a_record_when_it_starts_and_one_when_it_ends() {
         .campaign("spring")
         .description("a first try")
         .user("ann")
-        .used("epochs", &3)
+        .used("epochs", 3)
         .used("api_key", "hunter2")
-        .metadata("gpu", &false)
+        .metadata("gpu", false)
         .start()
         .unwrap();
     let id = run.id().to_owned();
@@ -226,7 +226,7 @@ fn an_id_made_before_the_first_workflow_has_the_time_of_the_wall_clock() {
 fn a_task_that_takes_long_is_seen_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let run = runlore::workflow("slow").store(folder.path()).start().unwrap();
-    let block = task("slow").used("n", &1).start();
+    let block = task("slow").used("n", 1).start();
     let is_seen = || {
         let loaded = runlore::store::jsonl::load(folder.path()).unwrap();
         loaded.tasks.iter().any(|task| task.status == Some(Status::Running))
@@ -304,8 +304,8 @@ fn what_is_added_on_another_thread_is_not_lost() {
     #[telemetry_task(telemetry = "none")]
     async fn fails_somewhere(n: u32) {
         tokio::task::yield_now().await;
-        runlore::fail(&std::io::Error::other("told on whichever thread"));
-        runlore::generated("n", &n);
+        runlore::fail(std::io::Error::other("told on whichever thread"));
+        runlore::generated("n", n);
         tokio::task::yield_now().await;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();

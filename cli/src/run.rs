@@ -109,12 +109,12 @@ fn execute(words: &[OsString], argv: &[String], program: &str) -> Outcome {
         #[allow(unused_variables, reason = "signals are a matter of Unix")]
         Ok((pid, Ended { status, used })) => {
             let code = exit_code(status);
-            task.generated("exit_code", &code);
+            task.generated("exit_code", code);
             #[cfg(unix)]
             if let Some(signal) = status.signal() {
                 killed = Some((pid, signal));
-                task.generated("exit_signal", &signal);
-                task.generated("core_dumped", &status.core_dumped());
+                task.generated("exit_signal", signal);
+                task.generated("core_dumped", status.core_dumped());
             }
             if let Some(used) = used {
                 task.child_used(&used);

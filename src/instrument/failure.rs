@@ -93,4 +93,4 @@ macro_rules! texts {
     };
 }
 
-texts!(String, &String, &str);
+texts!(String, &String, &str, &&str);

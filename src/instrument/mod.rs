@@ -44,7 +44,7 @@ pub(crate) use inspect::{asynchronous_so_far, inspect, is_asynchronous, push_out
 pub(crate) use open::{LeftTask, OpenTask, Waited};
 pub use outcome::levels as outcome_levels;
 pub use scope::{TaskBuilder, TaskGuard, fail, generated, task};
-pub(crate) use scope::{push_code, push_failure, push_named};
+pub(crate) use scope::{push_code, push_failure, push_failure_of, push_named};
 pub use slot::TaskSlot;
 pub use workflow::{WorkflowBuilder, WorkflowRun, workflow};
 

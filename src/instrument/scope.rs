@@ -1,6 +1,5 @@
 //! Tasks without the macro: blocks, closures and futures.
 
-use std::error::Error;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -43,7 +42,7 @@ use runlore_telemetry::usage::ChildUsage;
 ///
 /// // a block
 /// let mut block = task("clean").tag("etl").start();
-/// block.generated("rows", &rows);
+/// block.generated("rows", rows);
 /// block.finish();
 /// # run.finish()?;
 /// # Ok::<(), runlore::Error>(())
@@ -78,25 +77,37 @@ pub(crate) fn push_code(items: &mut Vec<u8>, place: &Location<'_>) {
 /// # use runlore::store::MemoryStore;
 /// # let store = MemoryStore::new();
 /// # let run = runlore::workflow("doc").store(store.clone()).start()?;
-/// runlore::task("count").run(|| runlore::generated("rows", &3));
+/// runlore::task("count").run(|| runlore::generated("rows", 3));
 /// # run.finish()?;
 /// # assert_eq!(store.tasks()[0].generated.as_ref().unwrap()["rows"], 3);
 /// # Ok::<(), runlore::Error>(())
 /// ```
-pub fn generated(name: &str, value: &(impl Serialize + ?Sized)) {
-    if let Some((task, context)) = context::current_task() {
-        let mut scratch = Scratch::take();
-        push_named(&mut scratch, ItemKind::Generated, name, |to| to.serialize(value));
-        push_add(context.workflow(), task, &scratch, !context.is_async());
-    }
+pub fn generated(name: &str, value: impl Serialize) {
+    add_to_current(|items| {
+        push_named(items, ItemKind::Generated, name, |to| to.serialize(&value));
+    });
 }
 
-/// Marks the current task as failed, with an error and all its sources. Does nothing after the task
-/// has ended.
-pub fn fail(error: &dyn Error) {
+/// Marks the current task as failed, with an error and all its sources. See [`Failure`] for the
+/// accepted types. Does nothing after the task has ended.
+///
+/// ```
+/// # use runlore::store::MemoryStore;
+/// # let store = MemoryStore::new();
+/// # let run = runlore::workflow("doc").store(store.clone()).start()?;
+/// runlore::task("parse").run(|| runlore::fail("line 3 has no number"));
+/// # run.finish()?;
+/// # assert_eq!(store.tasks()[0].stderr.as_deref(), Some("line 3 has no number"));
+/// # Ok::<(), runlore::Error>(())
+/// ```
+pub fn fail<K>(error: impl Failure<K>) {
+    add_to_current(|items| push_failure(items, error));
+}
+
+fn add_to_current(push: impl FnOnce(&mut Vec<u8>)) {
     if let Some((task, context)) = context::current_task() {
         let mut scratch = Scratch::take();
-        push_error(&mut scratch, error);
+        push(&mut scratch);
         push_add(context.workflow(), task, &scratch, !context.is_async());
     }
 }
@@ -112,19 +123,20 @@ pub(crate) fn push_named(
     push_value(items, kind, Key::Name(name), secrecy, hashing, budget, encode);
 }
 
-fn push_error(items: &mut Vec<u8>, error: &dyn Error) {
-    push_contained(items, |items| error::push_chain(items, "", error));
+/// Appends an error. See [`push_failure_of`].
+#[expect(clippy::needless_pass_by_value, reason = "public functions pass on what they were given")]
+pub(crate) fn push_failure<K>(items: &mut Vec<u8>, error: impl Failure<K>) {
+    push_failure_of(items, &error);
 }
 
-pub(crate) fn push_failure<E: Failure<K>, K>(items: &mut Vec<u8>, error: &E) {
-    push_text(items, ItemKind::ErrorType, std::any::type_name::<E>());
-    push_contained(items, |items| error.describe(items));
-}
-
-/// Runs `push`, and records a fixed text if the error's own `Display` panics.
-fn push_contained(items: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
+/// Appends an error's type and messages, or a fixed text if its own `Display` panics.
+pub(crate) fn push_failure_of<E: Failure<K>, K>(items: &mut Vec<u8>, error: &E) {
+    let type_name = std::any::type_name::<E>().trim_start_matches('&');
+    if !type_name.starts_with("dyn ") {
+        push_text(items, ItemKind::ErrorType, type_name);
+    }
     let start = items.len();
-    if contain(|| push(items)).is_none() {
+    if contain(|| error.describe(items)).is_none() {
         items.truncate(start);
         push_text(items, ItemKind::ErrorMessage, "an error whose own Display panicked");
     }
@@ -148,8 +160,8 @@ impl TaskBuilder {
     }
 
     /// Adds an input, recorded by its `Serialize`.
-    pub fn used(self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
-        self.with(|items| push_named(items, ItemKind::Used, name, |to| to.serialize(value)))
+    pub fn used(self, name: &str, value: impl Serialize) -> Self {
+        self.with(|items| push_named(items, ItemKind::Used, name, |to| to.serialize(&value)))
     }
 
     /// Adds an input, recorded by its `Debug`.
@@ -158,8 +170,8 @@ impl TaskBuilder {
     }
 
     /// Adds a field to `custom_metadata`.
-    pub fn metadata(self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
-        self.with(|items| push_named(items, ItemKind::Metadata, name, |to| to.serialize(value)))
+    pub fn metadata(self, name: &str, value: impl Serialize) -> Self {
+        self.with(|items| push_named(items, ItemKind::Metadata, name, |to| to.serialize(&value)))
     }
 
     /// Adds a tag.
@@ -217,7 +229,7 @@ impl TaskBuilder {
     pub fn try_run<T, E: Failure<K>, K>(self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.run_with(work, |result, guard| {
             if let Err(error) = result {
-                push_failure(&mut guard.items, error);
+                push_failure_of(&mut guard.items, error);
             }
         })
     }
@@ -263,7 +275,7 @@ impl TaskBuilder {
     {
         let look = |result: &Result<T, E>, outputs: &mut Outputs<'_>| {
             if let Err(error) = result {
-                outputs.fail(|items| push_failure(items, error));
+                outputs.fail(|items| push_failure_of(items, error));
             }
         };
         self.track_with(future, look).await
@@ -301,18 +313,30 @@ impl TaskGuard {
         self.begun.as_ref().map(|(begun, _)| begun.id)
     }
 
-    /// Adds an output, recorded by its `Serialize`.
-    pub fn generated(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+    fn push(&mut self, kind: ItemKind, name: &str, encode: impl FnOnce(&mut Encoder<'_>)) {
         if self.begun.is_some() {
-            push_named(&mut self.items, ItemKind::Generated, name, |to| to.serialize(value));
+            push_named(&mut self.items, kind, name, encode);
         }
+    }
+
+    /// Adds an input, recorded by its `Serialize`.
+    pub fn used(&mut self, name: &str, value: impl Serialize) {
+        self.push(ItemKind::Used, name, |to| to.serialize(&value));
+    }
+
+    /// Adds an output, recorded by its `Serialize`.
+    pub fn generated(&mut self, name: &str, value: impl Serialize) {
+        self.push(ItemKind::Generated, name, |to| to.serialize(&value));
     }
 
     /// Adds an output, recorded by its `Debug`.
     pub fn generated_debug(&mut self, name: &str, value: &dyn Debug) {
-        if self.begun.is_some() {
-            push_named(&mut self.items, ItemKind::Generated, name, |to| to.debug(value));
-        }
+        self.push(ItemKind::Generated, name, |to| to.debug(value));
+    }
+
+    /// Adds a field to `custom_metadata`.
+    pub fn metadata(&mut self, name: &str, value: impl Serialize) {
+        self.push(ItemKind::Metadata, name, |to| to.serialize(&value));
     }
 
     /// Adds the usage of a process that the task ran and waited for. It becomes `resources.child`,
@@ -344,10 +368,11 @@ impl TaskGuard {
         });
     }
 
-    /// Marks the task as failed, with an error and all its sources.
-    pub fn fail(&mut self, error: &dyn Error) {
+    /// Marks the task as failed, with an error and all its sources. See [`Failure`] for the
+    /// accepted types.
+    pub fn fail<K>(&mut self, error: impl Failure<K>) {
         if self.begun.is_some() {
-            push_error(&mut self.items, error);
+            push_failure(&mut self.items, error);
         }
     }
 

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use super::error::panic_message;
 use super::failure::Failure;
 use super::panics::{self, Since};
-use super::{budget, machine, meter, push_failure};
+use super::{budget, machine, meter, push_failure, push_failure_of};
 use crate::pipeline;
 use crate::pipeline::event::{ItemKind, Items};
-use crate::pipeline::{Ending, RunEnd, RunSpec, Totals, overhead};
+use crate::pipeline::{Ending, RunEnd, RunSpec, RunValues, Totals, overhead};
 use runlore_core::config::settings;
 use runlore_core::contain::contain;
 use runlore_core::context;
@@ -32,7 +32,7 @@ use runlore_telemetry::TelemetryChoice;
 /// Creates a workflow. Tasks are recorded while one runs.
 ///
 /// ```no_run
-/// let run = runlore::workflow("train").description("a first try").used("epochs", &3).start()?;
+/// let run = runlore::workflow("train").description("a first try").used("epochs", 3).start()?;
 /// // … annotated functions …
 /// run.finish()?;
 /// # Ok::<(), runlore::Error>(())
@@ -94,14 +94,14 @@ impl WorkflowBuilder {
     }
 
     /// Adds an input of the workflow.
-    pub fn used(mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
-        insert(&mut self.used, name, value);
+    pub fn used(mut self, name: &str, value: impl Serialize) -> Self {
+        insert(&mut self.used, name, &value);
         self
     }
 
     /// Adds a field to `custom_metadata`.
-    pub fn metadata(mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
-        insert(&mut self.metadata, name, value);
+    pub fn metadata(mut self, name: &str, value: impl Serialize) -> Self {
+        insert(&mut self.metadata, name, &value);
         self
     }
 
@@ -196,7 +196,7 @@ impl WorkflowBuilder {
         let mut run = self.start()?;
         let result = run.contained(work);
         if let Err(error) = &result {
-            run.record_failure(error);
+            run.record_failure(|items| push_failure_of(items, error));
         }
         _ = run.finish();
         result
@@ -226,7 +226,7 @@ impl WorkflowBuilder {
         let mut run = self.open(None)?.tracked();
         let result = future.in_context(run.context()).await;
         if let Err(error) = &result {
-            run.record_failure(error);
+            run.record_failure(|items| push_failure_of(items, error));
         }
         _ = run.finish();
         result
@@ -351,7 +351,7 @@ impl WorkflowBuilder {
 }
 
 /// Adds a value within the limits, or null if its `Serialize` panics.
-fn insert(map: &mut Map<String, Value>, name: &str, value: &(impl Serialize + ?Sized)) {
+fn insert(map: &mut Map<String, Value>, name: &str, value: &impl Serialize) {
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, Limits::current(), Secrecy::Named(name));
     let copied = contain(|| encoder.serialize(value)).is_some();
@@ -370,6 +370,8 @@ pub struct WorkflowRun {
     id: String,
     /// The generation of the process that started it. A forked child must not end it.
     generation: u32,
+    /// The fields that the workflow's last record adds to its first one.
+    values: RunValues,
     error: Option<ErrorObject>,
     /// The signal that caused the error.
     signal: Option<i32>,
@@ -393,6 +395,7 @@ impl WorkflowRun {
             number,
             id,
             generation: pipeline::generation(),
+            values: RunValues::default(),
             error: None,
             signal: None,
             before: None,
@@ -429,6 +432,32 @@ impl WorkflowRun {
         Context::new(None, self.number)
     }
 
+    /// Adds an input of the workflow. Inputs that are known before it starts can be given to
+    /// [`WorkflowBuilder::used`].
+    pub fn used(&mut self, name: &str, value: impl Serialize) {
+        insert(&mut self.values.used, name, &value);
+    }
+
+    /// Adds an output of the workflow, such as the accuracy of the trained model. It is stored when
+    /// the workflow ends.
+    ///
+    /// ```
+    /// # let store = runlore::store::MemoryStore::new();
+    /// let mut run = runlore::workflow("train").store(store.clone()).start()?;
+    /// run.generated("accuracy", 0.92);
+    /// run.finish()?;
+    /// assert_eq!(store.workflows()[1].generated.as_ref().unwrap()["accuracy"], 0.92);
+    /// # Ok::<(), runlore::Error>(())
+    /// ```
+    pub fn generated(&mut self, name: &str, value: impl Serialize) {
+        insert(&mut self.values.generated, name, &value);
+    }
+
+    /// Adds a field to `custom_metadata`.
+    pub fn metadata(&mut self, name: &str, value: impl Serialize) {
+        insert(&mut self.values.metadata, name, &value);
+    }
+
     /// Marks the workflow as failed, with an error and all its sources, or with a text. See
     /// [`Failure`] for the accepted types.
     ///
@@ -442,12 +471,8 @@ impl WorkflowRun {
     /// assert_eq!(store.workflows()[1].stderr.as_deref(), Some("invalid digit found in string"));
     /// # Ok::<(), runlore::Error>(())
     /// ```
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "an error in hand needs no `&`, and a reference is one too"
-    )]
     pub fn fail<K>(&mut self, error: impl Failure<K>) {
-        self.record_failure(&error);
+        self.record_failure(|items| push_failure(items, error));
     }
 
     /// Marks the workflow as failed because a signal ended the process that it describes. It is
@@ -461,25 +486,19 @@ impl WorkflowRun {
     /// assert_eq!(store.workflows()[1].ended_by.as_deref(), Some("signal 9"));
     /// # Ok::<(), runlore::Error>(())
     /// ```
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "an error in hand needs no `&`, and a reference is one too"
-    )]
     pub fn fail_by_signal<K>(&mut self, signal: i32, error: impl Failure<K>) {
-        self.record_failure(&error);
+        self.record_failure(|items| push_failure(items, error));
         self.signal = Some(signal);
     }
 
-    fn record_failure<E: Failure<K>, K>(&mut self, error: &E) {
+    fn record_failure(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
         let mut items = Vec::new();
-        push_failure(&mut items, error);
+        push(&mut items);
         let mut object = error_object("error", "");
         let mut messages = Vec::new();
         for item in Items(&items) {
             match item.kind {
-                ItemKind::ErrorType => {
-                    object.type_name = Some(item.text().trim_start_matches('&').to_owned());
-                }
+                ItemKind::ErrorType => object.type_name = Some(item.text().to_owned()),
                 _ => messages.push(item.text().to_owned()),
             }
         }
@@ -506,6 +525,7 @@ impl WorkflowRun {
             }
         }
         context::deactivate(self.number);
+        budget::forget_choice_of_workflow(self.number);
         let ending = match (self.error.take(), self.signal) {
             (None, _) => Ending::Finished,
             (Some(error), None) => Ending::Failed(error),
@@ -513,7 +533,8 @@ impl WorkflowRun {
                 Ending::Signal(signal, error.message.unwrap_or_default())
             }
         };
-        pipeline::close_run(self.number, RunEnd { monotonic_ns: clock::monotonic_ns(), ending })
+        let (monotonic_ns, values) = (clock::monotonic_ns(), std::mem::take(&mut self.values));
+        pipeline::close_run(self.number, RunEnd { monotonic_ns, ending, values })
     }
 }
 
@@ -525,7 +546,6 @@ impl Drop for WorkflowRun {
         let panicked = self.since.is_panicking();
         self.error.get_or_insert_with(|| match (panicked, self.is_future) {
             (true, _) => {
-        budget::forget_choice_of_workflow(self.number);
                 error_object("panic", self.since.message().as_deref().unwrap_or("panicked"))
             }
             (_, true) => error_object("cancelled", "the future was dropped before it finished"),

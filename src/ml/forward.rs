@@ -394,7 +394,7 @@ impl ForwardPass {
     }
 
     /// Marks the pass as failed. See [`Failure`] for the accepted types.
-    pub fn fail<E: Failure<K>, K>(&mut self, error: &E) {
+    pub fn fail<K>(&mut self, error: impl Failure<K>) {
         if let Some(running) = &mut self.running {
             push_failure(&mut running.items, error);
         }

@@ -273,7 +273,7 @@ impl<P: Place> Step<P> {
 
     /// Marks the iteration as failed, with an error and all its sources. See [`Failure`] for the
     /// accepted types.
-    pub fn fail<E: Failure<K>, K>(&self, error: &E) {
+    pub fn fail<K>(&self, error: impl Failure<K>) {
         if let Some(running) = self.running() {
             push_failure(&mut lock(&running.items), error);
         }

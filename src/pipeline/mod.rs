@@ -54,7 +54,7 @@ pub use recorder::flush;
 pub(crate) use recorder::{close_run, note_workflow, open_run};
 pub(crate) use recover::recover_quietly;
 pub use recover::{Recovered, recover, recover_killed};
-pub(crate) use run::{KnownLater, RunEnd, RunSpec};
+pub(crate) use run::{KnownLater, RunEnd, RunSpec, RunValues};
 pub use site::{Annotated, Site, SiteEntry, SiteSpec, catalogue};
 pub(crate) use site::{CodePlace, Origin, annotated_crates};
 #[cfg(feature = "push")]

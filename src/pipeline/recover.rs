@@ -37,7 +37,7 @@ inventory::submit! {
 }
 
 /// The result of [`recover`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Recovered {
     /// The number of processes that died while they recorded.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::ending::Ending;
 use super::event::ItemKind;
@@ -65,6 +65,33 @@ pub(crate) struct RunSpec {
 pub(crate) struct RunEnd {
     pub(crate) monotonic_ns: u64,
     pub(crate) ending: Ending,
+    pub(crate) values: RunValues,
+}
+
+/// The values that a workflow got while it ran.
+#[derive(Debug, Default)]
+pub(crate) struct RunValues {
+    pub(crate) used: Map<String, Value>,
+    pub(crate) generated: Map<String, Value>,
+    pub(crate) metadata: Map<String, Value>,
+}
+
+impl RunValues {
+    fn is_empty(&self) -> bool {
+        self.used.is_empty() && self.generated.is_empty() && self.metadata.is_empty()
+    }
+
+    fn write_to(self, workflow: &mut WorkflowObject) {
+        for (field, values) in [
+            (&mut workflow.used, self.used),
+            (&mut workflow.generated, self.generated),
+            (&mut workflow.custom_metadata, self.metadata),
+        ] {
+            if !values.is_empty() {
+                field.get_or_insert_default().extend(values);
+            }
+        }
+    }
 }
 
 pub(super) struct Run {
@@ -304,7 +331,7 @@ impl Run {
         }
         self.send(lines);
         self.overhead_percent = self.count_overhead();
-        if end.ending.is_failure() || self.totals.dropped > 0 {
+        if end.ending.is_failure() || self.totals.dropped > 0 || !end.values.is_empty() {
             self.workflow = self.workflow.take().or_else(|| self.joined.take());
         }
         if let Some(workflow) = &mut self.workflow {
@@ -315,6 +342,7 @@ impl Run {
             if let Some(add) = self.known_later.take() {
                 add(workflow);
             }
+            end.values.write_to(workflow);
         }
         self.store_last(end.ending, answer);
     }

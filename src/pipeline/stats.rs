@@ -12,7 +12,8 @@ use runlore_core::record::Status;
 /// let stats = runlore::stats();
 /// assert_eq!(stats.dropped, 0);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Records that a store has accepted.

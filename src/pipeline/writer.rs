@@ -12,7 +12,7 @@ use super::cursor::{Cursor, OverflowCursor};
 use super::overhead::Planner;
 use super::pairing::{ById, OpenTask, Pairing};
 use super::recorder::{self, Command, made_progress};
-use super::run::{Run, RunEnd};
+use super::run::{Run, RunEnd, RunValues};
 use super::session::Home;
 use super::task::Task;
 use super::{exit, push, rings, session, signal};
@@ -276,7 +276,11 @@ impl Writer {
             }
         }
         for number in open {
-            let end = RunEnd { monotonic_ns: clock::monotonic_ns(), ending: exit::ending() };
+            let end = RunEnd {
+                monotonic_ns: clock::monotonic_ns(),
+                ending: exit::ending(),
+                values: RunValues::default(),
+            };
             self.pairing.end_run(number, end, None);
         }
     }

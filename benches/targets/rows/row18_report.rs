@@ -76,7 +76,7 @@ fn add_up(kept: &[u64], part: u64) -> Result<u64, String> {
 fn part(number: u64) {
     let kept = clean(load(number));
     if let Ok(sum) = add_up(&kept, number) {
-        runlore::task("save").used("sum", &sum).run(|| ());
+        runlore::task("save").used("sum", sum).run(|| ());
     } else {
         runlore::task("give up").run(|| ());
     }

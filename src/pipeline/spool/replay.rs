@@ -20,7 +20,7 @@ use runlore_core::store::{RecordLines, Refused, RunInfo, Store, StoreChoice, tak
 use runlore_core::{Error, ErrorKind, Result};
 
 /// The progress of a [`replay`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Replayed {
     /// The number of records written.
@@ -286,7 +286,7 @@ fn replay_in_background(folder: PathBuf, mut uris: Vec<String>) {
 }
 
 /// Records that wait on disk for their store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Spooled {
     /// The workflow of the records. Empty if it is unknown.

@@ -23,22 +23,22 @@ fn tasks_made_by_hand_are_recorded() {
         .description("all of it")
         .subtype("test")
         .user("someone")
-        .used("n", &1)
-        .metadata("m", &2)
+        .used("n", 1)
+        .metadata("m", 2)
         .store(store.clone())
         .start()
         .unwrap();
     assert_eq!(run.id(), "w1");
 
     let mut block = task("block")
-        .used("a", &1)
+        .used("a", 1)
         .used_debug("b", &Some(2))
-        .metadata("c", &3)
+        .metadata("c", 3)
         .tag("t")
         .subtype("s")
         .group("g")
         .start();
-    block.generated("d", &4);
+    block.generated("d", 4);
     block.generated_debug("e", &Some(5));
     assert_eq!(block.id(), current_task_id());
     // Between two tasks made by hand, an annotated function leaves no trace.
@@ -47,11 +47,11 @@ fn tasks_made_by_hand_are_recorded() {
 
     drop(task("left early").start());
     let mut failing = task("failing").start();
-    failing.fail(&io::Error::other("by the guard"));
+    failing.fail(io::Error::other("by the guard"));
     failing.finish();
     task("fails inside").run(|| {
-        runlore::generated("f", &6);
-        runlore::fail(&io::Error::other("from inside"));
+        runlore::generated("f", 6);
+        runlore::fail(io::Error::other("from inside"));
     });
     let result: Result<u8, _> = task("tries").try_run(|| "x".parse::<u8>());
     assert!(result.is_err());

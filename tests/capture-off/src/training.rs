@@ -88,7 +88,7 @@ fn loops_are_recorded_and_annotated_passes_are_not() {
         step.finish();
     }
     for (step, _) in runlore::ml::iterate("again", 0..1).detached().attached() {
-        step.fail(&"on purpose".to_owned());
+        step.fail("on purpose".to_owned());
     }
     for epoch in runlore::ml::epochs(0..1) {
         drop(epoch);
@@ -99,7 +99,7 @@ fn loops_are_recorded_and_annotated_passes_are_not() {
     Forward::layer("inner").used("n", 1).start().finish();
     pass.output(&Tensor(vec![1.0]));
     pass.generated("n", 1);
-    pass.fail(&"on purpose".to_owned());
+    pass.fail("on purpose".to_owned());
     pass.finish();
 
     let totals = run.finish().unwrap();
