@@ -6,7 +6,10 @@ pub use crate::instrument::{
     AsyncTask, Captured, Inputs, Outputs, TaskSlot, Tasked, Wait, encode_tensors, outcome_levels,
     value_levels,
 };
-pub use crate::ml::{Forward, tensors};
+pub use crate::ml::{
+    Attributes, Forward, ModelProfile, Profiled, member_path, profile_levels, short_type_name,
+    tensors,
+};
 pub use crate::pipeline::{Site, SiteEntry, SiteSpec};
 pub use crate::{
     __generated as generated, __metadata as metadata, __outcome as outcome, __success as success,

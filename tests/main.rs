@@ -42,6 +42,7 @@ mod killed;
 mod lifecycle;
 mod machine_info;
 mod method_names;
+mod model_profiles;
 #[cfg(all(unix, feature = "mongodb"))]
 mod mongo_server;
 #[cfg(all(unix, feature = "mongodb"))]

@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, LitStr, Path, Result, ReturnType};
+use syn::{Error, Expr, LitStr, Path, ReceiverKind, Result, ReturnType};
 
 use crate::args::{at_task, equals, label, separated, string};
 use crate::body::Body;
@@ -192,6 +192,20 @@ pub(crate) fn expand(args: &Args, function: &Function, body: &Body) -> TokenStre
     let training = args.training.as_ref().map(
         |training| quote_spanned!(Span::mixed_site()=> let __pass = __pass.training(#training);),
     );
+    // A model that has a profile registers itself.
+    let profile =
+        function.sig.receiver().filter(|it| matches!(it.kind, ReceiverKind::Reference(..))).map(
+            |receiver| {
+                let this = &receiver.self_token;
+                quote_spanned! {Span::mixed_site()=>
+                    let __pass = __pass.registered(|__add| {
+                        #[allow(unused_imports)]
+                        use #rl::profile_levels::*;
+                        (&Part(&*#this)).runlore_profile(__add);
+                    });
+                }
+            },
+        );
     let mut stmts = body.stmts();
     layers::record(args, &mut stmts);
     let returned = match &function.sig.output {
@@ -210,6 +224,7 @@ pub(crate) fn expand(args: &Args, function: &Function, body: &Body) -> TokenStre
         let __pass = #rl::Forward::model_at(&__SITE, #name) #sync;
         #(#inputs)*
         #training
+        #profile
         let __pass = __pass.start();
         let __body = #rl::once(move || #returned #inner);
         let __out = __body();

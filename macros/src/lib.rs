@@ -11,6 +11,7 @@ mod forward;
 mod function;
 mod layers;
 mod nearest;
+mod profile;
 mod site;
 mod source;
 
@@ -19,6 +20,7 @@ use errors::Errors;
 use function::Function;
 use proc_macro2::{Ident, TokenStream};
 use site::Location;
+use syn::Error;
 
 /// Records every call of a function as a task: arguments, result, status and duration.
 ///
@@ -249,6 +251,36 @@ pub fn telemetry_forward(
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
     pass(args.into(), item.into()).into()
+}
+
+/// Lets a model describe itself: its modules are the fields of its struct.
+///
+/// ```ignore
+/// use runlore::ml::{ModelProfile, Profiled};
+///
+/// #[derive(ModelProfile)]
+/// struct Linear { weight: Tensor, bias: Tensor }
+///
+/// #[derive(ModelProfile)]
+/// struct Net { fc1: Linear, act: Relu, fc2: Linear }
+///
+/// run.register_model(&net.profile())?;
+/// ```
+///
+/// It implements `runlore::ml::Profiled`. A field becomes a module if its type implements
+/// `Profiled` or `runlore::ml::Attributes`, and a parameter if it is a tensor: a type that
+/// implements `runlore::ml::Inspect`, or one that the crate in `#[profile(tensors = …)]` supports,
+/// such as `runlore_candle`. A tensor that says that it requires no gradients is frozen. Other
+/// fields are left out.
+///
+/// A model whose `forward` has `#[telemetry_forward]` registers itself at its first pass in a
+/// workflow, if `register_workflow` is on in the settings.
+///
+/// `#[profile(crate = path::to::runlore)]` sets the path of the crate `runlore`.
+#[proc_macro_derive(ModelProfile, attributes(profile))]
+pub fn model_profile(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let parsed = syn::parse(item).and_then(|input| profile::derive(&input));
+    parsed.unwrap_or_else(Error::into_compile_error).into()
 }
 
 fn pass(args: TokenStream, item: TokenStream) -> TokenStream {

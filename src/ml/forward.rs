@@ -8,7 +8,7 @@ use std::panic::Location;
 use serde::Serialize;
 
 use super::mode;
-use super::profile::Attributes;
+use super::profile::{Attributes, ModelProfile, register_at_first_pass, short};
 use crate::instrument::{
     Failure, Measuring, OpenTask, Outputs, Scratch, Wait, context_of_new_task, inspect,
     is_asynchronous, push_code, push_failure, push_named, push_outstanding,
@@ -235,6 +235,21 @@ impl Forward {
         self
     }
 
+    /// For the macro: registers the model, if it has a profile and this is a pass through the whole
+    /// of it.
+    #[doc(hidden)]
+    #[inline]
+    pub fn registered(self, look: impl FnOnce(&mut dyn FnMut(ModelProfile))) -> Self {
+        if let Some(wanted) = &self.wanted
+            && let Some(site) = wanted.site
+            && self.before.inside == Inside::Nothing
+            && let Some(context) = context_of_new_task()
+        {
+            register_at_first_pass(context.workflow(), site, look);
+        }
+        self
+    }
+
     /// For the macro: adds the layer's type and attributes, and whether it is a field of the model.
     #[doc(hidden)]
     #[inline]
@@ -312,12 +327,6 @@ fn push_attributes(items: &mut Vec<u8>, look: impl FnOnce(&mut dyn FnMut(&dyn At
     for (name, value) in attributes.into_iter().filter(|_| told.is_some()) {
         push_named(items, ItemKind::Used, name, |to| to.serialize(&value));
     }
-}
-
-/// Returns the name of a type without its path and parameters.
-fn short(type_name: &str) -> &str {
-    let bare = type_name.split('<').next().unwrap_or(type_name);
-    bare.rsplit("::").next().unwrap_or(bare).trim_start_matches(['&', ' '])
 }
 
 impl fmt::Debug for Forward {
@@ -491,18 +500,5 @@ impl Drop for ForwardPass {
         if let Some(running) = &mut self.running {
             running.task.leave(&mut running.items).end(Ending::Dropped, &running.items);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::short;
-
-    #[test]
-    fn types_go_by_their_last_name() {
-        assert_eq!(short("burn_nn::modules::linear::Linear"), "Linear");
-        assert_eq!(short("my::Net<other::Backend, 3>"), "Net");
-        assert_eq!(short("Relu"), "Relu");
-        assert_eq!(short("&my::Relu"), "Relu");
     }
 }

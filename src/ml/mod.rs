@@ -58,11 +58,14 @@ pub use forward::{Forward, ForwardPass};
 pub use loops::Iterations;
 #[doc(hidden)]
 pub use probe as tensors;
-pub use profile::{Attributes, ModelProfile, Parameter};
+pub use profile::{Attributes, ModelProfile, Parameter, Profiled};
+#[doc(hidden)]
+pub use profile::{levels as profile_levels, member_path, short_type_name};
 pub use step::{Attached, Detached, Place, Step};
 pub use summary::Summary;
 
 pub use runlore_core::record::{Inspect, TensorFacts, TensorStatistics};
+pub use runlore_macros::ModelProfile;
 
 use crate::instrument::WorkflowRun;
 use mode::Kind;

@@ -6,10 +6,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::instrument::WorkflowRun;
-use crate::pipeline::note_workflow;
+use crate::pipeline::{Site, note_workflow};
 use runlore_core::config::settings;
+use runlore_core::contain::contain;
 use runlore_core::context;
-use runlore_core::record::{Id, Status, WorkflowObject, hash_of};
+use runlore_core::context::Number;
+use runlore_core::notice::notice;
+use runlore_core::once::Guarded;
+use runlore_core::record::{Id, Inspect, Status, WorkflowObject, hash_of};
 use runlore_core::{Result, clock};
 
 /// A module with attributes, such as `in_features`. They are recorded with the forward passes of a
@@ -32,8 +36,135 @@ pub trait Attributes {
     fn attributes(&self) -> Vec<(&'static str, Value)>;
 }
 
-/// Describes a model. Built by hand, or by the crate for its framework.
-/// [`WorkflowRun::register_model`] records it.
+/// A model, or a module of one, that can describe itself. Derive it with
+/// [`#[derive(ModelProfile)]`](macro@crate::ml::ModelProfile).
+///
+/// A model with a profile registers itself at its first pass through a method with
+/// [`#[telemetry_forward]`](macro@crate::telemetry_forward). Each type of model is registered once
+/// in a workflow.
+///
+/// ```
+/// use runlore::ml::{Inspect, ModelProfile, Profiled, TensorFacts};
+///
+/// struct Matrix([usize; 2]);
+///
+/// impl Inspect for Matrix {
+///     fn facts(&self) -> TensorFacts {
+///         TensorFacts::new(&self.0, "f32", 4)
+///     }
+/// }
+///
+/// #[derive(ModelProfile)]
+/// struct Linear { weight: Matrix }
+///
+/// #[derive(ModelProfile)]
+/// struct Net { fc1: Linear, hidden: Vec<Linear> }
+///
+/// let linear = |rows, columns| Linear { weight: Matrix([rows, columns]) };
+/// let model = Net { fc1: linear(8, 4), hidden: vec![linear(8, 8)] }.profile();
+/// assert_eq!(model.params(), 32 + 64);
+/// assert_eq!(model.to_json()["modules"]["hidden.0"]["type"], "Linear");
+/// ```
+pub trait Profiled {
+    /// Adds this module to the model's profile, at this path. The path of the model itself is
+    /// empty.
+    fn describe(&self, path: &str, model: &mut ModelProfile);
+
+    /// Returns the profile of a model. Its name is that of the type.
+    fn profile(&self) -> ModelProfile {
+        let mut model = ModelProfile::new(short_type_name::<Self>());
+        self.describe("", &mut model);
+        model
+    }
+}
+
+impl<T: Profiled + ?Sized> Profiled for Box<T> {
+    fn describe(&self, path: &str, model: &mut ModelProfile) {
+        (**self).describe(path, model);
+    }
+}
+
+impl<T: Profiled> Profiled for Option<T> {
+    fn describe(&self, path: &str, model: &mut ModelProfile) {
+        self.iter().for_each(|module| module.describe(path, model));
+    }
+}
+
+impl<T: Profiled> Profiled for [T] {
+    fn describe(&self, path: &str, model: &mut ModelProfile) {
+        for (index, module) in self.iter().enumerate() {
+            module.describe(&member_path(path, &index.to_string()), model);
+        }
+    }
+}
+
+impl<T: Profiled> Profiled for Vec<T> {
+    fn describe(&self, path: &str, model: &mut ModelProfile) {
+        self.as_slice().describe(path, model);
+    }
+}
+
+impl<T: Profiled, const N: usize> Profiled for [T; N] {
+    fn describe(&self, path: &str, model: &mut ModelProfile) {
+        self.as_slice().describe(path, model);
+    }
+}
+
+/// Returns the path of a member of the module at `path`.
+pub fn member_path(path: &str, member: &str) -> String {
+    if path.is_empty() { member.to_owned() } else { format!("{path}.{member}") }
+}
+
+/// Returns the name of a type without its path and parameters.
+pub fn short_type_name<T: ?Sized>() -> &'static str {
+    short(std::any::type_name::<T>())
+}
+
+/// Returns the last word of a type's name.
+pub(super) fn short(type_name: &str) -> &str {
+    let bare = type_name.split('<').next().unwrap_or(type_name);
+    bare.rsplit("::").next().unwrap_or(bare).trim_start_matches(['&', ' '])
+}
+
+/// Lets generated code use a value's [`Profiled`], if its type has it, without bounds on the type.
+pub mod levels {
+    use super::{ModelProfile, Profiled};
+
+    /// A model, or a field of one.
+    #[derive(Debug)]
+    pub struct Part<'a, T: ?Sized>(pub &'a T);
+
+    /// A value that can describe itself.
+    pub trait ByProfile {
+        /// Adds the value to the profile of its model.
+        fn runlore_describe(&self, path: &str, model: &mut ModelProfile);
+        /// Passes on the value's own profile.
+        fn runlore_profile(&self, add: &mut dyn FnMut(ModelProfile));
+    }
+
+    impl<T: Profiled + ?Sized> ByProfile for Part<'_, T> {
+        fn runlore_describe(&self, path: &str, model: &mut ModelProfile) {
+            self.0.describe(path, model);
+        }
+
+        fn runlore_profile(&self, add: &mut dyn FnMut(ModelProfile)) {
+            add(self.0.profile());
+        }
+    }
+
+    /// All other values.
+    pub trait NoProfile {
+        /// Does nothing.
+        fn runlore_describe(&self, _: &str, _: &mut ModelProfile) {}
+        /// Does nothing.
+        fn runlore_profile(&self, _: &mut dyn FnMut(ModelProfile)) {}
+    }
+
+    impl<T: ?Sized> NoProfile for &Part<'_, T> {}
+}
+
+/// Describes a model. Built by hand, by the crate for its framework, or from a model that is
+/// [`Profiled`]. [`WorkflowRun::register_model`] records it.
 ///
 /// ```
 /// use runlore::ml::{ModelProfile, Parameter};
@@ -116,6 +247,22 @@ impl ModelProfile {
     pub fn parameter(&mut self, path: &str, parameter: Parameter) {
         let (module, name) = path.rsplit_once('.').unwrap_or(("", path));
         self.module_at(module).parameters.push((name.to_owned(), parameter));
+    }
+
+    /// Adds a tensor as a parameter. It is frozen if it says that it requires no gradients.
+    pub fn tensor(&mut self, path: &str, tensor: &dyn Inspect) {
+        let facts = tensor.facts();
+        let element_bytes = facts.nbytes.checked_div(facts.numel).unwrap_or(0) as usize;
+        let parameter = Parameter::new(&facts.shape, facts.dtype, element_bytes);
+        let is_frozen = facts.requires_grad == Some(false);
+        self.parameter(path, if is_frozen { parameter.frozen() } else { parameter });
+    }
+
+    /// For the derive: adds a module that has attributes.
+    #[doc(hidden)]
+    pub fn layer(&mut self, path: &str, type_name: &str, attributes: &dyn Attributes) {
+        self.module(path, short(type_name));
+        self.attributes(path, attributes);
     }
 
     /// Sets the model's own printed form, which replaces the tree of its modules.
@@ -299,33 +446,63 @@ impl WorkflowRun {
     /// # Ok::<(), runlore::Error>(())
     /// ```
     pub fn register_model(&self, model: &ModelProfile) -> Result<()> {
-        let settings = settings();
-        let number = self.context().workflow();
-        if number == 0 || !settings.instrumentation.ml.register_workflow {
-            return Ok(());
+        register(self.context().workflow(), model)
+    }
+}
+
+/// Records a model as a sub-workflow of a running workflow.
+fn register(number: Number, model: &ModelProfile) -> Result<()> {
+    let settings = &settings().instrumentation.ml;
+    let Some(run) = context::active(number).filter(|_| settings.register_workflow) else {
+        return Ok(());
+    };
+    let now = clock::wall_ns(clock::monotonic_ns());
+    let mut metadata = model.metadata.clone();
+    metadata.insert("workflow_type".to_owned(), "Model".into());
+    metadata.insert("model_id".to_owned(), model.id().into());
+    metadata.insert("model_profile".to_owned(), model.to_json());
+    let record = WorkflowObject {
+        workflow_id: Id::at(now).to_string(),
+        parent_workflow_id: Some(run.id),
+        parent_task_id: context::current_task_id().map(|task| task.to_string()),
+        campaign_id: Some(run.campaign),
+        name: Some(model.name.clone()),
+        subtype: Some("model".to_owned()),
+        started_at: Some(clock::seconds(now)),
+        utc_timestamp: Some(clock::seconds(now)),
+        status: Some(Status::Finished),
+        used: json!({"capture_at_every": settings.capture_epochs_at_every}).as_object().cloned(),
+        custom_metadata: Some(metadata),
+        ..WorkflowObject::default()
+    };
+    note_workflow(number, Box::new(record))
+}
+
+/// Registers the model of an annotated pass, unless this workflow has had a pass at this site.
+/// Errors and panics of the model's own code do not reach its pass.
+pub(super) fn register_at_first_pass(
+    number: Number,
+    site: &'static Site,
+    look: impl FnOnce(&mut dyn FnMut(ModelProfile)),
+) {
+    static PASSED: Guarded<Vec<(Number, usize)>> = Guarded::new(Vec::new());
+    let key = (number, std::ptr::from_ref(site) as usize);
+    let is_first = PASSED.with_or_new(|passed| {
+        let is_first = !passed.contains(&key);
+        if is_first {
+            passed.retain(|(number, _)| context::active(*number).is_some());
+            passed.push(key);
         }
-        let now = clock::wall_ns(clock::monotonic_ns());
-        let running = context::active(number);
-        let mut metadata = model.metadata.clone();
-        metadata.insert("workflow_type".to_owned(), "Model".into());
-        metadata.insert("model_id".to_owned(), model.id().into());
-        metadata.insert("model_profile".to_owned(), model.to_json());
-        let every = settings.instrumentation.ml.capture_epochs_at_every;
-        let record = WorkflowObject {
-            workflow_id: Id::at(now).to_string(),
-            parent_workflow_id: Some(self.id().to_owned()),
-            parent_task_id: context::current_task_id().map(|task| task.to_string()),
-            campaign_id: running.map(|run| run.campaign),
-            name: Some(model.name.clone()),
-            subtype: Some("model".to_owned()),
-            started_at: Some(clock::seconds(now)),
-            utc_timestamp: Some(clock::seconds(now)),
-            status: Some(Status::Finished),
-            used: json!({"capture_at_every": every}).as_object().cloned(),
-            custom_metadata: Some(metadata),
-            ..WorkflowObject::default()
-        };
-        note_workflow(number, Box::new(record))
+        is_first
+    });
+    if is_first {
+        contain(|| {
+            look(&mut |model| {
+                if let Err(error) = register(number, &model) {
+                    notice(&format!("the model {} is not registered: {error}", model.name));
+                }
+            });
+        });
     }
 }
 
@@ -340,6 +517,14 @@ mod tests {
         model.module("act", "Relu");
         model.parameter("scale", Parameter::new(&[1], "f64", 8).frozen());
         model
+    }
+
+    #[test]
+    fn types_go_by_their_last_name() {
+        assert_eq!(short("burn_nn::modules::linear::Linear"), "Linear");
+        assert_eq!(short("my::Net<other::Backend, 3>"), "Net");
+        assert_eq!(short("Relu"), "Relu");
+        assert_eq!(short("&my::Relu"), "Relu");
     }
 
     #[test]
