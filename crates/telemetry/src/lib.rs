@@ -24,8 +24,8 @@ mod scan;
 mod sensors;
 mod snapshot;
 mod source;
-mod space;
 mod stored;
+mod system_calls;
 mod types;
 pub mod usage;
 

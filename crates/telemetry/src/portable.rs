@@ -24,7 +24,7 @@ use super::rolling::Rolling;
 use super::snapshot::{self, Named, Tenths};
 use super::source::Source;
 use super::types::Types;
-use super::{TelemetryType, command, space};
+use super::{TelemetryType, command, system_calls};
 use runlore_core::clock;
 
 /// The time after the first capture from which on percentages are available.
@@ -403,7 +403,7 @@ impl State {
 /// Returns the space of the root file system, or that of the first disk if there is no root.
 fn usage(disks: &Disks, missing: &mut Missing) -> Option<DiskUsage> {
     let root = Path::new("/");
-    let error = match space::of(root) {
+    let error = match system_calls::disk_usage(root) {
         Ok(usage) => return Some(usage),
         Err(error) => error,
     };

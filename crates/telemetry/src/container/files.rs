@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::find::{Group, Groups};
-use super::held::Held;
 use super::{Container, ContainerCpu, ContainerKind, ContainerMemory, ContainerNumbers, kind};
+use crate::linux::ProcFile;
 use crate::meminfo::Meminfo;
 use crate::root::Root;
 use crate::scan::Scan;
@@ -24,21 +24,21 @@ pub(super) struct Files {
     memory: Option<MemoryFiles>,
     cpu: CpuFiles,
     pids: PidsFiles,
-    cpuset: Option<Held>,
+    cpuset: Option<ProcFile>,
 }
 
 #[derive(Debug)]
 struct MemoryFiles {
-    current: Option<Held>,
-    peak: Option<Held>,
-    events: Option<Held>,
-    max: Vec<Held>,
-    high: Vec<Held>,
+    current: Option<ProcFile>,
+    peak: Option<ProcFile>,
+    events: Option<ProcFile>,
+    max: Vec<ProcFile>,
+    high: Vec<ProcFile>,
 }
 
 #[derive(Debug, Default)]
 struct CpuFiles {
-    usage: Option<(Held, Usage)>,
+    usage: Option<(ProcFile, Usage)>,
     /// Innermost first.
     quotas: Vec<QuotaFiles>,
 }
@@ -54,9 +54,9 @@ enum Usage {
 
 #[derive(Debug)]
 struct QuotaFiles {
-    quota: Held,
+    quota: ProcFile,
     /// Only version 1 has a separate file for the period.
-    period: Option<Held>,
+    period: Option<ProcFile>,
     throttling: Throttling,
 }
 
@@ -65,7 +65,7 @@ struct QuotaFiles {
 enum Throttling {
     /// The same file as the CPU usage.
     WithUsage,
-    Apart(Option<Held>),
+    Apart(Option<ProcFile>),
 }
 
 /// The limits of a container, which change seldom.
@@ -86,8 +86,8 @@ impl Limits {
 
 #[derive(Debug, Default)]
 struct PidsFiles {
-    current: Option<Held>,
-    max: Vec<Held>,
+    current: Option<ProcFile>,
+    max: Vec<ProcFile>,
 }
 
 impl Files {
@@ -186,8 +186,7 @@ impl Files {
 
     /// Reads only the memory in use.
     pub(super) fn memory_used(&self, buffer: &mut Vec<u8>) -> Option<u64> {
-        let file = self.memory.as_ref()?.current.as_ref()?;
-        number(file.read(buffer)?)
+        parsed(self.memory.as_ref()?.current.as_ref(), buffer, number)
     }
 
     /// Reads the inactive file cache. That is seldom needed, so the file is not kept open.
@@ -205,15 +204,14 @@ impl Files {
             files.read_usage(&mut numbers.memory, buffer);
         }
         self.cpu.read_usage(&mut numbers.cpu, limits.tightest, buffer);
-        numbers.pids.current =
-            self.pids.current.as_ref().and_then(|file| number(file.read(buffer)?));
+        numbers.pids.current = parsed(self.pids.current.as_ref(), buffer, number);
         numbers
     }
 
     /// Adds the description to the numbers.
     pub(super) fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
         let ContainerNumbers { memory, cpu, pids } = numbers;
-        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read_once(buffer)?));
+        let cpuset = self.cpuset(buffer);
         Container {
             version: self.version,
             path: self.path.clone(),
@@ -224,6 +222,14 @@ impl Files {
             cpuset,
             unavailable: self.unavailable.clone(),
         }
+    }
+
+    /// Reads the CPUs. They are seldom needed, so the file is not kept open.
+    fn cpuset(&self, buffer: &mut Vec<u8>) -> Option<String> {
+        let file = self.cpuset.as_ref();
+        let cpus = parsed(file, buffer, text);
+        file.inspect(|file| file.release());
+        cpus
     }
 
     /// Calls `see` with the descriptor of each open file.
@@ -242,7 +248,7 @@ impl Files {
         });
         let pids = self.pids.current.iter().chain(&self.pids.max);
         let all = memory.chain(usage).chain(quotas).chain(pids).chain(&self.cpuset);
-        all.filter_map(Held::number).for_each(&mut see);
+        all.filter_map(ProcFile::number).for_each(&mut see);
     }
 
     /// Whether a file that was readable no longer is: its descriptor was closed, or the cgroup is
@@ -263,7 +269,7 @@ impl Files {
     /// other parts, single files may be missing.
     fn say_what_is_missing(&mut self, parts: BTreeMap<String, String>, buffer: &mut Vec<u8>) {
         let numbers = self.numbers(buffer);
-        let cpuset = self.cpuset.as_ref().and_then(|file| text(file.read_once(buffer)?));
+        let cpuset = self.cpuset(buffer);
         let values = [
             ("memory.current", numbers.memory.current.is_some()),
             ("memory.peak", numbers.memory.peak.is_some()),
@@ -308,10 +314,10 @@ impl MemoryFiles {
     }
 
     fn read_usage(&self, memory: &mut ContainerMemory, buffer: &mut Vec<u8>) {
-        memory.current = self.current.as_ref().and_then(|file| number(file.read(buffer)?));
-        memory.peak = self.peak.as_ref().and_then(|file| number(file.read(buffer)?));
+        memory.current = parsed(self.current.as_ref(), buffer, number);
+        memory.peak = parsed(self.peak.as_ref(), buffer, number);
         let oom_kills = |text: &[u8]| line(text, b"oom_kill ");
-        memory.oom_kills = self.events.as_ref().and_then(|file| file.find(buffer, oom_kills));
+        memory.oom_kills = parsed(self.events.as_ref(), buffer, oom_kills);
     }
 }
 
@@ -329,14 +335,14 @@ impl CpuFiles {
                 1 => ("cpu.cfs_quota_us", Some("cpu.cfs_period_us")),
                 _ => ("cpu.max", None),
             };
-            let quota = Held::open(&folder.join(quota))?;
+            let quota = ProcFile::existing(folder.join(quota))?;
             let stat = folder.join("cpu.stat");
             let files = QuotaFiles {
                 quota,
-                period: period.and_then(|period| Held::open(&folder.join(period))),
+                period: period.and_then(|period| ProcFile::existing(folder.join(period))),
                 throttling: match &usage {
                     Some((file, _)) if file.path() == stat => Throttling::WithUsage,
-                    _ => Throttling::Apart(Held::open(&stat)),
+                    _ => Throttling::Apart(ProcFile::existing(stat)),
                 },
             };
             (index == 0 || files.read(buffer).is_some()).then_some(files)
@@ -367,10 +373,10 @@ impl CpuFiles {
         let throttling = self.quotas.get(tightest).map(|files| &files.throttling);
         match &self.usage {
             Some((file, Usage::Nanoseconds)) => {
-                cpu.usage_us = file.read(buffer).and_then(number).map(|ns| ns / 1000);
+                cpu.usage_us = parsed(Some(file), buffer, number).map(|ns| ns / 1000);
             }
             Some((file, Usage::Line)) => {
-                let found = file.find(buffer, |text| {
+                let found = parsed(Some(file), buffer, |text| {
                     let usage_us = Some(line(text, b"usage_usec ")?);
                     let mut found = ContainerCpu { usage_us, ..*cpu };
                     if let Some(Throttling::WithUsage) = throttling {
@@ -382,10 +388,11 @@ impl CpuFiles {
             }
             None => {}
         }
-        if let Some(Throttling::Apart(Some(file))) = throttling
-            && let Some(bytes) = file.read(buffer)
-        {
-            read_throttling(cpu, bytes);
+        if let Some(Throttling::Apart(Some(file))) = throttling {
+            parsed(Some(file), buffer, |text| {
+                read_throttling(cpu, text);
+                Some(())
+            });
         }
     }
 }
@@ -400,11 +407,14 @@ fn read_throttling(cpu: &mut ContainerCpu, bytes: &[u8]) {
 impl QuotaFiles {
     /// Reads quota and period. `None` if there is no limit.
     fn read(&self, buffer: &mut Vec<u8>) -> Option<(u64, u64)> {
-        let mut words = Scan::new(self.quota.read(buffer)?);
-        let quota = words.number()?;
+        let (quota, period) = parsed(Some(&self.quota), buffer, |text| {
+            let mut words = Scan::new(text);
+            Some((words.number(), words.number()))
+        })?;
+        let quota = quota?;
         let period = match &self.period {
-            Some(file) => number(file.read(buffer)?)?,
-            None => words.number()?,
+            Some(file) => parsed(Some(file), buffer, number)?,
+            None => period?,
         };
         (period > 0).then_some((quota, period))
     }
@@ -418,36 +428,47 @@ impl PidsFiles {
 
 /// Opens a file of the cgroup. If the controller is off there, opens that of the nearest ancestor
 /// where it is on, because that is where the kernel counts.
-fn innermost(group: &Group, name: &str) -> Option<Held> {
-    group.levels.iter().find_map(|folder| Held::open(&folder.join(name)))
+fn innermost(group: &Group, name: &str) -> Option<ProcFile> {
+    group.levels.iter().find_map(|folder| ProcFile::existing(folder.join(name)))
 }
 
 /// Opens the limit files of the cgroup and of those ancestors that set a limit.
-fn limits(group: &Group, name: &str, buffer: &mut Vec<u8>) -> Vec<Held> {
+fn limits(group: &Group, name: &str, buffer: &mut Vec<u8>) -> Vec<ProcFile> {
     let mut open = |(index, folder): (usize, &PathBuf)| {
-        let file = Held::open(&folder.join(name))?;
-        (index == 0 || limit(file.read(buffer)?).is_some()).then_some(file)
+        let file = ProcFile::existing(folder.join(name))?;
+        (index == 0 || limit(&file, buffer).is_some()).then_some(file)
     };
     group.levels.iter().enumerate().filter_map(&mut open).collect()
 }
 
-fn open_cpuset(group: &Group) -> Option<Held> {
+fn open_cpuset(group: &Group) -> Option<ProcFile> {
     // Even the root lists its CPUs.
     let folders = || group.levels.iter().chain([&group.own]);
-    let open = |name: &str| folders().find_map(|folder| Held::open(&folder.join(name)));
+    let open = |name: &str| folders().find_map(|folder| ProcFile::existing(folder.join(name)));
     match group.version {
         1 => open("cpuset.effective_cpus").or_else(|| open("cpuset.cpus")),
         _ => open("cpuset.cpus.effective"),
     }
 }
 
-fn smallest(files: &[Held], buffer: &mut Vec<u8>) -> Option<u64> {
-    files.iter().filter_map(|file| limit(file.read(buffer)?)).min()
+fn smallest(files: &[ProcFile], buffer: &mut Vec<u8>) -> Option<u64> {
+    files.iter().filter_map(|file| limit(file, buffer)).min()
 }
 
-/// Parses a limit. `None` for `max` and for its equivalent in version 1.
-fn limit(bytes: &[u8]) -> Option<u64> {
-    number(bytes).filter(|limit| *limit < NO_LIMIT)
+/// Reads a limit. `None` for `max` and for its equivalent in version 1.
+fn limit(file: &ProcFile, buffer: &mut Vec<u8>) -> Option<u64> {
+    let limit = parsed(Some(file), buffer, |text| Some(number(text)))?;
+    limit.filter(|limit| *limit < NO_LIMIT)
+}
+
+/// Reads a file, if there is one. Most of these files contain one number, and so may a file that
+/// was given the same descriptor.
+fn parsed<T>(
+    file: Option<&ProcFile>,
+    buffer: &mut Vec<u8>,
+    parse: impl FnMut(&[u8]) -> Option<T>,
+) -> Option<T> {
+    file?.read_checked(buffer, parse).ok()
 }
 
 fn number(bytes: &[u8]) -> Option<u64> {

@@ -16,14 +16,15 @@
 //! }
 //! ```
 
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 #[cfg(target_os = "linux")]
 mod files;
 #[cfg(target_os = "linux")]
 mod find;
 #[cfg(target_os = "linux")]
-mod held;
-#[cfg(target_os = "linux")]
 mod kind;
+#[cfg(target_os = "linux")]
 mod reader;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
@@ -32,8 +33,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::ContainerReader;
 #[cfg(target_os = "linux")]
 pub(super) use files::Limits;
+#[cfg(target_os = "linux")]
 pub use reader::ContainerReader;
 
 /// The container of this process. A limit that is not set is `None`.

@@ -1,14 +1,11 @@
 //! [`ContainerReader`], which reads the container of this process repeatedly.
 
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::files::{Files, Limits};
 use super::{Container, ContainerNumbers};
 use crate::root::Root;
-
-#[cfg(not(target_os = "linux"))]
-use elsewhere as system;
-#[cfg(target_os = "linux")]
-use linux as system;
-
-use system::{Files, Limits};
 
 /// Reads the cgroup of this process. It finds the files once and keeps them open, so a reading
 /// takes a few `pread` calls.
@@ -27,7 +24,11 @@ use system::{Files, Limits};
 /// }
 /// ```
 #[derive(Debug)]
-pub struct ContainerReader(system::Reader);
+pub struct ContainerReader {
+    root: Root,
+    files: RwLock<Files>,
+    is_stale: AtomicBool,
+}
 
 impl ContainerReader {
     /// Finds the container of this process.
@@ -45,7 +46,8 @@ impl ContainerReader {
 
     /// Like [`open`](Self::open), below a directory that imitates a machine.
     pub(crate) fn below(root: Root) -> Result<Self, String> {
-        system::Reader::below(root).map(Self)
+        let files = RwLock::new(Files::open(&root)?);
+        Ok(Self { root, files, is_stale: AtomicBool::new(false) })
     }
 
     /// Reads usage and limits. `buffer` holds the text of the files; pass the same one each time.
@@ -62,12 +64,12 @@ impl ContainerReader {
 
     /// Reads only the limits. They change seldom, so frequent readers can cache them.
     pub(crate) fn limits(&self, buffer: &mut Vec<u8>) -> Limits {
-        self.0.with_files(buffer, Files::limits)
+        self.with_files(buffer, Files::limits)
     }
 
     /// Like [`numbers`](Self::numbers), with limits that were read before.
     pub(crate) fn numbers_within(&self, limits: &Limits, buffer: &mut Vec<u8>) -> ContainerNumbers {
-        let (numbers, lost) = self.0.with_files(buffer, |files, buffer| {
+        let (numbers, lost) = self.with_files(buffer, |files, buffer| {
             let numbers = files.numbers_within(limits, buffer);
             (numbers, files.have_lost(&numbers))
         });
@@ -78,21 +80,19 @@ impl ContainerReader {
     }
 
     /// Reads only the memory in use, with one `pread`.
-    #[cfg(target_os = "linux")]
     pub(crate) fn memory_used(&self, buffer: &mut Vec<u8>) -> Option<u64> {
-        self.0.with_files(buffer, Files::memory_used)
+        self.with_files(buffer, Files::memory_used)
     }
 
     /// Reads only the inactive file cache, which the kernel reclaims first.
-    #[cfg(target_os = "linux")]
     pub(crate) fn memory_cache(&self, buffer: &mut Vec<u8>) -> Option<u64> {
-        self.0.with_files(buffer, Files::memory_cache)
+        self.with_files(buffer, Files::memory_cache)
     }
 
     /// Adds the description to numbers that were read before. The result is what
     /// [`read`](Self::read) would have returned.
     pub fn describe(&self, numbers: ContainerNumbers, buffer: &mut Vec<u8>) -> Container {
-        self.0.with_files(buffer, |files, buffer| files.describe(numbers, buffer))
+        self.with_files(buffer, |files, buffer| files.describe(numbers, buffer))
     }
 
     /// Returns the number of open file descriptors.
@@ -104,7 +104,9 @@ impl ContainerReader {
 
     /// Calls `see` with each open file descriptor.
     pub(crate) fn each_descriptor(&self, see: impl FnMut(i32)) {
-        self.0.each_descriptor(see);
+        if let Ok(files) = self.files.try_read() {
+            files.each_descriptor(see);
+        }
     }
 
     /// Makes the next reading find the files again: after a `fork`, or when the process has moved
@@ -112,117 +114,23 @@ impl ContainerReader {
     ///
     /// It only sets a flag, so it may be called where locks are not allowed.
     pub fn forget(&self) {
-        self.0.forget();
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::sync::RwLock;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    pub(super) use crate::container::files::Files;
-    pub(super) use crate::container::files::Limits;
-    use crate::root::Root;
-
-    #[derive(Debug)]
-    pub(super) struct Reader {
-        root: Root,
-        files: RwLock<Files>,
-        is_stale: AtomicBool,
+        self.is_stale.store(true, Ordering::Release);
     }
 
-    impl Reader {
-        pub(super) fn below(root: Root) -> Result<Self, String> {
-            let files = RwLock::new(Files::open(&root)?);
-            Ok(Self { root, files, is_stale: AtomicBool::new(false) })
+    /// Calls `see` with the files. It never blocks: a lock that another thread held during a fork
+    /// stays locked in the child.
+    fn with_files<R>(&self, buffer: &mut Vec<u8>, see: impl Fn(&Files, &mut Vec<u8>) -> R) -> R {
+        if self.is_stale.load(Ordering::Acquire)
+            && let Ok(mut files) = self.files.try_write()
+        {
+            *files = Files::open(&self.root).unwrap_or_else(Files::gone);
+            self.is_stale.store(false, Ordering::Release);
         }
-
-        /// Calls `see` with the files. It never blocks: a lock that another thread held during a
-        /// fork stays locked in the child.
-        pub(super) fn with_files<R>(
-            &self,
-            buffer: &mut Vec<u8>,
-            see: impl Fn(&Files, &mut Vec<u8>) -> R,
-        ) -> R {
-            if self.is_stale.load(Ordering::Acquire)
-                && let Ok(mut files) = self.files.try_write()
-            {
-                *files = Files::open(&self.root).unwrap_or_else(Files::gone);
-                self.is_stale.store(false, Ordering::Release);
-            }
-            if !self.is_stale.load(Ordering::Acquire)
-                && let Ok(files) = self.files.try_read()
-            {
-                return see(&files, buffer);
-            }
-            see(&Files::open(&self.root).unwrap_or_else(Files::gone), buffer)
+        if !self.is_stale.load(Ordering::Acquire)
+            && let Ok(files) = self.files.try_read()
+        {
+            return see(&files, buffer);
         }
-
-        pub(super) fn each_descriptor(&self, see: impl FnMut(i32)) {
-            if let Ok(files) = self.files.try_read() {
-                files.each_descriptor(see);
-            }
-        }
-
-        pub(super) fn forget(&self) {
-            self.is_stale.store(true, Ordering::Release);
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod elsewhere {
-    use crate::container::{Container, ContainerNumbers};
-    use crate::root::Root;
-
-    /// Has no values, because opening a reader always fails.
-    #[derive(Debug)]
-    pub(super) enum Reader {}
-
-    #[derive(Debug)]
-    pub(super) enum Files {}
-
-    impl Reader {
-        pub(super) fn below(_: Root) -> Result<Self, String> {
-            Err("control groups are known on Linux only".to_owned())
-        }
-
-        pub(super) fn with_files<R>(
-            &self,
-            _: &mut Vec<u8>,
-            _: impl Fn(&Files, &mut Vec<u8>) -> R,
-        ) -> R {
-            match *self {}
-        }
-
-        pub(super) fn each_descriptor(&self, _: impl FnMut(i32)) {
-            match *self {}
-        }
-
-        pub(super) fn forget(&self) {
-            match *self {}
-        }
-    }
-
-    #[derive(Debug)]
-    pub(crate) struct Limits;
-
-    impl Files {
-        pub(super) fn limits(&self, _: &mut Vec<u8>) -> Limits {
-            match *self {}
-        }
-
-        pub(super) fn numbers_within(&self, _: &Limits, _: &mut Vec<u8>) -> ContainerNumbers {
-            match *self {}
-        }
-
-        pub(super) fn have_lost(&self, _: &ContainerNumbers) -> bool {
-            match *self {}
-        }
-
-        pub(super) fn describe(&self, _: ContainerNumbers, _: &mut Vec<u8>) -> Container {
-            match *self {}
-        }
+        see(&Files::open(&self.root).unwrap_or_else(Files::gone), buffer)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::held::Shape;
 use super::{Host, Scratch, TOO_SOON, maybe};
 use crate::TelemetryType;
 use crate::rolling::Sample;
@@ -57,7 +56,7 @@ pub(super) type CpuSample = Vec<(u32, Load)>;
 /// Reads the lines into the scratch buffers. The first line is that of all CPUs.
 fn read(host: &Host, scratch: &mut Scratch) -> io::Result<()> {
     let Scratch { buffer, cpus, .. } = scratch;
-    host.stat.read(Shape::Whole, buffer, |text| cpus.read(text))
+    host.stat.read(buffer, |text| cpus.read(text))
 }
 
 /// The parsed lines of CPUs, and their text. The text seldom changes between captures, because the

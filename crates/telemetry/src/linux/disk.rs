@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::held::Shape;
 use super::{Host, Scratch};
 use crate::parts::{DiskIo, DiskUsage};
 use crate::reasons::told;
 use crate::scan::Scan;
 use crate::snapshot::{Code, Maybe, OpenList, put_bytes};
-use crate::space;
+use crate::system_calls;
 
 /// The unit of `/proc/diskstats`, whatever the sector size of the disk.
 const SECTOR: u64 = 512;
@@ -106,10 +105,10 @@ fn is_idle(name: &[u8], numbers: &Numbers) -> bool {
 pub(super) fn capture(host: &Host, with_idle: bool, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, missing, .. } = scratch;
     // In the order of the fields of `Disk`.
-    let usage = missing.or("disk.disk_usage", &host.root, space::of(&host.root));
+    let usage = missing.or("disk.disk_usage", &host.root, system_calls::disk_usage(&host.root));
     Maybe::<DiskUsage>::put(&usage, out);
     let start = out.len();
-    let read = host.diskstats.read(Shape::Lines, buffer, |text| {
+    let read = host.diskstats.read(buffer, |text| {
         out.truncate(start);
         host.disks[usize::from(with_idle)]
             .put(text, out, |text, out| put_devices(host, with_idle, text, out))

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Host;
-use super::held::{Held, Shape};
+use super::proc_file::ProcFile;
 use crate::energy::Counter;
 use crate::reasons::told;
 use runlore_core::clock;
@@ -38,11 +38,11 @@ pub(super) struct Meters {
 struct Meter {
     /// Such as `rapl:package-0`.
     name: String,
-    file: Held,
+    file: ProcFile,
     /// Microjoules per unit of the file's value.
     step: u64,
     /// For a battery: the file that says whether it powers the machine.
-    status: Option<Held>,
+    status: Option<ProcFile>,
 }
 
 impl Host {
@@ -77,7 +77,7 @@ impl Meters {
         Self { meters, counters: Mutex::new(counters), read_at_ns: AtomicU64::new(0), nothing }
     }
 
-    pub(super) fn held(&self) -> impl Iterator<Item = &Held> {
+    pub(super) fn files(&self) -> impl Iterator<Item = &ProcFile> {
         self.meters.iter().flat_map(|meter| std::iter::once(&meter.file).chain(&meter.status))
     }
 
@@ -109,12 +109,12 @@ impl Meter {
         now_ns: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<u64, String> {
-        let read = self.file.read_checked(Shape::Whole, buffer, number);
+        let read = self.file.read_checked(buffer, number);
         let register = read.map_err(|error| self.told(&error))?.saturating_mul(self.step);
         let Some(status) = &self.status else { return counter.advance(register, now_ns) };
         let total = counter.drain(register, now_ns);
         let is_feeding = |text: &[u8]| Some(text.trim_ascii() == b"Discharging");
-        match status.read_checked(Shape::Whole, buffer, is_feeding) {
+        match status.read_checked(buffer, is_feeding) {
             Ok(true) => Ok(total),
             Ok(false) => {
                 Err("the battery does not feed the machine, so that it does not tell".to_owned())
@@ -140,7 +140,7 @@ impl Meter {
 type Found = Vec<(Meter, Counter)>;
 
 fn meter(name: String, file: PathBuf, range: Option<u64>) -> (Meter, Counter) {
-    (Meter { name, file: Held::file(file), step: 1, status: None }, Counter::new(range))
+    (Meter { name, file: ProcFile::new(file), step: 1, status: None }, Counter::new(range))
 }
 
 /// Finds the zones of powercap: `intel-rapl:0` is a package or the platform, `intel-rapl:0:1` a
@@ -213,7 +213,7 @@ fn batteries(root: &Path) -> Found {
         }
         let (mut meter, counter) = meter(format!("battery:{name}"), file, None);
         meter.step = 3600;
-        meter.status = Some(Held::file(path.join("status")));
+        meter.status = Some(ProcFile::new(path.join("status")));
         found.push((meter, counter));
     }
     found

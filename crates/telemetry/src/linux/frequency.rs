@@ -9,20 +9,20 @@ use std::fs;
 use std::path::Path;
 
 use super::Host;
-use super::held::{Held, Shape};
+use super::proc_file::ProcFile;
 use crate::reasons::told;
 use crate::scan::Scan;
 
 /// Maximum number of policies whose files stay open, because descriptors are scarce. The files of
 /// further policies are opened for each reading.
-const MOST_HELD: usize = 32;
+const MOST_OPEN: usize = 32;
 
 #[derive(Debug)]
 pub(super) enum Frequency {
     /// One file per group of CPUs.
-    Scaled(Vec<Held>),
+    Scaled(Vec<ProcFile>),
     /// `/proc/cpuinfo`, read each time.
-    Measured(Held),
+    Measured(ProcFile),
     /// A fixed frequency, in MHz.
     Constant(f64),
     Unknown(String),
@@ -41,21 +41,21 @@ impl Frequency {
         if !scaled.is_empty() {
             return Self::Scaled(scaled);
         }
-        let held = Held::file(root.join("proc/cpuinfo"));
+        let file = ProcFile::of_lines(root.join("proc/cpuinfo"));
         let mut buffer = vec![0; 16 * 1024];
         let mut is_measured = false;
-        let read = held.read(Shape::Lines, &mut buffer, |text| {
+        let read = file.read(&mut buffer, |text| {
             is_measured = has_flag(text, b"aperfmperf");
             Some(mean_mhz(text))
         });
         match read {
-            Ok(Some(_)) if is_measured => Self::Measured(held),
+            Ok(Some(_)) if is_measured => Self::Measured(file),
             Ok(Some(mhz)) => Self::Constant(mhz),
             Ok(None) => {
-                let path = held.path().display();
+                let path = file.path().display();
                 Self::Unknown(format!("the kernel scales no frequency, and {path} tells none"))
             }
-            Err(error) => Self::Unknown(told(held.path().display(), &error)),
+            Err(error) => Self::Unknown(told(file.path().display(), &error)),
         }
     }
 
@@ -64,9 +64,9 @@ impl Frequency {
         match self {
             Self::Constant(mhz) => Ok(*mhz),
             Self::Unknown(reason) => Err(reason.clone()),
-            Self::Measured(held) => held
-                .read(Shape::Lines, buffer, mean_mhz)
-                .map_err(|error| told(held.path().display(), &error)),
+            Self::Measured(file) => {
+                file.read(buffer, mean_mhz).map_err(|error| told(file.path().display(), &error))
+            }
             Self::Scaled(policies) => scaled(policies, buffer),
         }
     }
@@ -80,16 +80,16 @@ impl Frequency {
         }
     }
 
-    pub(super) fn held(&self) -> &[Held] {
+    pub(super) fn files(&self) -> &[ProcFile] {
         match self {
             Self::Scaled(policies) => policies,
-            Self::Measured(held) => std::slice::from_ref(held),
+            Self::Measured(file) => std::slice::from_ref(file),
             Self::Constant(_) | Self::Unknown(_) => &[],
         }
     }
 }
 
-fn policies(root: &Path) -> Vec<Held> {
+fn policies(root: &Path) -> Vec<ProcFile> {
     let Ok(entries) = fs::read_dir(root.join("sys/devices/system/cpu/cpufreq")) else {
         return Vec::new();
     };
@@ -100,15 +100,15 @@ fn policies(root: &Path) -> Vec<Held> {
         .filter(|path| path.exists())
         .collect();
     paths.sort();
-    paths.into_iter().map(Held::file).collect()
+    paths.into_iter().map(ProcFile::new).collect()
 }
 
-fn scaled(policies: &[Held], buffer: &mut Vec<u8>) -> Result<f64, String> {
+fn scaled(policies: &[ProcFile], buffer: &mut Vec<u8>) -> Result<f64, String> {
     let (mut sum, mut count) = (0, 0);
     let mut trouble = None;
     for (at, policy) in policies.iter().enumerate() {
-        let read = policy.read_checked(Shape::Whole, buffer, |text| Scan::new(text).number());
-        if at >= MOST_HELD {
+        let read = policy.read_checked(buffer, |text| Scan::new(text).number());
+        if at >= MOST_OPEN {
             policy.release();
         }
         match read {

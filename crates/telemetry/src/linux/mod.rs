@@ -3,34 +3,35 @@
 //! A [`Host`] keeps the kernel's files open. It belongs to the process that created it; after a
 //! fork the child creates a new one.
 
-mod again;
 mod cpu;
 mod descriptors;
 mod disk;
 mod energy;
 mod frequency;
-mod held;
 mod kernel;
 mod memory;
 mod network;
 mod now;
 mod own;
+mod parse_cache;
+mod proc_file;
 mod process;
 mod shared;
 mod sources;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-pub(super) use held::{Held, Shape};
 pub(super) use kernel::Kernel;
+pub(super) use proc_file::ProcFile;
 pub(super) use shared::{forget_after_fork, of_this_process};
 
-use self::again::Again;
 use self::cpu::CpuLines;
 use self::descriptors::Numbers;
+use self::parse_cache::ParseCache;
 use super::TelemetryType;
 use super::capture::Options;
 use super::container::{ContainerNumbers, ContainerReader, Limits};
@@ -53,28 +54,30 @@ pub(super) struct Host {
     is_live: bool,
     /// The process that it belongs to.
     pid: u32,
-    stat: Held,
-    meminfo: Held,
-    vmstat: Held,
-    pressure: Held,
-    diskstats: Held,
-    net_dev: Held,
-    statm: Held,
-    io: Held,
-    self_stat: Held,
-    tasks: Held,
-    descriptors: Held,
+    stat: ProcFile,
+    meminfo: ProcFile,
+    vmstat: ProcFile,
+    pressure: ProcFile,
+    diskstats: ProcFile,
+    net_dev: ProcFile,
+    statm: ProcFile,
+    io: ProcFile,
+    self_stat: ProcFile,
+    tasks: ProcFile,
+    descriptors: ProcFile,
     frequency: OnceLock<frequency::Frequency>,
-    swapped: memory::Swapped,
+    /// The machine's memory in bytes, as last read. 0 if it was not read yet.
+    memory_total: AtomicU64,
+    /// The numbers of pages swapped in and out, if they were read while there was no swap.
+    swapped: Mutex<Option<(u64, u64)>>,
     devices: disk::Devices,
     /// Without idle devices, and with them.
-    disks: [Again; 2],
-    interfaces: Again,
+    disks: [ParseCache; 2],
+    interfaces: ParseCache,
     meters: OnceLock<energy::Meters>,
     own: OnceLock<own::Own>,
     cpu_samples: Rolling<cpu::CpuSample>,
     process_samples: Rolling<u64>,
-    listing: Mutex<()>,
     described: Mutex<Arc<Described>>,
     /// The program's file descriptors at the last count.
     seen: Mutex<Numbers>,
@@ -137,8 +140,8 @@ impl Scratch {
 impl Host {
     /// Creates a host that reads below `root`, which is `/` for the running machine.
     pub(super) fn new(root: &Path) -> Self {
-        let file = |path: &str| Held::file(root.join(path));
-        let folder = |path: &str| Held::folder(root.join(path));
+        let file = |path: &str| ProcFile::new(root.join(path));
+        let lines = |path: &str| ProcFile::of_lines(root.join(path));
         Self {
             root: root.to_owned(),
             is_live: root == Path::new("/"),
@@ -147,23 +150,23 @@ impl Host {
             meminfo: file("proc/meminfo"),
             vmstat: file("proc/vmstat"),
             pressure: file("proc/pressure/memory"),
-            diskstats: file("proc/diskstats"),
-            net_dev: file("proc/net/dev"),
+            diskstats: lines("proc/diskstats"),
+            net_dev: lines("proc/net/dev"),
             statm: file("proc/self/statm"),
             io: file("proc/self/io"),
             self_stat: file("proc/self/stat"),
-            tasks: folder("proc/self/task"),
-            descriptors: folder("proc/self/fd"),
+            tasks: file("proc/self/task"),
+            descriptors: file("proc/self/fd"),
             frequency: OnceLock::new(),
-            swapped: memory::Swapped::default(),
+            memory_total: AtomicU64::new(0),
+            swapped: Mutex::default(),
             devices: disk::Devices::default(),
             disks: Default::default(),
-            interfaces: Again::default(),
+            interfaces: ParseCache::default(),
             meters: OnceLock::new(),
             own: OnceLock::new(),
             cpu_samples: Rolling::default(),
             process_samples: Rolling::default(),
-            listing: Mutex::new(()),
             described: Mutex::default(),
             seen: Mutex::default(),
             last: Mutex::default(),
@@ -243,7 +246,7 @@ impl Host {
             });
             begun.process_follows(out);
             part(types.contains(TelemetryType::ProcessInfo), out, |out| {
-                process::capture(self, types, scratch, out);
+                process::capture(self, scratch, out);
             });
             let answer = (!Wanted::of(types).is_nothing()).then(|| gpus.take(&ticket));
             put_gpus(types, answer.as_ref(), &mut scratch.missing, out);
@@ -299,26 +302,24 @@ impl Host {
         list.end(out);
     }
 
-    /// Returns every file that stays open, with the type that reads it at each capture.
-    fn held(&self) -> impl Iterator<Item = (TelemetryType, &Held)> {
+    /// Returns every file that stays open.
+    fn files(&self) -> impl Iterator<Item = &ProcFile> {
         let own = [
-            (TelemetryType::Cpu, &self.stat),
-            (TelemetryType::Mem, &self.meminfo),
-            (TelemetryType::Mem, &self.vmstat),
-            (TelemetryType::Mem, &self.pressure),
-            (TelemetryType::Disk, &self.diskstats),
-            (TelemetryType::Network, &self.net_dev),
-            (TelemetryType::ProcessInfo, &self.statm),
-            (TelemetryType::ProcessInfo, &self.io),
-            (TelemetryType::ProcessInfo, &self.self_stat),
-            (TelemetryType::ProcessInfo, &self.tasks),
-            (TelemetryType::ProcessInfo, &self.descriptors),
+            &self.stat,
+            &self.meminfo,
+            &self.vmstat,
+            &self.pressure,
+            &self.diskstats,
+            &self.net_dev,
+            &self.statm,
+            &self.io,
+            &self.self_stat,
+            &self.tasks,
+            &self.descriptors,
         ];
-        let frequency = self.frequency.get().into_iter().flat_map(frequency::Frequency::held);
-        let meters = self.meters.get().into_iter().flat_map(energy::Meters::held);
-        own.into_iter()
-            .chain(frequency.map(|held| (TelemetryType::Cpu, held)))
-            .chain(meters.map(|held| (TelemetryType::Energy, held)))
+        let frequency = self.frequency.get().into_iter().flat_map(frequency::Frequency::files);
+        let meters = self.meters.get().into_iter().flat_map(energy::Meters::files);
+        own.into_iter().chain(frequency).chain(meters)
     }
 
     /// Returns the container of this process. `None` for a test fixture.
@@ -347,25 +348,19 @@ impl Host {
         known
     }
 
-    /// Closes the files that the parent opened, in a forked child. It takes no locks.
+    /// Closes the files that the parent opened, in a forked child. It waits for no lock.
     fn close_all(&self) {
-        for (_, held) in self.held() {
-            held.close_alone();
-        }
-    }
-
-    fn lock_listing(&self) -> std::sync::MutexGuard<'_, ()> {
-        self.listing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files().for_each(ProcFile::close_after_fork);
     }
 
     /// Returns the machine's memory in bytes, as last read.
     fn memory_total(&self, buffer: &mut Vec<u8>) -> Option<u64> {
-        match self.swapped.memory_total() {
+        match self.memory_total.load(Ordering::Relaxed) {
             0 => {
-                let read = self.meminfo.read(Shape::Whole, buffer, memory::parse).ok()?;
+                let read = self.meminfo.read(buffer, memory::parse).ok()?;
                 // Captures with the type `mem` open it again; no other capture needs it.
                 self.meminfo.release();
-                self.swapped.set_memory_total(read.total?);
+                self.memory_total.store(read.total?, Ordering::Relaxed);
                 read.total
             }
             known => Some(known),

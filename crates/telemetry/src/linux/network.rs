@@ -1,6 +1,5 @@
 //! Network interfaces, from `/proc/net/dev`.
 
-use super::held::Shape;
 use super::{Host, Scratch};
 use crate::parts::NetIo;
 use crate::reasons::told;
@@ -11,7 +10,7 @@ pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, missing, .. } = scratch;
     // In the order of the fields of `Network`.
     let start = out.len();
-    let read = host.net_dev.read(Shape::Lines, buffer, |text| {
+    let read = host.net_dev.read(buffer, |text| {
         out.truncate(start);
         host.interfaces.put(text, out, put_interfaces)
     });

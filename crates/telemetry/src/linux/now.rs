@@ -1,35 +1,24 @@
 //! The few memory values that are sampled often, without a whole capture.
 
-use super::held::Shape;
 use super::{Host, Scratch, memory, process};
 use crate::container::ContainerReader;
 use crate::memory_now::MemoryNow;
 use crate::scan::Scan;
 
-/// How long samples reuse the result of a check of the file; see [`Held`](super::Held).
-const BELIEVED_NS: u64 = 1_000_000_000;
-
 impl Host {
     /// Reads the resident memory of this process.
-    ///
-    /// Optimized for a caller that reads nothing else, ten times a second. Between two calls the
-    /// CPU caches have evicted all that it uses, so its code is kept in one place.
-    #[inline]
     pub(crate) fn resident_now(&self) -> Option<u64> {
-        _ = self.statm.check_every(BELIEVED_NS);
-        self.statm.read_line(process::resident_of).ok()
+        Scratch::with(|scratch| Some(process::memory(self, &mut scratch.buffer).ok()?.rss))
     }
 
     pub(crate) fn memory_now(&self, with_pressure: bool, cache_from: f64) -> MemoryNow {
-        // Nothing else is read here that would detect that the program has closed our files.
-        _ = self.statm.check();
         Scratch::with(|scratch| {
             let buffer = &mut scratch.buffer;
             let mut now = MemoryNow {
                 rss: process::memory(self, buffer).ok().map(|memory| memory.rss),
                 ..MemoryNow::default()
             };
-            if let Ok(found) = self.meminfo.read(Shape::Whole, buffer, memory::parse) {
+            if let Ok(found) = self.meminfo.read(buffer, memory::parse) {
                 now.total = found.total;
                 // In a container, the total may be that of the container and the rest that of the
                 // machine.
@@ -38,7 +27,7 @@ impl Host {
                 now.swap_free = found.swap_free;
             }
             if with_pressure {
-                now.pressure = self.pressure.read(Shape::Whole, buffer, pressure).ok();
+                now.pressure = self.pressure.read(buffer, pressure).ok();
             }
             if let Some(container) = self.container() {
                 self.container_now(container, cache_from, buffer, &mut now);

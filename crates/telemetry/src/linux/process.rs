@@ -3,53 +3,16 @@
 //!
 //! `getrusage` costs a fifth of reading `/proc/self/stat`, and returns microseconds over all
 //! threads instead of ticks.
-#![allow(unsafe_code)]
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::held::Shape;
 use super::{Host, Scratch, TOO_SOON, maybe};
 use crate::parts::{IoCounters, ProcessMemory, Switches};
 use crate::scan::Scan;
 use crate::snapshot::{Code, Maybe, put_float, put_integer};
-use crate::types::Types;
+use crate::system_calls::{current_cpu, page_size, rusage};
 use crate::usage::ProcessUsage;
 use runlore_core::clock;
-
-/// CPU times in microseconds, and context switches.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rusage {
-    pub(super) user_us: u64,
-    pub(super) system_us: u64,
-    pub(super) voluntary: u64,
-    pub(super) involuntary: u64,
-}
-
-/// Returns the CPU that the calling thread runs on. Negative if that is not known.
-pub(super) fn current_cpu() -> libc::c_int {
-    // SAFETY: a plain call.
-    unsafe { libc::sched_getcpu() }
-}
-
-/// Returns the usage of the process, its children or the thread. The call cannot fail for these.
-pub(super) fn rusage(who: libc::c_int) -> Rusage {
-    let mut place = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: there is room for an `rusage`; should the call fail, it is all zero, which is a value
-    // too.
-    let found = unsafe {
-        libc::getrusage(who, place.as_mut_ptr());
-        place.assume_init()
-    };
-    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-    Rusage {
-        user_us: micros(found.ru_utime),
-        system_us: micros(found.ru_stime),
-        voluntary: found.ru_nvcsw as u64,
-        involuntary: found.ru_nivcsw as u64,
-    }
-}
 
 /// Takes a sample for percentages without capturing anything.
 pub(super) fn sample(host: &Host) {
@@ -57,15 +20,17 @@ pub(super) fn sample(host: &Host) {
     host.process_samples.offer(clock::monotonic_ns(), || used.user_us + used.system_us);
 }
 
-pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mut Vec<u8>) {
+pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, own_numbers, missing, .. } = scratch;
-    // First, because `status` detects that the program has closed our files.
-    let threads = host.tasks.status().map(|status| status.links.saturating_sub(2));
+    #[allow(clippy::unnecessary_cast, reason = "the type differs between platforms")]
+    let threads = host.tasks.status().map(|status| (status.st_nlink as u64).saturating_sub(2));
     // In the order of the fields of `Process`.
     put_integer(u64::from(host.pid), out);
-    let cpu = u64::try_from(current_cpu())
-        .map_err(|_| missing.add("process.cpu_number", "sched_getcpu failed"));
-    maybe(cpu.ok(), out, put_integer);
+    let cpu = current_cpu();
+    if cpu.is_none() {
+        missing.add("process.cpu_number", "sched_getcpu failed");
+    }
+    maybe(cpu, out, put_integer);
 
     let memory = missing.or("process.memory", host.statm.path(), memory(host, buffer));
     Maybe::<ProcessMemory>::put(&memory, out);
@@ -91,13 +56,11 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
         out.push(1);
         put_integer(of_children, out);
     }
-    let waited = match host.own().waits_are_counted {
-        true => missing.or(
-            "process.cpu_times.iowait",
-            host.self_stat.path(),
-            host.self_stat.read_alike(Shape::Whole, buffer, waited),
-        ),
-        false => Some(0),
+    let waited = if host.own().waits_are_counted {
+        let read = host.self_stat.read_checked(buffer, waited);
+        missing.or("process.cpu_times.iowait", host.self_stat.path(), read)
+    } else {
+        Some(0)
     };
     maybe(waited, out, put_integer);
 
@@ -117,7 +80,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
     Maybe::<IoCounters>::put(&io, out);
 
     let threads = missing.or("process.num_threads", host.tasks.path(), threads);
-    let opened = host.count_descriptors(types, own_numbers, buffer);
+    let opened = host.count_descriptors(own_numbers);
     let opened = missing.or("process.num_open_file_descriptors", host.descriptors.path(), opened);
     if opened.is_none() {
         missing.add("process.num_open_files", "see process.num_open_file_descriptors");
@@ -149,7 +112,7 @@ pub(super) fn capture(host: &Host, types: Types, scratch: &mut Scratch, out: &mu
 /// dirty pages.
 pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMemory> {
     let page = page_size();
-    host.statm.read_alike(Shape::Whole, buffer, |text| {
+    host.statm.read_checked(buffer, |text| {
         let mut scan = Scan::new(text);
         let mut bytes = || scan.number().map(|pages| pages.saturating_mul(page));
         let memory = ProcessMemory {
@@ -165,37 +128,8 @@ pub(super) fn memory(host: &Host, buffer: &mut Vec<u8>) -> io::Result<ProcessMem
     })
 }
 
-/// Parses only the resident memory, which is the second number of `/proc/self/statm`.
-pub(super) fn resident_of(statm: &[u8]) -> Option<u64> {
-    let (mut place, mut pages) = (0, 0_u64);
-    for byte in statm.trim_ascii_end() {
-        match byte {
-            b' ' => place += 1,
-            b'0'..=b'9' if place == 1 => {
-                pages = pages.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
-            }
-            b'0'..=b'9' => {}
-            _ => return None,
-        }
-    }
-    (place == 6).then(|| pages.saturating_mul(page_size()))
-}
-
-pub(super) fn page_size() -> u64 {
-    static SIZE: AtomicU64 = AtomicU64::new(0);
-    match SIZE.load(Ordering::Relaxed) {
-        0 => {
-            // SAFETY: a plain call that needs no system call.
-            let size = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-            SIZE.store(size, Ordering::Relaxed);
-            size
-        }
-        size => size,
-    }
-}
-
 pub(super) fn io_counters(host: &Host, buffer: &mut Vec<u8>) -> io::Result<IoCounters> {
-    host.io.read_alike(Shape::Whole, buffer, |text| {
+    host.io.read_checked(buffer, |text| {
         let mut scan = Scan::new(text);
         let mut next = |key: &[u8]| {
             let number = scan.skip(key).then(|| scan.number()).flatten();
@@ -238,9 +172,6 @@ fn peak_of(text: &[u8]) -> Option<u64> {
 impl Host {
     /// Reads the counters of the whole process.
     pub(crate) fn process_usage(&self) -> ProcessUsage {
-        // Nothing else is read here that would detect that the program has closed our files.
-        _ = self.io.check();
-        _ = self.statm.check();
         Scratch::with(|scratch| {
             let io = io_counters(self, &mut scratch.buffer).ok();
             let memory = memory(self, &mut scratch.buffer).ok();

@@ -3,11 +3,9 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use super::held::Shape;
-use super::process::{current_cpu, rusage};
 use super::{Host, Scratch};
-use crate::types::Types;
-use crate::{cost, space};
+use crate::cost;
+use crate::system_calls::{current_cpu, disk_usage, rusage};
 
 impl Host {
     /// Returns the path of a source and the cost of reading it once. `name` is its name in the
@@ -27,13 +25,11 @@ impl Host {
             "getpid" => (name.to_owned(), Some(cost::of(|| _ = black_box(std::process::id())))),
             "sched_getcpu" => (name.to_owned(), Some(cost::of(|| _ = black_box(current_cpu())))),
             "statvfs" => {
-                let cost = cost::of(|| _ = black_box(space::of(&self.root)));
+                let cost = cost::of(|| _ = black_box(disk_usage(&self.root)));
                 (format!("statvfs({})", self.root.display()), Some(cost))
             }
             "/proc/self/fd" => {
-                let cost = cost::of(|| {
-                    _ = black_box(self.count_descriptors(Types::NONE, own_numbers, buffer));
-                });
+                let cost = cost::of(|| _ = black_box(self.count_descriptors(own_numbers)));
                 ("/proc/self/fd, fstat of each".to_owned(), Some(cost))
             }
             "/proc/self/task" => {
@@ -41,13 +37,11 @@ impl Host {
             }
             _ => {
                 let path = self.root.join(name.trim_start_matches('/'));
-                let held = self.held().map(|(_, held)| held).find(|held| held.path() == path);
-                let cost = held.map(|held| {
-                    let is_held = held.number().is_some();
-                    let cost = cost::of(|| _ = held.read(Shape::Lines, buffer, |_| Some(())));
-                    // Close the files that captures do not keep open.
-                    if !is_held {
-                        held.release();
+                let cost = self.files().find(|file| file.path() == path).map(|file| {
+                    let is_kept_open = file.number().is_some();
+                    let cost = cost::of(|| _ = file.read(buffer, |_| Some(())));
+                    if !is_kept_open {
+                        file.release();
                     }
                     cost
                 });

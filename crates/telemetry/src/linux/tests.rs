@@ -1,6 +1,7 @@
 //! Fictitious machines, made of files.
 
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::Host;
+use super::{Host, ProcFile};
 use crate::{Telemetry, TelemetryCapture, TelemetryType, Types};
 
 /// A fictitious machine.
@@ -89,7 +90,7 @@ SwapFree: 0 kB\nShmem: 50 kB\nSlab: 70 kB\nSReclaimable: 60 kB\nSUnreclaim: 10 k
 
 /// Converts pages of this machine to bytes.
 fn pages(count: u64) -> Option<u64> {
-    Some(count * super::process::page_size())
+    Some(count * crate::system_calls::page_size())
 }
 
 /// Waits long enough for a percentage.
@@ -185,14 +186,14 @@ fn a_missing_command_line_has_its_own_reason() {
 fn a_forked_child_waits_for_no_lock_of_its_parent() {
     let machine = Machine::new();
     let host = Arc::new(Host::new(machine.root()));
-    for (_, held) in host.held() {
-        _ = held.open();
+    for file in host.files() {
+        _ = file.open();
     }
-    let opened = |host: &Host| host.held().filter(|(_, held)| held.number().is_some()).count();
+    let opened = |host: &Host| host.files().filter(|file| file.number().is_some()).count();
     assert!(opened(&host) > 5);
 
-    let _locks: Vec<_> = host.held().map(|(_, held)| held.hold_locks()).collect();
-    let _others = (host.lock_listing(), host.described.lock(), host.seen.lock(), host.last.lock());
+    let locked = host.statm.hold_lock();
+    let _others = (host.described.lock(), host.seen.lock(), host.last.lock());
     let (child, closed) = (Arc::clone(&host), mpsc::channel());
     thread::spawn(move || {
         child.close_all();
@@ -200,7 +201,8 @@ fn a_forked_child_waits_for_no_lock_of_its_parent() {
     });
     // Far longer than needed, so that a failing test ends.
     closed.1.recv_timeout(Duration::from_secs(60)).expect("it waits for a lock");
-    assert_eq!(opened(&host), 0);
+    drop(locked);
+    assert_eq!(opened(&host), 1, "only the file whose lock was held is still open");
 }
 
 #[test]
@@ -442,4 +444,53 @@ fn each_type_comes_alone() {
     let per_cpu = TelemetryCapture::below(machine.root(), Types::from([TelemetryType::PerCpu]));
     let cpu = per_cpu.capture().cpu.unwrap();
     assert!(cpu.times_avg.is_none() && cpu.times_per_cpu.is_some());
+}
+
+fn content(file: &ProcFile, buffer: &mut Vec<u8>) -> Vec<u8> {
+    file.read_checked(buffer, |text| Some(text.to_vec())).unwrap()
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_descriptor_that_somebody_else_took_is_left_to_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ours, theirs] = ["ours", "theirs"].map(|name| folder.path().join(name));
+    std::fs::write(&ours, "1").unwrap();
+    std::fs::write(&theirs, "2").unwrap();
+
+    let buffer = &mut Vec::new();
+    let held = ProcFile::existing(ours).unwrap();
+    let number = held.number().unwrap();
+    let other = fs::File::open(&theirs).unwrap();
+    // SAFETY: both descriptors are open; what the first stood for is closed, as a program might
+    // do.
+    assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+    assert_eq!(content(&held, buffer), b"1", "it was opened anew");
+    drop(held);
+    // SAFETY: the call only queries; a closed descriptor gives -1.
+    assert_ne!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1);
+    // SAFETY: nobody else uses this descriptor any more.
+    unsafe { libc::close(number) };
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_descriptor_that_another_of_ours_took_is_left_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    std::fs::write(&first, "1").unwrap();
+    std::fs::write(&second, "2").unwrap();
+
+    let (held, buffer) = (ProcFile::existing(first).unwrap(), &mut Vec::new());
+    assert_eq!(content(&held, buffer), b"1");
+    let number = held.number().unwrap();
+    let other = ProcFile::existing(second).unwrap();
+    let instead = other.number().unwrap();
+    // As if the program had closed the first before the second was opened.
+    // SAFETY: both descriptors are open, and what the first stood for is ours.
+    assert_eq!(unsafe { libc::dup2(instead, number) }, number);
+    assert_eq!(content(&held, buffer), b"1", "it was opened anew");
+    assert_eq!(content(&other, buffer), b"2");
+    // SAFETY: nobody else uses this descriptor any more.
+    unsafe { libc::close(number) };
 }

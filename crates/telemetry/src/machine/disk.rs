@@ -1,8 +1,11 @@
 //! Disk space of the root file system.
 
+use std::path::Path;
+
 use super::facts::{ONLY_LIVE, Reasons, facts};
-use super::{memory, system};
+use crate::parts::DiskUsage;
 use crate::root::Root;
+use crate::system_calls;
 
 facts! {
     /// Space of a file system, in bytes.
@@ -19,17 +22,20 @@ facts! {
 }
 
 pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Disk {
-    let asked = if root.is_live() { system::space_of_root() } else { Err(ONLY_LIVE.to_owned()) };
-    let Some((total, unused, free)) = reasons.unless_ok("disk", asked) else {
+    let asked = if root.is_live() {
+        system_calls::disk_usage(Path::new("/")).map_err(|error| format!("statvfs: {error}"))
+    } else {
+        Err(ONLY_LIVE.to_owned())
+    };
+    let Some(DiskUsage { total, used, free, percent }) = reasons.unless_ok("disk", asked) else {
         return Disk::default();
     };
-    let used = total.saturating_sub(unused);
     let disk = Disk {
         total: Some(total),
         used: Some(used),
         free: Some(free),
-        percent: memory::percent(used, used.saturating_add(free)),
+        percent: (total > 0).then_some(percent),
     };
-    disk.explain("disk", reasons, |_| "`/` has no room at all");
+    disk.explain("disk", reasons, |_| "`/` has no space at all");
     disk
 }

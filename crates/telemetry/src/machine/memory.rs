@@ -1,9 +1,9 @@
 //! Memory and swap of the machine.
 
 use super::facts::{Reasons, facts};
-use super::system;
 use crate::meminfo::{Meminfo, swapped_pages};
 use crate::root::Root;
+use crate::system_calls;
 
 /// Memory and swap of the machine.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -79,7 +79,7 @@ pub(super) fn read(root: &Root, reasons: &mut Reasons) -> Memory {
 /// Reads only the total memory, for kernels without these files.
 fn without_files(root: &Root, why: String, reasons: &mut Reasons) -> Memory {
     let mut memory = Memory::default();
-    memory.virtual_memory.total = root.is_live().then(system::memory_total).flatten();
+    memory.virtual_memory.total = root.is_live().then(system_calls::memory_total).flatten();
     if memory.virtual_memory.total.is_none() {
         reasons.note("memory", why);
         return memory;
@@ -113,7 +113,7 @@ fn swap(found: &Meminfo, root: &Root) -> Swap {
     let used = total.zip(free).map(|(total, free)| total.saturating_sub(free));
     let counters = root.read("/proc/vmstat").unwrap_or_default();
     let pages = swapped_pages(counters.as_bytes());
-    let bytes = |pages: u64| pages.checked_mul(system::page_size()?);
+    let bytes = |pages: u64| pages.checked_mul(system_calls::page_size());
     Swap {
         total,
         used,

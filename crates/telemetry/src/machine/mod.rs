@@ -37,6 +37,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::system_calls::ticks_per_second;
 pub use build::{AnnotatedCrate, Build};
 pub use caches::Cache;
 pub use cpu::Cpu;
@@ -47,7 +48,6 @@ pub use network::Address;
 pub use numa::NumaNode;
 pub use platform::Platform;
 pub use process::Process;
-pub use system::ticks_per_second;
 
 use self::facts::Reasons;
 use super::container::{Container, ContainerReader};

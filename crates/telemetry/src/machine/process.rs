@@ -1,8 +1,9 @@
 //! The recording process. Its fields have the same names as in the `process` part of a capture.
 
 use super::facts::{ONLY_LIVE, Reasons, facts};
-use super::{kernel, secrets, system};
+use super::{kernel, secrets};
 use crate::root::Root;
+use crate::system_calls;
 use crate::{
     IoCounters, ProcessMemory, ProcessTimes, Switches, TelemetryCapture, TelemetryType, Types,
 };
@@ -102,6 +103,6 @@ fn started_at(root: &Root) -> Option<f64> {
     let stat = root.read("/proc/self/stat").ok()?;
     // The program's name is in parentheses and may contain any characters.
     let ticks: u64 = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
-    let since_boot = ticks as f64 / system::ticks_per_second()? as f64;
+    let since_boot = ticks as f64 / system_calls::ticks_per_second()? as f64;
     Some(kernel::booted_at(root)? + since_boot)
 }

@@ -88,7 +88,7 @@ fn an_arm_server_is_described() {
     let mut info = capture(&arm_server());
     // The build describes the test binary, not the fixture.
     info.build = super::Build::default();
-    if super::system::page_size() != Some(4096) {
+    if crate::system_calls::page_size() != 4096 {
         info.memory.swap.sin = Some(8192);
     }
     insta::assert_snapshot!(serde_json::to_string_pretty(&info).unwrap(), @r##"
@@ -245,7 +245,7 @@ fn memory_of_a_recorded_machine_is_what_psutil_says() {
     for counter in ["sin", "sout"] {
         // psutil assumes pages of 4 KiB.
         let counter = &mut golden["memory"]["swap"][counter];
-        *counter = (counter.as_u64().unwrap() / 4096 * super::system::page_size().unwrap()).into();
+        *counter = (counter.as_u64().unwrap() / 4096 * crate::system_calls::page_size()).into();
     }
     let ours = MachineInfo::below(&Root::folder(&folder), &settings("[]"));
     assert_eq!(serde_json::to_value(ours.memory).unwrap(), golden["memory"]);

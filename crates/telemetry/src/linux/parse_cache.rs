@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 /// The last text of a file, and its encoded form.
 #[derive(Debug, Default)]
-pub(super) struct Again(Mutex<Last>);
+pub(super) struct ParseCache(Mutex<Last>);
 
 #[derive(Debug, Default)]
 struct Last {
@@ -15,7 +15,7 @@ struct Last {
     made: Vec<u8>,
 }
 
-impl Again {
+impl ParseCache {
     /// Appends `make(text)`, cached while the text is unchanged. `make` must depend on nothing but
     /// the text. Appends nothing and returns `None` if `make` does.
     pub(super) fn put(
@@ -53,12 +53,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_text_is_made_something_of_once() {
-        let again = Again::default();
+    fn an_unchanged_text_is_parsed_once() {
+        let cache = ParseCache::default();
         let mut made = 0;
         let mut out = Vec::new();
         for text in ["a", "a", "b", "", "", "b"] {
-            let done = again.put(text.as_bytes(), &mut out, |text, out| {
+            let done = cache.put(text.as_bytes(), &mut out, |text, out| {
                 made += 1;
                 out.extend_from_slice(text);
                 out.push(b'!');
@@ -68,7 +68,7 @@ mod tests {
         }
         assert_eq!(out, b"a!a!b!!!b!");
         assert_eq!(made, 5);
-        let done = again.put(b"c", &mut out, |_, out| {
+        let done = cache.put(b"c", &mut out, |_, out| {
             out.push(0);
             None
         });
