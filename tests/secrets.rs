@@ -221,7 +221,7 @@ mod on_disk {
         runlore::recover(folder.path()).unwrap();
         let records = Provenance::open(folder.path().join("records")).unwrap();
         let run = records.runs().unwrap().into_iter().find(|run| run.tasks > 300).unwrap();
-        let report = RunReport::of(&records, &run.workflow.workflow_id).unwrap();
+        let report = RunReport::builder(&records, &run.workflow.workflow_id).build().unwrap();
         for (name, text) in [
             ("report.html", report.to_html()),
             ("report.md", report.to_markdown()),

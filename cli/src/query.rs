@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use runlore::Provenance;
-use runlore::provenance::Answer as _;
+use runlore::provenance::FromDocument as _;
 use runlore::query::{Collection, Filter, Find, Pipeline, field};
 use runlore::record::TaskObject;
 

@@ -290,7 +290,7 @@ macro_rules! record {
                 match name {
                     "type" => Some($kind.into()),
                     stringify!($id) => {
-                        let id = $crate::record::fill::original_id(name, &self.$id, &self.extra);
+                        let id = $crate::record::synthetic_id::original_id(name, &self.$id, &self.extra);
                         Some(id.cloned().unwrap_or_else(|| self.$id.as_str().into()))
                     }
                     $(stringify!($field) => $crate::record::field::get(
