@@ -117,7 +117,7 @@ pub(crate) struct Meter {
 /// Returns the source of all captures.
 fn source() -> &'static TelemetryCapture {
     static SOURCE: Once<TelemetryCapture> = Once::new();
-    SOURCE.get_or_init(|| TelemetryCapture::from_settings())
+    SOURCE.get_or_init(TelemetryCapture::from_settings)
 }
 
 /// Takes the first readings before the first task needs them. Percentages are relative to them.

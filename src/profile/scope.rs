@@ -107,7 +107,7 @@ impl Scope {
         };
         task.generated(
             "memory",
-            &json!({
+            json!({
                 "before_bytes": result.before_bytes,
                 "after_bytes": result.after_bytes,
                 "peak_bytes": result.peak_bytes,
