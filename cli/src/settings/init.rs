@@ -70,7 +70,7 @@ fn full() -> String {
         text = text.replace(&format!("\n  {key}: false "), &format!("\n  {key}: true "));
     }
     // Remove the example, because the file now has these values itself.
-    let example = text.find("\n# Everything the machine can tell");
+    let example = text.find("\n# All sensors, for a closer look");
     let after = text.find("\ninstrumentation:");
     if let (Some(example), Some(after)) = (example, after) {
         text.replace_range(example..after, "");

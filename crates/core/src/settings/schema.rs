@@ -52,7 +52,7 @@ fn complete(schema: &mut Value, path: &str, default: &Value) {
         complete(schema, &format!("{path}{dot}{key}"), &default[key]);
     }
     for key in foreign::below(path) {
-        let aside = json!({"description": "Flowcept's; means nothing here and is left aside."});
+        let aside = json!({"description": "A key of Flowcept that Runlore ignores."});
         properties.insert(key.to_owned(), aside);
     }
 }

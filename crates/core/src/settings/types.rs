@@ -21,17 +21,17 @@ section! {
     /// assert_eq!(settings.recorder.durability, Durability::Process);
     /// ```
     pub struct Settings {
-        /// What is read from the machine when a task begins and when it ends.
+        /// The sensors that are read when a task begins and when it ends.
         pub telemetry_capture: TelemetrySettings,
-        /// What is kept of the calls of annotated functions.
+        /// What is recorded of calls to annotated functions.
         pub instrumentation: InstrumentationSettings,
-        /// How records get from the program to its stores.
+        /// How records travel from the program to its stores.
         pub recorder: RecorderSettings,
         /// Where records are stored.
         pub databases: DatabaseSettings,
-        /// What records say of the machine, instead of what it says itself.
+        /// Values that replace what the machine reports about itself in records.
         pub sys_metadata: SystemSettings,
-        /// Fields of your own, copied to each workflow's record.
+        /// Your own fields, copied to the record of each workflow.
         pub extra_metadata: Map<String, Value>,
         /// Who runs the program.
         pub experiment: ExperimentSettings,
@@ -41,41 +41,41 @@ section! {
 section! {
     /// `telemetry_capture`: the sensors that are read when a task begins and when it ends.
     pub struct TelemetrySettings {
-        /// Time and load of all processors together.
+        /// CPU time and load of the machine.
         pub cpu: bool,
-        /// The same for each processor.
+        /// CPU time and load of each processor.
         pub per_cpu: bool,
-        /// The process: memory, time, files, threads.
+        /// The process: memory, CPU time, open files, threads.
         pub process_info: bool,
-        /// Memory and swap of the machine.
+        /// Memory and swap space of the machine.
         pub mem: bool,
-        /// Disk space and transfers.
+        /// Disk space, and bytes read and written.
         pub disk: bool,
-        /// Network transfers.
+        /// Bytes sent and received over the network.
         pub network: bool,
-        /// What the machine is, once a workflow.
+        /// A description of the machine, once per workflow.
         pub machine_info: bool,
-        /// Metrics of the graphics processors; none turns them off.
+        /// The GPU metrics to read. Empty turns them off.
         pub gpu: Vec<String>,
-        /// Whose graphics processors.
+        /// The vendor whose GPUs are read.
         pub gpu_vendor: GpuVendor,
-        /// The energy that the machine and its graphics processors use.
+        /// The energy that the machine and its GPUs use.
         pub energy: bool,
-        /// Which source the values come from.
+        /// The source of the values.
         pub backend: Backend,
-        /// How old a reading may be to serve another task too.
+        /// The maximum age of a reading that another task may reuse.
         pub max_age: Duration,
-        /// What recording may cost, as a share of the larger of the process's processor time and
-        /// the time elapsed. Captures beyond it are thinned, shared or left out; none sets no
-        /// bound.
+        /// The maximum overhead of recording, in percent of the process's CPU time or of the
+        /// elapsed time, whichever is larger. Above it, captures read fewer sensors, are shared
+        /// between tasks, or are left out. `~` removes the limit.
         pub max_overhead_percent: Option<f64>,
-        /// Environment variables to record: names, or patterns such as `SLURM_*`.
+        /// Environment variables to record, by name or by a pattern such as `SLURM_*`.
         pub environment: Vec<String>,
     }
 }
 
 choice! {
-    /// The vendor whose graphics processors are read.
+    /// The vendor whose GPUs are read.
     pub enum GpuVendor {
         /// Any vendor whose library works. AMD is tried first.
         Auto = "auto",
@@ -89,7 +89,7 @@ choice! {
 choice! {
     /// The source of the telemetry values.
     pub enum Backend {
-        /// The kernel's files on Linux, the portable source on other systems.
+        /// The kernel's files on Linux, and the portable source on other systems.
         Auto = "auto",
         /// The kernel's files.
         Linux = "linux",
@@ -105,15 +105,15 @@ section! {
         pub enabled: bool,
         /// Whether an annotated function outside any workflow starts one.
         pub implicit_workflow: bool,
-        /// How much of a value is copied.
+        /// How much of each value is copied.
         pub limits: LimitSettings,
-        /// How values are hashed.
+        /// The hash function for values.
         pub hash: HashKind,
-        /// Which values are hidden. A list adds names.
+        /// Which values are redacted. A list adds names.
         pub redact: RedactSettings,
-        /// Whether SIGINT and SIGTERM end the run well, where the program does not handle them.
+        /// Whether SIGINT and SIGTERM finish the run, unless the program handles them itself.
         pub signals: bool,
-        /// Whether panics are recorded with where they came from.
+        /// Whether panics are recorded with a backtrace.
         pub backtrace: bool,
         /// What is recorded of training loops and models.
         pub ml: MlSettings,
@@ -121,23 +121,23 @@ section! {
 }
 
 section! {
-    /// `instrumentation.redact`: the values that are hidden.
+    /// `instrumentation.redact`: which values are redacted.
     pub struct RedactSettings {
-        /// Names whose values are hidden, beside `password`, `token` and the like.
+        /// Names whose values are redacted, in addition to `password`, `token` and similar names.
         pub names: Vec<String>,
-        /// Names whose values stay visible, whatever the rules for names say.
+        /// Names whose values stay visible, even if a rule for names matches them.
         pub allow: Vec<String>,
     }
 }
 
 section! {
-    /// `instrumentation.limits`: how much of a value is copied.
+    /// `instrumentation.limits`: how much of each value is copied.
     pub struct LimitSettings {
-        /// Bytes of one value.
+        /// Maximum size of one value in bytes.
         pub value_bytes: Bytes,
-        /// Items of one collection.
+        /// Maximum number of items of one collection.
         pub items: u32,
-        /// Levels of nesting.
+        /// Maximum nesting depth.
         pub depth: u32,
     }
 }
@@ -159,22 +159,22 @@ section! {
     /// `instrumentation.ml`: what is recorded of training loops and models. The keys are named as
     /// in Flowcept. Flowcept's name for the section, `torch`, is accepted too.
     pub struct MlSettings {
-        /// Which modules of a model; none for no module.
+        /// Which modules of a model are recorded. `~` records none.
         pub what: Option<ModelScope>,
         /// What is recorded of a forward pass and of the modules in it.
         pub children_mode: ChildrenMode,
         /// What is measured around epochs and around the pass of a whole model.
         pub parent_mode: ParentMode,
-        /// How epochs are recorded; none for not at all.
+        /// How epochs are recorded. `~` leaves them out.
         pub epoch_loop: Option<LoopMode>,
-        /// How batches are recorded; none for not at all.
+        /// How batches are recorded. `~` leaves them out.
         pub batch_loop: Option<LoopMode>,
-        /// Records every so many epochs, with all that is in them.
+        /// Records every n-th epoch with everything in it.
         pub capture_epochs_at_every: u32,
-        /// Whether facts about tensors include what only their values tell: density, least,
-        /// largest, mean, NaNs. The device is waited for.
+        /// Whether facts about tensors include statistics of their values: density, minimum,
+        /// maximum, mean, number of NaNs. Reading them waits for the device.
         pub tensor_statistics: bool,
-        /// Whether a model is recorded as a workflow of its own.
+        /// Whether each model is recorded as a workflow of its own.
         pub register_workflow: bool,
     }
 }
@@ -227,32 +227,34 @@ choice! {
 section! {
     /// `recorder`: how records travel from the program to its stores.
     pub struct RecorderSettings {
-        /// What survives when the process ends without a word.
+        /// Which records survive when the process ends abruptly.
         pub durability: Durability,
-        /// The queue of one thread: a power of two.
+        /// The size of each thread's queue, a power of two.
         pub ring_bytes: Bytes,
-        /// All queues together.
+        /// The maximum size of all queues together.
         pub budget_bytes: Bytes,
         /// What a task does when its queue is full.
         pub when_full: WhenFull,
-        /// Bytes on disk for the events of full queues.
+        /// The maximum size of the overflow file, which takes the events of full queues.
         pub overflow_bytes: Bytes,
-        /// How long a task waits for room while nothing moves on; for a store that is writing, at least up to a second.
+        /// How long a task waits for space in its queue while the writer makes no progress. While a
+        /// store is writing, a task waits up to a second.
         pub max_wait_ms: Duration,
-        /// Records are written when the oldest is this old …
+        /// Records are written when the oldest one has this age.
         pub flush_ms: Duration,
-        /// … or when there are this many.
+        /// Records are written when there are this many.
         pub flush_records: u32,
-        /// How long the end of a run waits, at most, for a store that is slow but gets on.
+        /// How long the end of a run waits at most for a store that is slow but makes progress.
         pub finish_wait_ms: Duration,
-        /// Bytes kept in memory while a store fails.
+        /// The maximum size of the records kept in memory while a store fails.
         pub backlog_bytes: Bytes,
-        /// The folder for records that a store does not take; none for `.spool` in the store's own folder.
+        /// The folder for records that a store does not accept. `~` stands for `.spool` in the
+        /// store's own folder.
         pub spool: Option<PathBuf>,
-        /// Bytes kept on disk for one store of one run.
+        /// The maximum size of the spool on disk, for each store of a run.
         pub spool_bytes: Bytes,
-        /// Permissions of new files of records, reports and exports, such as `"0640"`; folders can
-        /// be entered by whoever may read them.
+        /// The permissions of new files of records, reports and exports, such as `"0640"`. Whoever
+        /// may read a folder's files may also enter the folder.
         pub file_mode: FileMode,
     }
 }
@@ -285,7 +287,7 @@ choice! {
 section! {
     /// `databases`: where records are stored. Several may be enabled at once.
     pub struct DatabaseSettings {
-        /// Files of JSON lines.
+        /// JSON Lines files.
         pub jsonl: JsonlSettings,
         /// An SQLite file.
         pub sqlite: SqliteSettings,
@@ -295,21 +297,21 @@ section! {
 }
 
 section! {
-    /// `databases.jsonl`: files of JSON lines.
+    /// `databases.jsonl`: JSON Lines files.
     pub struct JsonlSettings {
-        /// Whether records go there.
+        /// Whether records are stored there.
         pub enabled: bool,
-        /// The folder.
+        /// The folder of the files.
         pub path: PathBuf,
-        /// A file that has grown to this size is followed by another; none for one file, however long.
+        /// A new file begins when the current one reaches this size. `~` sets no limit.
         pub rotate_bytes: Option<Bytes>,
-        /// A file that is this old is followed by another; none for one file, however old.
+        /// A new file begins when the current one reaches this age. `~` sets no limit.
         pub rotate_age: Option<Duration>,
-        /// The oldest files beyond this many are deleted; none keeps all.
+        /// How many files to keep. Older ones are deleted. `~` keeps all.
         pub keep_files: Option<u32>,
-        /// Files older than this many days are deleted; none keeps all.
+        /// Files older than this many days are deleted. `~` keeps all.
         pub keep_days: Option<u32>,
-        /// The oldest files are deleted while all together are larger; none keeps all.
+        /// The oldest files are deleted while all files together exceed this size. `~` keeps all.
         pub keep_bytes: Option<Bytes>,
     }
 }
@@ -317,9 +319,9 @@ section! {
 section! {
     /// `databases.sqlite`: an SQLite file.
     pub struct SqliteSettings {
-        /// Whether records go there.
+        /// Whether records are stored there.
         pub enabled: bool,
-        /// The file.
+        /// The path of the file.
         pub path: PathBuf,
     }
 }
@@ -328,9 +330,9 @@ section! {
     /// `databases.mongodb`: a MongoDB server.
     #[hides(uri)]
     pub struct MongodbSettings {
-        /// Whether records go there.
+        /// Whether records are stored there.
         pub enabled: bool,
-        /// The server as a connection string; `host` and `port` otherwise.
+        /// The connection string. Without it, `host` and `port` are used.
         pub uri: Option<String>,
         /// The server's name or address.
         pub host: String,
@@ -338,17 +340,17 @@ section! {
         pub port: u16,
         /// The database's name.
         pub db: String,
-        /// Who signs in; none for nobody.
+        /// The user name. `~` connects without signing in.
         pub username: Option<String>,
         /// The environment variable that holds the password.
         pub password_env: Option<String>,
         /// Whether the connection is encrypted.
         pub tls: bool,
-        /// A file of certificate authorities to trust instead of the system's.
+        /// A file with the certificate authorities to trust instead of the system's.
         pub tls_ca_file: Option<PathBuf>,
-        /// A file with the certificate and key of this client.
+        /// A file with this client's certificate and key.
         pub tls_certificate_key_file: Option<PathBuf>,
-        /// Whether missing indexes are made.
+        /// Whether missing indexes are created.
         pub create_collection_index: bool,
     }
 }
@@ -356,17 +358,17 @@ section! {
 section! {
     /// `sys_metadata`: values that replace what the machine reports about itself in records.
     pub struct SystemSettings {
-        /// A name for the place the program runs in, such as that of a cluster.
+        /// A name for the environment, such as the name of a cluster.
         pub environment_id: Option<String>,
-        /// The system's name.
+        /// The name of the operating system.
         pub sys_name: Option<String>,
-        /// The node's name.
+        /// The name of the node.
         pub node_name: Option<String>,
-        /// The name of who is logged in.
+        /// The login name of the user.
         pub login_name: Option<String>,
-        /// The address the world sees.
+        /// The public IP address.
         pub public_ip: Option<String>,
-        /// The address inside the network.
+        /// The private IP address.
         pub private_ip: Option<String>,
     }
 }
@@ -374,7 +376,7 @@ section! {
 section! {
     /// `experiment`: who runs the program.
     pub struct ExperimentSettings {
-        /// The user's name; the one who is logged in otherwise.
+        /// The name of the user. `~` stands for the login name.
         pub user: Option<String>,
     }
 }
