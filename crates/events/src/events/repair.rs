@@ -5,17 +5,17 @@
 /// `NaN`, `Infinity` and numbers beyond the range of floats become null. Whole numbers of more than
 /// 64 bits become strings. Unpaired surrogates become the replacement character. Everything else
 /// stays as it is, valid or not. Returns the text and the number of rewritten values.
-pub(super) fn mend(text: &[u8]) -> (Vec<u8>, usize) {
-    let mut mended = Vec::with_capacity(text.len() + 16);
+pub(super) fn repair(text: &[u8]) -> (Vec<u8>, usize) {
+    let mut repaired = Vec::with_capacity(text.len() + 16);
     let mut count = 0;
     let mut rest = text;
     while let Some(&byte) = rest.first() {
         let (length, instead) = match byte {
             b'"' => {
                 let length = string_length(rest);
-                let (string, mended_here) = mend_string(&rest[..length]);
-                count += usize::from(mended_here);
-                mended.extend_from_slice(&string);
+                let (string, repaired_here) = repair_string(&rest[..length]);
+                count += usize::from(repaired_here);
+                repaired.extend_from_slice(&string);
                 rest = &rest[length..];
                 continue;
             }
@@ -31,9 +31,9 @@ pub(super) fn mend(text: &[u8]) -> (Vec<u8>, usize) {
                     Some(Beyond::Float) => (length, Some(&b"null"[..])),
                     Some(Beyond::Integer) => {
                         count += 1;
-                        mended.push(b'"');
-                        mended.extend_from_slice(&rest[..length]);
-                        mended.push(b'"');
+                        repaired.push(b'"');
+                        repaired.extend_from_slice(&rest[..length]);
+                        repaired.push(b'"');
                         rest = &rest[length..];
                         continue;
                     }
@@ -45,13 +45,13 @@ pub(super) fn mend(text: &[u8]) -> (Vec<u8>, usize) {
         match instead {
             Some(instead) => {
                 count += 1;
-                mended.extend_from_slice(instead);
+                repaired.extend_from_slice(instead);
             }
-            None => mended.extend_from_slice(&rest[..length]),
+            None => repaired.extend_from_slice(&rest[..length]),
         }
         rest = &rest[length..];
     }
-    (mended, count)
+    (repaired, count)
 }
 
 enum Beyond {
@@ -83,8 +83,8 @@ fn string_length(text: &[u8]) -> usize {
     text.len()
 }
 
-fn mend_string(string: &[u8]) -> (Vec<u8>, bool) {
-    let mut mended = Vec::with_capacity(string.len());
+fn repair_string(string: &[u8]) -> (Vec<u8>, bool) {
+    let mut repaired = Vec::with_capacity(string.len());
     let mut any = false;
     let mut rest = string;
     while let Some(&byte) = rest.first() {
@@ -99,14 +99,14 @@ fn mend_string(string: &[u8]) -> (Vec<u8>, bool) {
             };
         if length == 0 {
             any = true;
-            mended.extend_from_slice(b"\\ufffd");
+            repaired.extend_from_slice(b"\\ufffd");
             rest = &rest[6..];
         } else {
-            mended.extend_from_slice(&rest[..length]);
+            repaired.extend_from_slice(&rest[..length]);
             rest = &rest[length..];
         }
     }
-    (mended, any)
+    (repaired, any)
 }
 
 /// Parses the escape `\uXXXX` at the start of a text.
@@ -117,10 +117,10 @@ fn unit(text: &[u8]) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::mend;
+    use super::repair;
 
-    fn mended(text: &str) -> (String, usize) {
-        let (text, count) = mend(text.as_bytes());
+    fn repaired(text: &str) -> (String, usize) {
+        let (text, count) = repair(text.as_bytes());
         (String::from_utf8(text).unwrap(), count)
     }
 
@@ -148,7 +148,7 @@ mod tests {
             ("--1 1-2 Nan", "--1 1-2 Nan", 0),
             ("\"\\", "\"\\", 0),
         ] {
-            assert_eq!(mended(text), (expected.to_owned(), count), "{text}");
+            assert_eq!(repaired(text), (expected.to_owned(), count), "{text}");
         }
     }
 }

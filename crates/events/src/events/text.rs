@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::event::{Schema, TelemetryEvent};
 use super::fast::{self, Repeated};
 use super::invalid::Invalid;
-use super::mend::mend;
 use super::python::is_blank;
 use super::record::{self, Options};
+use super::repair::repair;
 use super::{Reason, session_id};
 use runlore_core::{Error, ErrorKind, Result};
 
@@ -79,8 +79,8 @@ pub(super) fn parse(
     let (value, mut rewritten) = value(text)?;
     let mut event = record::parse(&value, options).map_err(Wrong::Invalid)?;
     if rewritten == 0 && event.metadata.values().any(is_huge) {
-        let (mended, count) = mend(text);
-        let value = strictly(&mended)?;
+        let (repaired, count) = repair(text);
+        let value = strictly(&repaired)?;
         event = record::parse(&value, options).map_err(Wrong::Invalid)?;
         rewritten = count;
     }
@@ -102,12 +102,12 @@ pub(super) fn is_huge(value: &Value) -> bool {
 /// Parses any JSON text. Also returns the number of values that were rewritten.
 pub fn value(text: &[u8]) -> Result<(Value, usize), Wrong> {
     strictly(text).map(|value| (value, 0)).or_else(|wrong| {
-        let (mended, count) = mend(text);
+        let (repaired, count) = repair(text);
         // Report the error of the original text: positions in the rewritten one differ.
         if count == 0 {
             Err(wrong)
         } else {
-            strictly(&mended).map(|v| (v, count)).map_err(|_| wrong)
+            strictly(&repaired).map(|v| (v, count)).map_err(|_| wrong)
         }
     })
 }

@@ -94,7 +94,7 @@ pub(super) fn take_over(folder: &Path) -> io::Result<Left> {
         let segment = match known {
             Some(known) => known,
             None => {
-                let (segment, last) = mend(&path, name)?;
+                let (segment, last) = repair(&path, name)?;
                 if let Some(last) = last {
                     left.interrupt(&last);
                 }
@@ -126,7 +126,7 @@ impl Left {
 
 /// Cuts an incomplete line off the end of a segment and counts the lines that remain. Also returns
 /// the last event.
-fn mend(path: &Path, name: String) -> io::Result<(Segment, Option<TelemetryEvent>)> {
+fn repair(path: &Path, name: String) -> io::Result<(Segment, Option<TelemetryEvent>)> {
     let mut file = open_plain(path, true)?;
     let (mut lines, mut whole, mut last_line, mut length) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut block = vec![0; 256 * 1024];
