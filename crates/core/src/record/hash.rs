@@ -29,6 +29,7 @@ use serde_json::Value;
 use twox_hash::XxHash3_128;
 
 pub use form::Form;
+pub(crate) use whole::search;
 pub use whole::{BLOCK, Budget, Hasher, of_slice, of_text, of_value};
 
 use super::value::ValueView;
@@ -225,7 +226,7 @@ pub fn of_captured(
     if (cut || value.is_long_slice()) && !value.is_whole() {
         return Err(no_hash.unwrap_or(NoHash::Cut));
     }
-    form.fill(&value.plain(cut))?;
+    form.fill(value, &mut Budget::unlimited())?;
     let is_enough = form.bytes.len() >= MIN_HASHED_BYTES;
     Ok(is_enough.then(|| Hash::of_form(&form.bytes)).flatten())
 }

@@ -9,6 +9,7 @@ use twox_hash::XxHash3_128;
 use super::{Form, Hash, MIN_HASHED_BYTES, NoHash, chosen};
 use crate::clock;
 use crate::record::redact::Class;
+use crate::record::value::{Encoder, ValueView};
 use crate::settings::HashKind;
 
 /// How many bytes are hashed between two readings of the clock.
@@ -156,8 +157,13 @@ pub fn of_value<T: Serialize + ?Sized>(
     budget: &mut Budget,
 ) -> Result<Option<Hash>, NoHash> {
     let Some(mut hasher) = Hasher::new() else { return Ok(None) };
+    let mut copy = Vec::with_capacity(BLOCK);
+    let mut encoder = Encoder::without_limits(&mut copy, class, *budget);
+    let done = encoder.copy_all(value);
+    *budget = encoder.left();
+    done?;
     let mut form = Form::default();
-    form.fill_within(value, class, budget)?;
+    form.fill(ValueView::new(&copy), budget)?;
     if form.bytes.len() < MIN_HASHED_BYTES {
         return Ok(None);
     }
@@ -173,6 +179,19 @@ pub fn of_text(
     budget: &mut Budget,
 ) -> Result<Option<Hash>, NoHash> {
     let Some(mut hasher) = Hasher::new() else { return Ok(None) };
+    search(text, has_secret, budget)?;
+    hasher.write(b"s");
+    hasher.write(&(text.len() as u64).to_le_bytes());
+    hasher.write_within(text.as_bytes(), budget)?;
+    Ok(Some(hasher.finish()))
+}
+
+/// Fails if a part of the text contains a secret, or if the search takes too long.
+pub(crate) fn search(
+    text: &str,
+    has_secret: impl Fn(&str) -> bool,
+    budget: &mut Budget,
+) -> Result<(), NoHash> {
     for (at, part) in parts(text).enumerate() {
         if has_secret(part) {
             return Err(NoHash::Secret);
@@ -181,10 +200,7 @@ pub fn of_text(
             return Err(NoHash::Slow);
         }
     }
-    hasher.write(b"s");
-    hasher.write(&(text.len() as u64).to_le_bytes());
-    hasher.write_within(text.as_bytes(), budget)?;
-    Ok(Some(hasher.finish()))
+    Ok(())
 }
 
 /// The size of the parts in which a text is searched for secrets. The clock is read once per
@@ -193,7 +209,7 @@ const PART: usize = 4096;
 
 /// Splits a text into overlapping parts, so that a secret across the end of a part is whole in the
 /// next one.
-pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
+fn parts(text: &str) -> impl Iterator<Item = &str> {
     const OVERLAP: usize = 1024;
     let mut next = Some(0);
     std::iter::from_fn(move || {

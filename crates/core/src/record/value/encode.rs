@@ -7,11 +7,12 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::bounded::BoundedText;
+use super::serialize::MAX_NESTING;
 use super::tag::{self, Absent};
 use super::{Limits, describes};
 use crate::contain::contain;
 use crate::record::hash;
-use crate::record::hash::{Budget, Hash, NoHash};
+use crate::record::hash::{BLOCK, Budget, Hash, NoHash};
 use crate::record::redact;
 use crate::record::redact::{Class, Hidden, List};
 
@@ -97,6 +98,8 @@ pub struct Encoder<'b> {
     no_hash: Option<NoHash>,
     /// Whether a device may still be computing the value.
     outstanding: bool,
+    /// Whether all of the value is copied in order to be hashed. Only time limits the size then.
+    pub(super) copies_all: bool,
 }
 
 /// The position of an integer in a buffer that is reused as a template, with a new number each
@@ -131,7 +134,33 @@ impl<'b> Encoder<'b> {
             budget: Budget::default(),
             no_hash: None,
             outstanding: false,
+            copies_all: false,
         }
+    }
+
+    /// An encoder that copies all of a value, however large, as long as the budget lasts.
+    pub(crate) fn without_limits(buffer: &'b mut Vec<u8>, class: Class, budget: Budget) -> Self {
+        let limits = Limits { bytes: BLOCK as u32, items: u32::MAX, depth: MAX_NESTING };
+        Self { budget, copies_all: true, ..Self::new(buffer, limits, Secrecy::Known(class)) }
+    }
+
+    /// Copies all of a value. Fails if it has no hash.
+    pub(crate) fn copy_all<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NoHash> {
+        let is_copied = super::serialize::serialize(self, value);
+        match self.no_hash {
+            // A locked value or an invalid text that the record does not show.
+            Some(NoHash::Described) => Err(NoHash::Failed),
+            Some(why) => Err(why),
+            None if !is_copied => Err(NoHash::Failed),
+            None if self.cut => Err(NoHash::Cut),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the copying of all of a value, which gets no hash.
+    pub(super) fn give_up(&mut self, why: NoHash) {
+        self.no_hash = self.no_hash.or(Some(why));
+        self.end = 0;
     }
 
     /// Requests a hash of the whole value in case a limit stops the copying. `budget` is what
@@ -201,19 +230,49 @@ impl<'b> Encoder<'b> {
     }
 
     pub(super) fn redact(&mut self) {
-        self.redacted = true;
+        self.note_secret();
         self.tag(tag::REDACTED);
     }
 
-    /// Returns how many more bytes fit.
+    fn note_secret(&mut self) {
+        self.redacted = true;
+        if self.copies_all {
+            self.give_up(NoHash::Secret);
+        }
+    }
+
+    /// Writes that the value is nested too deeply to be copied.
+    pub(super) fn too_deep(&mut self) {
+        self.cut = true;
+        if self.copies_all {
+            self.give_up(NoHash::Deep);
+        }
+        self.absent(Absent::TooDeep);
+    }
+
+    /// Returns how many more bytes of a text fit.
     #[inline]
     pub(super) fn room(&self) -> usize {
-        self.end.saturating_sub(self.buffer.len())
+        if self.copies_all { usize::MAX / 2 } else { self.end.saturating_sub(self.buffer.len()) }
     }
 
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        self.buffer.len() < self.end
+    pub(super) fn has_room(&mut self) -> bool {
+        self.buffer.len() < self.end || self.add_room()
+    }
+
+    /// Makes room for one more block if all of the value is copied and there is time left.
+    #[cold]
+    fn add_room(&mut self) -> bool {
+        if !self.copies_all || self.no_hash.is_some() {
+            return false;
+        }
+        if self.budget.is_spent() {
+            self.give_up(NoHash::Slow);
+            return false;
+        }
+        self.end = self.buffer.len() + BLOCK;
+        true
     }
 
     #[inline]
@@ -221,6 +280,7 @@ impl<'b> Encoder<'b> {
         self.buffer.push(tag);
     }
 
+    #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -340,6 +400,12 @@ impl<'b> Encoder<'b> {
         if self.is_secret() {
             return self.redact();
         }
+        if self.copies_all {
+            return match hash::search(text, redact::has_secret, &mut self.budget) {
+                Ok(()) => self.put_all(tag::STR, text.as_bytes()),
+                Err(why) => self.null_without_hash(why),
+            };
+        }
         // Looks beyond the limit, because a secret that begins before it may end after it.
         let window = &text[..floor_char_boundary(text, self.room() + 1024)];
         let clean = redact::hide_secrets(window, window.len() < text.len());
@@ -347,6 +413,26 @@ impl<'b> Encoder<'b> {
         let kept = floor_char_boundary(&clean, self.room());
         let cut = window.len() < text.len() || kept < clean.len();
         self.text(&clean[..kept], text.len() as u64, cut);
+    }
+
+    /// Writes all of a text or byte string.
+    fn put_all(&mut self, tag: u8, bytes: &[u8]) {
+        let Ok(length) = u32::try_from(bytes.len()) else {
+            return self.null_without_hash(NoHash::Slow);
+        };
+        self.tag(tag);
+        self.put(&length.to_le_bytes());
+        for block in bytes.chunks(BLOCK) {
+            self.put(block);
+            if block.len() == BLOCK && self.budget.is_spent() {
+                return self.give_up(NoHash::Slow);
+            }
+        }
+    }
+
+    fn null_without_hash(&mut self, why: NoHash) {
+        self.give_up(why);
+        self.null();
     }
 
     /// Writes a string of the operating system, such as a path.
@@ -384,6 +470,15 @@ impl<'b> Encoder<'b> {
         if self.is_secret() {
             return self.redact();
         }
+        if self.copies_all {
+            let mut text = BoundedText::new(0, Some(self.budget));
+            let failed = write!(text, "{value}").is_err();
+            self.budget = text.budget.unwrap_or(self.budget);
+            return match text.stopped.or(failed.then_some(NoHash::Failed)) {
+                Some(why) => self.null_without_hash(why),
+                None => self.copy_str(&text.text),
+            };
+        }
         let text = BoundedText::of(value, self.room() + 1024);
         if text.stopped.is_none() {
             return self.copy_str(&text.text);
@@ -412,8 +507,12 @@ impl<'b> Encoder<'b> {
             return self.redact();
         }
         let kept = bytes.len().min(self.room());
-        if holds_secret(bytes, kept) {
+        let searched = if self.copies_all { MOST_SEARCHED } else { kept };
+        if holds_secret(bytes, searched) {
             return self.redact();
+        }
+        if self.copies_all {
+            return self.put_all(tag::BYTES, bytes);
         }
         if kept < bytes.len() {
             self.tag(tag::BYTES_CUT);
@@ -551,7 +650,7 @@ impl<'b> Encoder<'b> {
                 let shown = text.and_then(|text| text.get(..length)).unwrap_or_default();
                 let shown = format!("{shown}{}", redact::REDACTED);
                 self.buffer.truncate(start);
-                self.redacted = true;
+                self.note_secret();
                 self.text(&shown, shown.len() as u64, false);
             }
         }
@@ -569,8 +668,7 @@ impl<'b> Encoder<'b> {
 
     fn container(&mut self, tag: u8, fill: impl FnOnce(&mut Items<'_, 'b>)) {
         if self.depth >= self.limits.depth {
-            self.cut = true;
-            return self.absent(Absent::TooDeep);
+            return self.too_deep();
         }
         self.tag(tag);
         self.depth += 1;
@@ -582,14 +680,16 @@ impl<'b> Encoder<'b> {
     }
 
     /// Whether a container that already has `count` items keeps one more.
-    pub(super) fn admits(&self, count: u64) -> bool {
+    pub(super) fn admits(&mut self, count: u64) -> bool {
         count < u64::from(self.limits.items) && self.has_room()
     }
 
     /// Ends a container of `true_length` items. `seen` items were offered, of which the first ones
     /// up to the limit were kept.
     pub(super) fn close(&mut self, seen: u64, true_length: u64) {
-        if self.cut_in(seen) || true_length > seen {
+        // A `Serialize` may announce more items than it writes.
+        let are_missing = true_length > seen && !self.copies_all;
+        if self.cut_in(seen) || are_missing {
             self.cut = true;
             self.tag(tag::END_CUT);
             self.put(&true_length.max(seen).to_le_bytes());
@@ -598,7 +698,7 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    fn cut_in(&self, seen: u64) -> bool {
+    fn cut_in(&mut self, seen: u64) -> bool {
         seen > u64::from(self.limits.items) || !self.has_room()
     }
 
@@ -650,9 +750,13 @@ impl<'b> Items<'_, 'b> {
     }
 }
 
+/// How much of a byte string is searched for secrets if all of it is copied: more than a record
+/// keeps by default.
+const MOST_SEARCHED: usize = 8 << 10;
+
 /// Whether the bytes are text with a secret in it. Checks the first `kept` bytes and up to 1024
 /// more.
-pub(crate) fn holds_secret(bytes: &[u8], kept: usize) -> bool {
+fn holds_secret(bytes: &[u8], kept: usize) -> bool {
     let window = &bytes[..bytes.len().min(kept + 1024)];
     let text = match std::str::from_utf8(window) {
         Ok(text) => text,

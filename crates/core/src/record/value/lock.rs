@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 /// The newtype name under which [`try_lock`] serializes a locked value. Runlore's own serializer
 /// recognizes it and records why the value is missing.
-pub(crate) const LOCKED: &str = "runlore::Locked";
+pub(super) const LOCKED: &str = "runlore::Locked";
 
 /// A lock that Runlore reads without waiting. Waiting could block forever, because another thread
 /// or the caller itself may hold it.

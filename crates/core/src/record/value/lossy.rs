@@ -31,7 +31,7 @@ pub(super) fn path_text<T: ?Sized>(value: &T) -> Option<Cow<'_, str>> {
 /// Returns the OS string from the content of the enum variant that serde writes for an `OsStr`.
 /// `None` if the content has another type.
 #[cfg(unix)]
-pub(crate) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
+pub(super) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
     use std::os::unix::ffi::OsStrExt;
 
     let bytes = same::<T, [u8]>(value)?;
@@ -41,7 +41,7 @@ pub(crate) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
 /// Returns the OS string from the content of the enum variant that serde writes for an `OsStr`.
 /// `None` if the content has another type.
 #[cfg(windows)]
-pub(crate) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
+pub(super) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
     use std::os::windows::ffi::OsStringExt;
 
     let wide = same::<T, Vec<u16>>(value)?;
@@ -49,12 +49,12 @@ pub(crate) fn os_text<T: ?Sized>(value: &T) -> Option<Cow<'_, OsStr>> {
 }
 
 #[cfg(not(any(unix, windows)))]
-pub(crate) fn os_text<T: ?Sized>(_: &T) -> Option<Cow<'_, OsStr>> {
+pub(super) fn os_text<T: ?Sized>(_: &T) -> Option<Cow<'_, OsStr>> {
     None
 }
 
 /// Whether this is the type name that serde uses for `OsStr` and `OsString`.
-pub(crate) fn is_os_text(name: &str) -> bool {
+pub(super) fn is_os_text(name: &str) -> bool {
     name == "OsString"
 }
 

@@ -16,19 +16,17 @@ mod serialize;
 
 mod slice;
 mod summary;
-mod tag;
+pub(crate) mod tag;
 mod text;
 mod view;
 
 pub use bounded::BoundedText;
 pub use describes::describes;
-pub(crate) use encode::holds_secret;
 pub use encode::{CaptureValue, Encoder};
 pub use encode::{Hashing, Secrecy, Slot};
 pub use limits::Limits;
-pub(crate) use lock::LOCKED;
 pub use lock::{Lock, TryLock, try_lock};
-pub(crate) use lossy::{is_os_text, os_text};
 pub use slice::numeric_slice;
 pub use tag::Absent;
+pub(crate) use view::Cursor;
 pub use view::{Notes, ValueView, base64};

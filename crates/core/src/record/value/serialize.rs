@@ -8,8 +8,11 @@ use std::fmt;
 
 use serde::ser::{self, Serialize};
 
+use super::lock::LOCKED;
+use super::lossy::{self, is_os_text, os_text};
 use super::tag::{self, Absent};
-use super::{Encoder, LOCKED, Secrecy, ValueView, is_os_text, lossy, os_text};
+use super::{Encoder, Secrecy, ValueView};
+use crate::record::hash::NoHash;
 use crate::record::redact;
 use crate::record::redact::{Class, List};
 
@@ -17,7 +20,7 @@ use crate::record::redact::{Class, List};
 const PASSED_OVER: u64 = 4096;
 
 /// The maximum nesting depth of values that leave no trace in the record, such as `Some`.
-const MAX_NESTING: u32 = 128;
+pub(super) const MAX_NESTING: u32 = 128;
 
 /// Copies a value. Returns `false` if its `Serialize` returned an error.
 pub(super) fn serialize<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, value: &T) -> bool {
@@ -283,8 +286,7 @@ impl Walk<'_, '_> {
     fn nested<T: Serialize + ?Sized>(self, value: &T) -> Done {
         let encoder = self.0;
         if encoder.nesting == MAX_NESTING {
-            encoder.cut = true;
-            encoder.absent(Absent::TooDeep);
+            encoder.too_deep();
             return Ok(());
         }
         encoder.nesting += 1;
@@ -326,12 +328,13 @@ impl<'e, 'b> Container<'e, 'b> {
         if secret {
             encoder.redact();
         } else if silent {
-            encoder.cut = true;
-            encoder.absent(Absent::TooDeep);
+            encoder.too_deep();
         } else {
             encoder.tag(tag);
             encoder.depth += 1;
         }
+        // A hash must not cover a secret, and a list of unknown length may be a name and its value.
+        let list = List::new(if encoder.copies_all { Some(2) } else { length });
         Self {
             seen: 0,
             limit: if silent { 0 } else { u64::from(encoder.limits.items) },
@@ -340,7 +343,7 @@ impl<'e, 'b> Container<'e, 'b> {
             silent,
             in_variant: false,
             outer,
-            list: List::new(length),
+            list,
             names_secret: false,
             is_label: false,
             admitted: false,
@@ -369,7 +372,10 @@ impl<'e, 'b> Container<'e, 'b> {
     fn pass_over(&mut self) -> Result<bool, Stopped> {
         // Nested lists may each skip that many items, so the time is limited as well.
         let is_slow = self.seen.is_multiple_of(1024) && self.encoder.budget.is_spent();
-        if is_slow || self.seen > u64::from(self.encoder.limits.items) + PASSED_OVER {
+        if self.encoder.copies_all
+            || is_slow
+            || self.seen > u64::from(self.encoder.limits.items) + PASSED_OVER
+        {
             if !self.silent {
                 self.end();
             }
@@ -432,6 +438,10 @@ impl<'e, 'b> Container<'e, 'b> {
         {
             let text = std::str::from_utf8(&self.encoder.buffer[start + 5..]).unwrap_or_default();
             self.names_secret = redact::class(text) >= Class::Secret;
+            if self.names_secret && self.encoder.copies_all {
+                // The value may stand before its name.
+                self.encoder.give_up(NoHash::Secret);
+            }
         }
     }
 

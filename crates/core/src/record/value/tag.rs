@@ -3,44 +3,44 @@
 //! Numbers are little-endian. A container consists of its tag, its items, and an end tag. Bytes
 //! that end inside a container come from a walk that was aborted.
 
-pub(super) const NULL: u8 = 0;
-pub(super) const FALSE: u8 = 1;
-pub(super) const TRUE: u8 = 2;
+pub(crate) const NULL: u8 = 0;
+pub(crate) const FALSE: u8 = 1;
+pub(crate) const TRUE: u8 = 2;
 /// `i64`.
-pub(super) const INT: u8 = 3;
+pub(crate) const INT: u8 = 3;
 /// `u64` above `i64::MAX`.
-pub(super) const UINT: u8 = 4;
+pub(crate) const UINT: u8 = 4;
 /// Decimal text of an integer beyond 64 bits: `u8` length, text.
-pub(super) const BIG: u8 = 5;
-pub(super) const F64: u8 = 6;
-pub(super) const F32: u8 = 7;
+pub(crate) const BIG: u8 = 5;
+pub(crate) const F64: u8 = 6;
+pub(crate) const F32: u8 = 7;
 /// `u32` length, text.
-pub(super) const STR: u8 = 8;
+pub(crate) const STR: u8 = 8;
 /// `u64` true length (`u64::MAX` if unknown), `u32` length kept, text.
-pub(super) const STR_CUT: u8 = 9;
+pub(crate) const STR_CUT: u8 = 9;
 /// `u32` length, bytes.
-pub(super) const BYTES: u8 = 10;
+pub(crate) const BYTES: u8 = 10;
 /// `u64` true length, hash of the whole (`u8` length, bytes), `u32` length kept, bytes.
-pub(super) const BYTES_CUT: u8 = 11;
-pub(super) const SEQ: u8 = 12;
-pub(super) const MAP: u8 = 13;
-pub(super) const END: u8 = 14;
+pub(crate) const BYTES_CUT: u8 = 11;
+pub(crate) const SEQ: u8 = 12;
+pub(crate) const MAP: u8 = 13;
+pub(crate) const END: u8 = 14;
 /// `u64` true length: the end of a container that has more items than were kept.
-pub(super) const END_CUT: u8 = 15;
-pub(super) const REDACTED: u8 = 16;
+pub(crate) const END_CUT: u8 = 15;
+pub(crate) const REDACTED: u8 = 16;
 /// `u32` length, text: the name of a type that offers nothing else to record.
-pub(super) const TYPE_NAME: u8 = 17;
+pub(crate) const TYPE_NAME: u8 = 17;
 /// `u8` [`Absent`]: the reason why there is no value.
-pub(super) const ABSENT: u8 = 18;
+pub(crate) const ABSENT: u8 = 18;
 /// A summarised numeric slice; see `slice`.
-pub(super) const SLICE: u8 = 19;
+pub(crate) const SLICE: u8 = 19;
 /// `()`, which gets no field in the record.
-pub(super) const UNIT: u8 = 20;
+pub(crate) const UNIT: u8 = 20;
 /// `u8` length, bytes: the hash of the whole value. The value follows, and only a part of it was
 /// kept. This tag occurs only before an outermost value, never inside one.
-pub(super) const WHOLE: u8 = 21;
+pub(crate) const WHOLE: u8 = 21;
 /// Before a text: the original was not UTF-8, and the invalid parts were replaced.
-pub(super) const LOSSY: u8 = 22;
+pub(crate) const LOSSY: u8 = 22;
 
 /// Why an expected value is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

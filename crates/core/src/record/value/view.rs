@@ -51,6 +51,15 @@ impl<'a> ValueView<'a> {
         }
     }
 
+    /// Returns the length of the copy in bytes.
+    pub(crate) fn len(self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn cursor(self) -> Cursor<'a> {
+        Cursor(self.bytes)
+    }
+
     /// Whether the value is the `()` of a function without a result, which gets no field.
     pub fn is_unit(self) -> bool {
         self.bytes.first() == Some(&tag::UNIT)
@@ -367,10 +376,7 @@ impl Serialize for Walk<'_, '_> {
             tag::TRUE => serializer.serialize_bool(true),
             tag::INT => serializer.serialize_i64(self.read(Cursor::u64) as i64),
             tag::UINT => serializer.serialize_u64(self.read(Cursor::u64)),
-            tag::BIG => serializer.serialize_str(self.read(|cursor| {
-                let length = cursor.byte();
-                cursor.text(usize::from(length))
-            })),
+            tag::BIG => serializer.serialize_str(self.read(Cursor::short_text)),
             tag::F64 => self.float(serializer, f64::from_bits(self.read(Cursor::u64)), None),
             tag::F32 => {
                 let short = f32::from_bits(self.read(Cursor::u32));
@@ -426,24 +432,27 @@ impl Serialize for Kept<'_, '_, '_> {
 /// Reads tagged bytes. Past their end, all reads return zero, null or empty values. It never
 /// panics, because bytes recovered from a dead process may be invalid.
 #[derive(Clone, Copy)]
-struct Cursor<'a>(&'a [u8]);
+pub(crate) struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
+    #[inline]
     fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    fn byte(&mut self) -> u8 {
+    #[inline]
+    pub(crate) fn byte(&mut self) -> u8 {
         self.take(1).first().copied().unwrap_or(tag::NULL)
     }
 
-    fn u32(&mut self) -> u32 {
+    pub(crate) fn u32(&mut self) -> u32 {
         self.take(4).try_into().map_or(0, u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> u64 {
+    #[inline]
+    pub(crate) fn u64(&mut self) -> u64 {
         self.take(8).try_into().map_or(0, u64::from_le_bytes)
     }
 
@@ -451,18 +460,24 @@ impl<'a> Cursor<'a> {
         text::valid_start(self.take(length))
     }
 
-    fn sized_bytes(&mut self) -> &'a [u8] {
+    pub(crate) fn sized_bytes(&mut self) -> &'a [u8] {
         let length = self.u32();
         self.take(length as usize)
     }
 
-    fn sized_text(&mut self) -> &'a str {
+    pub(crate) fn sized_text(&mut self) -> &'a str {
         let length = self.u32();
         self.text(length as usize)
     }
 
+    /// Reads the text of a large integer.
+    pub(crate) fn short_text(&mut self) -> &'a str {
+        let length = self.byte();
+        self.text(usize::from(length))
+    }
+
     /// Reads a map's key.
-    fn name(&mut self) -> &'a str {
+    pub(crate) fn name(&mut self) -> &'a str {
         match self.byte() {
             tag::STR => self.sized_text(),
             _ => {
@@ -474,7 +489,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether the container ends here. Skips the end tag.
-    fn at_end(&mut self) -> bool {
+    #[inline]
+    pub(crate) fn at_end(&mut self) -> bool {
         match self.0.first() {
             None => true,
             Some(&tag::END) => {
