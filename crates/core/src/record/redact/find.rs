@@ -16,12 +16,12 @@ use crate::once::Once;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) range: Range<usize>,
-    pub(super) rule: Rule,
+    pub(super) reason: Reason,
 }
 
 /// How a secret was recognized.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum Reason {
     /// By the name before it. The range is the name's position in the text.
     Name(Range<usize>),
     /// By the prefix that a vendor's tokens begin with.
@@ -47,34 +47,6 @@ const KEYS: &[&str] = &[
 /// Names of three letters. The matcher searches for them together with the character after them.
 const SHORT_NAMES: &[&str] = &["pwd", "_pw", "jwt", "otp", "dsn", "pin"];
 const AFTER_SHORT_NAMES: &[char] = &['=', ':', '"', '\'', ' ', '\\'];
-
-/// Texts that trigger other rules.
-const SIGNS: &[&str] = &[
-    shapes::PEM,
-    "Basic ",
-    "basic ",
-    "sig=",
-    "Sig=",
-    "ignature=",
-    "_pat=",
-    "_PAT=",
-    "_pat:",
-    "_PAT:",
-    "_pat\"",
-    "_PAT\"",
-    "@tcp(",
-    "@unix(",
-    "IDENTIFIED BY ",
-    "identified by ",
-    " -u ",
-    " -U ",
-    "-user ",
-    "\"-u\"",
-    "\"-U\"",
-    "-user\"",
-    "'-u'",
-    "-u\\\"",
-];
 
 /// Programs with options that hold a secret although their names do not show it.
 const PROGRAMS: &[&str] = &[
@@ -103,52 +75,51 @@ const JSON_WEB: &[&str] = &[
 const BEFORE_SHORT_PREFIXES: &[char] =
     &[' ', '"', '\'', '=', ':', '/', '(', ',', '\n', '[', '>', '`'];
 
-/// The rule for a position that the matcher found.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Name,
-    Sign(&'static str),
-    Program(&'static str),
-    JsonWebToken,
-    AmazonId,
-    Vendor,
-    /// Like `Vendor`, but the token begins one character later.
-    VendorNext,
-}
+/// Examines a position at which the matcher found this text.
+type Rule = fn(&mut Scan<'_>, usize, &'static str);
 
-static MATCHER: Once<Matcher<Place>> = Once::new();
+/// The texts to search for, with the rule that examines each. The words of names and the prefixes
+/// of vendors come on top; see [`matcher`].
+const RULES: &[(&[&str], Rule)] = &[
+    (KEYS, name_after),
+    (&["_pat=", "_PAT=", "_pat:", "_PAT:", "_pat\"", "_PAT\""], name_after),
+    (&["sig=", "Sig=", "ignature="], signature),
+    (&[shapes::PEM], pem_block),
+    (&["Basic ", "basic "], basic),
+    (&["@tcp(", "@unix("], address),
+    (&["IDENTIFIED BY ", "identified by "], identified_by),
+    (&[" -u ", " -U ", "-user ", "\"-u\"", "\"-U\"", "-user\"", "'-u'", "-u\\\""], option),
+    (PROGRAMS, command),
+    (JSON_WEB, json_web_token),
+    (shapes::AMAZON, amazon_id),
+];
+
+static MATCHER: Once<Matcher<(Rule, &'static str)>> = Once::new();
 
 /// The matcher that includes the names from the settings. It is separate, because the settings may
 /// be read after the first text was searched.
-static WITH_ADDED_NAMES: Once<Matcher<Place>> = Once::new();
+static WITH_ADDED_NAMES: Once<Matcher<(Rule, &'static str)>> = Once::new();
 
-fn matcher() -> Matcher<Place> {
-    let each = |texts: &'static [&'static str], place: fn(&'static str) -> Place| {
-        texts.iter().map(move |&text| (text.to_owned(), place(text)))
-    };
+fn matcher() -> Matcher<(Rule, &'static str)> {
     let (added_short, added): (Vec<_>, Vec<_>) =
         names::added_words().partition(|word| word.len() < 4);
     let words = WORDS.iter().copied().chain(added).flat_map(in_each_case);
     let short_names = SHORT_NAMES.iter().copied().chain(added_short).flat_map(in_each_case);
     let short_names = short_names
         .flat_map(|name| AFTER_SHORT_NAMES.iter().map(move |after| format!("{name}{after}")));
-    let vendors = shapes::VENDORS.iter().flat_map(|vendor| {
-        // A prefix of three letters is matched together with the character before it.
-        let short = BEFORE_SHORT_PREFIXES.iter().filter(|_| vendor.prefix.len() < 4);
-        let short = short.map(|before| (format!("{before}{}", vendor.prefix), Place::VendorNext));
-        short.chain([(vendor.prefix.to_owned(), Place::Vendor)])
+    let names = words.chain(short_names).map(|name| (name, (name_after as Rule, "")));
+    let prefixes = shapes::VENDORS.iter().map(|vendor| vendor.prefix);
+    // A prefix of three letters is matched together with the character before it.
+    let vendors = prefixes.flat_map(|prefix| {
+        let short = BEFORE_SHORT_PREFIXES.iter().filter(move |_| prefix.len() < 4);
+        let short =
+            short.map(move |before| (format!("{before}{prefix}"), (vendor_after as Rule, "")));
+        short.chain([(prefix.to_owned(), (vendor as Rule, ""))])
     });
-    Matcher::new(
-        words
-            .chain(short_names)
-            .map(|name| (name, Place::Name))
-            .chain(each(KEYS, |_| Place::Name))
-            .chain(each(SIGNS, Place::Sign))
-            .chain(each(PROGRAMS, Place::Program))
-            .chain(each(JSON_WEB, |_| Place::JsonWebToken))
-            .chain(each(shapes::AMAZON, |_| Place::AmazonId))
-            .chain(vendors),
-    )
+    let others = RULES
+        .iter()
+        .flat_map(|&(texts, rule)| texts.iter().map(move |&text| (text.to_owned(), (rule, text))));
+    Matcher::new(names.chain(others).chain(vendors))
 }
 
 fn in_each_case(word: &str) -> [String; 3] {
@@ -238,7 +209,7 @@ struct Scan<'t> {
 }
 
 impl Scan<'_> {
-    fn run(&mut self, matcher: &Matcher<Place>) {
+    fn run(&mut self, matcher: &Matcher<(Rule, &'static str)>) {
         let bytes = self.text.as_bytes();
         let url_from = |from: usize| memmem::find(bytes.get(from..)?, b"://").map(|at| from + at);
         let mut next_url = url_from(0);
@@ -251,9 +222,9 @@ impl Scan<'_> {
                     }
                     next_url = url_from(self.clean_to.max(url + 1));
                 }
-                (_, Some((at, place))) => {
+                (_, Some((at, (rule, found)))) => {
                     if at >= self.clean_to {
-                        self.place(at, place);
+                        rule(self, at, found);
                     }
                     // Skips hidden text, because its end may look like the beginning of a token.
                     next_place = matcher.find(bytes, self.clean_to.max(at + 1));
@@ -263,45 +234,10 @@ impl Scan<'_> {
         }
     }
 
-    fn place(&mut self, at: usize, place: Place) {
-        let text = self.text;
-        match place {
-            Place::Name => self.name(at + 1),
-            Place::Sign(sign) => self.sign(at, sign),
-            Place::Program(program) => self.command(at, program),
-            Place::JsonWebToken => {
-                if let Some(token) = shapes::json_web_token(text, at) {
-                    self.add(token, Rule::Look("JSON Web Token"));
-                }
-            }
-            Place::AmazonId => {
-                if let Some(id) = shapes::amazon_id(text, at) {
-                    self.add(id, Rule::Look("id of an Amazon key"));
-                }
-            }
-            Place::Vendor | Place::VendorNext => {
-                let at = at + usize::from(matches!(place, Place::VendorNext));
-                if let Some((range, prefix)) = shapes::vendor_token(text, at) {
-                    self.add(range, Rule::Prefix(prefix));
-                }
-            }
-        }
-    }
-
-    fn command(&mut self, at: usize, program: &str) {
-        if at >= self.command_end {
-            let found = &mut self.found;
-            let add = |range| found.push(Found { range, rule: Rule::Look("option") });
-            // `clean_to` stays, because the secrets are further on in the line and other rules must
-            // check the text before them.
-            self.command_end = arguments::in_line(self.text, at, program, add);
-        }
-    }
-
-    fn add(&mut self, range: Range<usize>, rule: Rule) {
+    fn add(&mut self, range: Range<usize>, reason: Reason) {
         if range.start >= self.clean_to && !range.is_empty() {
             self.clean_to = range.end;
-            self.found.push(Found { range, rule });
+            self.found.push(Found { range, reason });
         }
     }
 
@@ -310,112 +246,142 @@ impl Scan<'_> {
     fn beginning(&mut self) {
         if starts_with_token(self.text) {
             if self.text.starts_with("-") {
-                self.option(0);
-            } else if let Some((range, prefix)) = shapes::vendor_token(self.text, 0) {
-                self.add(range, Rule::Prefix(prefix));
+                option(self, 0, "");
+            } else {
+                vendor(self, 0, "");
             }
-        }
-    }
-
-    /// Checks the name around this position, and hides its value if that is a secret.
-    fn name(&mut self, at: usize) {
-        // This word is part of a name that was already checked.
-        if at < self.name_end {
-            return;
-        }
-        let text = self.text;
-        let mut name = assigned::name_around(text, at);
-        self.name_end = name.end;
-        if matches!(text[name.clone()].to_ascii_lowercase().as_str(), "key" | "keys")
-            && text[..name.start].ends_with(' ')
-        {
-            // As in `API key: …`.
-            name.start = assigned::name_around(text, name.start - 1).start;
-        }
-        let word = &text[name.clone()];
-        let class = names::class(word);
-        if class == Class::Plain {
-            return;
-        }
-        if let Some(value) = assigned::value(text, name.clone(), class) {
-            self.add(value, Rule::Name(name));
-        } else if word.eq_ignore_ascii_case("bearer")
-            && let Some(value) = shapes::scheme_value(text, name.end, false)
-        {
-            self.add(value, Rule::Look("bearer token"));
-        }
-    }
-
-    fn sign(&mut self, at: usize, sign: &'static str) {
-        let text = self.text;
-        match sign {
-            shapes::PEM => {
-                if let Some(block) = shapes::pem_block(text, at) {
-                    self.add(block, Rule::Look("PEM block"));
-                }
-            }
-            "Basic " | "basic " => {
-                if let Some(value) = shapes::scheme_value(text, at + "basic".len(), true) {
-                    self.add(value, Rule::Look("basic authorization"));
-                }
-            }
-            "@tcp(" | "@unix(" => {
-                if let Some(secret) = urls::before_address(text, at) {
-                    self.add(secret, Rule::Look("credentials in an address"));
-                }
-            }
-            by if by.eq_ignore_ascii_case("identified by ") => {
-                let start = at + by.len();
-                if let Some(quote @ ('\'' | '"')) = text[start..].chars().next() {
-                    let end =
-                        text[start + 1..].find(quote).map_or(text.len(), |end| start + 1 + end);
-                    self.add(start + 1..end, Rule::Look("IDENTIFIED BY"));
-                }
-            }
-            _ if sign.contains("-u") || sign.contains("-U") => self.option(at),
-            _ if sign.ends_with('=') && !sign.starts_with('_') => {
-                // `sig=`, `X-Amz-Signature=` and similar parameters, in URLs without a scheme.
-                let name = assigned::name_around(text, at);
-                let value = &text[(at + sign.len()).min(text.len())..];
-                let length = value
-                    .bytes()
-                    .take_while(|&byte| shapes::is_of_token(byte) || b"%+/=.~".contains(&byte))
-                    .count();
-                let is_parameter = text[..name.start].ends_with(['?', '&', ';', '=']);
-                if is_parameter
-                    && length >= 8
-                    && urls::is_secret_parameter(&text[name.clone()], &value[..length])
-                {
-                    let start = at + sign.len();
-                    self.add(start..start + length, Rule::Look("signature"));
-                }
-            }
-            _ => self.name(at + 1),
         }
     }
 
     fn url(&mut self, at: usize) {
         let found = &mut self.found;
         urls::secrets(self.text, at, self.is_cut, |range, what| {
-            found.push(Found { range, rule: Rule::Look(what) });
+            found.push(Found { range, reason: Reason::Look(what) });
         });
         // Continues right after the last secret, because the rest of the URL may contain a token.
         if let Some(last) = self.found.last() {
             self.clean_to = self.clean_to.max(last.range.end);
         }
     }
+}
 
-    /// Checks an option that is followed by `user:password`.
-    fn option(&mut self, at: usize) {
-        let is_between = |c: char| matches!(c, ' ' | '"' | '\'' | ',' | '\\');
-        let option = self.text[at..].trim_start_matches(is_between);
-        let Some(length) = option.find(is_between) else { return };
-        let value = option[length..].trim_start_matches(is_between);
-        let start = self.text.len() - value.len();
-        let end = value.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\'));
-        let end = end.unwrap_or(value.len());
-        if let Some(password) = arguments::after_user(&self.text[start..start + end]) {
-            self.add(start + password..start + end, Rule::Look("user and password"));
-        }
+fn json_web_token(scan: &mut Scan<'_>, at: usize, _: &str) {
+    if let Some(token) = shapes::json_web_token(scan.text, at) {
+        scan.add(token, Reason::Look("JSON Web Token"));
+    }
+}
+
+fn amazon_id(scan: &mut Scan<'_>, at: usize, _: &str) {
+    if let Some(id) = shapes::amazon_id(scan.text, at) {
+        scan.add(id, Reason::Look("id of an Amazon key"));
+    }
+}
+
+fn vendor(scan: &mut Scan<'_>, at: usize, _: &str) {
+    if let Some((range, prefix)) = shapes::vendor_token(scan.text, at) {
+        scan.add(range, Reason::Prefix(prefix));
+    }
+}
+
+/// Like `vendor`, but the token begins after one character.
+fn vendor_after(scan: &mut Scan<'_>, at: usize, found: &str) {
+    vendor(scan, at + 1, found);
+}
+
+fn pem_block(scan: &mut Scan<'_>, at: usize, _: &str) {
+    if let Some(block) = shapes::pem_block(scan.text, at) {
+        scan.add(block, Reason::Look("PEM block"));
+    }
+}
+
+fn basic(scan: &mut Scan<'_>, at: usize, found: &str) {
+    if let Some(value) = shapes::scheme_value(scan.text, at + found.len() - 1, true) {
+        scan.add(value, Reason::Look("basic authorization"));
+    }
+}
+
+fn address(scan: &mut Scan<'_>, at: usize, _: &str) {
+    if let Some(secret) = urls::before_address(scan.text, at) {
+        scan.add(secret, Reason::Look("credentials in an address"));
+    }
+}
+
+fn identified_by(scan: &mut Scan<'_>, at: usize, found: &str) {
+    let start = at + found.len();
+    if let Some(quote @ ('\'' | '"')) = scan.text[start..].chars().next() {
+        let rest = &scan.text[start + 1..];
+        let length = rest.find(quote).unwrap_or(rest.len());
+        scan.add(start + 1..start + 1 + length, Reason::Look("IDENTIFIED BY"));
+    }
+}
+
+/// Checks `sig=`, `X-Amz-Signature=` and similar parameters, in URLs without a scheme.
+fn signature(scan: &mut Scan<'_>, at: usize, found: &str) {
+    let text = scan.text;
+    let name = assigned::name_around(text, at);
+    let start = at + found.len();
+    let value = &text[start..];
+    let length = value
+        .bytes()
+        .take_while(|&byte| shapes::is_of_token(byte) || b"%+/=.~".contains(&byte))
+        .count();
+    let is_parameter = text[..name.start].ends_with(['?', '&', ';', '=']);
+    if is_parameter && length >= 8 && urls::is_secret_parameter(&text[name], &value[..length]) {
+        scan.add(start..start + length, Reason::Look("signature"));
+    }
+}
+
+fn command(scan: &mut Scan<'_>, at: usize, program: &str) {
+    if at >= scan.command_end {
+        let found = &mut scan.found;
+        let add = |range| found.push(Found { range, reason: Reason::Look("option") });
+        // `clean_to` stays, because the secrets are further on in the line and other rules must
+        // check the text before them.
+        scan.command_end = arguments::in_line(scan.text, at, program, add);
+    }
+}
+
+/// Checks the name around the character after this position, and hides its value if that is a
+/// secret.
+fn name_after(scan: &mut Scan<'_>, at: usize, _: &str) {
+    let at = at + 1;
+    // This word is part of a name that was already checked.
+    if at < scan.name_end {
+        return;
+    }
+    let text = scan.text;
+    let mut name = assigned::name_around(text, at);
+    scan.name_end = name.end;
+    if matches!(text[name.clone()].to_ascii_lowercase().as_str(), "key" | "keys")
+        && text[..name.start].ends_with(' ')
+    {
+        // As in `API key: …`.
+        name.start = assigned::name_around(text, name.start - 1).start;
+    }
+    let word = &text[name.clone()];
+    let class = names::class(word);
+    if class == Class::Plain {
+        return;
+    }
+    if let Some(value) = assigned::value(text, name.clone(), class) {
+        scan.add(value, Reason::Name(name));
+    } else if word.eq_ignore_ascii_case("bearer")
+        && let Some(value) = shapes::scheme_value(text, name.end, false)
+    {
+        scan.add(value, Reason::Look("bearer token"));
+    }
+}
+
+/// Checks an option that is followed by `user:password`.
+fn option(scan: &mut Scan<'_>, at: usize, _: &str) {
+    let is_between = |c: char| matches!(c, ' ' | '"' | '\'' | ',' | '\\');
+    let option = scan.text[at..].trim_start_matches(is_between);
+    let Some(length) = option.find(is_between) else { return };
+    let value = option[length..].trim_start_matches(is_between);
+    let start = scan.text.len() - value.len();
+    let end = value.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\'));
+    let end = end.unwrap_or(value.len());
+    if let Some(password) = arguments::after_user(&scan.text[start..start + end]) {
+        scan.add(start + password..start + end, Reason::Look("user and password"));
     }
 }

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 pub use arguments::scrub_arguments;
 pub(crate) use arguments::{Arguments, Hidden};
-use find::{Found, Rule};
+use find::{Found, Reason};
 pub use names::is_secret_name;
 pub use names::{Class, class};
 
@@ -61,11 +61,11 @@ pub fn use_redact_settings(settings: &Settings) {
 /// assert_eq!((found[0].range.clone(), found[0].rule.as_str()), (18..19, "the name `password`"));
 /// ```
 pub fn find_secrets(text: &str) -> Vec<FoundSecret> {
-    let told = |Found { range, rule }| {
-        let rule = match rule {
-            Rule::Name(name) => format!("the name `{}`", text[name].trim_start_matches('-')),
-            Rule::Prefix(prefix) => format!("a token that begins with `{prefix}`"),
-            Rule::Look(look) => look.to_owned(),
+    let told = |Found { range, reason }| {
+        let rule = match reason {
+            Reason::Name(name) => format!("the name `{}`", text[name].trim_start_matches('-')),
+            Reason::Prefix(prefix) => format!("a token that begins with `{prefix}`"),
+            Reason::Look(look) => look.to_owned(),
         };
         FoundSecret { range, rule }
     };
