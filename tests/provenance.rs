@@ -111,6 +111,9 @@ fn questions_are_put_together() {
             .filter(field("workflow_id").eq("w1"))
             .filter(field("duration_ns").lt(1000));
         assert_eq!(both.count().unwrap(), 2);
+        assert_eq!(both.skip(1).count().unwrap(), 1);
+        assert_eq!(records.tasks().sort("started_at").limit(3).count().unwrap(), 3);
+        assert_eq!(records.tasks().filter(field("used.data.0").gt(3)).count().unwrap(), 1);
         let second = records.tasks().sort("started_at").skip(1).first().unwrap().unwrap();
         assert_eq!(second.task_id, "t2");
         let parts =
@@ -188,6 +191,34 @@ fn tasks_are_summed_up_by_what_they_have_in_common() {
         let by_status = records.summary_by("status", field("workflow_id").eq("w1")).unwrap();
         assert_eq!(by_status.groups()[0].name(), "FINISHED");
         assert_eq!(by_status.all().tasks, 3);
+    });
+}
+
+#[test]
+fn every_answer_can_be_written_as_json() {
+    in_every_store(|records| {
+        let summary = records.summary(field("workflow_id").eq("w1")).unwrap();
+        let summary = serde_json::to_value(summary).unwrap();
+        assert_eq!(summary[0]["key"], "main");
+        assert_eq!((&summary[0]["total_ns"], &summary[0]["counted"]), (&json!(5000), &json!(1)));
+        let tree = serde_json::to_value(records.tree("w1").unwrap()).unwrap();
+        assert_eq!(
+            (&tree[0]["depth"], &tree[0]["record"]["workflow_id"]),
+            (&json!(0), &json!("w1"))
+        );
+        let lineage = records.lineage_of(Subject::Task("t3".into())).unwrap();
+        let lineage = serde_json::to_value(lineage).unwrap();
+        assert_eq!(lineage["values"][0]["used_by"][0]["task_id"], "t3");
+        let runs = serde_json::to_value(records.runs().unwrap()).unwrap();
+        assert_eq!(runs[0]["workflow_id"], "w1");
+        assert_eq!(runs[0]["task_counts"], json!({"all": 3, "ERROR": 1, "RUNNING": 0}));
+        let [before, after] = ["w1", "w3"].map(|run| records.measured(run).unwrap());
+        let comparison = serde_json::to_value(Comparison::new(&before, &after)).unwrap();
+        let change = &comparison["groups"][0]["changes"]["tasks"];
+        assert_eq!(change, &json!({"before": 3.0, "after": 1.0}));
+        let series = records.timeseries(field("task_id").eq("t3"), &["duration_ns"]).unwrap();
+        let series = serde_json::to_value(series).unwrap();
+        assert_eq!(series["points"][0]["values"], json!([900.0]));
     });
 }
 
