@@ -12,7 +12,7 @@ const SAME_TIME: u64 = 100;
 const NAMED: usize = 5;
 
 /// A finding or a collector's message to mark.
-pub(super) struct Found {
+pub(super) struct Occurrence {
     pub(super) at_ns: u64,
     pub(super) end_ns: u64,
     pub(super) level: Level,
@@ -24,17 +24,17 @@ pub(super) struct Found {
 }
 
 /// The rank, the device, and the session, job and host.
-type Whose = (Option<u64>, Option<i64>, [Option<String>; 3]);
+type PlaceKey = (Option<u64>, Option<i64>, [Option<String>; 3]);
 
-fn whose(place: &Place) -> Whose {
+fn key_of(place: &Place) -> PlaceKey {
     let Place { session_id, job_id, host, .. } = place.clone();
     (place.rank, place.device_id, [session_id, job_id, host])
 }
 
 /// Similar marks.
 struct Group {
-    members: Vec<Found>,
-    places: HashSet<Whose>,
+    members: Vec<Occurrence>,
+    places: HashSet<PlaceKey>,
     at_ns: u64,
     end_ns: u64,
 }
@@ -42,7 +42,7 @@ struct Group {
 /// Joins similar marks. Returns the marks, suspected first causes first and then the worst, and for
 /// each of the `findings` findings the number of its mark, counted from 1.
 pub(super) fn joined(
-    mut all: Vec<Found>,
+    mut all: Vec<Occurrence>,
     findings: usize,
     length_ns: u64,
 ) -> (Vec<Mark>, Vec<Option<usize>>) {
@@ -58,7 +58,7 @@ pub(super) fn joined(
         match known.filter(|group| group.goes_on(&one, length_ns)) {
             Some(group) => {
                 group.end_ns = group.end_ns.max(one.end_ns);
-                group.places.insert(whose(&one.place));
+                group.places.insert(key_of(&one.place));
                 group.members.push(one);
             }
             None => {
@@ -66,7 +66,7 @@ pub(super) fn joined(
                 groups.push(Group {
                     at_ns: one.at_ns,
                     end_ns: one.end_ns,
-                    places: HashSet::from([whose(&one.place)]),
+                    places: HashSet::from([key_of(&one.place)]),
                     members: vec![one],
                 });
             }
@@ -83,10 +83,10 @@ pub(super) fn joined(
 }
 
 impl Group {
-    fn goes_on(&self, one: &Found, length_ns: u64) -> bool {
+    fn goes_on(&self, one: &Occurrence, length_ns: u64) -> bool {
         let is_near = one.at_ns <= self.end_ns.saturating_add(length_ns / SAME_TIME);
         // Two findings of the same kind in the same place stay separate.
-        is_near && (one.finding.is_none() || !self.places.contains(&whose(&one.place)))
+        is_near && (one.finding.is_none() || !self.places.contains(&key_of(&one.place)))
     }
 
     fn order(&self) -> (bool, Reverse<Level>, bool, usize, u64) {
@@ -150,8 +150,8 @@ fn ranges(numbers: &BTreeSet<u64>) -> String {
 mod tests {
     use super::*;
 
-    fn found(rank: u64, at_ns: u64, number: usize, kind: Kind) -> Found {
-        Found {
+    fn found(rank: u64, at_ns: u64, number: usize, kind: Kind) -> Occurrence {
+        Occurrence {
             at_ns,
             end_ns: at_ns + 10,
             level: Level::Warning,
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn ranks_that_do_the_same_are_one_mark_after_the_one_that_began_it() {
-        let mut all: Vec<Found> = (0..16)
+        let mut all: Vec<Occurrence> = (0..16)
             .filter(|rank| *rank != 11)
             .map(|rank| found(rank, 2100 + rank % 3, rank as usize, Kind::Step))
             .collect();

@@ -1,15 +1,14 @@
 //! Renders an analysis of events as one HTML file: the findings with their evidence, and the
 //! timeline beneath.
 
-use std::time::Duration;
-
 use super::findings;
 use super::html::{facts, figure, numbers, page, table};
 use super::picture::Picture;
 use super::svg::Markup;
 use super::timeline;
-use runlore_core::text::{human_bytes, human_duration, rounded, thousands};
+use runlore_core::text::{human_bytes, rounded, thousands};
 use runlore_events::analyze::{CrossRank, EventReport, SeriesSummary, Timelines};
+use runlore_query::analyze::text::duration;
 use runlore_query::analyze::{Finding, Place};
 
 /// Maximum number of devices with a row in the table.
@@ -39,7 +38,7 @@ pub fn events_page(report: &EventReport, timelines: &Timelines) -> String {
     let mut to = Markup::default();
     to.open("main", &[]);
     to.element("h1", &[], "What memory did");
-    to.element("p", &[("class", &"quiet")], &picture.subtitle);
+    to.quiet(&picture.subtitle);
     facts(&mut to, &facts_of(report, &picture));
     found(&mut to, &report.findings, &picture, &marked);
     devices(report, &mut to);
@@ -65,7 +64,7 @@ fn facts_of(report: &EventReport, picture: &Picture) -> Vec<(&'static str, Strin
         ("findings", findings::counts(&report.findings).unwrap_or_else(none)),
         ("devices", thousands(report.series.len() as u64)),
         ("samples", thousands(samples)),
-        ("duration", human_duration(Duration::from_nanos(picture.length_ns))),
+        ("duration", duration(picture.length_ns)),
     ]
 }
 
@@ -91,11 +90,11 @@ fn devices(report: &EventReport, to: &mut Markup) {
     table(to, &headings, &rows);
     if let Some(more @ 1..) = report.series.len().checked_sub(DEVICES) {
         let told = format!("and {} more", thousands(more as u64));
-        to.element("p", &[("class", &"quiet")], told);
+        to.quiet(told);
     }
     let told = "Allocated is what the program was given, reserved what its allocator holds for it, in use what is taken of \
          the device by whomever.";
-    to.element("p", &[("class", &"quiet")], told);
+    to.quiet(told);
 }
 
 /// Writes the findings, the picture that shows where they are, and the other marks in it.
@@ -119,7 +118,7 @@ pub(super) fn found(
     let others = (1..=picture.marks.len()).filter(|number| !told.contains(number));
     marks(to, picture, others);
     for note in &picture.notes {
-        to.element("p", &[("class", &"quiet")], note);
+        to.quiet(note);
     }
     numbers(to, picture);
 }
@@ -162,11 +161,7 @@ fn ranks(to: &mut Markup, job: &CrossRank) {
     let name = job.job_id.as_deref().map_or_else(String::new, |job| format!(" of {job}"));
     to.element("h2", &[], format!("Which rank{name} began it"));
     let ranks = job.participating_ranks.len();
-    to.element(
-        "p",
-        &[("class", &"quiet")],
-        format!("{ranks} of {} ranks, put on one clock.", job.world_size),
-    );
+    to.quiet(format!("{ranks} of {} ranks, put on one clock.", job.world_size));
     if job.first_cause_suspects.is_empty() {
         to.element("p", &[], "No rank grew suddenly before the others did.");
     } else {
@@ -179,7 +174,7 @@ fn ranks(to: &mut Markup, job: &CrossRank) {
                     format!("rank {}", suspect.rank),
                     suspect.device_id.to_string(),
                     human_bytes(suspect.peak_delta_bytes),
-                    human_duration(Duration::from_nanos(suspect.lead_over_cluster_onset_ns)),
+                    duration(suspect.lead_over_cluster_onset_ns),
                     sure.as_str().unwrap_or_default().to_owned(),
                 ]
             })
@@ -191,6 +186,6 @@ fn ranks(to: &mut Markup, job: &CrossRank) {
         );
     }
     for note in &job.notes {
-        to.element("p", &[("class", &"quiet")], note);
+        to.quiet(note);
     }
 }

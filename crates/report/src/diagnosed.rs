@@ -35,7 +35,7 @@ pub fn diagnosis_page(diagnosed: &Diagnosed) -> String {
     to.open("main", &[]);
     let name = diagnosed.host();
     to.element("h1", &[], format!("A look at {name}"));
-    to.element("p", &[("class", &"quiet")], &picture.subtitle);
+    to.quiet(&picture.subtitle);
     facts(&mut to, &facts_of(diagnosed));
     found(&mut to, &diagnosed.findings, &picture, &numbers);
     surroundings(diagnosed, &mut to);

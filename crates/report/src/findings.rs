@@ -1,11 +1,10 @@
 //! Writes findings into a page: what, where and when, how certain, the evidence, and what to try.
 
-use std::time::Duration;
-
 use super::axis;
 use super::html::table;
 use super::svg::Markup;
-use runlore_core::text::{human_duration, thousands};
+use runlore_core::text::thousands;
+use runlore_query::analyze::text::duration;
 use runlore_query::analyze::{Finding, Kind, Place, Severity};
 
 /// Maximum number of kinds of findings, and of critical findings, that are shown unfolded.
@@ -113,7 +112,7 @@ fn lines(
     if let Some(more @ 1..) = findings.len().checked_sub(IN_A_LINE) {
         let told =
             format!("and {} more: `--format json` tells all of them", thousands(more as u64));
-        to.element("p", &[("class", &"quiet")], told);
+        to.quiet(told);
     }
 }
 
@@ -156,7 +155,7 @@ fn one(
     entry(to, "confidence", &format!("{:.0} %", finding.confidence * 100.0));
     to.raw("</dl>");
     if finding.to_try.len() > 1 {
-        to.element("p", &[("class", &"quiet")], "Also worth trying:");
+        to.quiet("Also worth trying:");
         to.open("ul", &[]);
         for what in &finding.to_try[1..] {
             to.element("li", &[], what);
@@ -175,7 +174,6 @@ fn entry(to: &mut Markup, name: &str, told: &str) {
 }
 
 fn when(at_ns: u64, length_ns: u64, start_ns: Option<u64>) -> String {
-    let duration = |ns| human_duration(Duration::from_nanos(ns));
     let length = match length_ns {
         0 => String::new(),
         length => format!(", for {}", duration(length)),

@@ -178,7 +178,7 @@ fn tasks(to: &mut Markup, picture: &Picture) {
 fn more(to: &mut Markup, all: usize) {
     if let Some(more @ 1..) = all.checked_sub(ROWS) {
         let told = format!("and {} more", thousands(more as u64));
-        to.element("p", &[("class", &"quiet")], told);
+        to.quiet(told);
     }
 }
 
@@ -189,7 +189,7 @@ impl Picture {
         let mut to = Markup::default();
         to.open("main", &[]);
         to.element("h1", &[], &self.title);
-        to.element("p", &[("class", &"quiet")], &self.subtitle);
+        to.quiet(&self.subtitle);
         figure(&mut to, self);
         if !self.marks.is_empty() {
             to.element("h2", &[], "Worth looking at");
@@ -200,7 +200,7 @@ impl Picture {
             to.close("ol");
         }
         for note in &self.notes {
-            to.element("p", &[("class", &"quiet")], note);
+            to.quiet(note);
         }
         numbers(&mut to, self);
         tasks(&mut to, self);

@@ -37,6 +37,11 @@ impl Markup {
         self.close(tag);
     }
 
+    /// Writes a paragraph of less importance.
+    pub(super) fn quiet(&mut self, text: impl Display) {
+        self.element("p", &[("class", &"quiet")], text);
+    }
+
     /// Writes a text, escaped.
     pub(super) fn escaped(&mut self, text: impl Display) {
         self.text.push_str(&escape(&text.to_string()));

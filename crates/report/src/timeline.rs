@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::alike::{self, Found};
+use super::alike::{self, Occurrence};
 use super::axis::{elapsed, utc};
 use super::gauges;
 use super::picture::{Level, Line, Mark, Panel, Picture, Point, Unit};
@@ -386,7 +386,7 @@ impl Clock {
         layout: &Layout,
         notes: &mut Vec<String>,
     ) -> (Vec<Mark>, Vec<Option<usize>>) {
-        let mut all: Vec<Found> = Vec::new();
+        let mut all: Vec<Occurrence> = Vec::new();
         for (number, finding) in report.findings.iter().enumerate() {
             let Some(Window { start_ns, end_ns }) = finding.place.window else { continue };
             let key = (finding.place.job_id.clone(), finding.place.rank.unwrap_or(0));
@@ -394,7 +394,7 @@ impl Clock {
             let at = |ns: u64| {
                 ns.saturating_add_signed(offset.saturating_neg()).saturating_sub(self.start_ns)
             };
-            all.push(Found {
+            all.push(Occurrence {
                 at_ns: at(start_ns),
                 end_ns: at(end_ns),
                 level: level(finding.severity),
@@ -413,7 +413,7 @@ impl Clock {
                     _ => Level::Info,
                 };
                 let at = self.shared(series, told.timestamp_ns).saturating_sub(self.start_ns);
-                all.push(Found {
+                all.push(Occurrence {
                     at_ns: at,
                     end_ns: at,
                     level,

@@ -131,6 +131,7 @@ impl Finding {
         self.evidence.iter().map(|(name, value)| text::evidence(name, value, &moment)).collect()
     }
 
+    #[doc(hidden)]
     pub fn new(kind: Kind, severity: Severity, confidence: f64, what: String) -> Self {
         let confidence = if confidence.is_finite() { confidence.clamp(0.0, 1.0) } else { 0.0 };
         Self {
@@ -145,11 +146,13 @@ impl Finding {
         }
     }
 
+    #[doc(hidden)]
     pub fn at(mut self, place: &Place, window: Option<Window>) -> Self {
         self.place = Place { window, ..place.clone() };
         self
     }
 
+    #[doc(hidden)]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.evidence.insert(name.to_owned(), value.into());
         self

@@ -14,10 +14,10 @@ use runlore_core::store::{Sink, StoreChoice, Tally, create_folder, create_folder
 use runlore_core::{Error, ErrorKind, Result};
 
 /// The number of records between two progress calls.
-const SAID: u64 = 1000;
+const PROGRESS_EVERY: u64 = 1000;
 
 /// The maximum number of open stores, where each run has a store of its own.
-const OPEN: usize = 32;
+const OPEN_STORES: usize = 32;
 
 /// The counts of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -89,7 +89,7 @@ impl Provenance {
         let sound = self.source.records()?.filter_map(|record| self.sound(record));
         for (record, count) in sound.zip(1_u64..) {
             to.add(&record?)?;
-            if count.is_multiple_of(SAID) {
+            if count.is_multiple_of(PROGRESS_EVERY) {
                 progress(&to.tally().into());
             }
         }
@@ -99,7 +99,7 @@ impl Provenance {
 
 /// The destination of a copy.
 struct Destination {
-    to: Place,
+    to: Layout,
     /// The name and process id of each run, if runs have their own files.
     runs: HashMap<String, (String, u32)>,
     /// The stores being filled, the most recently used one last.
@@ -107,24 +107,24 @@ struct Destination {
     /// The counts of stores already closed, and of records that were skipped before reaching a
     /// store.
     done: Tally,
-    aside: Option<Aside>,
+    staging: Option<Staging>,
 }
 
 /// The kind of destination.
-enum Place {
+enum Layout {
     /// A folder in which each run has its own files. `has` lists the records already there, because
     /// a file would take a record twice.
-    Folder { folder: String, has: Known },
+    FilePerRun { folder: String, has: ExistingRecords },
     /// A store that takes the records of any run and identifies them by their ids.
-    Whole,
+    Shared,
 }
 
 impl Destination {
     fn new(from: &Provenance, to: StoreChoice) -> Result<Self> {
         to.refuse_special()?;
-        let mut aside = to.database().and_then(Aside::of_file).transpose()?;
-        let to = match &aside {
-            Some(aside) => StoreChoice::from(format!("sqlite://{}", aside.made.display())),
+        let mut staging = to.database().and_then(Staging::of_file).transpose()?;
+        let to = match &staging {
+            Some(staging) => StoreChoice::from(format!("sqlite://{}", staging.made.display())),
             None => to,
         };
         let (runs, filling, done) = (HashMap::new(), Vec::new(), Tally::default());
@@ -132,18 +132,18 @@ impl Destination {
             Ok(folder) => folder,
             Err(to) => {
                 let filling = vec![(String::new(), Sink::open(to, "copy")?.looking())];
-                return Ok(Self { to: Place::Whole, runs, filling, done, aside });
+                return Ok(Self { to: Layout::Shared, runs, filling, done, staging });
             }
         };
-        aside = Aside::of_folder(Path::new(&folder)).transpose()?;
-        let to = match &aside {
-            Some(aside) => {
-                let folder = aside.made.to_string_lossy().into_owned();
-                Place::Folder { folder, has: Known::default() }
+        staging = Staging::of_folder(Path::new(&folder)).transpose()?;
+        let to = match &staging {
+            Some(staging) => {
+                let folder = staging.made.to_string_lossy().into_owned();
+                Layout::FilePerRun { folder, has: ExistingRecords::default() }
             }
-            None => Place::Folder { has: Known::of_folder(&folder)?, folder },
+            None => Layout::FilePerRun { has: ExistingRecords::of_folder(&folder)?, folder },
         };
-        let mut destination = Self { to, runs, filling, done, aside };
+        let mut destination = Self { to, runs, filling, done, staging };
         for workflow in from.workflows().run()? {
             let workflow = workflow?;
             let pid = workflow.pid.and_then(|pid| u32::try_from(pid).ok());
@@ -155,12 +155,12 @@ impl Destination {
 
     fn add(&mut self, record: &Record) -> Result<()> {
         let run = match &self.to {
-            Place::Whole => "",
-            Place::Folder { has, .. } if has.has(record) => {
+            Layout::Shared => "",
+            Layout::FilePerRun { has, .. } if has.has(record) => {
                 self.done.known += 1;
                 return Ok(());
             }
-            Place::Folder { .. } => record.workflow_id().unwrap_or_default(),
+            Layout::FilePerRun { .. } => record.workflow_id().unwrap_or_default(),
         };
         self.store_of(run)?.add(record)
     }
@@ -170,9 +170,9 @@ impl Destination {
             let last = self.filling.len() - 1;
             // Consecutive records mostly belong to the same run.
             self.filling.swap(at, last);
-        } else if let Place::Folder { folder, .. } = &self.to {
+        } else if let Layout::FilePerRun { folder, .. } = &self.to {
             let (name, pid) = self.runs.get(run).map_or(("copy", 0), |(name, pid)| (&**name, *pid));
-            if self.filling.len() == OPEN {
+            if self.filling.len() == OPEN_STORES {
                 let (_, mut full) = self.filling.remove(0);
                 let ended = full.end();
                 self.done.add(&full.tally());
@@ -197,17 +197,17 @@ impl Destination {
         let tally = self.tally();
         // Close the stores: an open file cannot be moved on every system.
         self.filling.clear();
-        if let Some(aside) = self.aside.take()
+        if let Some(staging) = self.staging.take()
             && tally.written() > 0
         {
-            aside.put_in_place()?;
+            staging.put_in_place()?;
         }
         Ok(tally.into())
     }
 
     /// Adds to the error how many records were copied before it.
     fn broken_off(mut self, error: Error) -> Error {
-        if self.aside.is_some() {
+        if self.staging.is_some() {
             return error;
         }
         for (_, sink) in &mut self.filling {
@@ -227,9 +227,9 @@ impl Destination {
 
 /// The records that a folder already has. Stores only their hashes, to save memory.
 #[derive(Debug, Default)]
-struct Known(HashSet<u128>);
+struct ExistingRecords(HashSet<u128>);
 
-impl Known {
+impl ExistingRecords {
     fn of_folder(folder: &str) -> Result<Self> {
         let mut known = Self::default();
         // Add each record both joined and as written, so that a record with later additions still
@@ -246,13 +246,13 @@ impl Known {
     }
 
     fn add(&mut self, record: &Record) {
-        self.0.insert(of_all(record));
+        self.0.insert(record_key(record));
         match record {
             Record::Task(task) if task.is_finished() => {
-                self.0.extend([of_task(task), of_ended_task(task)]);
+                self.0.extend([task_key(task), ended_task_key(task)]);
             }
             Record::Workflow(run) if run.is_finished() => {
-                self.0.insert(of_run(&run.workflow_id));
+                self.0.insert(run_key(&run.workflow_id));
             }
             _ => {}
         }
@@ -263,64 +263,64 @@ impl Known {
         let has = |key: u128| self.0.contains(&key);
         !self.0.is_empty()
             && match record {
-                Record::Task(task) if task.is_finished() => has(of_ended_task(task)),
-                Record::Task(task) => has(of_task(task)) || has(of_all(record)),
-                Record::Workflow(run) => has(of_run(&run.workflow_id)) || has(of_all(record)),
-                Record::Other(_) => has(of_all(record)),
+                Record::Task(task) if task.is_finished() => has(ended_task_key(task)),
+                Record::Task(task) => has(task_key(task)) || has(record_key(record)),
+                Record::Workflow(run) => has(run_key(&run.workflow_id)) || has(record_key(record)),
+                Record::Other(_) => has(record_key(record)),
             }
     }
 }
 
-fn of_all(record: &Record) -> u128 {
+fn record_key(record: &Record) -> u128 {
     let mut sorted = record.to_json();
     // Maps are unsorted if the program enables serde_json's `preserve_order`.
     sorted.sort_all_objects();
     XxHash3_128::oneshot(sorted.to_string().as_bytes())
 }
 
-fn of_parts(parts: &[&str]) -> u128 {
+fn key(parts: &[&str]) -> u128 {
     XxHash3_128::oneshot(parts.join("\0").as_bytes())
 }
 
 /// The key of a task if one of the compared records has not ended. It includes the activity,
 /// because task ids may collide.
-fn of_task(task: &TaskObject) -> u128 {
+fn task_key(task: &TaskObject) -> u128 {
     let workflow = task.workflow_id.as_deref().unwrap_or_default();
-    of_parts(&["task", workflow, &task.task_id, task.activity_id.as_deref().unwrap_or_default()])
+    key(&["task", workflow, &task.task_id, task.activity_id.as_deref().unwrap_or_default()])
 }
 
 /// The key of a task if both compared records have ended. It also includes the start time.
-fn of_ended_task(task: &TaskObject) -> u128 {
+fn ended_task_key(task: &TaskObject) -> u128 {
     let started = task.started_at.map(|at| at.to_string()).unwrap_or_default();
-    of_parts(&["ended", &of_task(task).to_string(), &started])
+    key(&["ended", &task_key(task).to_string(), &started])
 }
 
-fn of_run(workflow_id: &str) -> u128 {
-    of_parts(&["run", workflow_id])
+fn run_key(workflow_id: &str) -> u128 {
+    key(&["run", workflow_id])
 }
 
 /// A staging folder beside a store that does not exist yet. The store gets its final name once it
 /// is complete. Until then, dropping this removes everything.
-struct Aside {
+struct Staging {
     folder: PathBuf,
     /// The path to move into place: the staging folder itself, or a file in it.
     made: PathBuf,
     to: PathBuf,
 }
 
-impl Aside {
+impl Staging {
     /// Creates a staging folder for a folder. `None` if `to` exists.
     fn of_folder(to: &Path) -> Option<Result<Self>> {
         let folder = Self::beside(to)?;
-        let aside = |folder: PathBuf| Self { made: folder.clone(), folder, to: to.to_owned() };
-        Some(folder.map(aside))
+        let staging = |folder: PathBuf| Self { made: folder.clone(), folder, to: to.to_owned() };
+        Some(folder.map(staging))
     }
 
     /// Creates a staging folder for a file. `None` if `to` exists.
     fn of_file(to: &Path) -> Option<Result<Self>> {
         let name = to.file_name()?;
-        let aside = |folder: PathBuf| Self { made: folder.join(name), folder, to: to.to_owned() };
-        Some(Self::beside(to)?.map(aside))
+        let staging = |folder: PathBuf| Self { made: folder.join(name), folder, to: to.to_owned() };
+        Some(Self::beside(to)?.map(staging))
     }
 
     /// Creates a folder that can later be renamed to `to`.
@@ -340,10 +340,7 @@ impl Aside {
 
     fn put_in_place(self) -> Result<()> {
         let above = self.to.parent().unwrap_or(Path::new(""));
-        let moved = match above.as_os_str().is_empty() {
-            true => Ok(()),
-            false => create_folders(above),
-        };
+        let moved = if above.as_os_str().is_empty() { Ok(()) } else { create_folders(above) };
         let moved = moved.and_then(|()| match self.made == self.folder {
             true => fs::rename(&self.made, &self.to),
             // `hard_link` does not replace a file that appeared meanwhile. A rename might, but only
@@ -359,7 +356,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for Staging {
     fn drop(&mut self) {
         // A folder that was moved is gone; a file that was linked still has its name here.
         _ = fs::remove_dir_all(&self.folder);

@@ -1,9 +1,9 @@
 //! Writes the table of activities into a page.
 
 use super::facts::Activity;
-use super::page::duration;
 use crate::svg::Markup;
 use runlore_core::text::{human_bytes, rounded, thousands};
+use runlore_query::analyze::text::duration;
 
 /// Maximum number of activities with a row in the table.
 const MOST: usize = 300;
@@ -57,9 +57,9 @@ pub(super) fn write(to: &mut Markup, activities: &[Activity]) {
     to.raw("</tbody></table></div>");
     if let Some(more @ 1..) = activities.len().checked_sub(MOST) {
         let told = format!("and {more} more activities, of less time");
-        to.element("p", &[("class", &"quiet")], told);
+        to.quiet(told);
     }
     let told = "Total has the time of tasks inside; CPU, read, written and energy are without them. Memory is the most that \
          the process was seen to have.";
-    to.element("p", &[("class", &"quiet")], told);
+    to.quiet(told);
 }

@@ -14,6 +14,7 @@ use crate::timeline::{level, mark_text};
 use runlore_core::record::{Status, TaskObject, WorkflowObject};
 use runlore_core::runs::failed_children;
 use runlore_query::analyze::Finding;
+use runlore_query::analyze::tasks::Names;
 use runlore_query::query::Summary;
 
 /// Maximum number of slow tasks in the report. Of a small run, this includes all tasks.
@@ -42,8 +43,7 @@ pub(super) fn marks(findings: &[Finding], picture: &Picture) -> Vec<Mark> {
 
 pub(super) struct Collected {
     summary: Summary,
-    names: Vec<String>,
-    numbers: HashMap<String, u32>,
+    names: Names,
     /// The earliest start of each activity.
     first_ns: Vec<u64>,
     rows: Vec<Row>,
@@ -64,7 +64,19 @@ pub(super) struct Collected {
 impl Collected {
     /// Returns the fields to read of each task.
     pub(super) fn fields() -> Vec<String> {
-        let own = ["used", "generated", "error", "stderr", "code", "hashes", "unavailable"];
+        let own = [
+            "used",
+            "generated",
+            "error",
+            "stderr",
+            "code.crate",
+            "code.version",
+            "code.commit",
+            "code.file",
+            "code.line",
+            "hashes",
+            "unavailable",
+        ];
         let fields = own.into_iter().chain(Summary::FIELDS).map(str::to_owned);
         fields.chain(Sensors::fields()).collect()
     }
@@ -76,8 +88,7 @@ impl Collected {
             .collect();
         Self {
             summary: Summary::by("activity_id"),
-            names: Vec::new(),
-            numbers: HashMap::new(),
+            names: Names::default(),
             first_ns: Vec::new(),
             rows: Vec::new(),
             counts: Counts::default(),
@@ -91,17 +102,6 @@ impl Collected {
             started_by,
             main: workflows.first().map(|one| one.workflow_id.clone()),
         }
-    }
-
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(&number) = self.numbers.get(name) {
-            return number;
-        }
-        let number = self.names.len() as u32;
-        self.names.push(name.to_owned());
-        self.first_ns.push(u64::MAX);
-        self.numbers.insert(name.to_owned(), number);
-        number
     }
 
     pub(super) fn add(&mut self, task: &TaskObject) {
@@ -120,7 +120,8 @@ impl Collected {
             State::Failed => self.counts.errors += 1,
             State::Running => self.counts.running += 1,
         }
-        let activity = self.number(name);
+        let activity = self.names.number(name) as u32;
+        self.first_ns.resize(self.names.texts.len(), u64::MAX);
         self.sensors.add(began, task.telemetry_at_start.as_ref(), task);
         self.sensors.add(task.ended_at.map(nanoseconds), task.telemetry_at_end.as_ref(), task);
         self.add_crate(task);
@@ -230,7 +231,7 @@ impl Collected {
                 "{left_out} more tasks failed with other messages, which are not told"
             ));
         }
-        let (calls, left_out) = calls::of(&self.rows, &self.names);
+        let (calls, left_out) = calls::of(&self.rows, &self.names.texts);
         report.calls = calls;
         if left_out > 0 {
             report
@@ -244,7 +245,7 @@ impl Collected {
                 .push(format!("the lineage leaves out {left_out} values: there are too many"));
         }
         report.picture = self.picture(&report.run, main);
-        report.lineage = self.values.graph(&self.names, &self.first_ns);
+        report.lineage = self.values.graph(&self.names.texts, &self.first_ns);
         report
     }
 
@@ -263,7 +264,7 @@ impl Collected {
             // A task that is still open is drawn up to the end of the picture.
             row.length_ns = row.length_ns.max(end_ns - row.start_ns);
         }
-        let (bars, density) = gantt::bars(&self.rows, &self.names, start_ns, length_ns);
+        let (bars, density) = gantt::bars(&self.rows, &self.names.texts, start_ns, length_ns);
         Picture {
             title: run.name.clone(),
             subtitle: format!("{} tasks, from {}", self.counts.tasks, axis::utc(start_ns)),

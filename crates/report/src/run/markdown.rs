@@ -1,10 +1,10 @@
 //! Renders a report as Markdown, short enough for a comment on a change.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use super::RunReport;
-use runlore_core::text::{human_bytes, human_duration, printable};
+use runlore_core::text::{human_bytes, printable};
+use runlore_query::analyze::text::duration;
 
 /// Maximum number of entries of each list.
 const ACTIVITIES: usize = 15;
@@ -89,10 +89,6 @@ fn more(to: &mut String, all: usize, told: usize) -> std::fmt::Result {
         Some(more @ 1..) => writeln!(to, "\nand {more} more\n"),
         _ => writeln!(to),
     }
-}
-
-fn duration(ns: u64) -> String {
-    human_duration(Duration::from_nanos(ns))
 }
 
 /// Escapes a text for a table cell.

@@ -1,7 +1,5 @@
 //! Renders a run report as one HTML file.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::RunReport;
@@ -15,8 +13,9 @@ use crate::html::{figure, numbers, page, table, tiles};
 use crate::svg::Markup;
 use crate::timeline::mark_text;
 use runlore_core::record::Shown;
-use runlore_core::text::{human_bytes, human_duration, printable, rounded, thousands};
+use runlore_core::text::{human_bytes, printable, rounded, thousands};
 use runlore_query::analyze::Finding;
+use runlore_query::analyze::text::duration;
 
 /// Maximum number of characters shown of a value.
 const VALUE: usize = 2_000;
@@ -49,11 +48,7 @@ impl RunReport {
         let when = run.started_at.map_or_else(String::new, |at| axis::utc((at * 1e9) as u64));
         let who = [run.user.as_deref(), run.hostname.as_deref()];
         let who: Vec<&str> = who.into_iter().flatten().collect();
-        to.element(
-            "p",
-            &[("class", &"quiet")],
-            format!("{when} · {} · {}", who.join(" on "), run.workflow_id),
-        );
+        to.quiet(format!("{when} · {} · {}", who.join(" on "), run.workflow_id));
         if let Some(description) = &run.description {
             to.element("p", &[], description);
         }
@@ -127,15 +122,13 @@ impl RunReport {
                 let told = format!(
                     "{bars} of {all} tasks have bars: the longest, and the failed. The others are drawn as how many ran at a time."
                 );
-                to.element("p", &[("class", &"quiet")], told);
+                to.quiet(told);
             }
             figure(to, &self.picture);
             numbers(to, &self.picture);
         }
         to.element("h3", &[], "Who called whom");
-        to.element(
-            "p",
-            &[("class", &"quiet")],
+        to.quiet(
             "Calls that came the same way are one line; the time is that of all of them together.",
         );
         to.open("div", &[("class", &"tree")]);
@@ -164,7 +157,7 @@ impl RunReport {
             to.element("span", &[("class", &"failed-text")], printable(message).at_most(300));
             to.close("summary");
             if *tasks > 1 {
-                to.element("p", &[("class", &"quiet")], "The first of them:");
+                to.quiet("The first of them:");
             }
             task(to, example);
             to.close("details");
@@ -205,11 +198,7 @@ impl RunReport {
             );
             return;
         }
-        to.element(
-            "p",
-            &[("class", &"quiet")],
-            "An arrow goes from the activity that made values to the one that used them.",
-        );
+        to.quiet("An arrow goes from the activity that made values to the one that used them.");
         to.open("div", &[("class", &"scroll")]);
         to.raw(&self.lineage.to_svg());
         to.close("div");
@@ -232,11 +221,7 @@ impl RunReport {
                 continue;
             }
             if part.is_empty() {
-                to.element(
-                    "p",
-                    &[("class", &"quiet")],
-                    format!("{name}: the run's record does not tell."),
-                );
+                to.quiet(format!("{name}: the run's record does not tell."));
                 continue;
             }
             to.raw("<details>");
@@ -351,11 +336,7 @@ fn tree(to: &mut Markup, call: &Call, depth: usize) {
 fn task(to: &mut Markup, task: &TaskFacts) {
     let began = task.started_at.map_or_else(String::new, |at| axis::utc((at * 1e9) as u64));
     let code = task.code.as_deref().unwrap_or_default();
-    to.element(
-        "p",
-        &[("class", &"quiet")],
-        format!("{began} · {} · {} {code}", duration(task.duration_ns), task.task_id),
-    );
+    to.quiet(format!("{began} · {} · {} {code}", duration(task.duration_ns), task.task_id));
     for (name, value) in
         [("error", &task.error), ("used", &task.used), ("generated", &task.generated)]
     {
@@ -391,8 +372,4 @@ fn machine(all: &serde_json::Map<String, Value>) -> Option<String> {
 fn plain(all: &serde_json::Map<String, Value>) -> String {
     let texts = all.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_str()?)));
     printable(&texts.collect::<Vec<_>>().join(", ")).at_most(160).to_string()
-}
-
-pub(super) fn duration(ns: u64) -> String {
-    human_duration(Duration::from_nanos(ns))
 }

@@ -17,6 +17,8 @@ use serde::Serialize;
 pub use activities::ActivityTime;
 pub use parallel::Parallelism;
 pub use path::{CriticalPath, PathStep};
+#[doc(hidden)]
+pub use rows::Names;
 
 use self::rows::Rows;
 use super::finding::{self, Finding, Severity, Window};

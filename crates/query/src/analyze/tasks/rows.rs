@@ -97,13 +97,13 @@ pub(super) struct Counts {
 
 /// Interns frequent strings as numbers.
 #[derive(Debug, Default)]
-struct Names {
+pub struct Names {
     numbers: HashMap<String, usize>,
-    texts: Vec<String>,
+    pub texts: Vec<String>,
 }
 
 impl Names {
-    fn number(&mut self, text: &str) -> usize {
+    pub fn number(&mut self, text: &str) -> usize {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }

@@ -1,5 +1,7 @@
 //! Serializes a filter as a MongoDB document, which parses back to the same filter.
 
+use std::collections::BTreeMap;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
@@ -117,7 +119,7 @@ fn operators<'a, S: Serializer>(
             Predicate::Not(inner) => map.serialize_entry(name, &Operators(inner))?,
             Predicate::AllMatch(all) => {
                 let items: Vec<_> =
-                    all.iter().map(|one| [("$elemMatch", one)]).map(AsMap).collect();
+                    all.iter().map(|one| BTreeMap::from([("$elemMatch", one)])).collect();
                 map.serialize_entry(name, &items)?;
             }
             Predicate::ElemMatch(one) => map.serialize_entry(name, one)?,
@@ -139,14 +141,6 @@ struct Operators<'a>(&'a [Predicate]);
 impl Serialize for Operators<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         operators(self.0.iter(), serializer)
-    }
-}
-
-struct AsMap<'a>([(&'static str, &'a ElemMatch); 1]);
-
-impl Serialize for AsMap<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0)
     }
 }
 

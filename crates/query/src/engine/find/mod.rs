@@ -38,10 +38,15 @@ const OPTIONS: &[&str] = &["filter", "sort", "projection", "limit", "skip"];
 /// ```
 #[derive(Clone, PartialEq, Default)]
 pub struct Find {
+    #[doc(hidden)]
     pub filter: Filter,
+    #[doc(hidden)]
     pub sort: Sort,
+    #[doc(hidden)]
     pub projection: Option<Projection>,
+    #[doc(hidden)]
     pub limit: Option<u64>,
+    #[doc(hidden)]
     pub skip: u64,
     /// Whether documents may keep fields that were not requested, if removing them would cost work.
     is_loose: bool,
@@ -137,6 +142,7 @@ impl Find {
     }
 
     /// Allows documents to have more fields than requested. For callers that ignore other fields.
+    #[doc(hidden)]
     pub fn loosely(mut self) -> Self {
         self.is_loose = true;
         self
@@ -170,17 +176,20 @@ impl Find {
     }
 
     /// Returns the part of the query that decides the number of results.
+    #[doc(hidden)]
     pub fn for_count(&self) -> Self {
         let Self { filter, limit, skip, .. } = self.clone();
         Self { filter, limit, skip, ..Self::new().fields(["_id"]) }
     }
 
     /// Returns how many of the matching documents are left after the skip and the limit.
+    #[doc(hidden)]
     pub fn count_of(&self, matching: u64) -> u64 {
         matching.saturating_sub(self.skip).min(self.limit.unwrap_or(u64::MAX))
     }
 
     /// Applies the projection to a document.
+    #[doc(hidden)]
     pub fn project(&self, document: Value) -> Value {
         match &self.projection {
             Some(projection) if !self.is_loose => projection.apply(document),

@@ -32,7 +32,7 @@ pub enum Field {
 
 /// The context of a projection, which decides what it may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Context {
     Find,
     Stage,
 }
@@ -46,7 +46,7 @@ impl Projection {
     pub(super) fn of_find(json: Json) -> Result<Option<Self>> {
         match json {
             Json::Object(entries) if entries.is_empty() => Ok(None),
-            json => Self::read(json, Place::Find).map(Some),
+            json => Self::read(json, Context::Find).map(Some),
         }
     }
 
@@ -56,7 +56,7 @@ impl Projection {
             Json::Object(entries) if entries.is_empty() => {
                 Err(wrong("`$project` needs at least one field".to_owned()))
             }
-            json => Self::read(json, Place::Stage),
+            json => Self::read(json, Context::Stage),
         }
     }
 
@@ -75,7 +75,7 @@ impl Projection {
         check_names(&self.fields)
     }
 
-    fn read(json: Json, place: Place) -> Result<Self> {
+    fn read(json: Json, context: Context) -> Result<Self> {
         let Json::Object(entries) = json else {
             let kind = json.kind();
             return Err(wrong(format!(
@@ -84,7 +84,7 @@ impl Projection {
         };
         let mut fields = Fields::new();
         for (name, value) in entries {
-            read_field(&mut fields, &name, value, place)?;
+            read_field(&mut fields, &name, value, context)?;
         }
         let mut kinds = (false, false);
         // `_id` decides between including and excluding only if it is the only field.
@@ -164,7 +164,7 @@ fn keep<'a>(fields: &mut Fields, mut keys: impl Iterator<Item = &'a str>) {
     }
 }
 
-fn read_field(fields: &mut Fields, name: &str, value: Json, place: Place) -> Result<()> {
+fn read_field(fields: &mut Fields, name: &str, value: Json, context: Context) -> Result<()> {
     let shown = shortened(name);
     check_path(name)?;
     let field = match value {
@@ -177,11 +177,13 @@ fn read_field(fields: &mut Fields, name: &str, value: Json, place: Place) -> Res
             let Json::Object(entries) = object else { unreachable!("it is an object") };
             let mut inside = Fields::new();
             for (name, value) in entries {
-                read_field(&mut inside, &name, value, place)?;
+                read_field(&mut inside, &name, value, context)?;
             }
             Field::Inside(inside)
         }
-        expression if place == Place::Stage => Field::Compute(Expression::from_syntax(expression)?),
+        expression if context == Context::Stage => {
+            Field::Compute(Expression::from_syntax(expression)?)
+        }
         _ => {
             let sentence =
                 format!("`{shown}` in a projection must be 1 or 0; `$project` computes fields");
