@@ -30,8 +30,11 @@ fn what_was_written_is_read() {
     let thresholds = runlore::analyze::Thresholds::default();
     let report = runlore::analyze::run(&records, &run.workflow_id, &thresholds).unwrap();
     let runs = records.list_runs().unwrap();
-    let among =
-        runlore::analyze::RunAnalysis::builder(&records, &run.workflow_id).runs(&runs).thresholds(&thresholds).build().unwrap();
+    let among = runlore::analyze::RunAnalysis::builder(&records, &run.workflow_id)
+        .runs(&runs)
+        .thresholds(&thresholds)
+        .build()
+        .unwrap();
     assert_eq!(among, report);
     assert_eq!((report.tasks, report.activities.len()), (2, 2));
     let replayed = runlore::replay(&folder, folder.to_str().unwrap(), |_| ()).unwrap();
