@@ -12,6 +12,8 @@ impl Host {
     }
 
     pub(crate) fn memory_now(&self, with_pressure: bool, cache_from: f64) -> MemoryNow {
+        // Notices at once that the program has closed our files, so that the others are checked.
+        _ = self.statm.status();
         Scratch::with(|scratch| {
             let buffer = &mut scratch.buffer;
             let mut now = MemoryNow {

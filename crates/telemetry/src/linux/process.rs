@@ -22,6 +22,7 @@ pub(super) fn sample(host: &Host) {
 
 pub(super) fn capture(host: &Host, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let Scratch { buffer, own_numbers, missing, .. } = scratch;
+    // First, because it notices at once that the program has closed our files.
     #[allow(clippy::unnecessary_cast, reason = "the type differs between platforms")]
     let threads = host.tasks.status().map(|status| (status.st_nlink as u64).saturating_sub(2));
     // In the order of the fields of `Process`.
@@ -172,6 +173,8 @@ fn peak_of(text: &[u8]) -> Option<u64> {
 impl Host {
     /// Reads the counters of the whole process.
     pub(crate) fn process_usage(&self) -> ProcessUsage {
+        // Notices at once that the program has closed our files, so that the others are checked.
+        _ = self.statm.status();
         Scratch::with(|scratch| {
             let io = io_counters(self, &mut scratch.buffer).ok();
             let memory = memory(self, &mut scratch.buffer).ok();
