@@ -293,9 +293,10 @@ fn missing(reason: Option<&str>) -> SensorState {
     } else if reason.contains("No such file") {
         "see that /proc and /sys are mounted"
     } else if reason.contains("sysinfo") {
-        match cfg!(target_os = "linux") {
-            true => "set telemetry_capture.backend to auto, which reads the kernel's files",
-            false => "nothing: on this system there is no other source",
+        if cfg!(target_os = "linux") {
+            "set telemetry_capture.backend to auto, which reads the kernel's files"
+        } else {
+            "nothing: on this system there is no other source"
         }
     } else {
         "nothing: this system does not tell it"

@@ -124,9 +124,10 @@ fn amd() -> Result<Box<dyn Devices>, String> {
 
 #[cfg(not(all(feature = "amd", target_os = "linux")))]
 fn amd() -> Result<Box<dyn Devices>, String> {
-    let reason = match cfg!(feature = "amd") {
-        true => "AMD: its library is known on Linux only",
-        false => "AMD: this program is built without the feature `amd` of the crate `runlore`",
+    let reason = if cfg!(feature = "amd") {
+        "AMD: its library is known on Linux only"
+    } else {
+        "AMD: this program is built without the feature `amd` of the crate `runlore`"
     };
     Err(reason.to_owned())
 }

@@ -19,8 +19,6 @@ pub(crate) trait Code {
 
     fn put(value: &Self::Value, out: &mut Vec<u8>);
     fn take(from: &mut Reader<'_>) -> Option<Self::Value>;
-    /// Skips the next value.
-    fn skip(from: &mut Reader<'_>) -> Option<()>;
     /// Reads the next value and appends it as JSON. If the bytes are damaged, a part of the JSON
     /// may have been appended.
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()>;
@@ -47,11 +45,6 @@ impl Code for Integer {
 
     fn take(from: &mut Reader<'_>) -> Option<u64> {
         from.integer()
-    }
-
-    #[inline]
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.integer().map(drop)
     }
 
     #[inline]
@@ -93,11 +86,6 @@ impl<const DIGITS: u32> Code for Decimal<DIGITS> {
     }
 
     #[inline]
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.integer().map(drop)
-    }
-
-    #[inline]
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         json::decimal::<DIGITS>(from.integer()?, out);
         Some(())
@@ -117,11 +105,6 @@ impl Code for Float {
 
     fn take(from: &mut Reader<'_>) -> Option<f64> {
         from.float()
-    }
-
-    #[inline]
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.float().map(drop)
     }
 
     #[inline]
@@ -146,10 +129,6 @@ impl Code for Text {
         Some(String::from_utf8_lossy(from.bytes()?).into_owned())
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.bytes().map(drop)
-    }
-
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         json::text(from.bytes()?, out);
         Some(())
@@ -169,10 +148,6 @@ impl<T: Serialize + DeserializeOwned> Code for Json<T> {
 
     fn take(from: &mut Reader<'_>) -> Option<T> {
         serde_json::from_slice(from.bytes()?).ok()
-    }
-
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.bytes().map(drop)
     }
 
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
@@ -199,14 +174,6 @@ impl<C: Code> Code for Maybe<C> {
         match from.byte()? {
             0 => Some(None),
             1 => C::take(from).map(Some),
-            _ => None,
-        }
-    }
-
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        match from.byte()? {
-            0 => Some(()),
-            1 => C::skip(from),
             _ => None,
         }
     }
@@ -253,10 +220,6 @@ impl<C: Code> Code for List<C> {
         (0..from.count()?).map(|_| C::take(from)).collect()
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        (0..from.count()?).try_for_each(|_| C::skip(from))
-    }
-
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         out.push(b'[');
         for index in 0..from.count()? {
@@ -270,11 +233,14 @@ impl<C: Code> Code for List<C> {
     }
 }
 
-/// Values keyed by name.
+/// Values keyed by name. If `OMIT_EMPTY`, the field is omitted from JSON if there are none.
 #[derive(Debug)]
-pub(crate) struct ByName<C>(PhantomData<C>);
+pub(crate) struct ByName<C, const OMIT_EMPTY: bool = false>(PhantomData<C>);
 
-impl<C: Code> Code for ByName<C> {
+/// The missing fields, each with the reason.
+pub(crate) type Reasons = ByName<Text, true>;
+
+impl<C: Code, const OMIT_EMPTY: bool> Code for ByName<C, OMIT_EMPTY> {
     type Value = Named<C::Value>;
 
     fn put(values: &Named<C::Value>, out: &mut Vec<u8>) {
@@ -291,61 +257,22 @@ impl<C: Code> Code for ByName<C> {
         (0..from.count()?).map(|_| Some((Text::take(from)?, C::take(from)?))).collect()
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        (0..from.count()?).try_for_each(|_| {
-            Text::skip(from)?;
-            C::skip(from)
-        })
-    }
-
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        let count = from.count()?;
-        Self::write_object(count, from, out)
-    }
-}
-
-impl<C: Code> ByName<C> {
-    fn write_object(count: usize, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         out.push(b'{');
-        for _ in 0..count {
+        for _ in 0..from.count()? {
             json::name(from.bytes()?, out);
             C::write_json(from, out)?;
         }
         out.push(b'}');
         Some(())
     }
-}
-
-/// Strings keyed by name. The field is omitted from JSON if there are none.
-#[derive(Debug)]
-pub(crate) struct Reasons;
-
-impl Code for Reasons {
-    type Value = Named<String>;
-
-    fn put(values: &Named<String>, out: &mut Vec<u8>) {
-        ByName::<Text>::put(values, out);
-    }
-
-    fn take(from: &mut Reader<'_>) -> Option<Named<String>> {
-        ByName::<Text>::take(from)
-    }
-
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        ByName::<Text>::skip(from)
-    }
-
-    fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        ByName::<Text>::write_json(from, out)
-    }
 
     fn write_field(key: &str, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        let count = from.count()?;
-        if count == 0 {
-            return Some(());
+        if OMIT_EMPTY && from.clone().count()? == 0 {
+            return from.count().map(drop);
         }
         json::key(key, out);
-        ByName::<Text>::write_object(count, from, out)
+        Self::write_json(from, out)
     }
 }
 

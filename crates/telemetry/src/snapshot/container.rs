@@ -80,10 +80,6 @@ impl Code for Version {
         u8::try_from(from.integer()?).ok()
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        Self::take(from).map(drop)
-    }
-
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         json::integer(u64::from(Self::take(from)?), out);
         Some(())
@@ -103,10 +99,6 @@ impl Code for Kind {
 
     fn take(from: &mut Reader<'_>) -> Option<ContainerKind> {
         kind(from.bytes()?)
-    }
-
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        from.bytes().map(drop)
     }
 
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
@@ -142,10 +134,6 @@ impl Code for SortedReasons {
         Some(reasons.iter().map(|(name, why)| (name.to_owned(), why.clone())).collect())
     }
 
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        Reasons::skip(from)
-    }
-
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
         Reasons::write_json(from, out)
     }
@@ -171,10 +159,6 @@ impl Code for Bool {
             1 => Some(true),
             _ => None,
         }
-    }
-
-    fn skip(from: &mut Reader<'_>) -> Option<()> {
-        Self::take(from).map(drop)
     }
 
     fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {

@@ -124,7 +124,7 @@ impl Snapshot<'_> {
 
     /// Returns the readings of the energy meters. `None` if they were not captured.
     pub fn energy(&self) -> Option<Energy> {
-        // Most captures have no energy, and finding that out would mean skipping all other parts.
+        // Most captures have no energy, and finding that out would mean decoding all other parts.
         let types = Types::from_bits(u16::from_le_bytes([*self.0.get(1)?, *self.0.get(2)?]));
         if !types.contains(TelemetryType::Energy) {
             return None;

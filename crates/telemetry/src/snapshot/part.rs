@@ -35,7 +35,7 @@ macro_rules! part {
                     if field == stringify!($field) {
                         return Some(());
                     }
-                    <$code as $crate::snapshot::Code>::skip(from)?;
+                    <$code as $crate::snapshot::Code>::take(from)?;
                 )*
                 None
             }
@@ -62,11 +62,6 @@ macro_rules! coded {
 
                 fn take(from: &mut Reader<'_>) -> Option<Self> {
                     Some(Self { $($field: <$code>::take(from)?,)* })
-                }
-
-                fn skip(from: &mut Reader<'_>) -> Option<()> {
-                    $(<$code>::skip(from)?;)*
-                    Some(())
                 }
 
                 fn write_json(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
